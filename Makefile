@@ -32,7 +32,7 @@ PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --num
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
-.PHONY: help supported run build probe-writes wheels sbom audit aws-local test test-only test-slow test-all test-engines bench lint format openapi pictures lock clean
+.PHONY: help supported run build probe-writes wheels sbom audit aws-local test test-only test-slow test-all test-engines bench lint format written pictures lock clean
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,8 +97,10 @@ format: $(VENV)/.tests ## Rewrite the code in the project's format.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-openapi: $(VENV)/.tests ## Write docs/openapi.json anew from the code.
+written: $(VENV)/.tests ## Write anew what docs/ has from the code: openapi.json, AUTH-4, data-model.md.
 	$(BIN)/python -m infra.openapi
+	$(BIN)/python -m tests.web.endpoints
+	$(BIN)/python -m tests.data_model
 
 pictures: $(VENV)/.tests ## Keep pictures of the console in .build/console; the README's is docs/console.png.
 	@RESCIND_PICTURES=.build/console $(PYTEST) -m slow tests/functions/console -k "journeys"
@@ -128,7 +130,7 @@ supported:
 		+ " as in: make run PYTHON=python3.13")'
 
 INSTALL = @$(PYTHON) infra/environment.py
-COMMAND = @$(BIN)/python -m infra.cli.install
+COMMAND = @$(BIN)/python -m infra.cli.operator.install
 
 $(VENV)/.infra: infra/requirements.lock | supported
 	$(INSTALL) $(VENV) $<

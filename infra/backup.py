@@ -1,7 +1,7 @@
 """Backups of one machine: a folder with the store, the blobs that it needs, and their hashes.
 
 A backup is made while the server runs. Its store is one moment of the store. The blobs are read
-afterwards: they never change, so all that the copied store names is there.
+afterwards: they never change, so every blob that the copied store names is there.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ from shared import __version__, wiring
 from shared.errors import RescindError, Unavailable
 from shared.model import times
 from shared.model.deployment import SCHEMA
+from shared.operations.base import tenants
 from shared.operations.operator import backup as operations
-from shared.operations.rules import tenants
 from shared.ports import Ports
 
 STORE: Final = "svc.db"
@@ -38,7 +38,7 @@ class BackupFailed(RescindError):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a backup says of itself. `files` has the SHA-256 of each file, in hex, by its path."""
+    """The description of a backup. `files` has the SHA-256 of each file, in hex, by its path."""
 
     release: str
     schema: int

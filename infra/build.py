@@ -2,7 +2,7 @@
 
 It has `functions/`, `shared/` and what `requirements.lock` pins, as wheels for Lambda's platform.
 The same inputs give the same bytes on any machine. If a build fails, the previous artefact stays.
-docs/adr/0014-packaging.md has the reasons.
+docs/adr/22-aws.md has the reasons.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 """
@@ -72,10 +72,10 @@ class BuildFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the artefact is built for: an architecture of Lambda, a Python version, and settings.
+    """The target of the artefact: an architecture of Lambda, a Python version, and settings.
 
     `parameters` has parameters of `template.yaml` that become settings of the functions, by name.
-    Those that are not in it keep their deployed values (docs/adr/0031).
+    Those that are not in it keep their deployed values (docs/adr/22).
     """
 
     architecture: str = "arm64"

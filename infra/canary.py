@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from shared.errors import RescindError
 from shared.model.callers import Caller
-from shared.operations.api.propagation import Progress
-from shared.operations.operator import propagation
-from shared.operations.srl import propagation as registry
+from shared.operations.fleet import canary
+from shared.operations.fleet import propagation as registry
+from shared.operations.fleet.progress import Progress
 from shared.ports import Ports
 
 Report = Callable[[str], None]
@@ -42,10 +42,10 @@ def _measured(
     ports: Ports, caller: Caller, seconds: float, report: Report
 ) -> tuple[float, Progress]:
     """Return how long it took, and what was known then."""
-    with propagation.canary(ports, caller) as record:
+    with canary.canary(ports, caller) as record:
         report(f"Revoked {record.warrant_id} ({record.id}).")
         said = ""
-        for passed, progress in propagation.watched(ports, caller, record.id, seconds=seconds):
+        for passed, progress in canary.watched(ports, caller, record.id, seconds=seconds):
             if (now := _described(progress)) != said:
                 said = now
                 report(f"{passed:6.1f} s: {now}")

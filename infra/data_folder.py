@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 from infra import private_files
 from shared import wiring
 from shared.errors import InvalidSettings, RescindError
-from shared.model.srl.blobs import version_of
+from shared.model.lists.head import version_of
 
 _STORE = "svc.db"
 _MASTER_KEY = "master.key"
@@ -24,7 +24,7 @@ _PRIVATE = (
 )
 
 
-# The library for metrics reads this variable when it is imported (infra/local_metrics.py).
+# The library for metrics reads this variable when it is imported (infra/server/metrics.py).
 METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -90,7 +90,7 @@ def _opened_lock(folder: Path) -> int:
 def empty_metrics(folder: Path, address: str) -> Path:
     """Return an empty folder for the counts of a server that has its metrics at `address`.
 
-    What another run left there is removed, because counters begin at zero.
+    Files of an earlier run are removed, because counters begin at zero.
     """
     counts = folder / "metrics" / address
     shutil.rmtree(counts, ignore_errors=True)
@@ -115,8 +115,8 @@ def master_key(folder: Path, chosen: Path | None, environment_: Mapping[str, str
 def check_named(folder: Path, environment_: Mapping[str, str]) -> None:
     """Refuse settings that name another place than a server on `folder` keeps its data in.
 
-    Whoever sets them expects the records there. `master_key` says which key file is used. Raises
-    `InvalidSettings`.
+    An operator who sets them expects the records there. `master_key` says which key file is used.
+    Raises `InvalidSettings`.
     """
     problems = []
     for name, place in environment(folder).items():

@@ -35,7 +35,7 @@ _OLDER: Final = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX
 
 
 class CannotInstall(Exception):
-    """What is missing, or the output of pip or uv."""
+    """The missing part, or the output of pip or uv."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the whole API, made from the routes (`make openapi` writes it to docs/).
+"""The OpenAPI document of the whole API, made from the routes (`make written` writes it to docs/).
 
 FastAPI describes paths, parameters and bodies. This module adds the names for generated clients,
 the texts of the endpoints' docstrings, the scopes of the operations, the headers of every response,
@@ -16,11 +16,11 @@ from typing import Any, Final
 from fastapi.openapi.utils import get_openapi
 
 from infra.openapi_words import ERRORS, HEADERS, INFO, NAMES, REPEATED, TAGS
-from infra.routers import ROUTERS
+from infra.server.routers import ROUTERS
 from shared import errors
 from shared.model.callers import Scope
 from shared.model.idempotency import KEY_PATTERN
-from shared.operations.rules.idempotency import Repeatable
+from shared.operations.base.idempotency import Repeatable
 from shared.web.errors import (
     STATUS,
     PayloadTooLarge,
@@ -91,7 +91,7 @@ def document(*servers: dict[str, Any]) -> dict[str, Any]:
             _name_successes(described["responses"], made["components"]["schemas"])
     made["components"] = _components(made["components"]["schemas"])
     named: dict[str, Any] = _tidied(made)
-    return named
+    return dict(sorted(named.items()))
 
 
 def text() -> str:
@@ -261,9 +261,14 @@ def _named(schemas: dict[str, Any]) -> dict[str, Any]:
         if name in {"HTTPValidationError", "ValidationError"}:
             continue
         # A schema may differ in requests and responses; FastAPI then gives it two names.
-        if named.setdefault(NAMES.get(name, name), schema) != schema:
-            raise ValueError(f"two schemas have the name {NAMES[name]}")
+        if named.setdefault(_public(name), schema) != schema:
+            raise ValueError(f"two schemas have the name {_public(name)}")
     return named
+
+
+def _public(name: str) -> str:
+    """The name of a class for generated clients."""
+    return NAMES.get(name, name.removesuffix("Body"))
 
 
 def _error_schemas(codes: list[str]) -> dict[str, Any]:
@@ -305,7 +310,7 @@ def _tidied(value: Any, *, of: str = "") -> Any:
         return [_tidied(each) for each in value]
     if of == "$ref":
         path, _, name = value.rpartition("/")
-        return f"{path}/{NAMES.get(name, name)}"
+        return f"{path}/{_public(name)}"
     # FastAPI stores bounds as floating-point numbers.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

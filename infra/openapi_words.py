@@ -87,27 +87,22 @@ TAGS: Final = {
     "Tenant settings": "What a tenant can set for itself.",
 }
 
-# Names for generated clients, by the names in the code. If two classes have the same name, FastAPI
-# adds the module.
+# Names for generated clients, by the names in the code. A name that ends in `Body`, which says that
+# a class is one of `functions`, is not in this table: the document has it without that ending.
 NAMES: Final = {
     "Action": "AuditAction",
-    "Format": "WarrantFormat",
     "Cause": "WebhookDisabledBecause",
-    "State": "DeliveryState",
-    "shared__model__deliveries__Outcome": "DeliveryOutcome",
-    "shared__operations__rules__heartbeats__Outcome": "ReportStatus",
+    "HeartbeatOutcome": "ReportStatus",
     "Type": "SigningKeyType",
-    "shared__model__api_keys__Status": "ApiKeyStatus",
-    "shared__model__service_accounts__Status": "ServiceAccountStatus",
-    "shared__model__signing_keys__Status": "SigningKeyStatus",
-    "Status-Input": "SigningKeyStatus",
-    "shared__model__srl__signers__Status": "SrlKeyStatus",
-    "shared__model__webhooks__Status": "WebhookStatus",
+    "AccountStatus": "ServiceAccountStatus",
+    "KeyStatus": "SigningKeyStatus",
+    "SignerStatus": "SrlKeyStatus",
+    "KeyStatus-Input": "SigningKeyStatus",
 }
 
 
 class Repeated(NamedTuple):
-    """What a request says with which it can be repeated, and the responses to it."""
+    """The header by which a request can be repeated, and the responses to it."""
 
     request: str
     response: str
@@ -124,7 +119,7 @@ REPEATED: Final = Repeated(
 )
 
 
-class Answer(NamedTuple):
+class ErrorAnswer(NamedTuple):
     """An error response: its name, its meaning, and the errors that it can have."""
 
     name: str
@@ -133,12 +128,12 @@ class Answer(NamedTuple):
 
 
 ERRORS: Final = {
-    "400": Answer(
+    "400": ErrorAnswer(
         "InvalidRequest",
         "The body, a parameter or the cursor is not acceptable; the message says which one and why",
         (errors.InvalidRequest("limit: must be a whole number from 1 to 100."),),
     ),
-    "401": Answer(
+    "401": ErrorAnswer(
         "Unauthorized",
         "There is no `Authorization` header, or its key is not valid. All keys that are not valid "
         "get the same answer",
@@ -147,13 +142,13 @@ ERRORS: Final = {
             errors.InvalidApiKey(),
         ),
     ),
-    "403": Answer(
+    "403": ErrorAnswer(
         "InsufficientScope",
         "The key has none of the scopes that the operation accepts; the message names them",
         (errors.InsufficientScope(["admin"]),),
     ),
-    "404": Answer("NotFound", "The tenant has no such resource", (errors.NotFound(),)),
-    "409": Answer(
+    "404": ErrorAnswer("NotFound", "The tenant has no such resource", (errors.NotFound(),)),
+    "409": ErrorAnswer(
         "Conflict",
         "The present state does not allow it",
         (
@@ -161,27 +156,27 @@ ERRORS: Final = {
             errors.Conflict("The identifier is taken, or a limit is reached."),
         ),
     ),
-    "413": Answer(
+    "413": ErrorAnswer(
         "PayloadTooLarge",
         "The body is larger than the operation takes",
         (PayloadTooLarge(262144),),
     ),
-    "415": Answer(
+    "415": ErrorAnswer(
         "UnsupportedMediaType",
         "The body is not sent as `application/json`, or is compressed",
         (UnsupportedMediaType("Content-Type: a body must be sent as application/json."),),
     ),
-    "429": Answer(
+    "429": ErrorAnswer(
         "RateLimited",
         "The rate limit is exceeded; wait for the seconds in `Retry-After`",
         (errors.RateLimited(retry_after=1),),
     ),
-    "500": Answer(
+    "500": ErrorAnswer(
         "InternalError",
         "A bug of the service; report the `X-Request-Id` to its operator",
         (RuntimeError(),),
     ),
-    "503": Answer(
+    "503": ErrorAnswer(
         "Unavailable",
         "The service cannot answer now; wait for the seconds in `Retry-After`",
         (errors.Unavailable(),),

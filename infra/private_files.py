@@ -4,6 +4,7 @@ import logging
 import os
 import pwd
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -92,3 +93,18 @@ def _name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def name(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the name of the user who runs this process, or the number if there is no name.
+
+    If `sudo` started the process, the result also has the user who called it, from `environment`:
+    `root (sudo by alice)`.
+    """
+    number = os.getuid()
+    try:
+        user = pwd.getpwuid(number).pw_name
+    except KeyError:
+        user = str(number)
+    caller = environment.get("SUDO_USER", "")
+    return f"{user} (sudo by {caller})" if caller and number == 0 else user

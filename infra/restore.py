@@ -10,11 +10,11 @@ from infra.backup import BLOBS, MASTER_KEY, STORE, Manifest
 from shared import wiring
 from shared.errors import BlobExists, RescindError
 from shared.model import times
+from shared.operations.base import tenants
 from shared.operations.operator import restored
-from shared.operations.rules import tenants
 from shared.ports.blobs import BlobStore
 
-# What SQLite keeps beside a store: the last for a conversion that was stopped.
+# The files that SQLite keeps beside a store: the last for a conversion that was stopped.
 _LOGS: Final = ("", "-wal", "-shm", "-journal")
 
 
@@ -23,8 +23,8 @@ class RestoreRefused(RescindError):
 
 
 @dataclass(frozen=True)
-class Restored:
-    """What was put back. `set_aside` is the store that was there before; None if there was none."""
+class RestoredFolder:
+    """The result of a restore. `set_aside` is the store that was there before, or None."""
 
     manifest: Manifest
     handles: tuple[str, ...]
@@ -33,7 +33,7 @@ class Restored:
 
 def restore(
     folder: Path, data: Path, *, key: Path | None = None, replace: bool = False
-) -> Restored:
+) -> RestoredFolder:
     """Verify the backup in `folder`, and put it into the data folder `data`.
 
     The master key is the file `key`, or `master.key` of the data folder, or that of the backup. A
@@ -66,7 +66,7 @@ def _master_key(folder: Path, own: Path) -> Path:
     )
 
 
-def _put_back(folder: Path, data: Path, key: Path, manifest: Manifest) -> Restored:
+def _put_back(folder: Path, data: Path, key: Path, manifest: Manifest) -> RestoredFolder:
     _add_blobs(folder / BLOBS, data / BLOBS)
     new = data / f"{STORE}.new"
     for left in data.glob(f"{new.name}*"):
@@ -78,7 +78,7 @@ def _put_back(folder: Path, data: Path, key: Path, manifest: Manifest) -> Restor
     settings = data_folder.environment(data, key)
     with closing(wiring.build(wiring.settings(settings))) as ports:
         handles = tuple(each.handle for each in tenants.directory(ports))
-    return Restored(manifest, handles, set_aside)
+    return RestoredFolder(manifest, handles, set_aside)
 
 
 def _mark(store: Path, blobs: Path, key: Path, manifest: Manifest) -> None:

@@ -1,4 +1,4 @@
-"""The one name that the wheel adds to an environment, and its command (docs/adr/0045).
+"""The one name that the wheel adds to an environment, and its command (docs/adr/03).
 
 In a wheel, `functions`, `infra` and `shared` are inside this package. They import each other by
 these names, so a process that imports this package looks for modules here first.

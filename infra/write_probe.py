@@ -2,7 +2,7 @@
 
     python -m infra.write_probe
 
-The roles of the functions may write partitions of their own kinds only (docs/adr/0023). AWS does
+The roles of the functions may write partitions of their own kinds only (docs/adr/22). AWS does
 not document how it judges such a condition if one transaction writes several partitions. The
 probe makes a table and a role of its own, writes three transactions, and removes both. It prints
 the value of the parameter `WriteConditions` that works here (docs/deploy.md).
@@ -54,7 +54,7 @@ class Tried(NamedTuple):
     foreign: bool
 
 
-class Pacing(NamedTuple):
+class ProbePacing(NamedTuple):
     """How the probe waits; both take seconds."""
 
     sleep: Callable[[float], object] = time.sleep
@@ -67,11 +67,11 @@ def decided(tried: Tried) -> WriteConditions:
     return WriteConditions.ITEMS if is_as_intended else WriteConditions.TABLES
 
 
-def probe(session: boto3.Session, pacing: Pacing | None = None) -> Tried:
+def probe(session: boto3.Session, pacing: ProbePacing | None = None) -> Tried:
     """Try the transactions with a table and a role of its own. Raises what boto3 raises."""
     name = f"{_PREFIX}-{secrets.token_hex(4)}"
     with _table(session, name) as table_arn, _role(session, name, table_arn) as role_arn:
-        return _tried(session, name, role_arn, pacing or Pacing())
+        return _tried(session, name, role_arn, pacing or ProbePacing())
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def _write(action: str, table_arn: str, pattern: str) -> dict[str, Any]:
     return {"Action": f"dynamodb:{action}", "Resource": table_arn, "Condition": condition}
 
 
-def _tried(session: boto3.Session, table: str, role_arn: str, pacing: Pacing) -> Tried:
+def _tried(session: boto3.Session, table: str, role_arn: str, pacing: ProbePacing) -> Tried:
     dynamodb = _assumed(session, role_arn, pacing)
     plain = [_put(table, _PUT), _put(table, "put#2")]
     mixed = [_put(table, _PUT), _update(table, _UPDATED), _check(table, _OTHER)]
@@ -135,7 +135,7 @@ def _tried(session: boto3.Session, table: str, role_arn: str, pacing: Pacing) ->
     )
 
 
-def _assumed(session: boto3.Session, role_arn: str, pacing: Pacing) -> Any:
+def _assumed(session: boto3.Session, role_arn: str, pacing: ProbePacing) -> Any:
     """Return a client of the role."""
     sts = session.client("sts")
     assume = partial(sts.assume_role, RoleArn=role_arn, RoleSessionName="probe")
@@ -148,7 +148,7 @@ def _assumed(session: boto3.Session, role_arn: str, pacing: Pacing) -> Any:
     ).client("dynamodb")
 
 
-def _is_allowed(dynamodb: Any, items: list[Any], pacing: Pacing, *, seconds: float) -> bool:
+def _is_allowed(dynamodb: Any, items: list[Any], pacing: ProbePacing, *, seconds: float) -> bool:
     """Return whether the transaction is allowed at last: a denial may end within `seconds`."""
     try:
         _patiently(partial(dynamodb.transact_write_items, TransactItems=items), pacing, seconds)
@@ -159,7 +159,7 @@ def _is_allowed(dynamodb: Any, items: list[Any], pacing: Pacing, *, seconds: flo
     return True
 
 
-def _patiently(call: Callable[[], Any], pacing: Pacing, seconds: float) -> Any:
+def _patiently(call: Callable[[], Any], pacing: ProbePacing, seconds: float) -> Any:
     """Return the answer of `call`, which is repeated while it is denied. Raises its last error."""
     deadline = pacing.clock() + seconds
     while True:

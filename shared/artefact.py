@@ -1,4 +1,4 @@
-"""The check that an artefact runs where it was built for (docs/adr/0031)."""
+"""The check that an artefact runs where it was built for (docs/adr/22)."""
 
 import json
 import re

@@ -26,7 +26,7 @@ _Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 
 
 class Given(NamedTuple):
-    """What a logging call was given by `fields`."""
+    """The fields that a logging call got by `fields`."""
 
     metrics: Mapping[str, float]
     by: Mapping[str, str]
@@ -105,7 +105,8 @@ class Gathered(logging.Filter):
     """Lets the line of one in `size` successful requests through, for functions with very many.
 
     It has the metrics of all of them: CloudWatch reads up to 100 values of a metric from a line.
-    Failures, refusals and all other lines pass. What an instance had not logged ends with it.
+    Failures, refusals and all other lines pass. Lines that an instance had not logged are lost with
+    it.
     """
 
     def __init__(self, size: int) -> None:

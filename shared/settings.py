@@ -46,13 +46,14 @@ _BASE_PATH: Final = "SVC_BASE_PATH"
 _BASE_PATHS: Final = re.compile(
     r"(?!(?:v1|compat)(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?"
 )
-# All functions need the first three; who asks for lists needs the last. In the order of `Settings`.
+# All functions need the first three; those that ask for lists need the last. In the order of
+# `Settings`.
 _REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
 _NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
 
 
 class Mode(StrEnum):
-    """What a process may do with the data."""
+    """The rights of a process to the data."""
 
     OPEN = "open"
     READ_ONLY = "read-only"

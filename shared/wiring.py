@@ -29,8 +29,7 @@ from shared.ports.queue import Queue
 from shared.ports.sealer import Sealer
 from shared.ports.sender import Sender
 from shared.ports.store import Store
-from shared.ports.token_buckets import TokenBuckets
-from shared.ports.usage_counts import UsageCounts
+from shared.ports.token_buckets import TokenBuckets, UsageCounts
 from shared.settings import Mode, Network, Settings, Uri
 from shared.settings import audit_sink as load_audit_sink
 from shared.settings import base_path as load_base_path
@@ -239,7 +238,7 @@ def _naming(setting: str, uri: Uri) -> Iterator[None]:
 
 
 def _sqlite(file: str, opened: ExitStack) -> Records:
-    from shared.adapters import sqlite, sqlite_buckets, sqlite_usage
+    from shared.adapters import sqlite, sqlite_buckets
 
     store = opened.enter_context(closing(sqlite.SqliteStore(file)))
     # Not in the store's file, so that a request does not wait for writers of the store.
@@ -249,18 +248,18 @@ def _sqlite(file: str, opened: ExitStack) -> Records:
     except Unavailable as error:
         problem = f"{limits} cannot be opened: {error.__cause__ or error}"
         raise InvalidSettings(f"{problem}. It holds no records: remove it.") from error
-    return store, buckets, sqlite_usage.SqliteUsage(store), sequentially
+    return store, buckets, sqlite_buckets.SqliteUsage(store), sequentially
 
 
 def _dynamodb(table_prefix: str, opened: ExitStack) -> Records:
-    from shared.adapters import dynamodb, dynamodb_buckets, dynamodb_usage, threads
+    from shared.adapters import dynamodb, dynamodb_buckets, threads
 
     client = opened.enter_context(closing(dynamodb.connect()))
-    hasty = opened.enter_context(closing(dynamodb_usage.connect()))
+    hasty = opened.enter_context(closing(dynamodb_buckets.connect()))
     return (
         dynamodb.DynamoStore(client, table_prefix=table_prefix),
         dynamodb_buckets.DynamoBuckets(client, table_prefix=table_prefix),
-        dynamodb_usage.DynamoUsage(hasty, table_prefix=table_prefix),
+        dynamodb_buckets.DynamoUsage(hasty, table_prefix=table_prefix),
         threads.Threaded(),
     )
 
@@ -296,9 +295,9 @@ def _sqs(url: str) -> Queue:
 
 
 def _file_sink(folder: str) -> AuditSink:
-    from shared.adapters import file_sink
+    from shared.adapters import files
 
-    return file_sink.FileSink(Path(folder))
+    return files.FileSink(Path(folder))
 
 
 def _s3_sink(bucket: str) -> AuditSink:

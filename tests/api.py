@@ -8,10 +8,11 @@ import httpx2
 import pytest
 from starlette.types import ASGIApp
 
-from infra.routers import ROUTERS
+from infra.server.routers import ROUTERS
 from shared.model import times
 from shared.model.callers import Caller, Scope
-from shared.operations.api import api_keys, revocation_changes
+from shared.operations.access import api_keys
+from shared.operations.changes import revocation_changes
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.web.app import create_app

@@ -1,24 +1,23 @@
-"""Which test shows which claim, as docs/assurance.md lists them.
+"""Which test shows which claim.
 
 A claim is the first line of a test's docstring, if it begins with identifiers: of clauses of
 docs/spec (`SRL-9`), of cases that must not do harm (`F06b`), of chapters of docs/security.md
-(`S5`). `python -m tests.assurance` writes the claims to the page, below its hand-written part.
+(`S5`). `python -m tests.assurance` prints all claims, and `python -m tests.assurance SRL-9` those
+of one identifier; `F06` stands for all claims of the case.
 """
 
 import ast
 import re
+import sys
 from functools import cache
 from typing import NamedTuple
 
 from tests.processes import ROOT
 
 DOCS = ROOT / "docs"
-PAGE = DOCS / "assurance.md"
-_MARK = "<!-- The rest is written by `python -m tests.assurance`. -->\n"
-_SECTIONS = ("What the specification says", "What breaks", "Security, beside these")
 _ID = r"(?:[A-Z]+-\d+|F\d+[a-z]?|S\d+)"
 _CLAIM = re.compile(rf"(?!F\d+\b)({_ID}(?:, {_ID})*): (.+)")
-_HEADING = re.compile(r"^### ([A-Z]+-\d+|S\d+)\b.*$", re.MULTILINE)
+_HEADING = re.compile(r"^### ([A-Z]+-\d+|S\d+)\b", re.MULTILINE)
 
 
 class Claim(NamedTuple):
@@ -43,20 +42,16 @@ def docstrings() -> dict[tuple[str, str], str]:
 
 
 @cache
-def headings() -> dict[str, str]:
-    """Where the clauses of docs/spec and the chapters of docs/security.md are, in their order."""
+def headings() -> list[str]:
+    """The clauses of docs/spec and the chapters of docs/security.md, in their order."""
     index = (DOCS / "spec" / "README.md").read_text(encoding="utf-8")
     pages = [f"spec/{name}" for name in re.findall(r"^\| \[([\w-]+\.md)\]", index, re.MULTILINE)]
-    found = {}
-    for name in (*pages, "security.md"):
-        for heading in _HEADING.finditer((DOCS / name).read_text(encoding="utf-8")):
-            anchor = heading[0].removeprefix("### ").lower().replace(" ", "-")
-            found[heading[1]] = f"{name}#{anchor}"
-    return found
+    texts = [(DOCS / name).read_text(encoding="utf-8") for name in (*pages, "security.md")]
+    return [identifier for text in texts for identifier in _HEADING.findall(text)]
 
 
 def claims() -> list[Claim]:
-    """All claims in the order of the page. `F06` without a letter makes no claim."""
+    """All claims: those of clauses, of cases, of chapters. `F06` without a letter makes none."""
     found = []
     for (path, test), text in docstrings().items():
         if said := _CLAIM.match(text):
@@ -64,13 +59,10 @@ def claims() -> list[Claim]:
     return sorted(found, key=_place)
 
 
-def page() -> str:
-    """The page as it should be: its hand-written part as it is, and the claims below it."""
-    text = PAGE.read_text(encoding="utf-8").partition(_MARK)[0] + _MARK
-    for number, title in enumerate(_SECTIONS):
-        rows = "".join(_row(claim) for claim in claims() if _place(claim)[0] == number)
-        text += f"\n## {title}\n\n| | Claim | Test |\n| --- | --- | --- |\n{rows}"
-    return text
+def of(identifier: str) -> list[Claim]:
+    """The claims of a clause, a chapter, a case or one claim of a case; empty if there is none."""
+    wanted = re.compile(rf"{re.escape(identifier)}[a-z]?" if identifier[0] == "F" else identifier)
+    return [claim for claim in claims() if any(wanted.fullmatch(each) for each in claim.ids)]
 
 
 def is_case(identifier: str) -> bool:
@@ -82,18 +74,14 @@ def _place(claim: Claim) -> tuple[int, int, str]:
     first = claim.ids[0]
     if is_case(first):
         return 1, int(first[1:-1]), first
-    return 0 if "-" in first else 2, list(headings()).index(first), ""
+    return 0 if "-" in first else 2, headings().index(first), ""
 
 
-def _row(claim: Claim) -> str:
-    ids = ", ".join(_linked(each) for each in claim.ids)
-    return f"| {ids} | {claim.sentence} | [{claim.test}](../tests/{claim.path}) |\n"
-
-
-def _linked(identifier: str) -> str:
-    place = headings().get(identifier)
-    return f"[{identifier}]({place})" if place else identifier
+def printed(claim: Claim) -> str:
+    """The claim, and its test as pytest takes it."""
+    return f"{', '.join(claim.ids)}: {claim.sentence}\n    tests/{claim.path}::{claim.test}"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    chosen = of(sys.argv[1]) if sys.argv[1:] else claims()
+    print("\n".join(printed(claim) for claim in chosen) or sys.exit("No test claims that."))

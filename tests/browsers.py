@@ -1,4 +1,4 @@
-"""A Chromium for the tests of the console, which Playwright drives (docs/adr/0071)."""
+"""A Chromium for the tests of the console, which Playwright drives (docs/adr/25)."""
 
 import os
 import shutil

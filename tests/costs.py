@@ -20,22 +20,21 @@ from functools import partial
 from typing import Any, Final
 
 from shared import logs
-from shared.adapters import dynamodb, dynamodb_usage, kms, s3
+from shared.adapters import dynamodb, dynamodb_buckets, kms, s3
 from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.dynamodb_buckets import DynamoBuckets
-from shared.adapters.dynamodb_usage import DynamoUsage
+from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
 from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.authorizer.answers import parse_answer
-from shared.authorizer.wire import Head
+from shared.authorizer.formats.wire import SignedHead
 from shared.model import trust_bundle
-from shared.model.authorizers import REPORTS_MAX
 from shared.model.callers import Scope
-from shared.operations.api import revocations
+from shared.model.fleet.authorizers import REPORTS_MAX
 from shared.operations.audit import sealing
-from shared.operations.srl import schedule as srl_schedule
-from shared.operations.srl import wake, worker
-from shared.operations.srl.wake import Woken
+from shared.operations.changes import revocations
+from shared.operations.lists import publication, wake
+from shared.operations.lists import schedule as srl_schedule
+from shared.operations.lists.wake import Woken
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.wiring import identifiers
@@ -80,7 +79,7 @@ def watched() -> Iterator[Watched]:
     with ExitStack() as stack:
         account = stack.enter_context(aws())
         tables = stack.enter_context(closing(dynamodb.connect()))
-        counts = stack.enter_context(closing(dynamodb_usage.connect()))
+        counts = stack.enter_context(closing(dynamodb_buckets.connect()))
         objects = stack.enter_context(closing(s3.connect()))
         keys = stack.enter_context(closing(kms.connect()))
         recorder = Recorder(tables, counts, objects, keys)
@@ -103,7 +102,7 @@ def _furnished(recorder: Recorder, ports: Ports, clock: Clock) -> Watched:
     callers = [tenant.client(Scope.ADMIN) for _ in range(_CALLS)]
     for number in range(_LISTED):
         tenant.revoke(f"svc_wrt_01m7yz{number:020}")
-    worker.publish_due(ports)
+    publication.publish_due(ports)
     etag = tenant.admin.get("/v1/revocations/srl").headers["ETag"]
     root = tenant.admin.post("/v1/keys", json={"name": "root", "type": "root"}).json()
     return Watched(recorder, ports, clock, tenant, callers, etag, root["id"])
@@ -116,7 +115,7 @@ def measured(here: Watched) -> Iterator[Counted]:
     same = {"If-None-Match": here.tenant.admin.get(_STATUS).headers["ETag"]}
     answer = here.tenant.admin.get(_FEED)
     polled = {"If-None-Match": answer.headers["ETag"]}
-    last = Head.decode(parse_answer(answer.content).payload).sequence
+    last = SignedHead.decode(parse_answer(answer.content).payload).sequence
     sign = f"/v1/keys/{here.root_id}/sign"
     ids = iter(range(10_000))
     calls: dict[tuple[str, str], Callable[[Client], Any]] = {
@@ -144,7 +143,7 @@ def measured(here: Watched) -> Iterator[Counted]:
     }
     for (what, function), call in calls.items():
         yield _average(here, what, function, call)
-    worker.publish_due(here.ports)
+    publication.publish_due(here.ports)
     yield _average(here, prices.TICK, "SrlSchedule", lambda _: srl_schedule.due(here.ports))
     yield _average(here, prices.HOOKS, "WebhookDelivery", lambda _: dispatch.due(here.ports))
     yield _average(here, prices.PUBLICATION, "SrlPublication", lambda _: _publish(here))
@@ -174,7 +173,7 @@ def _revoke_once(client: Client) -> Any:
 def _fleet(here: Watched) -> Iterator[Counted]:
     """What authorizers send, of which each caller is one, and a relay for a hundred."""
     path, polled = "/v1/authorizers", here.tenant.admin.get(_FEED)
-    head = Head.decode(parse_answer(polled.content).payload)
+    head = SignedHead.decode(parse_answer(polled.content).payload)
     held = {"sequence": head.sequence, "chain": head.chain.hex(), "allow_when_stale": False}
     ids = dict[str, str]()
 
@@ -223,7 +222,7 @@ def _confirmed(here: Watched) -> dict[str, str]:
 def _publish(here: Watched) -> None:
     """The tenant's list after half of its lifetime, as it is made when nothing changes."""
     here.clock.moment += timedelta(seconds=1800)
-    assert worker.publish_if_due(here.ports, here.tenant.id)
+    assert publication.publish_if_due(here.ports, here.tenant.id)
 
 
 def _publish_entry(here: Watched, number: int) -> None:

@@ -1,6 +1,6 @@
 """What docs/data-model.md says of the items in the store, and what the code does with them.
 
-The first part of the page is written by hand. `python -m tests.data_model` writes the rest: who
+The first part of the page is written by hand. `make written` writes the rest: who
 writes and reads each item while the whole API is called, and the fields of the records.
 """
 
@@ -16,25 +16,25 @@ from pathlib import Path
 from types import FrameType, NoneType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from shared.adapters.sqlite_usage import SqliteUsage
+from shared.adapters.sqlite_buckets import SqliteUsage
 from shared.model import identifiers
+from shared.model.audit.merkle import WIDTH
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
-from shared.model.sealed_log.tiles import WIDTH
 from shared.model.tenants import blob_folders
 from shared.operations.audit import statements
+from shared.operations.lists.journal import Journals
 from shared.operations.operator import restored
-from shared.operations.srl.journal import Journals
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Check, Row
 from shared.ports.token_buckets import Lease
 from tests import tour
-from tests.operations.test_sealing import entry_made
+from tests.operations.audit.test_sealing import entry_made
 from tests.processes import ROOT
 from tests.worlds import Clock, close, embedded
 
 PAGE: Final = ROOT / "docs" / "data-model.md"
-_MARK: Final = "<!-- The rest is written by `python -m tests.data_model`. -->\n"
+_MARK: Final = "<!-- The rest is written by `make written`. -->\n"
 # The sections with items.
 TABLES: Final = tuple(f"Table `{table}`" for table in Table)
 BLOBS: Final = "Blobs"
@@ -208,7 +208,7 @@ def _function() -> str:
     while frame is not None:
         name = frame.f_globals["__name__"]
         operation = name.removeprefix("shared.operations.")
-        if operation != name and not operation.startswith("rules."):
+        if operation != name and not operation.startswith("base."):
             found = f"{operation}.{frame.f_code.co_name}"
         elif name.startswith("shared.web.") and name != "shared.web.work" and not found:
             found = name.removeprefix("shared.")

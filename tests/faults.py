@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from shared.adapters.sqlite_usage import SqliteUsage
+from shared.adapters.sqlite_buckets import SqliteUsage
 from shared.errors import Unavailable
 from shared.ports import Ports
 from tests.intercepted import Call, Intercepted

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shared.authorizer import wire
+from shared.authorizer.formats import wire
 from shared.model import feed as model
 from shared.model.feed import FeedHead, StoredEntry
 from shared.ports import Ports
@@ -31,14 +31,14 @@ class StoredFeed:
 
     def revoke(self, *warrant_ids: str) -> bytes:
         """Append an entry; return it."""
-        return self.append(wire.Entry(self.sequence + 1, tuple(sorted(warrant_ids))))
+        return self.append(wire.FeedEntry(self.sequence + 1, tuple(sorted(warrant_ids))))
 
     def break_off(self, *, leap: int = 0) -> bytes:
         """Append a break; a restore lets the sequence leap."""
         self.broke_at = self.sequence + 1 + leap
-        return self.append(wire.Entry(self.broke_at))
+        return self.append(wire.FeedEntry(self.broke_at))
 
-    def append(self, entry: wire.Entry) -> bytes:
+    def append(self, entry: wire.FeedEntry) -> bytes:
         """Append an entry; return its bytes."""
         ends: list[datetime | None] = [None] * len(entry.revoked)
         stored = StoredEntry.of(entry, ends, self.ports.now(), follows=bytes(32))
@@ -70,7 +70,7 @@ class StoredFeed:
         self.version += 1
         now = self.ports.now()
         base = wire.Base(1, self.base, bytes(32), hashlib.sha256(b"list").digest(), 0)
-        head = wire.Head(
+        head = wire.SignedHead(
             self.tenant_id, self.sequence, bytes(32), now, now + timedelta(hours=1), base
         )
         payload = head.encode()

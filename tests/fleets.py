@@ -20,20 +20,21 @@ from functions.authorizers.schemas import (
     HeartbeatTaken,
     RegisterAuthorizer,
     RegisteredAuthorizer,
-    Report,
+    ReportBody,
     pace,
 )
 from functions.feed.schemas import FeedAnswer
 from shared.authorizer import Policy, reports
 from shared.authorizer.answers import parse_answer
-from shared.authorizer.refusals import NeedsBase
+from shared.authorizer.policy import NeedsBase
 from shared.authorizer.reports import Schedule
 from shared.authorizer.state import State, Trusted, advance
 from shared.authorizer.view import Moment, View
-from shared.model.authorizers import Heartbeat
+from shared.model.fleet.authorizers import Heartbeat
 from shared.model.rate_limit import RESERVE, Bucket, microseconds
-from shared.operations.api import authorizers, feed, revocations
-from shared.operations.srl import in_force, wake, worker
+from shared.operations.changes import feed, revocations
+from shared.operations.fleet import authorizers
+from shared.operations.lists import in_force, publication, wake
 from shared.ports import Ports
 from shared.ports.store import Check
 from tests.api import Tenant, serve
@@ -42,7 +43,7 @@ from tests.worlds import Clock
 
 _REGISTRY: Final = "authorizer"
 _POLICY: Final = Policy()
-# From the commit of a revocation to its entry, as on AWS at worst (docs/adr/0047).
+# From the commit of a revocation to its entry, as on AWS at worst (docs/adr/11).
 PUBLICATION_SECONDS: Final = 0.5
 # How long a poll or a report may take on its way.
 _WAY_SECONDS: Final = 0.2
@@ -86,7 +87,7 @@ class Fleet:
         self._counting = replace(self.ports, store=Intercepted(self.ports.store, self._count))
         tenant = Tenant(self.ports, serve(self.ports), handle="fleet")
         self.tenant, self.caller = tenant, tenant.operator
-        worker.publish_due(self.ports)
+        publication.publish_due(self.ports)
         signer = in_force.signer(self.ports, tenant.id)
         self._trusted = Trusted(tenant.id, [signer.public_bytes])
         self._advanced: dict[tuple[int | None, bytes], State] = {}
@@ -160,11 +161,11 @@ class Fleet:
             described = RegisterAuthorizer.model_validate(said).description()
             made = authorizers.register(self._counting, self.caller, described=described)
             body = RegisteredAuthorizer.of(made).model_dump_json().encode()
-            schedule.registered(reports.Answer.parse(body, has="id"), self.now)
+            schedule.registered(reports.ReportAnswer.parse(body, has="id"), self.now)
             return
         view = View.of(member.state, self._moment(), _POLICY.max_staleness)
-        beat = Report.model_validate_json(reports.report(view, _POLICY, {})).beat()
-        answer = reports.Answer.parse(self._taken(member, schedule.id, beat), has="status")
+        beat = ReportBody.model_validate_json(reports.report(view, _POLICY, {})).beat()
+        answer = reports.ReportAnswer.parse(self._taken(member, schedule.id, beat), has="status")
         assert answer.status == "ok"
         schedule.accepted(answer, member.state.sequence, self.now)
         if member.state.sequence:

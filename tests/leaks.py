@@ -35,15 +35,22 @@ from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import RescindError
 from shared.logs import JsonFormatter
-from shared.model import api_keys, seeds, webhooks
+from shared.model import api_keys, seeds
+from shared.model.lists.signers import ListSigner
 from shared.model.signing_keys import SigningKey
-from shared.model.srl.signers import ListSigner
-from shared.model.webhooks import Webhook
-from shared.operations.api.webhooks import WithSecret
-from shared.operations.rules.api_key_creation import Created
+from shared.model.webhooks import webhooks
+from shared.model.webhooks.webhooks import Webhook
+from shared.operations.access.api_key_creation import Created
+from shared.operations.webhooks.managing import WithSecret
 from shared.ports.store import Change
 from shared.web import gate
+from tests.web.endpoints import ENDPOINTS
 
+# The field with a secret, of the answers that show one.
+_SHOWING: Final = {
+    (method, re.sub(r"{\w+}", "{}", path)): endpoint.secret
+    for (method, path), endpoint in ENDPOINTS.items()
+}
 # So many characters of a secret, in whatever form, are taken for the whole. Base64 shows as many of
 # 32 bytes wherever they stand among others.
 _WINDOW: Final = 40
@@ -53,13 +60,6 @@ _URL_SAFE: Final = str.maketrans("-_", "+/")
 _ESCAPES: Final = re.compile(r"\\+(?:x([0-9a-f]{2})|([nrt'\"\\]))")
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
-# The field with a secret, of the answers that show one.
-_SHOWING: Final = {
-    ("POST", "/v1/api-keys"): "key",
-    ("POST", "/v1/api-keys/{id}/rotate"): "key",
-    ("POST", "/v1/webhooks"): "secret",
-    ("POST", "/v1/webhooks/{id}/rotate-secret"): "secret",
-}
 _FORMATTERS: Final = (
     logging.Formatter("%(levelname)s %(name)s: %(message)s"),
     JsonFormatter(stage="test"),
@@ -239,7 +239,7 @@ def _watched_answers(serve: Callable[..., Any]) -> Callable[..., Any]:
 
 def _search_answer(scope: Scope, sent: list[Message]) -> None:
     body = b"".join(message.get("body", b"") for message in sent)
-    name = _SHOWING.get((scope["method"], re.sub("svc_(whk|ak)_[0-9a-z]+", "{id}", scope["path"])))
+    name = _SHOWING.get((scope["method"], re.sub("svc_[a-z]+_[0-9a-z]+", "{}", scope["path"])))
     if name and sent[0]["status"] in {200, 201}:
         # The answers that show a secret, in one field of it.
         shown = json.loads(body)

@@ -18,10 +18,13 @@ from pathlib import Path
 from typing import Final
 
 from tests.surroundings import is_proxy
+from tests.waiting import soon
 
 ROOT: Final = Path(__file__).parent.parent
 HOST: Final = "127.0.0.1"
-_LOCAL_SERVER: Final = [sys.executable, "-m", "infra.cli.serve"]
+_LOCAL_SERVER: Final = [sys.executable, "-m", "infra.cli.operator.serve"]
+# Releases before 0.4.0 had that module elsewhere.
+_SERVER_OF_A_RELEASE: Final = [sys.executable, "-m", "infra.cli", "serve"]
 _START_SECONDS: Final = 30
 _STOP_SECONDS: Final = 10
 
@@ -54,9 +57,7 @@ class LocalServer:
 
     def kill(self) -> None:
         """Let no process of the group run another instruction."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(timeout=_STOP_SECONDS)
+        _kill(self.process)
 
 
 @dataclass
@@ -97,8 +98,7 @@ class Group:
             return
         if self._process.poll() is None:
             self.killed += 1 + len(self.workers())
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(timeout=_STOP_SECONDS)
+        _kill(self._process)
 
     @property
     def pid(self) -> int:
@@ -116,6 +116,30 @@ class Group:
     def workers(self) -> list[int]:
         """The identifiers of the worker processes."""
         return _workers(self.pid)
+
+
+def _kill(first: subprocess.Popen[bytes]) -> None:
+    """Kill a process with its group, and wait until none of them has a file open."""
+    if first.poll() is None:
+        os.killpg(first.pid, signal.SIGKILL)
+    first.wait(timeout=_STOP_SECONDS)
+    # Only the first process is waited for by its end; the others end at about the same time.
+    soon(lambda: not _running(first.pid), seconds=_STOP_SECONDS)
+
+
+def _running(group: int) -> list[int]:
+    """The processes of a group that have not ended. Those that nobody has waited for have.
+
+    The first thread of a process may have ended before others, which still have its files.
+    """
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # After the name: state, parent, group, and later the number of threads.
+            state, _, of, *more = each.read_text().rpartition(")")[2].split()
+            if int(of) == group and (state not in "XZ" or int(more[14]) > 1):
+                found.append(int(each.parent.name))
+    return found
 
 
 def _workers(parent: int) -> list[int]:
@@ -149,7 +173,7 @@ def local_server(
     ready: bool = True,
     open_files: int | None = None,
     settings: dict[str, str] | None = None,
-    program: Sequence[str] = _LOCAL_SERVER,
+    program: Sequence[str] | None = None,
     cwd: Path = ROOT,
     port: int | None = None,
 ) -> Iterator[LocalServer]:
@@ -163,7 +187,14 @@ def local_server(
     with output.open("wb") as log:
         process = subprocess.Popen(
             _limited(
-                open_files, [*program, *_places(data, port), "--workers", str(workers), *options]
+                open_files,
+                [
+                    *(program or _server(cwd)),
+                    *_places(data, port),
+                    "--workers",
+                    str(workers),
+                    *options,
+                ],
             ),
             cwd=cwd,
             env=environment(settings),
@@ -184,11 +215,16 @@ def local_server(
         server.kill()
 
 
+def _server(cwd: Path) -> Sequence[str]:
+    """The program that serves, of the source in `cwd`."""
+    return _LOCAL_SERVER if cwd == ROOT else _SERVER_OF_A_RELEASE
+
+
 def start_in_vain(
     data: Path, *options: str, port: int, cwd: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
     """What a server says that ends by itself."""
-    return run(*_LOCAL_SERVER[1:], *_places(data, port), *options, cwd=cwd)
+    return run(*_server(cwd)[1:], *_places(data, port), *options, cwd=cwd)
 
 
 def run(

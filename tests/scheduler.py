@@ -3,7 +3,7 @@
 An actor is a plain function over `Ports`. It runs in a thread of its own, stops before each of its
 calls to the store or the blobs, and goes on only when it is chosen: so a schedule is the list of
 those who were chosen, and can be replayed. `explore` carries out all of them, each from the same
-start; of those that differ only in the order of calls that do not mind each other, one.
+start; schedules that differ only in the order of independent calls count as one.
 
 Neither a walk nor a read of many is a snapshot (shared/ports/store.py): each is a call an item.
 Nor is a write seen at once, if its actor is one of the `torn`: it is accepted in one step. Until

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import cbor2
 
-from shared.adapters import sqlite_format
-from shared.ports.store import Address, Item
+from shared.adapters import sqlite_encoding, sqlite_format
+from shared.adapters.sqlite_encoding import LETTERS, partition, partition_of
+from shared.ports.store import Address, Item, Table
 
 _FORMAT_4 = Path(__file__).parent / "golden/format-4.sql"
 
@@ -18,32 +19,44 @@ def format_4(path: Path, items: Mapping[Address, Item]) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(_FORMAT_4.read_text())
-        rows = [(key, cbor2.dumps(dict(item))) for key, item in items.items()]
-        insert(connection, rows, table="items")
+        for address, item in items.items():
+            keys: tuple[str, ...] = address
+            _insert(connection, "items", keys, address, cbor2.dumps(dict(item)))
 
 
-def insert(
-    connection: sqlite3.Connection, rows: Iterable[tuple[Address, bytes]], table: str = "items_5"
-) -> None:
+def insert(connection: sqlite3.Connection, rows: Iterable[tuple[Address, bytes]]) -> None:
     """Add items as they are encoded, each with its checksum and its place."""
-    for (of, pk, sk), item in rows:
-        checksum = sqlite_format.checksum(sqlite_format.seed(of, pk), sk, item)
-        row = (of, pk, sk, item, checksum)
-        connection.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?)", row)
-        place = (sqlite_format.place(of, pk), sk)
-        connection.execute("INSERT INTO places VALUES (?, ?)", place)
+    for address, item in rows:
+        _insert(connection, "items_5", row_of(address), address, item)
+
+
+def row_of(address: Address) -> tuple[bytes, str]:
+    """The keys of an item in the file."""
+    return partition(address.table, address.pk), address.sk
+
+
+def _insert(
+    connection: sqlite3.Connection,
+    table: str,
+    keys: tuple[str | bytes, ...],
+    address: Address,
+    item: bytes,
+) -> None:
+    of, pk, sk = address
+    row = (*keys, item, sqlite_format.checksum(sqlite_format.seed(of, pk), sk, item))
+    connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+    connection.execute("INSERT INTO places VALUES (?, ?)", (sqlite_encoding.place(of, pk), sk))
 
 
 def restore(connection: sqlite3.Connection, copy: Path, tables: Iterable[str]) -> None:
     """Replace the items of these tables by those of another file, in one transaction."""
-    connection.create_function("place", 2, sqlite_format.place)
+    connection.create_function("place", 1, lambda pk: sqlite_encoding.place(*partition_of(pk)))
     connection.execute("ATTACH ? AS backup", (str(copy),))
     connection.execute("BEGIN IMMEDIATE")
-    for table in tables:
-        connection.execute("DELETE FROM items_5 WHERE tbl = ?", (table,))
-        connection.execute(
-            "INSERT INTO items_5 SELECT * FROM backup.items_5 WHERE tbl = ?", (table,)
-        )
+    for letter in b"".join(LETTERS[Table(table)] for table in tables):
+        is_of_table = f"substr(pk, 1, 1) = x'{letter:02x}'"
+        connection.execute(f"DELETE FROM items_5 WHERE {is_of_table}")
+        connection.execute(f"INSERT INTO items_5 SELECT * FROM backup.items_5 WHERE {is_of_table}")
     connection.execute("DELETE FROM places")
-    connection.execute("INSERT INTO places SELECT place(tbl, pk), sk FROM items_5")
+    connection.execute("INSERT INTO places SELECT place(pk), sk FROM items_5")
     connection.execute("COMMIT")

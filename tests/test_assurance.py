@@ -1,4 +1,4 @@
-"""docs/assurance.md says what the tests show, and no claim is lost."""
+"""Each clause of docs/spec, chapter of docs/security.md and case has a test that claims it."""
 
 import re
 from collections import Counter
@@ -14,9 +14,14 @@ _NOT_GIVEN, _UP_TO_OTHERS = [46, 141], {"VERIFY-5"}
 _IN_BLOCKS = 159
 
 
-def test_the_page_is_up_to_date() -> None:
-    """The page is what `python -m tests.assurance` writes."""
-    assert assurance.PAGE.read_text(encoding="utf-8") == assurance.page()
+def test_the_claims_of_an_identifier() -> None:
+    """An identifier has its own claims, and a case those of all its letters, but of no other."""
+    of_the_case = assurance.of("F06")
+    assert all(any(each.startswith("F06") for each in claim.ids) for claim in of_the_case)
+    assert 0 < len(assurance.of("F06b")) < len(of_the_case)
+    assert assurance.of("API-1")
+    assert all("API-1" in claim.ids for claim in assurance.of("API-1"))
+    assert assurance.of("NONE-1") == []
 
 
 def test_each_clause_and_chapter_has_a_claim() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shared.operations.srl import in_force
+from shared.operations.lists import in_force
 from tests import browsers, processes
 from tests.bench import (
     cold_start,

@@ -18,8 +18,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 
 
 def test_the_page_is_up_to_date(seen: Seen) -> None:
-    """The page is what `python -m tests.data_model` writes."""
-    assert PAGE.read_text(encoding="utf-8") == data_model.page(seen)
+    """The page is what `make written` writes."""
+    assert PAGE.read_text(encoding="utf-8") == data_model.page(seen), "run `make written`"
 
 
 def test_each_item_is_on_the_page_once(seen: Seen) -> None:

@@ -1,46 +1,114 @@
-"""Each decision in docs/adr says its status, and the index says the same."""
+"""The decisions in docs/adr: their index, their links, and all that refers to them."""
 
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from tests.processes import ROOT
 
 _FOLDER: Final = ROOT / "docs" / "adr"
-_FILES: Final = sorted(_FOLDER.glob("0*.md"))
-_LINK: Final = r"\[\d{4}\]\([\w-]+\.md\)"
-_CHANGED: Final = rf"(?:amended|superseded) by {_LINK}(?:, {_LINK})*"
-_HEAD: Final = re.compile(
-    rf"# (\d{{4}}) (.+) Status: accepted, 20\d\d-\d\d-\d\d(?:; ({_CHANGED}))?\."
-)
+_INDEX: Final = (_FOLDER / "README.md").read_text(encoding="utf-8")
+_TEXTS: Final = {
+    path.name: path.read_text(encoding="utf-8") for path in sorted(_FOLDER.glob("[0-9]*.md"))
+}
+_ROOMS: Final = ("docs", "functions", "infra", "shared", "tests", ".ci")
+_KINDS: Final = {".css", ".html", ".js", ".md", ".py", ".toml", ".yaml", ""}
+# A decision without a link, such as "ADR 3", cannot be followed, and looks like one of the numbers
+# before 2026-11-24.
+_NAMED: Final = re.compile(r"\[ADR (\d+)\]\([\w./-]*?(?P<linked>\d+)-[\w-]+\.md|\bADRs? \d+")
+_PATH: Final = re.compile(r"\badr/(\d+)((?:-[\w-]+\.md)?)")
 
 
-def _row(path: Path) -> str:
-    """The row of the index for a decision; its head is the title and the status."""
-    first, second, *_ = path.read_text(encoding="utf-8").split("\n\n", 2)
-    head = _HEAD.fullmatch(" ".join(f"{first}\n{second}".split()))
-    assert head is not None, path.name
-    assert head[1] == path.name[:4]
-    return f"| [{head[1]}]({path.name}) | {head[2]} | {head[3] or 'accepted'} |"
+def _sections(text: str) -> set[str]:
+    """The anchors that a Markdown page has, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-def test_the_index_has_each_decision_with_its_status() -> None:
-    """Each decision has a title, a status and a date, and the index repeats title and status."""
-    index = (_FOLDER / "README.md").read_text(encoding="utf-8")
-    assert [line for line in index.splitlines() if line.startswith("| [")] == [*map(_row, _FILES)]
+def _tree() -> list[tuple[str, str]]:
+    """The text of each file that may refer to a decision, with its path."""
+    inside = chain.from_iterable((ROOT / room).rglob("*") for room in _ROOMS)
+    paths = [each for each in chain(ROOT.glob("*"), inside) if each.suffix in _KINDS]
+    return [
+        (str(path.relative_to(ROOT)), path.read_text(encoding="utf-8", errors="replace"))
+        for path in sorted(paths)
+        if path.is_file() and path != Path(__file__) and "node_modules" not in path.parts
+    ]
 
 
-def test_a_decision_is_changed_by_decisions_that_are_there() -> None:
-    """The decisions that a status names exist, under their own numbers."""
-    named = re.findall(r"\[(\d{4})\]\(([\w-]+\.md)\)", "".join(map(_row, _FILES)))
-    assert {name for _, name in named} == {path.name for path in _FILES}
-    assert [name for number, name in named if not name.startswith(number)] == []
+def _faults(text: str) -> list[str]:
+    """The references of a text that name no decision."""
+    paths = [
+        found[0]
+        for found in _PATH.finditer(text)
+        if not [name for name in _TEXTS if name.startswith(f"{found[1]}{found[2] or '-'}")]
+    ]
+    unlike = [
+        found[0] for found in _NAMED.finditer(text) if int(found[1] or 0) != int(found[2] or -1)
+    ]
+    return paths + unlike
+
+
+def test_the_index_has_each_decision_with_its_title() -> None:
+    """Numbers go from 1 without a gap; number and title stand in the file and in the index."""
+    rows = [
+        f"| [{number}]({name}) | {text.partition(chr(10))[0].removeprefix(f'# {number} ')} |"
+        for number, (name, text) in enumerate(_TEXTS.items(), start=1)
+    ]
+    assert [line for line in _INDEX.splitlines() if line.startswith("| [")] == rows
+    assert [*_TEXTS] == sorted(_TEXTS, key=lambda name: int(name[:2]))
+
+
+def test_each_decision_says_what_was_rejected_and_what_follows() -> None:
+    """The sections that every decision has, once each and last."""
+    heads = [re.findall(r"^## (.+)$", text, re.MULTILINE) for text in _TEXTS.values()]
+    assert [each[-2:] for each in heads] == [["Rejected", "Consequences"]] * len(_TEXTS)
+
+
+def test_links_of_decisions_lead_somewhere() -> None:
+    """Each link of a decision, also from an old number, names a page and a section of it."""
+    linked = [
+        (page, name, section)
+        for page, text in [("README.md", _INDEX), *_TEXTS.items()]
+        for name, section in re.findall(r"\]\(([\w./-]+\.md)(?:#([\w-]+))?\)", text)
+    ]
+    assert len(linked) > 100
+    pages = {name: (_FOLDER / name).read_text(encoding="utf-8") for _, name, _ in linked}
+    sections = {name: {"", *_sections(text)} for name, text in pages.items()}
+    assert [each for each in linked if each[2] not in sections[each[1]]] == []
+
+
+def test_references_to_sections_lead_somewhere() -> None:
+    """Pages that link to a section of a decision name one that is there."""
+    linked = [
+        (path, name, section)
+        for path, text in _tree()
+        for name, section in re.findall(r"adr/(\d\d-[\w-]+\.md)#([\w-]+)", text)
+    ]
+    assert len(linked) > 20
+    assert [each for each in linked if each[2] not in _sections(_TEXTS[each[1]])] == []
+
+
+def test_references_name_decisions_that_are_there() -> None:
+    """Code says `docs/adr/` and a number of two digits; pages link, and say the same number."""
+    found = {path: faults for path, text in _tree() if (faults := _faults(text))}
+    assert found == {}
+    assert sum(len(_PATH.findall(text)) for _, text in _tree()) > 100
+
+
+def test_a_reference_to_no_decision_is_found() -> None:
+    """An old number, a number that nobody gave, a bare one, and a link to another decision."""
+    wrong = "docs/adr/0047 docs/adr/99 ADR 3 [ADR 4](docs/adr/05-access-and-tenants.md)"
+    assert len(_faults(wrong)) == 4
+    assert (
+        _faults("docs/adr/04 [ADR 4](adr/04-api.md#cursors) adr/04-api.md [ADR 4](04-api.md)") == []
+    )
 
 
 def test_decisions_name_files_that_are_there() -> None:
     """A module that moves takes its name in the decisions along."""
-    texts = {path.name: path.read_text(encoding="utf-8") for path in _FILES}
     kinds = r"`((?:functions|infra|shared|tests)/[\w/.-]+\.\w+)"
-    named = [(name, each) for name, text in texts.items() for each in re.findall(kinds, text)]
+    named = [(name, each) for name, text in _TEXTS.items() for each in re.findall(kinds, text)]
     assert len(named) > 20
     assert [(name, each) for name, each in named if not (ROOT / each).exists()] == []

@@ -1,6 +1,5 @@
 """What a store says of the deployment that it belongs to, and a process that changes nothing."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -15,12 +14,12 @@ from shared import wiring
 from shared.adapters import fenced
 from shared.errors import InvalidSettings, Outdated, ReadOnly, Unavailable
 from shared.model import deployment as model
-from shared.model.deployment import SCHEMA, Deployment, Part
+from shared.model.deployment import SCHEMA, Deployment, DeploymentPart
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.revoked_signers import count_address
+from shared.operations.base import tenants
+from shared.operations.lists import publication
 from shared.operations.operator import deployment, doctor, onboarding
-from shared.operations.rules import tenants
-from shared.operations.srl import worker
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put, Store
 from shared.settings import Mode
@@ -53,8 +52,11 @@ def _says(settings: dict[str, str], **fields: Any) -> None:
     ("fields", "said"),
     [
         ({"schema": SCHEMA + 1}, f"has schema {SCHEMA + 1}; this release knows schemas up to"),
-        ({"part": Part.MOVED, "moved_to": "a"}, "was moved to another store"),
-        ({"part": Part.RECEIVING, "receipt": "a"}, "a migration to this store has not ended"),
+        ({"part": DeploymentPart.MOVED, "moved_to": "a"}, "was moved to another store"),
+        (
+            {"part": DeploymentPart.RECEIVING, "receipt": "a"},
+            "a migration to this store has not ended",
+        ),
     ],
 )
 def test_a_store_that_must_not_be_used_is_refused(
@@ -145,7 +147,7 @@ def test_a_running_process_stops_using_data_of_a_newer_release(settings: dict[st
         assert {each.status_code for each in answers} == {503}
         assert {each.headers["retry-after"] for each in answers} == {"30"}
         with pytest.raises(Outdated):
-            worker.publish_due(ports)
+            publication.publish_due(ports)
         _says(settings)
         check = caller.get("/v1/revocations/check", params={"warrant_id": WARRANT})
         assert check.json()["revoked"] is True
@@ -156,13 +158,15 @@ def test_a_running_process_does_not_change_a_store_that_was_left(settings: dict[
     """F585b, OPS-13: A running process does not change a store that was moved."""
     with closing(wiring.build(wiring.settings(settings))) as ports:
         onboarding.create_tenant(ports, handle="acme")
-        _says(settings, part=Part.MOVED, moved_to="a")
+        _says(settings, part=DeploymentPart.MOVED, moved_to="a")
         assert [each.handle for each in tenants.directory(ports)] == ["acme"]
         with pytest.raises(Outdated):
             onboarding.mint_admin_key(ports, handle="acme")
 
 
-def test_a_process_asks_once_for_all_its_threads(settings: dict[str, str]) -> None:
+def test_a_process_asks_once_for_all_its_threads(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F585c, OPS-12: However many calls a process makes, it asks once in five seconds."""
     assembled = wiring.assemble(wiring.settings(settings))
     asked = []
@@ -176,17 +180,19 @@ def test_a_process_asks_once_for_all_its_threads(settings: dict[str, str]) -> No
             return assembled.store.get(address)
 
     with closing(assembled):
+        moment = [0.0, 0.0]
+        monkeypatch.setattr(fenced, "_moment", lambda: tuple(moment))
         store = fenced.fenced(cast("Store", Counted()), Deployment())
         other = Address(Table.KEYS, "other")
         store.get(other)
         assert asked == [other]
         with ThreadPoolExecutor(8) as pool:
-            cast("Any", store)._looked_at = (0.0, 0.0)
+            moment[:] = [6.0, 6.0]
             list(pool.map(store.get, [other] * 32))
         assert asked.count(model.ADDRESS) == 1
         # A process that was frozen counts no time by the one clock, and much by the other.
-        for stale in ((time.monotonic(), time.time() - 6), (time.monotonic() - 6, time.time())):
-            cast("Any", store)._looked_at = stale
+        for later in ([6.0, 12.0], [12.0, 12.0]):
+            moment[:] = later
             store.get(other)
         assert asked.count(model.ADDRESS) == 3
 

@@ -15,15 +15,27 @@ _PLANTED = {
     "Imports point one way": ("shared/web/gate.py", "import functions.srl.handler"),
     "Each room of shared has a layer": ("shared/attic.py", "ATTIC = True"),
     "Each wing of the operations has a layer": (
-        "shared/operations/rules/expiry.py",
-        "import shared.operations.api.warrants",
+        "shared/operations/base/expiry.py",
+        "import shared.operations.changes.warrants",
     ),
     "No function imports another": (
         "functions/srl/handler.py",
         "import functions.api_keys.schemas",
     ),
     "The core knows neither HTTP, nor AWS, nor SQL": ("shared/ports/queue.py", "import botocore"),
-    "Only wiring chooses adapters": ("infra/local_timer.py", "import shared.adapters.sqlite"),
+    "Only wiring chooses adapters": ("infra/server/timer.py", "import shared.adapters.sqlite"),
+    "The service imports nothing of the client but its formats": (
+        "shared/model/times.py",
+        "import shared.authorizer.client",
+    ),
+    "The formats import nothing of the client": (
+        "shared/authorizer/formats/wire.py",
+        "import shared.authorizer.status",
+    ),
+    "Only the commands of operators open the data": (
+        "infra/cli/webhooks.py",
+        "import shared.wiring",
+    ),
     "What serves no endpoint of the API loads no web framework": (
         "functions/srl_schedule/handler.py",
         "import shared.web.app",

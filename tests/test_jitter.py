@@ -17,7 +17,7 @@ import pytest
 from shared.adapters.retries import RetryPolicy
 from shared.errors import ExpectationLost, RateLimited, Unavailable
 from shared.model.rate_limit import Holder, Purpose
-from shared.operations.rules import operation
+from shared.operations.base import operation
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.work import result_of

@@ -14,7 +14,7 @@ from shared.adapters.filesystem import FileBlobs
 from shared.errors import Corrupt, InvalidApiKey
 from shared.model import api_keys, seeds
 from shared.model.items import Address, Table
-from shared.model.srl.signers import ListSigner, Status
+from shared.model.lists.signers import ListSigner, SignerStatus
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.web import gate
@@ -170,7 +170,7 @@ def test_reprs_are_searched(clock: Clock) -> None:
     sealed = b"\x01" * 61
     WATCH.note_sealed("a seal", sealed)
     with WATCH.expecting() as leaks:
-        ListSigner("svc_key_a", "t", f"{sealed!r}", Status.ACTIVE, clock(), sealed)
+        ListSigner("svc_key_a", "t", f"{sealed!r}", SignerStatus.ACTIVE, clock(), sealed)
     assert len(leaks) == 1
 
 

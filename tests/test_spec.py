@@ -9,9 +9,9 @@ from typing import Final
 from functions.revocations import counts_schemas
 from functions.revocations.schemas import BATCH_BODY_MAX, BATCH_MAX
 from functions.signing_keys.schemas import PAYLOAD_MAX
-from shared.authorizer import warrants
+from shared.authorizer.formats import warrants
+from shared.authorizer.formats.warrants import WarrantReason
 from shared.authorizer.trust import TrustReason
-from shared.authorizer.warrants import WarrantReason
 from shared.errors import SrlReason
 from shared.model import (
     rate_limit,
@@ -22,11 +22,11 @@ from shared.model import (
     text,
     trust_bundle,
 )
-from shared.model.audit_log import Action
-from shared.model.srl import signers as srl_signers
-from shared.model.srl import verifier as srl_verifier
-from shared.operations.rules import last_admin
-from shared.operations.srl import archive
+from shared.model.audit.audit_log import Action
+from shared.model.lists import signers as srl_signers
+from shared.model.lists import verification as srl_verifier
+from shared.operations.access import last_admin
+from shared.operations.lists import signers
 from shared.web import bodies, errors, paging
 from tests.processes import ROOT
 
@@ -85,8 +85,8 @@ _NUMBERS: Final[dict[str, Iterable[int]]] = {
     "TRUST-4": (signing_keys.ANCESTORS_MAX, warrants.CLOCK_TOLERANCE // timedelta(minutes=1)),
     "REVOKE-31": (revocation_counts.DAYS_MAX, counts_schemas.DAYS_DEFAULT),
     "CHECK-4": (BATCH_MAX,),
-    "SIGNER-3": (archive.KEPT,),
-    "SIGNER-8": (archive.KEPT,),
+    "SIGNER-3": (signers.KEPT,),
+    "SIGNER-8": (signers.KEPT,),
     "VERIFY-1": (srl_verifier.MAX_STEP,),
     "TENANT-2": (
         tenants.SRL_TTL_SECONDS_MIN,
@@ -119,7 +119,7 @@ def test_clauses_list_the_words_of_the_code() -> None:
     assert _words("VERIFY-1") == list(SrlReason)
     assert _words("WARRANT-9") == list(WarrantReason)
     assert _words("TRUST-4") == list(TrustReason)
-    assert _words("SIGNER-2") == list(srl_signers.Status)
+    assert _words("SIGNER-2") == list(srl_signers.SignerStatus)
     codes = re.findall(r"^\| (\d{3}) \| `(\w+)` \|", _text("API-10"), re.MULTILINE)
     raised = [(str(status), error.code) for error, status in errors.STATUS.items()]  # type: ignore[attr-defined]
     assert codes == [*raised, ("500", "internal_error"), ("503", "unavailable")]

@@ -12,11 +12,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from functions.srl import examples
-from shared.authorizer.statements import Statement
+from shared.authorizer.formats.statements import Statement
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import identifiers, seeds, times
-from shared.model.srl import verifier
-from shared.model.srl.verification import LIFETIME_MAX, VERSION_MAX, verify
+from shared.model.lists import verification
+from shared.model.lists.verification import LIFETIME_MAX, VERSION_MAX, verify
 from tests.processes import ROOT
 
 _PAGE = (ROOT / "docs" / "srl.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def test_the_page_states_the_limits_of_the_code() -> None:
     assert rows["lifetime of a list"] == f"{LIFETIME_MAX.days} days"
     assert rows["`IssuedAt` after now"] == f"{times.CLOCK_TOLERANCE.seconds // 60} minutes"
     assert rows["version"] == str(VERSION_MAX)
-    assert rows["step from one list to the next"] == f"{verifier.MAX_STEP:,}"
+    assert rows["step from one list to the next"] == f"{verification.MAX_STEP:,}"
     longest = f"svc_wrt_{'a' * 64}"
     assert identifiers.warrant_id(longest)
     assert rows["an identifier"] == f"{len(longest)} characters, all ASCII"

@@ -11,7 +11,7 @@ import pytest
 from shared.adapters.file_sealer import FileSealer
 from shared.errors import Corrupt
 from shared.model import revocations, seeds
-from shared.model.seeds import Purpose
+from shared.model.seeds import SeedPurpose
 
 TENANT, KEY = "svc_tnt_a", "svc_key_a"
 CONTEXT = {"tenant": TENANT, "key": KEY, "purpose": "warrant", "version": "2"}
@@ -31,22 +31,22 @@ def keys(tmp_path: Path) -> FileSealer:
 
 def test_the_context_of_a_seal() -> None:
     """F95: a seal is bound to tenant, key, purpose and version, under these names."""
-    assert seeds.seal_context(TENANT, KEY, purpose=Purpose.WARRANT, version=2) == CONTEXT
+    assert seeds.seal_context(TENANT, KEY, purpose=SeedPurpose.WARRANT, version=2) == CONTEXT
 
 
 def test_a_seal_of_an_earlier_edition_opens(keys: FileSealer) -> None:
     """F95a: A seed that an earlier edition sealed can still be opened."""
-    context = seeds.seal_context(TENANT, KEY, purpose=Purpose.WARRANT, version=2)
+    context = seeds.seal_context(TENANT, KEY, purpose=SeedPurpose.WARRANT, version=2)
     assert keys.unseal(SEAL, context=context) == b"\x07" * 32
 
 
 @pytest.mark.parametrize(
     "context",
     [
-        seeds.seal_context("svc_tnt_b", KEY, purpose=Purpose.WARRANT, version=2),
-        seeds.seal_context(TENANT, "svc_key_b", purpose=Purpose.WARRANT, version=2),
-        seeds.seal_context(TENANT, KEY, purpose=Purpose.SRL, version=2),
-        seeds.seal_context(TENANT, KEY, purpose=Purpose.WARRANT, version=1),
+        seeds.seal_context("svc_tnt_b", KEY, purpose=SeedPurpose.WARRANT, version=2),
+        seeds.seal_context(TENANT, "svc_key_b", purpose=SeedPurpose.WARRANT, version=2),
+        seeds.seal_context(TENANT, KEY, purpose=SeedPurpose.SRL, version=2),
+        seeds.seal_context(TENANT, KEY, purpose=SeedPurpose.WARRANT, version=1),
     ],
     ids=["tenant", "key", "purpose", "version"],
 )

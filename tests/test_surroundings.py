@@ -19,7 +19,7 @@ _LEADS_ELSEWHERE = (
 # One or more for each way to the network: the SDK's four services, HTTP to a server, a process.
 _ON_THE_NETWORK = (
     *("tests/contracts", "tests/adapters/test_stateful_stack.py"),
-    *("tests/infra/test_local_server.py", "-k"),
+    *("tests/infra/server/test_server.py", "-k"),
     "s3 and comes_back_whole or kms or sqs and delivered or stateful_stack or another_start",
 )
 _COPIED = ("docs", "functions", "infra", "pyproject.toml", "shared", "template.yaml", "tests")

@@ -6,11 +6,12 @@ from typing import Any
 from unittest.mock import patch
 
 from shared.model import times
-from shared.model.deliveries import Answer, Message, Outcome
-from shared.operations.api import revocations
+from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
 from shared.operations.audit import sealing
-from shared.operations.rules import operation
-from shared.operations.srl import archive, expiring, propagation, schedule, stale, worker
+from shared.operations.base import operation
+from shared.operations.changes import revocations
+from shared.operations.fleet import propagation, stale
+from shared.operations.lists import expiring, publication, schedule, signers
 from shared.operations.webhooks import delivery
 from shared.ports import Ports
 from tests.api import Tenant, serve
@@ -22,7 +23,7 @@ def take(ports: Ports, clock: Clock) -> Tenant:
     """Take the tour with a new tenant, without pauses between attempts, and return the tenant."""
     at_once = operation.Pacing(pause=0, in_flight=0)
     # As if there were more list signers than are kept out of the archive.
-    with patch.object(archive, "KEPT", 2), patch.object(operation, "PACING", at_once):
+    with patch.object(signers, "KEPT", 2), patch.object(operation, "PACING", at_once):
         tenant = Tenant(ports, serve(ports), handle="acme")
         for key, endpoint in ENDPOINTS.items():
             answer = call(key, tenant.admin, endpoint.target(tenant))
@@ -46,8 +47,8 @@ def _done(tenant: Tenant, path: str, **body: Any) -> Any:
 class _Down:
     """A sender whose receivers do not answer."""
 
-    def send(self, _url: str, messages: Sequence[Message]) -> list[Answer]:
-        return [Answer(Outcome.NO_ANSWER, 1) for _ in messages]
+    def send(self, _url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
+        return [DeliveryAnswer(DeliveryOutcome.NO_ANSWER, 1) for _ in messages]
 
 
 def _send_in_vain(tenant: Tenant) -> None:
@@ -115,7 +116,7 @@ def _publish(tenant: Tenant, clock: Clock) -> None:
     _done(tenant, f"keys/{old['key_id']}/revoke", reason="lost")
     for _ in range(3):
         for tenant_id in schedule.due(tenant.ports).tenant_ids:
-            worker.publish_if_due(tenant.ports, tenant_id)
+            publication.publish_if_due(tenant.ports, tenant_id)
         clock.advance(minutes=10)
     _done(tenant, "revocations", warrant_id="svc_wrt_said", reason="lost", warrant_expires_at=later)
     _done(
@@ -151,7 +152,7 @@ def _publish_anew(tenant: Tenant, clock: Clock) -> None:
 def _change_signers(tenant: Tenant, clock: Clock) -> None:
     """Change the list signer until retired and revoked ones are archived."""
     path = "/v1/revocations/srl/keys"
-    for _ in range(archive.KEPT + 2):
+    for _ in range(signers.KEPT + 2):
         clock.advance(hours=2)
         assert tenant.admin.post(f"{path}/rotate").status_code == 201
         pending = tenant.admin.post(path).json()["key_id"]

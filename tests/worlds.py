@@ -12,8 +12,7 @@ from typing import TypeVar
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.sqlite import SqliteStore
-from shared.adapters.sqlite_buckets import SqliteBuckets
-from shared.adapters.sqlite_usage import SqliteUsage
+from shared.adapters.sqlite_buckets import SqliteBuckets, SqliteUsage
 from shared.ports import Ports
 from shared.wiring import identifiers
 

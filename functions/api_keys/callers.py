@@ -1,9 +1,9 @@
-"""Who calls, over HTTP (AUTH-13)."""
+"""The caller of a request, over HTTP (AUTH-13)."""
 
 from typing import Self
 
 from shared.model.identifiers import TENANT
-from shared.operations.api import callers
+from shared.operations.access import callers
 from shared.web.api_keys import KEY_EXAMPLE, Scopes
 from shared.web.fields import ApiKeyId, MomentOut, ResponseBody, example, identifier, sample, shown
 from shared.web.routes import ApiRequest, router, serves
@@ -11,7 +11,7 @@ from shared.web.routes import ApiRequest, router, serves
 routes = router("API keys")
 
 
-class Caller(ResponseBody):
+class CallerBody(ResponseBody):
     """The caller of this request."""
 
     model_config = example(
@@ -59,9 +59,9 @@ class Caller(ResponseBody):
 
 @routes.get("/v1/whoami")
 @serves(callers.introduce)
-async def get_caller(here: ApiRequest) -> Caller:
+async def get_caller(here: ApiRequest) -> CallerBody:
     """Get who calls: the tenant, the API key of the request and its scopes.
 
     Every key may ask.
     """
-    return Caller.of(here.run(callers.introduce))
+    return CallerBody.of(here.run(callers.introduce))

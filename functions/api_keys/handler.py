@@ -15,7 +15,7 @@ from functions.api_keys.schemas import (
     RotatedApiKey,
 )
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.operations.api import api_key_rotation, api_keys
+from shared.operations.access import api_key_rotation, api_keys
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import ApiKeyId

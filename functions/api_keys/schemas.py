@@ -4,11 +4,11 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field
 
-from shared.model.api_keys import GRACE_SECONDS_MAX, ApiKey, Status, Usage
+from shared.model.api_keys import GRACE_SECONDS_MAX, ApiKey, ApiKeyStatus, Usage
 from shared.model.callers import Scope
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
-from shared.operations.api.api_key_rotation import Rotated
-from shared.operations.rules import api_key_creation
+from shared.operations.access import api_key_creation
+from shared.operations.access.api_key_rotation import Rotated
 from shared.web.api_keys import (
     APPROXIMATE,
     KEY_EXAMPLE,
@@ -164,5 +164,5 @@ class RevokedApiKey(RecordBody):
     )
 
     id: ApiKeyId
-    status: Status = shown("`revoked`.")
+    status: ApiKeyStatus = shown("`revoked`.")
     revoked_at: MomentOut = shown("When the key was revoked.")

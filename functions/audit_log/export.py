@@ -11,11 +11,11 @@ from fastapi import Query, Response
 from functions.audit_log.queries import earliest, filters_of, position_of
 from functions.audit_log.schemas import ExportFormat, ExportQuery
 from shared.model import times
-from shared.operations.api import audit_export
-from shared.operations.api.audit_export import Line, Part
+from shared.operations.audit import audit_export
+from shared.operations.audit.audit_export import ExportLine, ExportPart
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.stored_bodies import header
+from shared.web.stored import header
 
 NEXT_CURSOR: Final = "X-Next-Cursor"
 
@@ -82,7 +82,7 @@ async def export_audit_log(here: ApiRequest, query: Annotated[ExportQuery, Query
     return Response(body, headers=headers, media_type=_MEDIA_TYPE[query.format])
 
 
-def _ndjson(part: Part, following: str | None) -> bytes:
+def _ndjson(part: ExportPart, following: str | None) -> bytes:
     last = {"next": following} if following else {"checkpoint": part.checkpoint}
     return (
         b"".join(b'{"entry":%b}\n' % each.text for each in part.lines)
@@ -91,7 +91,7 @@ def _ndjson(part: Part, following: str | None) -> bytes:
     )
 
 
-def _csv(lines: Iterable[Line], *, is_first: bool) -> str:
+def _csv(lines: Iterable[ExportLine], *, is_first: bool) -> str:
     file = io.StringIO()
     rows = csv.writer(file)
     if is_first:

@@ -7,7 +7,7 @@ from fastapi import Query
 from functions.audit_log import export, sealed_log
 from functions.audit_log.queries import a_week_before, filters_of, position_of
 from functions.audit_log.schemas import AuditEntryList, AuditQuery
-from shared.operations.api import audit_log
+from shared.operations.audit import audit_log
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves

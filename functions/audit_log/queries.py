@@ -1,4 +1,4 @@
-"""What the queries of the audit log ask for (AUDIT-4, LOG-20)."""
+"""Filters of the queries of the audit log (AUDIT-4, LOG-20)."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -7,8 +7,8 @@ from typing import Final
 from functions.audit_log.schemas import AuditFilters
 from shared.errors import InvalidRequest
 from shared.model import times
-from shared.model.audit_log import Filters
-from shared.operations.api.audit_log import Position
+from shared.model.audit.audit_log import EntryFilters
+from shared.operations.audit.audit_log import AuditPosition
 from shared.web import paging
 from shared.web.routes import ApiRequest
 
@@ -29,7 +29,7 @@ def earliest(end: datetime) -> datetime:
 
 def filters_of(
     here: ApiRequest, query: AuditFilters, *, start: Callable[[datetime], datetime]
-) -> Filters:
+) -> EntryFilters:
     """Return the filters of a query; `start` returns the default of `from` for an end.
 
     Raises `InvalidRequest` if the window ends before it begins.
@@ -38,7 +38,7 @@ def filters_of(
     begin = query.from_ or start(end)
     if begin > end:
         raise InvalidRequest("from: must not be later than to.")
-    return Filters(
+    return EntryFilters(
         begin,
         end,
         action=query.action,
@@ -51,9 +51,9 @@ def filters_of(
     )
 
 
-def position_of(text: str | None) -> Position | None:
+def position_of(text: str | None) -> AuditPosition | None:
     """Return the position in a cursor. Raises `InvalidRequest` if it is none."""
     try:
-        return None if text is None else Position.parse(text)
+        return None if text is None else AuditPosition.parse(text)
     except ValueError:
         raise paging.refused() from None

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field, JsonValue
 
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.identifiers import API_KEY, AUDIT_ENTRY, SERVICE_ACCOUNT
 from shared.web.fields import (
     CURSOR,
@@ -97,7 +97,7 @@ _ENTRY: Final[dict[str, JsonValue]] = {
 }
 
 
-class AuditEntry(RecordBody):
+class AuditEntryBody(RecordBody):
     """One entry of the audit log."""
 
     model_config = example(**_ENTRY)
@@ -134,6 +134,6 @@ class AuditEntryList(PageBody):
 
     model_config = example(audit_logs=[_ENTRY], total=132, cursor=CURSOR)
 
-    audit_logs: list[AuditEntry] = shown("The entries of this page, newest first.")
+    audit_logs: list[AuditEntryBody] = shown("The entries of this page, newest first.")
     total: Total
     cursor: NextCursor

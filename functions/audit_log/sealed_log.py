@@ -7,8 +7,8 @@ from fastapi.responses import PlainTextResponse
 
 from functions.audit_log.sealed_log_schemas import AuditProof, AuditSignerList
 from shared.errors import Conflict, NotFound
-from shared.model.sealed_log.tiles import Place
-from shared.operations.api import sealed_log
+from shared.model.audit.merkle import Place
+from shared.operations.audit import sealed_log
 from shared.web.routes import ApiRequest, router, serves
 
 _FRESH: Final = {"Cache-Control": "no-store"}

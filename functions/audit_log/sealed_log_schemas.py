@@ -5,9 +5,9 @@ from typing import Final, Self
 
 from pydantic import JsonValue
 
+from shared.model.audit.signers import AuditSigner as Signer
 from shared.model.identifiers import AUDIT_ENTRY, SIGNING_KEY, TENANT
-from shared.model.sealed_log.signers import AuditSigner as Signer
-from shared.operations.api.sealed_log import Proof, Signers
+from shared.operations.audit.sealed_log import AuditSigners, InclusionProof
 from shared.web.fields import (
     BASE64,
     Algorithm,
@@ -37,7 +37,7 @@ _SIGNATURE: Final = (
 )
 
 
-class AuditSigner(ResponseBody):
+class AuditSignerBody(ResponseBody):
     """A key that signs checkpoints."""
 
     model_config = example(**_SIGNER)
@@ -70,12 +70,12 @@ class AuditSignerList(ResponseBody):
     model_config = example(origin=_ORIGIN, keys=[_SIGNER])
 
     origin: str = shown("The first line of each checkpoint.", examples=[_ORIGIN])
-    keys: list[AuditSigner] = shown("The keys, in order of creation.")
+    keys: list[AuditSignerBody] = shown("The keys, in order of creation.")
 
     @classmethod
-    def of(cls, found: Signers) -> Self:
+    def of(cls, found: AuditSigners) -> Self:
         """Return the body for the signers of a tenant."""
-        keys = [AuditSigner.of_signer(each, found.origin) for each in found.signers]
+        keys = [AuditSignerBody.of_signer(each, found.origin) for each in found.signers]
         return cls(origin=found.origin, keys=keys)
 
 
@@ -97,7 +97,7 @@ class AuditProof(ResponseBody):
     checkpoint: str = shown("The checkpoint whose root the path leads to.")
 
     @classmethod
-    def of(cls, proof: Proof) -> Self:
+    def of(cls, proof: InclusionProof) -> Self:
         """Return the body for a proof."""
         return cls(
             id=proof.entry_id,

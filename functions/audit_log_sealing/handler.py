@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Final
 
 from shared import logs, wiring
-from shared.model.audit_log import entry_of
-from shared.model.sealed_log.records import milliseconds, ulid_of
+from shared.model.audit.audit_log import entry_of
+from shared.model.audit.records import milliseconds, ulid_of
 from shared.operations.audit import sealing, sink, statements
 from shared.operations.audit.sealing import Extended
-from shared.operations.rules import tenants
+from shared.operations.base import tenants
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""What an unmodified `tenuo` authorizer asks of its control plane (NATIVE-1, NATIVE-6)."""
+"""The requests of an unmodified `tenuo` authorizer to its control plane (NATIVE-1, NATIVE-6)."""
 
 from functools import partial
 from typing import Annotated, Any, Final
@@ -16,14 +16,14 @@ from functions.authorizers.stock_schemas import (
     StockReport,
 )
 from shared.errors import NotFound
+from shared.model.fleet.native import AGE_MAX
+from shared.model.lists.head import CACHE_CONTROL, MEDIA_TYPE
 from shared.model.rate_limit import Purpose
-from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE
-from shared.model.srl.native import AGE_MAX
-from shared.operations.api import authorizers, native_list, stock_events
-from shared.web import stored_bodies
+from shared.operations.fleet import authorizers, native_list, stale
+from shared.web import stored
 from shared.web.freshness import AGE, FRESHNESS
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.work import Kind
+from shared.web.work import WorkKind
 
 _ROOT: Final = "/compat/tenuo/v1"
 # A batch has up to 100 events with their chains of warrants, and after a fault more.
@@ -44,11 +44,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     307: {
         "description": "The list is larger than 4 MiB; `Location` is its address",
         "headers": AGE
-        | {
-            "Location": stored_bodies.header(
-                "The address of the list. It works for a short time only."
-            )
-        },
+        | {"Location": stored.header("The address of the list. It works for a short time only.")},
     },
 }
 
@@ -87,7 +83,7 @@ async def send_stock_heartbeat(
 
 @routes.post(f"{_ROOT}/authorizers/{{id}}/events", status_code=202)
 @serves(
-    stock_events.count,
+    stale.count,
     body_max=_EVENTS_BYTES_MAX,
     raises=(NotFound,),
     purpose=Purpose.HEARTBEATS,
@@ -105,12 +101,12 @@ async def count_stock_events(
     404: another caller registered the authorizer.
     """
     events = [each.signed() for each in body]
-    counted = here.run(stock_events.count, authorizer_id=authorizer_id, events=events)
+    counted = here.run(stale.count, authorizer_id=authorizer_id, events=events)
     return CountedEvents.of(counted)
 
 
 @routes.get(f"{_ROOT}/revocations/srl/signed", response_model=NativeSrl, responses=_RESPONSES)
-@serves(native_list.current, kind=Kind.PUBLICATION, purpose=Purpose.FEED)
+@serves(native_list.current, kind=WorkKind.PUBLICATION, purpose=Purpose.FEED)
 async def get_native_srl(here: ApiRequest) -> Response:
     """Get the revocations in the format of a stock authorizer.
 
@@ -119,12 +115,12 @@ async def get_native_srl(here: ApiRequest) -> Response:
     seconds, the status is 503.
     """
     fresh = FRESHNESS.look(here)
-    form, newest = here.run(native_list.current)
+    form, newest = here.run(native_list.kept) or here.make(native_list.current)
     headers = {"Cache-Control": CACHE_CONTROL, **fresh.age(newest, most=AGE_MAX)}
-    if stored_bodies.is_redirected(here, form):
+    if stored.is_redirected(here, form):
         location = {"Location": here.run(native_list.address, of=form)}
         return Response(status_code=307, headers=headers | location)
-    return stored_bodies.whole(
+    return stored.whole(
         form,
         headers,
         media_type=MEDIA_TYPE,

@@ -7,20 +7,20 @@ from fastapi import Path, Query, Response
 from functions.authorizers import compat, native
 from functions.authorizers.registration import REGISTERED_BEFORE, registered
 from functions.authorizers.schemas import (
-    Authorizer,
+    AuthorizerBody,
     AuthorizerId,
     AuthorizerList,
     HeartbeatTaken,
     RegisterAuthorizer,
     RegisteredAuthorizer,
-    Report,
+    ReportBody,
     ReportsTaken,
     SendReports,
 )
 from shared.errors import NotFound
 from shared.model.identifiers import API_KEY
 from shared.model.rate_limit import Purpose
-from shared.operations.api import authorizers
+from shared.operations.fleet import authorizers
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import identifier
 from shared.web.paging import Pager, Paging
@@ -54,7 +54,7 @@ async def register_authorizer(
 @routes.post("/v1/authorizers/{id}/heartbeat")
 @serves(authorizers.heartbeat, raises=(NotFound,), purpose=Purpose.HEARTBEATS)
 async def send_heartbeat(
-    here: ApiRequest, authorizer_id: Identifier, body: Report
+    here: ApiRequest, authorizer_id: Identifier, body: ReportBody
 ) -> HeartbeatTaken:
     """Report what an authorizer holds, and that it is running.
 
@@ -95,9 +95,9 @@ async def list_authorizers(here: ApiRequest, query: Paging) -> AuthorizerList:
 
 @routes.get("/v1/authorizers/{id}")
 @serves(authorizers.get, raises=(NotFound,))
-async def get_authorizer(here: ApiRequest, authorizer_id: Identifier) -> Authorizer:
+async def get_authorizer(here: ApiRequest, authorizer_id: Identifier) -> AuthorizerBody:
     """Get one authorizer, with what it reported last."""
-    return Authorizer.of(here.run(authorizers.get, authorizer_id=authorizer_id))
+    return AuthorizerBody.of(here.run(authorizers.get, authorizer_id=authorizer_id))
 
 
 @routes.delete("/v1/authorizers/{id}", status_code=204)

@@ -1,7 +1,7 @@
 """The native signer over HTTP (NATIVE-2)."""
 
 from functions.authorizers.stock_schemas import NativeKey
-from shared.operations.api import native_list
+from shared.operations.fleet import native_list
 from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Authorizers")

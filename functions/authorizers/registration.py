@@ -5,8 +5,8 @@ from typing import Any, Final
 from fastapi import Response
 
 from functions.authorizers.schemas import RegisteredAuthorizer
-from shared.model.authorizers import Description
-from shared.operations.api import authorizers
+from shared.model.fleet.authorizers import Description
+from shared.operations.fleet import authorizers
 from shared.web.routes import ApiRequest
 
 REGISTERED_BEFORE: Final[dict[int | str, dict[str, Any]]] = {

@@ -7,9 +7,9 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-from shared.authorizer.wire import NUMBER_MAX
+from shared.authorizer.formats.wire import NUMBER_MAX
 from shared.model import text
-from shared.model.authorizers import (
+from shared.model.fleet.authorizers import (
     REPORTS_MAX,
     Description,
     Heartbeat,
@@ -17,8 +17,8 @@ from shared.model.authorizers import (
     native_version,
 )
 from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
-from shared.operations.api.authorizers import HeartbeatStatus, Registration, Reported
-from shared.operations.rules.heartbeats import Outcome, Taken
+from shared.operations.fleet.authorizers import HeartbeatAnswer, HeartbeatStatus, Registration
+from shared.operations.fleet.heartbeats import HeartbeatOutcome, Taken
 from shared.web.fields import (
     CURSOR,
     MomentIn,
@@ -174,7 +174,7 @@ class RegisterAuthorizer(OpenBody):
         )
 
 
-class Report(OpenBody):
+class ReportBody(OpenBody):
     """What an authorizer holds. Unknown fields are ignored."""
 
     model_config = example(
@@ -229,7 +229,7 @@ class Report(OpenBody):
         return self.sequence
 
 
-class RelayedReport(Report):
+class RelayedReport(ReportBody):
     """What an authorizer behind a relay holds. Unknown fields are ignored."""
 
     model_config = example(
@@ -307,7 +307,7 @@ class HeartbeatTaken(Pace):
     latest_srl_version: LatestVersion
 
     @classmethod
-    def of(cls, taken: Reported) -> Self:
+    def of(cls, taken: HeartbeatAnswer) -> Self:
         """Return the body for a heartbeat."""
         return cls(status=taken.status, **latest(taken.latest), **pace(taken.numbers))
 
@@ -318,7 +318,7 @@ class ReportResult(ResponseBody):
     model_config = example(id=sample(AUTHORIZER), status="ok")
 
     id: AuthorizerId
-    status: Outcome = shown(
+    status: HeartbeatOutcome = shown(
         "`ok`: it was taken. `foreign`: likewise, but the authorizer holds entries that this "
         "service did not publish. `not_found`: the caller has not registered the authorizer, or it "
         "was removed. Register it again."
@@ -348,7 +348,7 @@ class ReportsTaken(Pace):
         return cls(results=results, **latest(taken.latest), **pace(taken.numbers))
 
 
-class Authorizer(RecordBody):
+class AuthorizerBody(RecordBody):
     """An authorizer, with what it reported last."""
 
     model_config = example(**_AUTHORIZER)
@@ -392,7 +392,7 @@ class AuthorizerList(PageBody):
 
     model_config = example(authorizers=[_AUTHORIZER], total=240, cursor=CURSOR)
 
-    authorizers: list[Authorizer] = shown("The authorizers of this page, newest first.")
+    authorizers: list[AuthorizerBody] = shown("The authorizers of this page, newest first.")
     total: Total
     cursor: NextCursor
 

@@ -14,10 +14,10 @@ from functions.authorizers.schemas import (
     ShortName,
 )
 from shared.model import text, times
-from shared.model.authorizers import Description, Heartbeat
+from shared.model.fleet.authorizers import Description, Heartbeat
+from shared.model.fleet.native import STALE_AFTER_SECONDS, NativeSigner
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.srl.native import STALE_AFTER_SECONDS, NativeSigner
-from shared.operations.api.stock_events import Counted, SignedEvent
+from shared.operations.fleet.stale import SignedEvent, StockCounts
 from shared.web.fields import (
     BASE64,
     MomentOut,
@@ -148,7 +148,7 @@ class CountedEvents(ResponseBody):
     refused: int = shown("How many events it did not sign.", minimum=0)
 
     @classmethod
-    def of(cls, counted: Counted) -> Self:
+    def of(cls, counted: StockCounts) -> Self:
         """Return the body for these numbers."""
         return cls(**counted._asdict())
 

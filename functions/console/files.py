@@ -51,7 +51,7 @@ _PAGE: Final = """<!doctype html>
 """
 
 
-class Answer(NamedTuple):
+class FileAnswer(NamedTuple):
     """A response: the names of headers are as in `SECURITY`, and the body may be compressed."""
 
     status: int
@@ -75,17 +75,17 @@ class File:
         own = {"Content-Type": _TYPES[suffix], "ETag": f"W/{etag}"}
         return cls({**headers, **own}, etag, data, gzip.compress(data, mtime=0))
 
-    def answer(self, asked: Mapping[str, str], *, with_body: bool) -> Answer:
+    def answer(self, asked: Mapping[str, str], *, with_body: bool) -> FileAnswer:
         """Return the answer to GET or HEAD; the header names in `asked` are in lower case."""
         if not {"*", self.etag}.isdisjoint(header_values.tags(asked.get("if-none-match", ""))):
             # Also what overrides `SECURITY`: a 304 renews the headers that a browser keeps.
             kept = {name: value for name, value in self.headers.items() if name != "Content-Type"}
-            return Answer(304, {**SECURITY, **kept}, b"")
+            return FileAnswer(304, {**SECURITY, **kept}, b"")
         headers, body = {**SECURITY, **self.headers}, self.plain
         if header_values.accepts_gzip(asked.get("accept-encoding", "")):
             headers["Content-Encoding"], body = "gzip", self.compressed
         headers["Content-Length"] = str(len(body))
-        return Answer(200, headers, body if with_body else b"")
+        return FileAnswer(200, headers, body if with_body else b"")
 
 
 class Files:
@@ -112,7 +112,7 @@ class Files:
         """The paths of all files."""
         return self._files.keys()
 
-    def answer(self, method: str, path: str, asked: Mapping[str, str]) -> Answer:
+    def answer(self, method: str, path: str, asked: Mapping[str, str]) -> FileAnswer:
         """Return the answer to a request; the header names in `asked` are in lower case."""
         if method not in {"GET", "HEAD"}:
             return _page(405, "Not allowed", "These pages can only be read.", _ALLOW)
@@ -157,11 +157,11 @@ def _page(
     headers: Mapping[str, str] | None = None,
     *,
     with_body: bool = True,
-) -> Answer:
+) -> FileAnswer:
     body = _PAGE.format(title=title, text=text).encode()
     own = {
         "Content-Type": _TYPES[".html"],
         "Cache-Control": "no-store",
         "Content-Length": str(len(body)),
     }
-    return Answer(status, {**SECURITY, **own, **(headers or {})}, body if with_body else b"")
+    return FileAnswer(status, {**SECURITY, **own, **(headers or {})}, body if with_body else b"")

@@ -10,7 +10,7 @@ import secrets
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from functions.console.files import Answer, Files, is_page
+from functions.console.files import FileAnswer, Files, is_page
 from shared.errors import RateLimited
 from shared.settings import base_path
 from shared.web import strangers
@@ -41,13 +41,13 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     return _sent(answer, strangers.headers(_ANONYMOUS.look(source)))
 
 
-def _answer(event: dict[str, Any]) -> Answer:
+def _answer(event: dict[str, Any]) -> FileAnswer:
     request, path = event["requestContext"]["http"], event["rawPath"]
     # Lower case already on AWS, but not in SAM local.
     asked = {name.lower(): value for name, value in event["headers"].items()}
     if _BASE and _BASE in {path, request["path"]}:
         # The addresses on the page continue its own, which must therefore end with a slash.
-        return Answer(308, {"Location": f"{_BASE}/"}, b"")
+        return FileAnswer(308, {"Location": f"{_BASE}/"}, b"")
     if path not in _FILES.paths and path.startswith(f"{_BASE}/"):
         path = path.removeprefix(_BASE)
     if is_page(path, asked.get("accept", "")):
@@ -58,13 +58,13 @@ def _answer(event: dict[str, Any]) -> Answer:
     return _refusal(401, _UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
 
 
-def _refusal(status: int, error: dict[str, str], more: dict[str, str]) -> Answer:
+def _refusal(status: int, error: dict[str, str], more: dict[str, str]) -> FileAnswer:
     """Return an error in the shape of the API (API-10)."""
     headers = {"Content-Type": "application/json", "Cache-Control": "no-store", **more}
-    return Answer(status, headers, json.dumps({"error": error}).encode())
+    return FileAnswer(status, headers, json.dumps({"error": error}).encode())
 
 
-def _sent(answer: Answer, figures: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+def _sent(answer: FileAnswer, figures: list[tuple[bytes, bytes]]) -> dict[str, Any]:
     """Return the answer as an event, with the headers of every response (API-8)."""
     common = {
         "X-Content-Type-Options": "nosniff",

@@ -10,23 +10,23 @@ from pydantic import BaseModel, Field
 
 from functions.feed.poll_advice import PollAdvice
 from functions.feed.schemas import FeedAnswer
-from shared.authorizer.wire import NUMBER_MAX
+from shared.authorizer.formats.wire import NUMBER_MAX
 from shared.errors import NotFound
 from shared.model.callers import Caller
 from shared.model.feed import FeedHead
+from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL
 from shared.model.rate_limit import Purpose
-from shared.model.srl.blobs import BASE_MEDIA_TYPE, CACHE_CONTROL
-from shared.operations.api import feed
+from shared.operations.changes import feed
 from shared.ports import Ports
-from shared.web import stored_bodies as bodies
+from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches
 from shared.web.fields import decimal
 from shared.web.freshness import AGE, FRESHNESS
-from shared.web.held import Held, Wait
+from shared.web.held import HeldResponse, Wait
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.stored_bodies import header
-from shared.web.work import Kind
+from shared.web.stored import header
+from shared.web.work import WorkKind
 
 # A base never changes. A client with keys of several tenants must not confuse theirs.
 _IMMUTABLE: Final = {
@@ -91,7 +91,7 @@ _CONDITION: Final = condition("The `ETag` of the last answer.")
     responses=_POLLED,
     openapi_extra=_CONDITION,
 )
-@serves(feed.news, raises=(NotFound,), kind=Kind.QUICK, purpose=Purpose.FEED)
+@serves(feed.news, raises=(NotFound,), kind=WorkKind.QUICK, purpose=Purpose.FEED)
 async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> Response:
     """Poll the feed of revocations: the signed head, and the entries after the one that you have.
 
@@ -107,7 +107,11 @@ async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> R
     404: the tenant has no feed yet. Its next list begins it.
     """
     fresh = FRESHNESS.look(here)
-    polled = here.run(feed.news, after=query.after)
+    known = FRESHNESS.head(here, fresh)
+    if known is not None and not matches(here, etag=_etag(known)):
+        known = None
+    polled = here.run(feed.news, after=query.after, known=known)
+    FRESHNESS.keep(here, fresh, polled.head)
     headers = {"ETag": _etag(polled.head), "Cache-Control": CACHE_CONTROL}
     headers |= fresh.age(polled.head)
     if not matches(here, etag=headers["ETag"]):
@@ -117,7 +121,7 @@ async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> R
     if not seconds:
         return Response(status_code=304, headers=headers)
     read = partial(_newest, here.ports, here.caller)
-    return Held(Wait(read, headers["ETag"], seconds), headers=headers)
+    return HeldResponse(Wait(read, headers["ETag"], seconds), headers=headers)
 
 
 @routes.get(

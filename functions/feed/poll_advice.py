@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from shared.errors import Unavailable
-from shared.operations.api import authorizers
+from shared.operations.fleet import authorizers
 from shared.web.routes import ApiRequest
 
 # How long the advice for a tenant is used again, so that a poll does not cost one more read.
@@ -27,7 +27,7 @@ class PollAdvice:
     def seconds(self, here: ApiRequest) -> int:
         """Return how many seconds a client should wait between two polls.
 
-        That is 1 if the service holds polls until there is news: then it is not polled in vain. If
+        That is 1 if the service holds polls until there is news: then polls cost little. If
         the number of authorizers cannot be read, the last advice stays: a poll must not fail.
         """
         if here.wait_max:

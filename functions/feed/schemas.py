@@ -1,17 +1,34 @@
 """Bodies of the endpoints of the feed (POLL-1)."""
 
 import base64
-from typing import Self
+from typing import Final, Self
 
-from functions.feed import examples
-from shared.operations.api.feed import News
+from pydantic import JsonValue
+
+from shared.operations.changes.feed import FeedNews
 from shared.web.fields import BASE64, ResponseBody, Signature, example, shown
 
+# Examples for the API document: a head that verifies, of a feed with one entry, and that entry.
+_HEAD: Final[dict[str, JsonValue]] = {
+    "Payload": (
+        "pmRCYXNlpWVDaGFpblgg4cHjOjXbWvyFlBq1ep1MRKB+0CsI+lk+7lGWHu7+tkNlQ291bnQAZlNIQTI1NlggLXEW"
+        "QrcmsEQBYnyp+6wy9chTD7GQPMTbAiWHF5IaSIFnVmVyc2lvbgFoU2VxdWVuY2UAZUNoYWluWCBmppQxGKTHQY/i"
+        "FohLLO662sqyZntS0mhvBpBGdjG9FGZUZW5hbnR4InN2Y190bnRfMDFrYm00eHQzcmZ6OGM1dzd5MnE5bjZkMWVo"
+        "SXNzdWVkQXR0MjAyNi0xMS0yMVQxMjowMDowMFpoU2VxdWVuY2UBaUV4cGlyZXNBdHQyMDI2LTExLTIxVDEzOjAw"
+        "OjAwWg=="
+    ),
+    "Signature": (
+        "JeAvmkK35L+RL9lDd6gCC7Bw66Pw4hA0XZrSU93mGUGcSuvABerYZI3Jyh72MGdc4C2h/PGqRKEHvzfc65DbAw=="
+    ),
+}
 
-class FeedHead(ResponseBody):
+_ENTRY: Final = "omdSZXZva2VkgXFzdmNfd3J0X2xhcHRvcC0xN2hTZXF1ZW5jZQE="
+
+
+class FeedHeadBody(ResponseBody):
     """The signed head of the feed."""
 
-    model_config = example(**examples.FEED_HEAD)
+    model_config = example(**_HEAD)
 
     Payload: str = shown(
         "Base64 of a CBOR map with Tenant, Sequence, Chain, IssuedAt, ExpiresAt and Base.", **BASE64
@@ -22,11 +39,9 @@ class FeedHead(ResponseBody):
 class FeedAnswer(ResponseBody):
     """The head of the feed, and entries that end at it."""
 
-    model_config = example(
-        head=examples.FEED_HEAD, entries=[examples.FEED_ENTRY], poll_seconds=1, wait_max=0
-    )
+    model_config = example(head=_HEAD, entries=[_ENTRY], poll_seconds=1, wait_max=0)
 
-    head: FeedHead
+    head: FeedHeadBody
     entries: list[str] = shown(
         "The entries, oldest first: each is base64 of a CBOR map with Sequence, and with Revoked "
         "and Removed unless these are empty."
@@ -35,9 +50,9 @@ class FeedAnswer(ResponseBody):
     wait_max: int = shown("The longest `wait`, in seconds; 0 if the service does not wait.")
 
     @classmethod
-    def of(cls, polled: News, *, poll_seconds: int, wait_max: int) -> Self:
+    def of(cls, polled: FeedNews, *, poll_seconds: int, wait_max: int) -> Self:
         """Return the body for what was polled."""
-        head = FeedHead(
+        head = FeedHeadBody(
             Payload=_base64(polled.head.payload), Signature=_base64(polled.head.signature)
         )
         entries = [_base64(each) for each in polled.entries]

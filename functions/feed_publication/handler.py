@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, Final
 
 from shared import logs, wiring
-from shared.model.srl.schedule import tenant_of_mark
-from shared.operations.srl import wake
-from shared.operations.srl.journal import Journals
-from shared.operations.srl.wake import Woken
+from shared.model.lists.schedule import tenant_of_mark
+from shared.operations.lists import wake
+from shared.operations.lists.journal import Journals
+from shared.operations.lists.wake import Woken
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     """Publish the feed of each tenant with a mark in the batch; return how many did what.
 
     A failure is logged and counted, and stops no other tenant. The batch is not delivered again,
-    because the schedule publishes what was left (docs/adr/0047). Raises if nothing can be published
+    because the schedule publishes what was left (docs/adr/11). Raises if nothing can be published
     at all, such as `InvalidSettings`; the batch is then delivered twice more.
     """
     logs.to_standard_output()

@@ -22,24 +22,21 @@ from functions.revocations.schemas import (
     RevocationStatuses,
 )
 from shared.errors import NotFound
-from shared.operations.api import (
-    propagation,
-    revocation_batches,
-    revocation_counts,
-    revocations,
-)
+from shared.operations.audit import revocation_counts
+from shared.operations.changes import revocation_batches, revocations
+from shared.operations.fleet import progress as propagation
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import Reason, WarrantId
 from shared.web.held import Provisional
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.work import Kind
+from shared.web.work import WorkKind
 
 routes = router("Revocations")
 
 
 @routes.get("/v1/revocations/check")
-@serves(revocations.check, kind=Kind.QUICK)
+@serves(revocations.check, kind=WorkKind.QUICK)
 async def check_revocation(
     here: ApiRequest, warrant_id: Annotated[WarrantId, Query(description="The warrant to check.")]
 ) -> RevocationCheck:

@@ -6,10 +6,10 @@ from fastapi import Query
 from pydantic import BaseModel, Field, JsonValue
 
 from functions.revocations.schemas import RevocationId
-from shared.model import propagation as model
+from shared.model.fleet import propagation as model
+from shared.model.fleet.propagation import Judged, Proof
 from shared.model.identifiers import AUTHORIZER
-from shared.model.propagation import Judged, Proof
-from shared.operations.api.propagation import Progress
+from shared.operations.fleet.progress import Progress
 from shared.web.fields import (
     MomentOut,
     RecordBody,
@@ -75,7 +75,7 @@ class AuthorizerCounts(RecordBody):
     unknown: int = shown("The others.")
 
 
-class Straggler(ResponseBody):
+class StragglerBody(ResponseBody):
     """An authorizer that did not report the entry."""
 
     model_config = example(**_STRAGGLER)
@@ -105,7 +105,7 @@ class Straggler(ResponseBody):
 
 
 # `list` is a field below.
-Stragglers = list[Straggler]
+Stragglers = list[StragglerBody]
 
 
 class RevocationPropagation(ResponseBody):
@@ -161,5 +161,5 @@ class RevocationPropagation(ResponseBody):
             ended_at=traced.ended_at,
             authorizers=AuthorizerCounts.of(found),
             complete=found.is_complete,
-            stragglers=[Straggler.of(each) for each in found.stragglers],
+            stragglers=[StragglerBody.of(each) for each in found.stragglers],
         )

@@ -7,8 +7,8 @@ from pydantic import Field, JsonValue
 
 from shared.errors import InvalidRequest
 from shared.model.identifiers import REVOCATION
-from shared.model.revocations import Filters, Revocation
-from shared.operations.srl.reach import Reach
+from shared.model.revocations import Revocation, RevocationFilters
+from shared.operations.lists.reach import Reach
 from shared.web.fields import (
     CURSOR,
     MomentIn,
@@ -163,11 +163,11 @@ class RevocationQuery(PageQuery):
         default=None, description="`names`: each record also has `created_by_name`."
     )
 
-    def filters(self) -> Filters:
+    def filters(self) -> RevocationFilters:
         """Return what is asked for. Raises `InvalidRequest` if the window ends first."""
         if self.from_ and self.to and self.from_ > self.to:
             raise InvalidRequest("from: must not be later than to.")
-        return Filters(
+        return RevocationFilters(
             self.warrant_id,
             self.batch_id,
             self.created_by,

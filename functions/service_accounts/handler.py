@@ -6,12 +6,12 @@ from fastapi import Path
 
 from functions.service_accounts.schemas import (
     CreateServiceAccount,
-    ServiceAccount,
+    ServiceAccountBody,
     ServiceAccountId,
     ServiceAccountList,
 )
 from shared.errors import Conflict, NotFound
-from shared.operations.api import api_keys, service_accounts
+from shared.operations.access import api_keys, service_accounts
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager, Paging
@@ -33,7 +33,9 @@ async def list_service_accounts(here: ApiRequest, query: Paging) -> ServiceAccou
 
 @routes.post("/v1/service-accounts", status_code=201)
 @serves(service_accounts.create, raises=(Conflict,))
-async def create_service_account(here: ApiRequest, body: CreateServiceAccount) -> ServiceAccount:
+async def create_service_account(
+    here: ApiRequest, body: CreateServiceAccount
+) -> ServiceAccountBody:
     """Create a service account.
 
     A service account is a program that owns API keys. Its `email` names it in the audit log and in
@@ -42,15 +44,15 @@ async def create_service_account(here: ApiRequest, body: CreateServiceAccount) -
     409: the tenant has, or once had, a service account of this name.
     """
     account = here.run(service_accounts.create, name=body.name, description=body.description)
-    return ServiceAccount.of(account)
+    return ServiceAccountBody.of(account)
 
 
 @routes.get("/v1/service-accounts/{id}")
 @serves(service_accounts.get, raises=(NotFound,))
-async def get_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccount:
+async def get_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
     """Get one service account."""
     account = here.run(service_accounts.get, account_id=account_id)
-    return ServiceAccount.of(account)
+    return ServiceAccountBody.of(account)
 
 
 @routes.get("/v1/service-accounts/{id}/api-keys")
@@ -70,7 +72,7 @@ async def list_service_account_api_keys(
 
 @routes.post("/v1/service-accounts/{id}/disable")
 @serves(service_accounts.disable, raises=(NotFound, Conflict))
-async def disable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccount:
+async def disable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
     """Disable a service account and all its API keys.
 
     The next request with any of its keys is refused. If the account is disabled already, nothing
@@ -79,19 +81,19 @@ async def disable_service_account(here: ApiRequest, account_id: AccountId) -> Se
     409: no other admin key of the tenant would stay valid for at least 24 hours.
     """
     account = here.run(service_accounts.disable, account_id=account_id)
-    return ServiceAccount.of(account)
+    return ServiceAccountBody.of(account)
 
 
 @routes.post("/v1/service-accounts/{id}/enable")
 @serves(service_accounts.enable, raises=(NotFound,))
-async def enable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccount:
+async def enable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
     """Enable a service account again.
 
     Its API keys are accepted again, except those that were revoked. If the account is active
     already, nothing changes.
     """
     account = here.run(service_accounts.enable, account_id=account_id)
-    return ServiceAccount.of(account)
+    return ServiceAccountBody.of(account)
 
 
 @routes.delete("/v1/service-accounts/{id}", status_code=204)

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from shared.model import service_accounts
 from shared.model.identifiers import SERVICE_ACCOUNT
-from shared.model.service_accounts import Status
+from shared.model.service_accounts import AccountStatus
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -55,7 +55,7 @@ class CreateServiceAccount(RequestBody):
     )
 
 
-class ServiceAccount(RecordBody):
+class ServiceAccountBody(RecordBody):
     """A service account."""
 
     model_config = example(**_ACCOUNT)
@@ -67,7 +67,7 @@ class ServiceAccount(RecordBody):
         "receives no mail."
     )
     description: str | None = shown("What the account is for; null if it was not given.")
-    status: Status = shown("The API keys of a disabled account are refused.")
+    status: AccountStatus = shown("The API keys of a disabled account are refused.")
     created_at: MomentOut = shown("When the account was created.")
 
 
@@ -76,6 +76,6 @@ class ServiceAccountList(PageBody):
 
     model_config = example(service_accounts=[_ACCOUNT], total=132, cursor=CURSOR)
 
-    service_accounts: list[ServiceAccount] = shown("The accounts of this page, newest first.")
+    service_accounts: list[ServiceAccountBody] = shown("The accounts of this page, newest first.")
     total: Total
     cursor: NextCursor

@@ -13,8 +13,8 @@ from functions.signing_keys.schemas import (
     RevokedSigningKey,
     RevokeSigningKey,
     RotatedSigningKey,
-    SignedWarrant,
-    SigningKey,
+    SignedWarrantBody,
+    SigningKeyBody,
     SigningKeyList,
     SigningKeyVersion,
     SigningKeyVersionList,
@@ -23,15 +23,9 @@ from functions.signing_keys.schemas import (
 )
 from functions.signing_keys.trust_bundle import TrustBundle
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.model.signing_keys import Filters
+from shared.model.signing_keys import KeyFilters
 from shared.model.trust_bundle import Validator
-from shared.operations.api import (
-    key_revocation,
-    signing_key_list,
-    signing_keys,
-    trust_bundle,
-    warrants,
-)
+from shared.operations.changes import key_revocation, signing_keys, trust_bundle, warrants
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, tags
 from shared.web.fields import SigningKeyId
@@ -44,7 +38,7 @@ KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
 
 @routes.get("/v1/keys")
-@serves(signing_key_list.page)
+@serves(signing_keys.page)
 async def list_signing_keys(
     here: ApiRequest, query: Annotated[KeyQuery, Query()]
 ) -> SigningKeyList:
@@ -55,10 +49,10 @@ async def list_signing_keys(
     """
     pages = Pager(here.caller, query.cursor, f"keys?type={query.type}&status={query.status}")
     page = here.run(
-        signing_key_list.page,
+        signing_keys.page,
         before=pages.before,
         limit=query.limit,
-        filters=Filters(query.type, query.status),
+        filters=KeyFilters(query.type, query.status),
         counted=WARRANT_COUNT in query.included,
     )
     listed = SigningKeyList.of(page, pages)
@@ -70,7 +64,7 @@ async def list_signing_keys(
 
 @routes.post("/v1/keys", status_code=201)
 @serves(signing_keys.create, raises=(InvalidState, Conflict))
-async def create_signing_key(here: ApiRequest, body: CreateSigningKey) -> SigningKey:
+async def create_signing_key(here: ApiRequest, body: CreateSigningKey) -> SigningKeyBody:
     """Create a signing key.
 
     The service makes an Ed25519 key pair; the private key never leaves it. An issuer or a notary
@@ -86,14 +80,14 @@ async def create_signing_key(here: ApiRequest, body: CreateSigningKey) -> Signin
         parent_id=body.parent_id,
         expires_at=body.expires_at,
     )
-    return SigningKey.of(key)
+    return SigningKeyBody.of(key)
 
 
 @routes.get("/v1/keys/{keyId}")
 @serves(signing_keys.get, raises=(NotFound,))
-async def get_signing_key(here: ApiRequest, key_id: KeyId) -> SigningKey:
+async def get_signing_key(here: ApiRequest, key_id: KeyId) -> SigningKeyBody:
     """Get one signing key, or one superseded version of a key."""
-    return SigningKey.of(here.run(signing_keys.get, key_id=key_id))
+    return SigningKeyBody.of(here.run(signing_keys.get, key_id=key_id))
 
 
 @routes.get("/v1/keys/{keyId}/versions")
@@ -136,14 +130,14 @@ async def suspend_signing_key(here: ApiRequest, key_id: KeyId) -> SuspendedSigni
 
 @routes.post("/v1/keys/{keyId}/enable")
 @serves(signing_keys.enable, raises=(NotFound, InvalidState))
-async def enable_signing_key(here: ApiRequest, key_id: KeyId) -> SigningKey:
+async def enable_signing_key(here: ApiRequest, key_id: KeyId) -> SigningKeyBody:
     """Enable a suspended signing key.
 
     If the key is active already, nothing changes.
 
     409: the key is neither suspended nor active.
     """
-    return SigningKey.of(here.run(signing_keys.enable, key_id=key_id))
+    return SigningKeyBody.of(here.run(signing_keys.enable, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/revoke")
@@ -174,7 +168,7 @@ async def revoke_signing_key(
 
 @routes.post("/v1/keys/{keyId}/sign", status_code=201)
 @serves(warrants.sign, raises=(NotFound, InvalidState, Conflict))
-async def sign_warrant(here: ApiRequest, key_id: KeyId, body: SignWarrant) -> SignedWarrant:
+async def sign_warrant(here: ApiRequest, key_id: KeyId, body: SignWarrant) -> SignedWarrantBody:
     """Sign a payload as a warrant.
 
     By default the result is a COSE_Sign1 message (RFC 9052) that contains the payload, the
@@ -185,7 +179,7 @@ async def sign_warrant(here: ApiRequest, key_id: KeyId, body: SignWarrant) -> Si
     used before.
     """
     signed = here.run(warrants.sign, key_id=key_id, order=body.order())
-    return SignedWarrant.of(signed)
+    return SignedWarrantBody.of(signed)
 
 
 @routes.get("/v1/keys/{keyId}/warrants")

@@ -8,11 +8,11 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from functions.signing_keys import examples
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import ALGORITHM
-from shared.model.signing_keys import Status, Type
-from shared.model.warrant_format import Format
-from shared.operations.api.key_revocation import Revoked
-from shared.operations.api.signing_key_list import Listed
-from shared.operations.api.warrants import Order, Signed
+from shared.model.signing_keys import KeyStatus, Type
+from shared.model.warrant_format import WarrantFormat
+from shared.operations.changes.key_revocation import Revoked
+from shared.operations.changes.signing_keys import Listed
+from shared.operations.changes.warrants import Order, SignedWarrant
 from shared.web.fields import (
     BASE64,
     CURSOR,
@@ -59,7 +59,7 @@ def _payload(value: Any) -> bytes:
     return payload
 
 
-# What the list of keys has if it is asked for.
+# Extras that the list of keys has on request.
 WARRANT_COUNT: Final = "warrant_count"
 VERSION: Final = "version"
 _INCLUDED: Final = f"({VERSION}|{WARRANT_COUNT})"
@@ -69,7 +69,7 @@ class KeyQuery(PageQuery):
     """The query of GET /v1/keys."""
 
     type: Type | None = Field(default=None, description="Only keys of this type.")
-    status: Status | None = Field(default=None, description="Only keys with this status.")
+    status: KeyStatus | None = Field(default=None, description="Only keys with this status.")
     include: Annotated[str, Field(pattern=f"^{_INCLUDED}(,{_INCLUDED})?$")] | None = Field(
         default=None,
         description="What each key also has, one of these or both with a comma between them. "
@@ -80,13 +80,13 @@ class KeyQuery(PageQuery):
 
     @property
     def included(self) -> set[str]:
-        """What is asked for."""
+        """The extras that the request asks for."""
         return set((self.include or "").split(","))
 
 
 # A strict body would refuse text for a member of an enumeration.
 OneType = Annotated[Type, Field(strict=False)]
-OneFormat = Annotated[Format, Field(strict=False)]
+OneFormat = Annotated[WarrantFormat, Field(strict=False)]
 
 
 class CreateSigningKey(RequestBody):
@@ -146,7 +146,7 @@ class SignWarrant(RequestBody):
         description="The bytes to sign: padded base64 of at most 64 KiB."
     )
     format: OneFormat = Field(
-        default=Format.COSE,
+        default=WarrantFormat.COSE,
         description="`cose`: a COSE_Sign1 message with the payload, the identifier and the times. "
         "`raw`: a signature over the unchanged payload, for callers with their own format.",
     )
@@ -166,8 +166,8 @@ class SignWarrant(RequestBody):
         return Order(self.payload, self.format, self.warrant_id, self.expires_at)
 
 
-KeyStatus = Annotated[
-    Status,
+ShownStatus = Annotated[
+    KeyStatus,
     shown("The state of the key. A key that has expired keeps its status, and cannot sign."),
 ]
 KeyVersionNumber = Annotated[int, shown("The version of the key that signed.", minimum=1)]
@@ -176,7 +176,7 @@ KeyVersionNumber = Annotated[int, shown("The version of the key that signed.", m
 _CurrentId = Annotated[str, Field(json_schema_extra=identifier(SIGNING_KEY))]
 
 
-class SigningKey(RecordBody):
+class SigningKeyBody(RecordBody):
     """A signing key, or a superseded version of one."""
 
     model_config = example(**examples.KEY)
@@ -184,7 +184,7 @@ class SigningKey(RecordBody):
     id: SigningKeyId
     type: Type = shown("What kind of key it is.")
     name: str = shown("The name that the key was given.")
-    status: KeyStatus
+    status: ShownStatus
     parent_id: str | None = shown(
         "The root or issuer above the key; null for a root.", **identifier(SIGNING_KEY)
     )
@@ -212,11 +212,11 @@ class SigningKey(RecordBody):
 
     def hide_version(self) -> None:
         """Leave the eight fields of the contract, unless it is a superseded version."""
-        if self.status is not Status.ROTATED:
+        if self.status is not KeyStatus.ROTATED:
             self.rotated_at = self.version = self.successor_id = None
 
 
-class ListedSigningKey(SigningKey):
+class ListedSigningKey(SigningKeyBody):
     """A signing key, or a superseded version of one, in the list of keys."""
 
     warrant_count: int | None = optional(
@@ -250,12 +250,12 @@ class RotatedSigningKey(RecordBody):
     id: SigningKeyId
     type: Type = shown("What kind of key it is.")
     name: str = shown("The name that the key was given.")
-    status: KeyStatus
+    status: ShownStatus
     public_key: PublicKey
     rotated_at: MomentOut = shown("When the key was rotated.")
 
 
-class SuspendedSigningKey(SigningKey):
+class SuspendedSigningKey(SigningKeyBody):
     """A signing key that is suspended."""
 
     model_config = example(
@@ -265,7 +265,7 @@ class SuspendedSigningKey(SigningKey):
     suspended_at: MomentOut = shown("When the key was suspended.")
 
 
-class RevokedSigningKey(SigningKey):
+class RevokedSigningKey(SigningKeyBody):
     """A signing key that is revoked, or with `dry_run` the key as it stands."""
 
     model_config = example(
@@ -311,7 +311,7 @@ class SigningKeyVersion(RecordBody):
         description="Number of the version; the first is 1.",
         json_schema_extra={"minimum": 1},
     )
-    status: KeyStatus
+    status: ShownStatus
     public_key: PublicKey
     created_at: MomentOut = Field(
         validation_alias="version_created_at", description="When this version was created."
@@ -330,7 +330,7 @@ class SigningKeyVersionList(ResponseBody):
     versions: list[SigningKeyVersion] = shown("The versions.")
 
 
-class SignedWarrant(ResponseBody):
+class SignedWarrantBody(ResponseBody):
     """A warrant, and what verifies it."""
 
     model_config = example(**examples.SIGNED)
@@ -350,7 +350,7 @@ class SignedWarrant(ResponseBody):
     expires_at: MomentOut | None = shown("When the warrant ends; null if it does not.")
 
     @classmethod
-    def of(cls, signed: Signed) -> Self:
+    def of(cls, signed: SignedWarrant) -> Self:
         """Return the body for a signed warrant."""
         warrant = signed.warrant
         return cls(

@@ -7,10 +7,10 @@ from pydantic import Field, JsonValue
 from functions.signing_keys import examples
 from shared.model import signing_keys
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.srl import signers
-from shared.model.srl.signers import ListSigner
+from shared.model.lists import signers
+from shared.model.lists.signers import ListSigner
 from shared.model.trust_bundle import TrustedKey
-from shared.operations.api.trust_bundle import KeyPage, Revision
+from shared.operations.changes.trust_bundle import KeyPage, Revision
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -53,7 +53,7 @@ class TrustedKeyFields(ResponseBody):
         "The version. A warrant names both in its `kid`, as `<key_id>#<key_version>`.", minimum=1
     )
     type: signing_keys.Type = shown("What kind of key it is.")
-    status: signing_keys.Status = shown(
+    status: signing_keys.KeyStatus = shown(
         "`active`: its warrants are valid; `suspended`: those that it signed before `suspended_at` "
         "are; `rotated`: a superseded version, whose warrants are valid if it signed them before "
         "`rotated_at`; `revoked`: none of its warrants is valid."
@@ -101,7 +101,7 @@ class TrustedSigner(RecordBody):
     key_id: Annotated[str, Field(validation_alias="id")] = shown(
         "Identifier of the list signer.", **identifier(SIGNING_KEY)
     )
-    status: signers.Status = shown(
+    status: signers.SignerStatus = shown(
         "`revoked`: was stolen, do not accept what it signed. The other states are those of "
         "`GET /v1/revocations/srl/keys`, which has the statements too."
     )

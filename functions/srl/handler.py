@@ -15,17 +15,17 @@ from functions.srl.schemas import (
     SrlKeyList,
 )
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE
-from shared.operations.api import list_signers, srl, srl_allowance
-from shared.web import stored_bodies as bodies
+from shared.model.lists.head import CACHE_CONTROL, MEDIA_TYPE
+from shared.operations.changes import list_signers, srl
+from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, condition, matches
 from shared.web.fields import SigningKeyId, decimal
 from shared.web.freshness import AGE, FRESHNESS
 from shared.web.paging import Cursor, Pager
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.stored_bodies import header
-from shared.web.work import Kind
+from shared.web.stored import header
+from shared.web.work import WorkKind
 
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
@@ -143,7 +143,7 @@ async def get_srl(here: ApiRequest, query: Annotated[ListQuery, Query()]) -> Res
 
 
 @routes.post("/v1/revocations/srl/regenerate")
-@serves(srl.regenerate, kind=Kind.PUBLICATION)
+@serves(srl.regenerate, kind=WorkKind.PUBLICATION)
 async def regenerate_srl(here: ApiRequest) -> PublishedList:
     """Publish the next version of the Signed Revocation List now.
 
@@ -152,8 +152,8 @@ async def regenerate_srl(here: ApiRequest) -> PublishedList:
     times per second if its list is short, and once in two seconds if the list has a million
     entries. Above this limit the status is 429, and nothing is published.
     """
-    here.run(srl_allowance.take)
-    return PublishedList.of(here.run(srl.regenerate))
+    here.run(srl.take)
+    return PublishedList.of(here.make(srl.regenerate))
 
 
 @routes.get("/v1/revocations/srl/keys")
@@ -187,7 +187,7 @@ async def create_srl_key(here: ApiRequest) -> SrlKey:
 
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
-@serves(list_signers.rotate, raises=(Conflict,), kind=Kind.PUBLICATION)
+@serves(list_signers.rotate, raises=(Conflict,), kind=WorkKind.PUBLICATION)
 async def rotate_srl_key(here: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> SrlKey:
     """Replace the key that signs the Signed Revocation List at once.
 
@@ -201,11 +201,11 @@ async def rotate_srl_key(here: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> 
 
     409: there is no pending key, and 100 retired keys are listed.
     """
-    return SrlKey.of(here.run(list_signers.rotate, compromised=body.compromised))
+    return SrlKey.of(here.make(list_signers.rotate, compromised=body.compromised))
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/activate")
-@serves(list_signers.activate, raises=(NotFound, InvalidState), kind=Kind.PUBLICATION)
+@serves(list_signers.activate, raises=(NotFound, InvalidState), kind=WorkKind.PUBLICATION)
 async def activate_srl_key(
     here: ApiRequest, key_id: KeyId, body: ActivateSrlKey = _NOT_FORCED
 ) -> SrlKey:
@@ -215,12 +215,12 @@ async def activate_srl_key(
 
     409: the key is not pending, or `activates_at` has not come and `force` is not true.
     """
-    signer = here.run(list_signers.activate, key_id=key_id, force=body.force)
+    signer = here.make(list_signers.activate, key_id=key_id, force=body.force)
     return SrlKey.of(signer)
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/revoke")
-@serves(list_signers.revoke, raises=(NotFound,), kind=Kind.PUBLICATION)
+@serves(list_signers.revoke, raises=(NotFound,), kind=WorkKind.PUBLICATION)
 async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlKey:
     """Revoke a stolen key of the Signed Revocation List.
 
@@ -229,7 +229,7 @@ async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlKey:
     too: authorizers that pin a key must pin the new one. The feed breaks, so that clients that
     accepted what the thief signed continue with the new list.
     """
-    return SrlKey.of(here.run(list_signers.revoke, key_id=key_id))
+    return SrlKey.of(here.make(list_signers.revoke, key_id=key_id))
 
 
 app = create_app(status.routes, versions.routes, routes)

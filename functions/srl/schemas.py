@@ -5,8 +5,8 @@ from typing import Self
 from pydantic import Field
 
 from functions.srl import examples
-from shared.model.srl.signers import Status
-from shared.operations.api.list_signers import ShownSigner
+from shared.model.lists.signers import SignerStatus
+from shared.operations.changes.list_signers import ShownSigner
 from shared.web.fields import (
     BASE64,
     CURSOR,
@@ -123,7 +123,7 @@ class SrlKey(ResponseBody):
     key_id: SigningKeyId
     algorithm: Algorithm
     public_key: PublicKey
-    status: Status = shown(
+    status: SignerStatus = shown(
         "`pending`: will sign; `active`: signs now; `retired`: signed before, and its last list "
         "has not expired; `revoked`: was stolen, do not accept its lists."
     )

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from fastapi import Response
 
-from functions.srl.status_schemas import ListStatus
-from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE
-from shared.operations.api import srl_status
+from functions.srl.status_schemas import ListStatusBody
+from shared.model.lists.head import CACHE_CONTROL, MEDIA_TYPE
+from shared.operations.changes import srl
 from shared.web.conditional import condition, matches
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.stored_bodies import header
+from shared.web.stored import header
 
 routes = router("Signed Revocation List")
 
@@ -23,11 +23,11 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 @routes.get(
     "/v1/revocations/srl/status",
-    response_model=ListStatus,
+    response_model=ListStatusBody,
     responses=_RESPONSES,
     openapi_extra=condition("The `ETag` of the status that you have."),
 )
-@serves(srl_status.read)
+@serves(srl.read)
 async def get_srl_status(here: ApiRequest) -> Response:
     """Get how the Signed Revocation List stands, without the list.
 
@@ -35,7 +35,7 @@ async def get_srl_status(here: ApiRequest) -> Response:
     when the schedule begins the next list. Poll it with `If-None-Match`, every five seconds for
     example: 304 means that nothing of this has changed.
     """
-    body = ListStatus.of(here.run(srl_status.read)).model_dump_json()
+    body = ListStatusBody.of(here.run(srl.read)).model_dump_json()
     headers = {
         "ETag": f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"',
         "Cache-Control": CACHE_CONTROL,

@@ -3,11 +3,11 @@
 from typing import Self
 
 from functions.srl import examples
-from shared.operations.api import srl_status
+from shared.operations.changes import srl
 from shared.web.fields import MomentOut, ResponseBody, SigningKeyId, example, shown
 
 
-class ListStatus(ResponseBody):
+class ListStatusBody(ResponseBody):
     """How the list in force stands."""
 
     model_config = example(
@@ -51,7 +51,7 @@ class ListStatus(ResponseBody):
     )
 
     @classmethod
-    def of(cls, status: srl_status.ListStatus) -> Self:
+    def of(cls, status: srl.ListStatus) -> Self:
         """Return the body for a status."""
         head, pending = status.head, status.pending
         return cls(

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from shared import logs, wiring
-from shared.operations.srl import worker
+from shared.operations.lists import publication
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -15,7 +15,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     """Publish for the tenant of each message; return how many were published, not due, failed.
 
     A failure is logged and counted, and its message is not delivered again: the next tick names
-    the tenant once more (docs/adr/0033). Raises if nothing can be published at all, such as
+    the tenant once more (docs/adr/11). Raises if nothing can be published at all, such as
     `InvalidSettings`; SQS then delivers the messages again.
     """
     logs.to_standard_output()
@@ -27,7 +27,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
 def _publish(ports: Ports, tenant_id: str) -> str:
     started = time.monotonic()
     try:
-        published = worker.publish_if_due(ports, tenant_id)
+        published = publication.publish_if_due(ports, tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
         figures = {"PublicationFailed": 1}
         _log.exception("publication", extra=logs.fields(tenant_id=tenant_id, metrics=figures))

@@ -8,7 +8,8 @@ from typing import Any
 
 from shared import logs, wiring
 from shared.errors import Corrupt
-from shared.operations.srl import expiring, propagation, schedule, stale, unpublished
+from shared.operations.fleet import propagation, stale
+from shared.operations.lists import expiring, schedule, unpublished
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -17,10 +18,10 @@ _log = logging.getLogger(__name__)
 def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     """Queue the tenants that are due; return how many they are, and how many lists are late.
 
-    Some runs then count the authorizers of which nothing is known and announce them (FLEET-15,
+    Some runs then count the authorizers whose state is unknown and announce them (FLEET-15,
     FLEET-18), and announce keys that expire soon (APIKEY-11). Raises `Unavailable` if the tenants
-    cannot be read or queued. A run may be repeated. It does nothing if the service
-    is read-only (OPS-14).
+    cannot be read or queued. A run may be repeated. It does nothing if the service is read-only
+    (OPS-14).
     """
     logs.to_standard_output()
     if wiring.is_read_only():

@@ -1,8 +1,8 @@
 """Tenant settings over HTTP (TENANT-2)."""
 
-from functions.tenant_settings.schemas import TenantSettings, UpdateTenantSettings
+from functions.tenant_settings.schemas import TenantSettingsBody, UpdateTenantSettings
 from shared.model.tenants import SettingsChange
-from shared.operations.api import tenant_settings
+from shared.operations.access import tenant_settings
 from shared.web.app import create_app, lambda_handler
 from shared.web.routes import ApiRequest, router, serves
 
@@ -11,21 +11,23 @@ routes = router("Tenant settings")
 
 @routes.get("/v1/tenant/settings")
 @serves(tenant_settings.get)
-async def get_tenant_settings(here: ApiRequest) -> TenantSettings:
+async def get_tenant_settings(here: ApiRequest) -> TenantSettingsBody:
     """Get the settings of the tenant."""
-    return TenantSettings.of(here.run(tenant_settings.get))
+    return TenantSettingsBody.of(here.run(tenant_settings.get))
 
 
 @routes.patch("/v1/tenant/settings")
 @serves(tenant_settings.update)
-async def update_tenant_settings(here: ApiRequest, body: UpdateTenantSettings) -> TenantSettings:
+async def update_tenant_settings(
+    here: ApiRequest, body: UpdateTenantSettings
+) -> TenantSettingsBody:
     """Change settings of the tenant.
 
     Settings that you omit do not change. A new lifetime applies to the lists that are
     published from then on.
     """
     change = SettingsChange(**body.model_dump(exclude_unset=True))
-    return TenantSettings.of(here.run(tenant_settings.update, change=change))
+    return TenantSettingsBody.of(here.run(tenant_settings.update, change=change))
 
 
 app = create_app(routes)

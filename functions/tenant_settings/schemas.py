@@ -105,7 +105,7 @@ class UpdateTenantSettings(RequestBody):
     take_back: Annotated[OneTakeBack, _optional(_TAKE_BACK)] = TakeBack.ANY
 
 
-class TenantSettings(RecordBody):
+class TenantSettingsBody(RecordBody):
     """The settings of a tenant, with the limits that apply to every tenant."""
 
     model_config = example(

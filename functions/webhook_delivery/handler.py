@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from shared import logs, wiring
-from shared.model.sealed_log import head
+from shared.model.audit import head
 from shared.operations.webhooks import delivery, dispatch
 
 _SQS: Final = "aws:sqs"

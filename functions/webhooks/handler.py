@@ -6,19 +6,19 @@ from fastapi import Path
 
 from functions.webhooks.schemas import (
     CreateWebhook,
-    Delivery,
+    DeliveryBody,
     DeliveryList,
     ReplayWebhook,
     RotateWebhookSecret,
     UpdateWebhook,
-    Webhook,
+    WebhookBody,
     WebhookId,
     WebhookList,
     WebhookWithSecret,
     members,
 )
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.operations.api import webhooks
+from shared.operations.webhooks import managing
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
@@ -31,15 +31,15 @@ _DEFAULT_GRACE: Final = RotateWebhookSecret()
 
 
 @routes.get("/v1/webhooks")
-@serves(webhooks.page)
+@serves(managing.page)
 async def list_webhooks(here: ApiRequest, query: Paging) -> WebhookList:
     """List the webhooks, newest first. Their secrets are not shown."""
     pages = Pager(here.caller, query.cursor, "webhooks")
-    return WebhookList.of(here.run(webhooks.page, before=pages.before, limit=query.limit), pages)
+    return WebhookList.of(here.run(managing.page, before=pages.before, limit=query.limit), pages)
 
 
 @routes.post("/v1/webhooks", status_code=201)
-@serves(webhooks.create, raises=(Conflict,))
+@serves(managing.create, raises=(Conflict,))
 async def create_webhook(here: ApiRequest, body: CreateWebhook) -> WebhookWithSecret:
     """Create a webhook: an address that is sent an event for each later change of the tenant.
 
@@ -50,52 +50,52 @@ async def create_webhook(here: ApiRequest, body: CreateWebhook) -> WebhookWithSe
     409: the tenant has 10 webhooks.
     """
     created = here.run(
-        webhooks.create, url=body.url, events=tuple(body.events), description=body.description
+        managing.create, url=body.url, events=tuple(body.events), description=body.description
     )
     return WebhookWithSecret.showing(created)
 
 
 @routes.get("/v1/webhooks/{id}")
-@serves(webhooks.get, raises=(NotFound,))
-async def get_webhook(here: ApiRequest, webhook_id: PathId) -> Webhook:
+@serves(managing.get, raises=(NotFound,))
+async def get_webhook(here: ApiRequest, webhook_id: PathId) -> WebhookBody:
     """Get one webhook and how far its events were sent."""
-    return Webhook.of(here.run(webhooks.get, webhook_id=webhook_id))
+    return WebhookBody.of(here.run(managing.get, webhook_id=webhook_id))
 
 
 @routes.patch("/v1/webhooks/{id}")
-@serves(webhooks.update, raises=(NotFound,))
-async def update_webhook(here: ApiRequest, webhook_id: PathId, body: UpdateWebhook) -> Webhook:
+@serves(managing.update, raises=(NotFound,))
+async def update_webhook(here: ApiRequest, webhook_id: PathId, body: UpdateWebhook) -> WebhookBody:
     """Change the address, the types of events or the description of a webhook.
 
     What you omit does not change. If the webhook waits after a failure, it is tried at once.
     """
-    return Webhook.of(here.run(webhooks.update, webhook_id=webhook_id, **members(body)))
+    return WebhookBody.of(here.run(managing.update, webhook_id=webhook_id, **members(body)))
 
 
 @routes.delete("/v1/webhooks/{id}", status_code=204)
-@serves(webhooks.delete, raises=(NotFound,))
+@serves(managing.delete, raises=(NotFound,))
 async def delete_webhook(here: ApiRequest, webhook_id: PathId) -> None:
     """Delete a webhook, with its secrets. Nothing more is sent to it."""
-    here.run(webhooks.delete, webhook_id=webhook_id)
+    here.run(managing.delete, webhook_id=webhook_id)
 
 
 @routes.get("/v1/webhooks/{id}/deliveries")
-@serves(webhooks.page_of_deliveries, raises=(NotFound,))
+@serves(managing.page_of_deliveries, raises=(NotFound,))
 async def list_webhook_deliveries(
     here: ApiRequest, webhook_id: PathId, query: Paging
 ) -> DeliveryList:
     """List what became of the events of the last 14 days, newest event first."""
     pages = Pager(here.caller, query.cursor, f"webhooks/{webhook_id}/deliveries")
     found, next_before = here.run(
-        webhooks.page_of_deliveries, webhook_id=webhook_id, before=pages.before, limit=query.limit
+        managing.page_of_deliveries, webhook_id=webhook_id, before=pages.before, limit=query.limit
     )
     return DeliveryList(
-        deliveries=[Delivery.of(each) for each in found], cursor=pages.after(next_before)
+        deliveries=[DeliveryBody.of(each) for each in found], cursor=pages.after(next_before)
     )
 
 
 @routes.post("/v1/webhooks/{id}/rotate-secret")
-@serves(webhooks.rotate_secret, raises=(NotFound,))
+@serves(managing.rotate_secret, raises=(NotFound,))
 async def rotate_webhook_secret(
     here: ApiRequest, webhook_id: PathId, body: RotateWebhookSecret = _DEFAULT_GRACE
 ) -> WebhookWithSecret:
@@ -106,35 +106,35 @@ async def rotate_webhook_secret(
     accepts it. The body may be omitted.
     """
     rotated = here.run(
-        webhooks.rotate_secret, webhook_id=webhook_id, grace_seconds=body.grace_seconds
+        managing.rotate_secret, webhook_id=webhook_id, grace_seconds=body.grace_seconds
     )
     return WebhookWithSecret.showing(rotated)
 
 
 @routes.post("/v1/webhooks/{id}/enable")
-@serves(webhooks.enable, raises=(NotFound,))
-async def enable_webhook(here: ApiRequest, webhook_id: PathId) -> Webhook:
+@serves(managing.enable, raises=(NotFound,))
+async def enable_webhook(here: ApiRequest, webhook_id: PathId) -> WebhookBody:
     """Enable a webhook again.
 
     It is sent what it was not sent while it was disabled. If it is enabled already, nothing
     changes.
     """
-    return Webhook.of(here.run(webhooks.enable, webhook_id=webhook_id))
+    return WebhookBody.of(here.run(managing.enable, webhook_id=webhook_id))
 
 
 @routes.post("/v1/webhooks/{id}/disable")
-@serves(webhooks.disable, raises=(NotFound,))
-async def disable_webhook(here: ApiRequest, webhook_id: PathId) -> Webhook:
+@serves(managing.disable, raises=(NotFound,))
+async def disable_webhook(here: ApiRequest, webhook_id: PathId) -> WebhookBody:
     """Disable a webhook: nothing is sent to it until it is enabled.
 
     If it is disabled already, nothing changes.
     """
-    return Webhook.of(here.run(webhooks.disable, webhook_id=webhook_id))
+    return WebhookBody.of(here.run(managing.disable, webhook_id=webhook_id))
 
 
 @routes.post("/v1/webhooks/{id}/test", status_code=202)
-@serves(webhooks.test, raises=(NotFound, InvalidState))
-async def test_webhook(here: ApiRequest, webhook_id: PathId) -> Webhook:
+@serves(managing.test, raises=(NotFound, InvalidState))
+async def test_webhook(here: ApiRequest, webhook_id: PathId) -> WebhookBody:
     """Have an event of type `rescind.test` sent to a webhook.
 
     It is sent after the events that wait, within seconds; the list of deliveries shows its outcome.
@@ -142,19 +142,19 @@ async def test_webhook(here: ApiRequest, webhook_id: PathId) -> Webhook:
 
     409: the webhook is disabled.
     """
-    return Webhook.of(here.run(webhooks.test, webhook_id=webhook_id))
+    return WebhookBody.of(here.run(managing.test, webhook_id=webhook_id))
 
 
 @routes.post("/v1/webhooks/{id}/replay")
-@serves(webhooks.replay, raises=(NotFound,))
-async def replay_webhook(here: ApiRequest, webhook_id: PathId, body: ReplayWebhook) -> Webhook:
+@serves(managing.replay, raises=(NotFound,))
+async def replay_webhook(here: ApiRequest, webhook_id: PathId, body: ReplayWebhook) -> WebhookBody:
     """Send the events from an index on again.
 
     They have the same `webhook-id` as the first time. Events whose audit entry has expired are not
     sent.
     """
-    replayed = here.run(webhooks.replay, webhook_id=webhook_id, from_index=body.from_index)
-    return Webhook.of(replayed)
+    replayed = here.run(managing.replay, webhook_id=webhook_id, from_index=body.from_index)
+    return WebhookBody.of(replayed)
 
 
 app = create_app(routes)

@@ -4,12 +4,12 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from shared.model import deliveries, destinations
-from shared.model import webhooks as model
-from shared.model.deliveries import Outcome, State
 from shared.model.identifiers import AUDIT_ENTRY, WEBHOOK
-from shared.model.webhooks import ALL, Cause, Status
-from shared.operations.api.webhooks import WithSecret
+from shared.model.webhooks import deliveries, destinations
+from shared.model.webhooks import webhooks as model
+from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryState
+from shared.model.webhooks.webhooks import ALL, Cause, WebhookStatus
+from shared.operations.webhooks.managing import WithSecret
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -148,7 +148,7 @@ class ReplayWebhook(RequestBody):
     )
 
 
-class Webhook(RecordBody):
+class WebhookBody(RecordBody):
     """A webhook, without its secret, and how far its events were sent."""
 
     model_config = example(**_WEBHOOK)
@@ -157,7 +157,7 @@ class Webhook(RecordBody):
     url: str = shown(_URL)
     description: str | None = shown("What the webhook is for; null if it was not given.")
     events: tuple[str, ...] = shown(_EVENTS)
-    status: Status = shown("Nothing is sent to a disabled webhook.")
+    status: WebhookStatus = shown("Nothing is sent to a disabled webhook.")
     disabled_because: Cause | None = shown(
         "Why it is disabled: `requested`; `gone`, because it answered 410; `failing`, because it "
         "accepted nothing for a day. Null if it is enabled."
@@ -179,7 +179,7 @@ class Webhook(RecordBody):
     )
 
 
-class WebhookWithSecret(Webhook):
+class WebhookWithSecret(WebhookBody):
     """A webhook and its newest secret, which no other response shows."""
 
     model_config = example(**_WEBHOOK, secret=_SECRET)
@@ -189,7 +189,7 @@ class WebhookWithSecret(Webhook):
     @classmethod
     def showing(cls, made: WithSecret) -> Self:
         """Return the body for a webhook with its secret."""
-        return cls(**dict(Webhook.of(made.webhook)), secret=made.secret)
+        return cls(**dict(WebhookBody.of(made.webhook)), secret=made.secret)
 
 
 class WebhookList(PageBody):
@@ -197,12 +197,12 @@ class WebhookList(PageBody):
 
     model_config = example(webhooks=[_WEBHOOK], total=2, cursor=CURSOR)
 
-    webhooks: list[Webhook] = shown("The webhooks of this page, newest first.")
+    webhooks: list[WebhookBody] = shown("The webhooks of this page, newest first.")
     total: Total
     cursor: NextCursor
 
 
-class Delivery(RecordBody):
+class DeliveryBody(RecordBody):
     """What became of one event."""
 
     model_config = example(**_DELIVERY)
@@ -213,13 +213,13 @@ class Delivery(RecordBody):
     )
     index: int = shown("The index of the entry in the sealed log.", minimum=0)
     type: str = shown("The type of the event.")
-    state: State = shown(
+    state: DeliveryState = shown(
         "`delivered`: the receiver answered with 2xx. `retrying`: it is sent again. `failed`: it "
         "was given up after a day."
     )
     attempts: int = shown("How often it was sent.", minimum=1)
     attempted_at: MomentOut = shown("When it was last sent.")
-    outcome: Outcome = shown(
+    outcome: DeliveryOutcome = shown(
         "What the last attempt met. `answered`: a status. `refused`: the name does not resolve to "
         "public addresses only, and nothing was sent. `no_answer`: no connection, no valid "
         "certificate, or no complete answer within 15 seconds."
@@ -237,7 +237,7 @@ class DeliveryList(ResponseBody):
 
     model_config = example(deliveries=[_DELIVERY], cursor=CURSOR)
 
-    deliveries: list[Delivery] = shown("The deliveries of this page, newest event first.")
+    deliveries: list[DeliveryBody] = shown("The deliveries of this page, newest event first.")
     cursor: NextCursor
 
 

@@ -1,15 +1,16 @@
 """Verification of the entries against the records of the log."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from infra.audit_verification.report import Report
+from infra.audit_verification.source import Report
 from infra.audit_verification.tree import Leaves, name
 from shared.errors import Corrupt
+from shared.model.audit.head import LATE_MS
+from shared.model.audit.records import AuditRecord, milliseconds, ulid_of
 from shared.model.items import Item
-from shared.model.sealed_log.head import LATE_MS
-from shared.model.sealed_log.records import Record, milliseconds, ulid_of
 
 # An entry that is younger than this need not be sealed yet.
 PENDING_MS: Final = 600_000
@@ -54,7 +55,7 @@ class Ledger:
     def find_removed(self, now: datetime) -> None:
         """Report the records whose entries were not among those compared, and are not expired."""
         for index, seen in enumerate(self._seen):
-            record = Record.parse(self._data[index])
+            record = AuditRecord.parse(self._data[index])
             if seen:
                 continue
             if record.expires > now.timestamp():
@@ -64,7 +65,7 @@ class Ledger:
 
     def _is_sealed(self, item: Item, now_ms: int) -> bool:
         try:
-            record = Record.of(item)
+            record = AuditRecord.of(item)
         except Corrupt as error:
             self._report.findings.append(f"an entry is malformed: {error}")
             return False
@@ -78,8 +79,54 @@ class Ledger:
             return False
         return True
 
-    def _add_unsealed(self, record: Record, now_ms: int) -> None:
+    def _add_unsealed(self, record: AuditRecord, now_ms: int) -> None:
         if now_ms - record.made_ms < PENDING_MS:
             self._report.pending.append(record.id)
         elif self._is_complete:
             self._report.findings.append(f"{record.id}: never sealed")
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedRecord:
+    """A record of the service: its identifier, and when it was created, in UTC."""
+
+    id: str
+    created_at: str
+
+
+@dataclass(slots=True)
+class Creations:
+    """The identifiers that entries name as created, and the time of the oldest entry."""
+
+    named: set[str] = field(default_factory=set)
+    oldest: str = ""
+
+    def noted(self, entries: Iterable[Item]) -> Iterator[Item]:
+        """Yield the entries, and note what each of them names."""
+        for each in entries:
+            made = str(each.get("timestamp"))
+            self.oldest = min(self.oldest or made, made)
+            self.named |= set(_named(each))
+            yield each
+
+    def compare(self, records: Iterable[CreatedRecord], report: Report) -> None:
+        """Report the records that no entry created.
+
+        The entry of a record that is as old as the oldest entry, or older, may have expired.
+        """
+        for each in records:
+            report.records += 1
+            if each.id not in self.named and each.created_at > self.oldest:
+                report.findings.append(f"{each.id}: no entry of the audit log created it")
+
+
+def _named(entry: Item) -> Iterator[str]:
+    yield str(entry.get("resource_id"))
+    details = entry.get("details")
+    if not isinstance(details, dict):
+        return
+    yield from (str(details[name]) for name in ("superseded_id", "api_key_id") if name in details)
+    batch = details.get("revocations")
+    for each in batch if isinstance(batch, list) else []:
+        if isinstance(each, dict):
+            yield str(each.get("id"))

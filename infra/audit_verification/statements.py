@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 from typing import Final
 
-from infra.audit_verification.report import Report
+from infra.audit_verification.source import Report
 from shared.errors import Corrupt
 from shared.model import revocations
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
+from shared.model.audit.statements import AuditStatement
 from shared.model.items import Item, Value
-from shared.model.sealed_log.statements import Statement
 
 _ONE: Final = {Action.REVOCATION_CREATE, Action.REVOCATION_DELETE, Action.REVOCATION_EXTEND}
 _MANY: Final = {
@@ -31,7 +31,7 @@ class Statements:
     """
 
     generation: str
-    stated: list[tuple[str, Statement]] = field(default_factory=list)
+    stated: list[tuple[str, AuditStatement]] = field(default_factory=list)
     changes: dict[int, list[int]] = field(default_factory=dict)
     begun: list[int] = field(default_factory=list)
 
@@ -81,11 +81,11 @@ class Statements:
         if details.get("changes") is None:
             self.begun.append(leaf)
         else:
-            self.stated.append((entry_id, Statement.from_item(details)))
+            self.stated.append((entry_id, AuditStatement.from_item(details)))
 
 
 def _differences(
-    first: Statement, second: Statement, named: Counter[int], names: str
+    first: AuditStatement, second: AuditStatement, named: Counter[int], names: str
 ) -> Iterator[str]:
     pairs = zip_longest(first.changes, second.changes, fillvalue=0)
     for shard, (before, after) in enumerate(pairs):

@@ -6,12 +6,11 @@ The records of all bundles are kept, 56 bytes each, and so are the hashes above 
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from infra.audit_verification.report import Report
-from infra.audit_verification.source import Source
+from infra.audit_verification.source import Report, Source
 from shared.errors import Corrupt
-from shared.model.sealed_log import merkle, records, tiles
-from shared.model.sealed_log.checkpoint import Checkpoint
-from shared.model.sealed_log.tiles import NOTHING, WIDTH, Edge, Place
+from shared.model.audit import merkle, records
+from shared.model.audit.checkpoint import Checkpoint
+from shared.model.audit.merkle import NOTHING, WIDTH, Edge, Place
 
 
 @dataclass(slots=True)
@@ -53,8 +52,8 @@ def _root(data: list[bytes]) -> bytes:
 def _levels(source: Source, size: int, report: Report) -> list[list[bytes]]:
     """Return the hashes of all levels, the leaves' first; a missing one is 32 zero bytes."""
     levels, level = list[list[bytes]](), 0
-    while level == 0 or tiles.count(level, size):
-        count = tiles.count(level, size)
+    while level == 0 or merkle.count(level, size):
+        count = merkle.count(level, size)
         found: list[bytes] = []
         for number in range(-(-count // WIDTH)):
             place = Place(level, number, min(WIDTH, count - number * WIDTH))
@@ -62,7 +61,7 @@ def _levels(source: Source, size: int, report: Report) -> list[list[bytes]]:
             if len(data) != place.width * merkle.HASH_BYTES:
                 report.findings.append(f"tile {level}/{number} is missing or has another length")
                 data = bytes(place.width * merkle.HASH_BYTES)
-            found += tiles.hashes(data)
+            found += merkle.hashes(data)
         levels.append(found)
         level += 1
     return levels
@@ -78,7 +77,7 @@ def _add_bundle(
 ) -> None:
     first = number * WIDTH
     place = Place(None, number, min(WIDTH, size - first))
-    found = tiles.unbundled(source.tile(place) or b"")
+    found = merkle.unbundled(source.tile(place) or b"")
     if found is None or len(found) != place.width:
         report.findings.append(
             f"bundle {number} (leaves {first}..{first + place.width - 1}) is missing or malformed"
@@ -117,6 +116,6 @@ def _partial(hashes: list[bytes], covered: int) -> tuple[bytes, ...]:
 def name(data: bytes) -> str:
     """Return the identifier of the entry of a record, which need not be well formed."""
     try:
-        return records.Record.parse(data).id
+        return records.AuditRecord.parse(data).id
     except Corrupt:  # pragma: no cover (bundles have records of the right length only)
         return "no identifier"

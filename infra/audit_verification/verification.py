@@ -6,14 +6,11 @@ from datetime import datetime
 from typing import Final
 
 from infra.audit_verification import tree
-from infra.audit_verification.creations import Created, Creations
-from infra.audit_verification.entries import Ledger
-from infra.audit_verification.pins import Pin
-from infra.audit_verification.report import Report
-from infra.audit_verification.source import Source
+from infra.audit_verification.entries import CreatedRecord, Creations, Ledger
+from infra.audit_verification.source import Pin, Report, Source
 from infra.audit_verification.statements import Statements
+from shared.model.audit.checkpoint import Checkpoint, NoteKey, is_signed_by
 from shared.model.items import Item
-from shared.model.sealed_log.checkpoint import Checkpoint, Key, is_signed_by
 
 _ROTATION: Final = "audit_log.rotate_key"
 _BEGUN: Final = "audit_log.new_generation"
@@ -25,7 +22,7 @@ def verify(
     *,
     pins: list[Pin],
     now: Callable[[], datetime],
-    records: Iterable[Created] | None = None,
+    records: Iterable[CreatedRecord] | None = None,
 ) -> tuple[Report, Pin | None]:
     """Verify the audit log of a tenant, and that it continues what the `pins` say.
 
@@ -37,7 +34,7 @@ def verify(
     """
     report = Report()
     # Before the checkpoint: the first signer is stored together with the first checkpoint.
-    keys = [Key.parse(each) for each in source.verifier_keys()]
+    keys = [NoteKey.parse(each) for each in source.verifier_keys()]
     note = source.checkpoint()
     if note is None:
         _check_absence(source, keys, pins, now(), report)
@@ -77,7 +74,7 @@ def _named(item: Item) -> str | None:
     return str(details.get("public_key"))
 
 
-def _trusted(signed: list[Key], pins: list[Pin], named: set[str | None]) -> tuple[str, ...]:
+def _trusted(signed: list[NoteKey], pins: list[Pin], named: set[str | None]) -> tuple[str, ...]:
     """Return which of the keys that signed are to be trusted from now on.
 
     These are all if none was trusted before; else those that were, and those that a sealed entry
@@ -92,7 +89,7 @@ def _trusted(signed: list[Key], pins: list[Pin], named: set[str | None]) -> tupl
 
 
 def _check_absence(
-    source: Source, keys: list[Key], pins: list[Pin], now: datetime, report: Report
+    source: Source, keys: list[NoteKey], pins: list[Pin], now: datetime, report: Report
 ) -> None:
     """Report what says that there was a log: a pin, a signer, or an entry that is not young."""
     if pins:
@@ -119,13 +116,13 @@ def _stated(note: str, tenant_id: str, report: Report) -> Checkpoint | None:
 
 
 def _signed_by(
-    note: str, origin: str, listed: list[Key], pins: list[Pin], report: Report
-) -> list[Key]:
+    note: str, origin: str, listed: list[NoteKey], pins: list[Pin], report: Report
+) -> list[NoteKey]:
     """Return the listed keys that signed the checkpoint; one that is trusted must have."""
     signed = [key for key in listed if is_signed_by(note, key)]
     for pin in pins:
         # A signer goes on in the next generation, under the name of its origin.
-        trusted = [Key(origin, Key.parse(each).public_key) for each in pin.keys]
+        trusted = [NoteKey(origin, NoteKey.parse(each).public_key) for each in pin.keys]
         if trusted and not any(is_signed_by(note, key) for key in trusted):
             report.findings.append("signature: no pinned key signed the checkpoint")
     if not signed:

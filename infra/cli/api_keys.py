@@ -7,10 +7,9 @@ import typer
 
 from infra import data_folder
 from infra.cli.client import segment
-from infra.cli.commands import Session, command, confirm, noun
-from infra.cli.errors import NotWritten, WrongUsage
+from infra.cli.commands import ApiSession, command, confirm, noun
+from infra.cli.errors import SHOWN, Expires, Limit, NotWritten, WrongUsage, Yes, given
 from infra.cli.output import Column
-from infra.cli.values import SHOWN, Expires, Limit, Yes, given
 from shared.model.api_keys import GRACE_SECONDS_MAX
 from shared.model.callers import Scope
 
@@ -54,7 +53,7 @@ def register(root: typer.Typer) -> None:
 
 
 @command(app, "list", example="rescind api-keys list")
-def list_(session: Session, limit: Limit = SHOWN, account: Account = None) -> None:
+def list_(session: ApiSession, limit: Limit = SHOWN, account: Account = None) -> None:
     """List the API keys, without their secrets."""
     params = {"service_account_id": account}
     page = session.api.listed(_PATH, "api_keys", most=limit, params=params)
@@ -62,15 +61,15 @@ def list_(session: Session, limit: Limit = SHOWN, account: Account = None) -> No
 
 
 @command(app, "show", example="rescind api-keys show svc_ak_01J…")
-def show(session: Session, key: ApiKeyId) -> None:
+def show(session: ApiSession, key: ApiKeyId) -> None:
     """Show one API key, and how often it was used."""
     session.out.record(session.api.get(f"{_PATH}/{segment(key)}"))
 
 
 @command(app, "create", example="rescind api-keys create ci --scope authorizer --into ci.key")
 def create(
-    session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call the key.")],
+    session: ApiSession,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
     scopes: Annotated[list[Scope], typer.Option("--scope", help="May be repeated.")],
     account: Account = None,
     expires_at: Expires = None,
@@ -89,7 +88,7 @@ def create(
 
 @command(app, "rotate", example="rescind api-keys rotate svc_ak_01J… --grace 3600 --into new.key")
 def rotate(
-    session: Session,
+    session: ApiSession,
     key: ApiKeyId,
     grace: Grace,
     expires_at: Expires = None,
@@ -105,14 +104,14 @@ def rotate(
 
 
 @command(app, "revoke", example="rescind api-keys revoke svc_ak_01J… --yes")
-def revoke(session: Session, key: ApiKeyId, yes: Yes = False) -> None:
+def revoke(session: ApiSession, key: ApiKeyId, yes: Yes = False) -> None:
     """Refuse an API key from now on. This cannot be undone."""
     confirm(f"Revoke the API key {key}?", yes=yes)
     session.out.record(session.api.post(f"{_PATH}/{segment(key)}/revoke"))
 
 
 @command(app, "delete", example="rescind api-keys delete svc_ak_01J… --yes")
-def delete(session: Session, key: ApiKeyId, yes: Yes = False) -> None:
+def delete(session: ApiSession, key: ApiKeyId, yes: Yes = False) -> None:
     """Revoke an API key and remove its record. This cannot be undone."""
     confirm(f"Delete the API key {key}?", yes=yes)
     session.api.delete(f"{_PATH}/{segment(key)}")
@@ -131,7 +130,7 @@ def check_new(path: Path | None) -> None:
 
 
 def show_secret(
-    session: Session, created: dict[str, Any], into: Path | None, *, field: str = "key"
+    session: ApiSession, created: dict[str, Any], into: Path | None, *, field: str = "key"
 ) -> None:
     """Print what was created with its secret, or write the secret to a file.
 

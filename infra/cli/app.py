@@ -1,7 +1,7 @@
 """The command line `rescind`: for users of the API, and for operators.
 
-Each noun has its module here, named as in the other rooms. `commands.py` says how a command is
-written, `errors.py` has the exit codes.
+Each noun has its module here, named as in the other rooms; those of operators are in `operator`.
+`commands.py` says how a command is written, `errors.py` has the exit codes.
 """
 
 import sys
@@ -45,18 +45,18 @@ _MODULES: Final = {
     "authorizers": ("authorizers", _USERS),
     "webhooks": ("webhooks", _USERS),
     "settings": ("tenant_settings", _USERS),
-    "serve": ("serve", _OPERATORS),
-    "console": ("console", _OPERATORS),
-    "tenant": ("tenants", _OPERATORS),
-    "admin-key": ("tenants", _OPERATORS),
-    "doctor": ("maintenance", _OPERATORS),
-    "publish": ("maintenance", _OPERATORS),
-    "recover": ("maintenance", _OPERATORS),
-    "upgrade": ("maintenance", _OPERATORS),
-    "canary": ("maintenance", _OPERATORS),
-    "backup": ("backup", _OPERATORS),
-    "restore": ("backup", _OPERATORS),
-    "migrate": ("moving", _OPERATORS),
+    "serve": ("operator.serve", _OPERATORS),
+    "console": ("operator.console", _OPERATORS),
+    "tenant": ("operator.tenants", _OPERATORS),
+    "admin-key": ("operator.tenants", _OPERATORS),
+    "doctor": ("operator.maintenance", _OPERATORS),
+    "publish": ("operator.maintenance", _OPERATORS),
+    "recover": ("operator.maintenance", _OPERATORS),
+    "upgrade": ("operator.maintenance", _OPERATORS),
+    "canary": ("operator.maintenance", _OPERATORS),
+    "backup": ("operator.backup", _OPERATORS),
+    "restore": ("operator.backup", _OPERATORS),
+    "migrate": ("operator.moving", _OPERATORS),
 }
 
 

@@ -12,15 +12,13 @@ from typing import IO, Annotated, Any, Final
 
 import typer
 
-from infra.audit_verification.pins import Pin
-from infra.audit_verification.report import Report
+from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.verification import verify as verify_log
 from infra.cli import profiles
 from infra.cli.audit_source import PATH, ServedLog, exported, records
-from infra.cli.commands import Session, command, noun
-from infra.cli.errors import Exit, WrongUsage
+from infra.cli.commands import ApiSession, command, noun
+from infra.cli.errors import SHOWN, Exit, Limit, Since, Until, WrongUsage
 from infra.cli.output import Column
-from infra.cli.values import SHOWN, Limit, Since, Until
 from shared.model.identifiers import API_KEY
 
 _FIRST: Final = "2000-01-01T00:00:00Z"
@@ -33,7 +31,7 @@ _COLUMNS: Final = (
 )
 
 _SUMMARY: Final = "revocation.batch"
-# What the parts of a batch do, as its summary says it.
+# The actions of the parts of a batch, with the names of them in its summary.
 _KINDS: Final = {
     "revocation.create_batch": "revoke",
     "revocation.extend_batch": "revoke",
@@ -42,15 +40,15 @@ _KINDS: Final = {
 _FOLDED: Final = {"batch_id", "summary_id", "revocations"}
 _SHOWN: Final = ("whole", "origin", "size", "checked", "expired", "records", "statements")
 
-Warrant = Annotated[str | None, typer.Option("--warrant", help="What happened to this warrant.")]
-ApiKey = Annotated[str | None, typer.Option("--key", help="What was done with this API key.")]
+Warrant = Annotated[str | None, typer.Option("--warrant", help="Entries about this warrant.")]
+ApiKey = Annotated[str | None, typer.Option("--key", help="Changes by this API key.")]
 Actor = Annotated[str | None, typer.Option("--actor", help="Such as admin@acme.svc.")]
 Action = Annotated[str | None, typer.Option("--action", help="Such as revocation.create.")]
-Resource = Annotated[str | None, typer.Option("--resource", help="What was done to this.")]
+Resource = Annotated[str | None, typer.Option("--resource", help="Changes of this resource.")]
 Batch = Annotated[str | None, typer.Option("--batch", help="The changes of this batch.")]
 
 
-class ExportFormat(StrEnum):
+class ExportFile(StrEnum):
     """The format of an export."""
 
     NDJSON = "ndjson"
@@ -67,7 +65,7 @@ def register(root: typer.Typer) -> None:
 
 @command(app, "list", example="rescind audit list --warrant svc_wrt_laptop-17")
 def list_(
-    session: Session,
+    session: ApiSession,
     warrant: Warrant = None,
     key: ApiKey = None,
     actor: Actor = None,
@@ -104,7 +102,7 @@ def list_(
 
 
 def _folded(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each entry, but one for all that a batch did, in the place of its newest."""
+    """Return a row for each entry, but one for a whole batch, in the place of its newest entry."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in entries:
         details = entry["details"]
@@ -134,10 +132,10 @@ def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 @command(app, "export", example="rescind audit export --format csv --file audit.csv")
 def export(
-    session: Session,
+    session: ApiSession,
     format_: Annotated[
-        ExportFormat, typer.Option("--format", help="ndjson can be verified; csv is for people.")
-    ] = ExportFormat.NDJSON,
+        ExportFile, typer.Option("--format", help="ndjson can be verified; csv is for people.")
+    ] = ExportFile.NDJSON,
     file: Annotated[
         Path | None, typer.Option("--file", help="Write to this file, once it is complete.")
     ] = None,
@@ -168,7 +166,7 @@ def export(
 
 @command(app, "verify", example="rescind audit verify")
 def verify(
-    session: Session,
+    session: ApiSession,
     checkpoint: Annotated[
         Path | None,
         typer.Option("--checkpoint", help="A checkpoint that was kept elsewhere: also check it."),
@@ -208,7 +206,7 @@ def verify(
     return Exit.UNKNOWN if report.begun else Exit.DONE
 
 
-def _show(session: Session, report: Report) -> None:
+def _show(session: ApiSession, report: Report) -> None:
     """Print the result; each finding is a line of its own."""
     document: dict[str, Any] = {"whole": report.is_whole, **asdict(report)}
     session.out.record(document, _SHOWN)

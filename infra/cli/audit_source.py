@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import httpx2
 
-from infra.audit_verification.creations import Created
+from infra.audit_verification.entries import CreatedRecord
 from infra.cli.client import Api
-from infra.cli.errors import ApiError, NoAnswer
+from infra.cli.errors import ApiError, NoUsableAnswer
+from shared.model.audit.merkle import Place
 from shared.model.items import Item
-from shared.model.sealed_log.tiles import Place
 
 PATH: Final = "/v1/audit-logs"
 _NEXT: Final = "X-Next-Cursor"
@@ -26,7 +26,7 @@ _RECORDS: Final = {
 
 
 class ServedLog:
-    """What a service says of a tenant's log, as `infra.audit_verification` reads it."""
+    """A tenant's log at a service, as `infra.audit_verification` reads it."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -65,18 +65,18 @@ class ServedLog:
             return None
 
 
-def records(api: Api) -> Iterator[Created]:
+def records(api: Api) -> Iterator[CreatedRecord]:
     """Yield the API keys, accounts, signing keys and revocations of the tenant."""
     for path, name in _RECORDS.items():
         for page in api.pages(f"/v1/{path}"):
             for each in page[name]:
-                yield Created(each["id"], each["created_at"])
+                yield CreatedRecord(each["id"], each["created_at"])
 
 
 def exported(api: Api, query: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the parts of an export, which are one export if they are joined.
 
-    Raises `NoAnswer` if an export as NDJSON ends without its last line.
+    Raises `NoUsableAnswer` if an export as NDJSON ends without its last line.
     """
     cursor: str | None = None
     while True:
@@ -87,7 +87,7 @@ def exported(api: Api, query: Mapping[str, Any]) -> Iterator[bytes]:
         else:
             entries, last = _split(body)
             if (b'{"checkpoint"' if cursor is None else b'{"next"') != last.partition(b":")[0]:
-                raise NoAnswer("the export was cut off: its last line is missing.")
+                raise NoUsableAnswer("the export was cut off: its last line is missing.")
             yield body if cursor is None else entries
         if cursor is None:
             return

@@ -5,10 +5,9 @@ from typing import Annotated, Final
 import typer
 
 from infra.cli.client import segment
-from infra.cli.commands import Session, command, confirm, noun
-from infra.cli.errors import WrongUsage
+from infra.cli.commands import ApiSession, command, confirm, noun
+from infra.cli.errors import SHOWN, Limit, WrongUsage, Yes
 from infra.cli.output import Column
-from infra.cli.values import SHOWN, Limit, Yes
 
 _PATH: Final = "/v1/authorizers"
 _COLUMNS: Final = (
@@ -23,10 +22,10 @@ AuthorizerId = Annotated[str, typer.Argument(metavar="AUTHORIZER", help="svc_azr
 
 Removed = Annotated[str | None, typer.Argument(metavar="[AUTHORIZER]", help="svc_azr_…")]
 Owner = Annotated[
-    str | None, typer.Option("--owner", metavar="KEY", help="Remove all that this API key made.")
+    str | None, typer.Option("--owner", metavar="KEY", help="Remove those that this API key made.")
 ]
 
-app = noun("Authorizers: list them, and see what each holds.")
+app = noun("Authorizers: list them, and see the entry that each holds.")
 
 
 def register(root: typer.Typer) -> None:
@@ -35,21 +34,21 @@ def register(root: typer.Typer) -> None:
 
 
 @command(app, "list", example="rescind authorizers list")
-def list_(session: Session, limit: Limit = SHOWN) -> None:
+def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List the registered authorizers with the entry of the feed that each holds."""
     page = session.api.listed(_PATH, "authorizers", most=limit)
     session.out.page(page, "authorizers", _COLUMNS)
 
 
 @command(app, "show", example="rescind authorizers show svc_azr_01J…")
-def show(session: Session, authorizer: AuthorizerId) -> None:
-    """Show all that an authorizer has reported."""
+def show(session: ApiSession, authorizer: AuthorizerId) -> None:
+    """Show the last report of an authorizer."""
     session.out.record(session.api.get(f"{_PATH}/{segment(authorizer)}"))
 
 
 @command(app, "remove", example="rescind authorizers remove svc_azr_01J… --yes")
 def remove(
-    session: Session, authorizer: Removed = None, owner: Owner = None, yes: Yes = False
+    session: ApiSession, authorizer: Removed = None, owner: Owner = None, yes: Yes = False
 ) -> None:
     """Remove an authorizer that is gone, or all of an API key. Those that run register again."""
     if (authorizer is None) == (owner is None):

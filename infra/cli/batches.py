@@ -15,10 +15,9 @@ from typing import IO, Any, Final
 
 from ulid import ULID
 
-from infra.cli.commands import Session
-from infra.cli.errors import Exit, NoAnswer, WrongUsage
+from infra.cli.commands import ApiSession
+from infra.cli.errors import Exit, NoUsableAnswer, WrongUsage, given
 from infra.cli.output import Column
-from infra.cli.values import given
 from shared.model.identifiers import BATCH, REVOCATION, is_identifier, warrant_id
 
 _PATH: Final = "/v1/revocations/batch"
@@ -42,10 +41,10 @@ Results = list[dict[str, Any]]
 
 
 @dataclass
-class Batch:
-    """What is asked of all identifiers, in calls of a thousand; `results` are those so far."""
+class BatchCalls:
+    """One change of all identifiers, in calls of a thousand; `results` are those so far."""
 
-    session: Session
+    session: ApiSession
     doing: str
     body: Mapping[str, object]
     given_id: str | None = None
@@ -81,7 +80,7 @@ class Batch:
         for _ in range(_REPEATED):
             try:
                 results: Results = self.session.api.post(_PATH, body)["results"]
-            except NoAnswer:
+            except NoUsableAnswer:
                 continue
             if not any(each.get("code") == "unavailable" for each in results):
                 return results

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import httpx2
 
-from infra.cli.errors import ApiError, NoAnswer, WrongUsage
+from infra.cli.errors import ApiError, NoUsableAnswer, WrongUsage
 from infra.cli.profiles import Profile
 from shared import __version__
 
@@ -20,7 +20,7 @@ _PATIENCE: Final = 60.0
 _PAUSE_MAX: Final = 30.0
 _PAGE: Final = 100
 _BUSY: Final = frozenset({429, 503})
-# What the environment may name a proxy for.
+# The schemes for which the environment may name a proxy.
 _PROXIED: Final = ("http://", "https://", "all://")
 _CHANGES: Final = frozenset({"POST", "PATCH"})
 
@@ -30,7 +30,7 @@ Params = Mapping[str, object]
 class Api:
     """A service and an API key. Paths begin with `/v1/`; use `segment` for identifiers in them.
 
-    All methods raise `ApiError` if the service refuses, `NoAnswer` if there is no answer, and
+    All methods raise `ApiError` if the service refuses, `NoUsableAnswer` if there is no answer, and
     `WrongUsage` if a parameter is empty. After an answer 429 or 503 the request is repeated, for a
     minute in all. Each POST and PATCH has its own `Idempotency-Key`, which its retries repeat.
     """
@@ -67,7 +67,7 @@ class Api:
         return _json(self.send("PATCH", path, body=body))
 
     def delete(self, path: str, params: Params | None = None) -> None:
-        """Delete a resource, or all that `params` name."""
+        """Delete a resource, or those that `params` name."""
         self.send("DELETE", path, params=params)
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[dict[str, Any]]:
@@ -129,7 +129,7 @@ class Api:
             return self._http.send(made, follow_redirects=follow)
         except httpx2.HTTPError as error:
             url = made.url.copy_with(query=None)
-            raise NoAnswer(
+            raise NoUsableAnswer(
                 f"{url} does not answer: {str(error) or type(error).__name__}"
             ) from error
 
@@ -163,7 +163,7 @@ def _checked(answer: httpx2.Response) -> httpx2.Response:
         said = answer.json()["error"]
         raise ApiError(answer.status_code, str(said["code"]), str(said["message"]), request_id)
     except (KeyError, TypeError, ValueError):
-        raise NoAnswer(
+        raise NoUsableAnswer(
             f"{answer.request.url.copy_with(query=None)} answers {answer.status_code}, "
             "but not as this API does; check the address of the service."
         ) from None
@@ -175,6 +175,6 @@ def _json(answer: httpx2.Response) -> Any:
     try:
         return answer.json()
     except ValueError as error:
-        raise NoAnswer(
+        raise NoUsableAnswer(
             f"{answer.request.url.copy_with(query=None)} does not answer with JSON."
         ) from error

@@ -23,8 +23,8 @@ import typer
 from typer.core import TyperGroup
 
 from infra.cli import profiles
-from infra.cli.errors import ApiError, Exit, NoAnswer, WrongUsage
-from infra.cli.output import Format, Output
+from infra.cli.errors import ApiError, Exit, NoUsableAnswer, WrongUsage
+from infra.cli.output import Output, OutputFormat
 from infra.cli.profiles import Profile
 from shared.errors import InvalidSettings, RescindError
 
@@ -54,7 +54,7 @@ ProfileOption = Annotated[
     ),
 ]
 OutputOption = Annotated[
-    Format,
+    OutputFormat,
     typer.Option(
         "-o",
         "--output",
@@ -66,7 +66,7 @@ OutputOption = Annotated[
 
 
 @dataclass
-class Session:
+class ApiSession:
     """A command that calls the API: the profile, a client, and what it prints with."""
 
     out: Output
@@ -94,7 +94,7 @@ class Session:
 
 OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
     "profile": (ProfileOption, profiles.DEFAULT),
-    "output": (OutputOption, Format.TABLE),
+    "output": (OutputOption, OutputFormat.TABLE),
 }
 
 
@@ -111,11 +111,11 @@ def noun(help_: str, *, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
 
 
 def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command], Command]:
-    """Add a command that calls the API. Its first parameter is a `Session`."""
+    """Add a command that calls the API. Its first parameter is a `ApiSession`."""
 
     def run(function: Command, given: dict[str, Any]) -> int | None:
         chosen, output = given.pop("profile"), Output(given.pop("output"))
-        with Session(output, chosen) as session:
+        with ApiSession(output, chosen) as session:
             return guarded(output, lambda: function(session, **given))
 
     return add(app, name, example=example, options=OPTIONS, run=run)
@@ -176,7 +176,7 @@ def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
     except ApiError as error:
         out.error(_refused(error), {"code": error.code, "message": error.message})
         return Exit.FAILED
-    except NoAnswer as error:
+    except NoUsableAnswer as error:
         out.error(str(error), {"code": "no_answer", "message": str(error)})
         return Exit.FAILED
     except RescindError as error:

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from infra.cli.client import Api, segment
-from infra.cli.commands import Session, command, confirm, noun
+from infra.cli.commands import ApiSession, command, confirm, noun
+from infra.cli.errors import Yes
 from infra.cli.output import Column
-from infra.cli.values import Yes
 
 _PATH: Final = "/v1/revocations/srl/keys"
 _COLUMNS: Final = (
@@ -27,27 +27,27 @@ app = noun("The keys that sign the list: create, activate, rotate, revoke.")
 
 
 @command(app, "list", example="rescind list signers list")
-def list_(session: Session) -> None:
+def list_(session: ApiSession) -> None:
     """List the list signers. The first one signed the list in force."""
     found = all_of(session.api)
     session.out.table(found, found["keys"], _COLUMNS)
 
 
 @command(app, "create", example="rescind list signers create")
-def create(session: Session) -> None:
+def create(session: ApiSession) -> None:
     """Create the key that will sign next, so that authorizers can learn of it."""
     session.out.record(session.api.post(_PATH))
 
 
 @command(app, "activate", example="rescind list signers activate svc_key_01J…")
-def activate(session: Session, signer: SignerId, force: Force = False) -> None:
+def activate(session: ApiSession, signer: SignerId, force: Force = False) -> None:
     """Let a pending key sign from now on, and publish a list that it signed."""
     path = f"{_PATH}/{segment(signer)}/activate"
     session.out.record(session.api.post(path, {"force": force}))
 
 
 @command(app, "rotate", example="rescind list signers rotate --compromised --yes")
-def rotate(session: Session, compromised: Compromised = False, yes: Yes = False) -> None:
+def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = False) -> None:
     """Replace the key at once, and publish a list that the new one signed.
 
     Authorizers that read lists refuse it until they know the new key. To give them time, use
@@ -58,14 +58,14 @@ def rotate(session: Session, compromised: Compromised = False, yes: Yes = False)
 
 
 @command(app, "revoke", example="rescind list signers revoke svc_key_01J… --yes")
-def revoke(session: Session, signer: SignerId, yes: Yes = False) -> None:
+def revoke(session: ApiSession, signer: SignerId, yes: Yes = False) -> None:
     """Revoke a stolen key; another takes over at once. This cannot be undone."""
     confirm(f"Revoke the list signer {signer}?", yes=yes)
     session.out.record(session.api.post(f"{_PATH}/{segment(signer)}/revoke"))
 
 
 def all_of(api: Api) -> dict[str, Any]:
-    """Return all list signers in one page, of which the first signed the list in force."""
+    """Return all list signers in one page. The first one signed the list in force."""
     found: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:

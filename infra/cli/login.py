@@ -7,7 +7,7 @@ import typer
 
 from infra.cli import profiles
 from infra.cli.client import Api
-from infra.cli.commands import Session, command
+from infra.cli.commands import ApiSession, command
 from infra.cli.errors import ApiError, WrongUsage
 from infra.cli.profiles import Profile
 
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
     command(app, "whoami", example="rescind whoami")(_whoami)
 
 
-def _login(session: Session, url: Url = _LOCAL, allow_http: AllowHttp = False) -> None:
+def _login(session: ApiSession, url: Url = _LOCAL, allow_http: AllowHttp = False) -> None:
     """Keep the address of a service and an API key in a profile.
 
     The key is asked for, or read from standard input, so that no history of a shell has it. It is
@@ -44,7 +44,7 @@ def _login(session: Session, url: Url = _LOCAL, allow_http: AllowHttp = False) -
     session.out.record(caller)
 
 
-def _logout(session: Session) -> None:
+def _logout(session: ApiSession) -> None:
     """Remove the address and the API key from a profile.
 
     The key stays valid: if it is not needed, revoke it first.
@@ -54,7 +54,7 @@ def _logout(session: Session) -> None:
     session.out.say(f"The profile {session.profile_name} {done}.")
 
 
-def _whoami(session: Session) -> None:
+def _whoami(session: ApiSession) -> None:
     """Show the tenant, the API key and the scopes of this profile."""
     session.out.record(session.api.get("/v1/whoami"))
 

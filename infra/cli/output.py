@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, everything else on standard error.
+"""The output of commands: results on standard output, everything else on standard error.
 
 Results are tables for people, or the JSON of the API with `-o json`. Text of the service is shown
 without the control characters that it may have.
@@ -35,7 +35,7 @@ _STYLES: Final = {
 }
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     """How results are printed."""
 
     TABLE = "table"
@@ -54,7 +54,7 @@ class Column:
 class Output:
     """The terminal, or whatever standard output and standard error are."""
 
-    def __init__(self, format_: Format = Format.TABLE) -> None:
+    def __init__(self, format_: OutputFormat = OutputFormat.TABLE) -> None:
         self.format = format_
         self._out = _console(sys.stdout)
         self._err = _console(sys.stderr)
@@ -62,7 +62,7 @@ class Output:
     @property
     def is_json(self) -> bool:
         """Whether results are printed as JSON."""
-        return self.format is Format.JSON
+        return self.format is OutputFormat.JSON
 
     def show(self, document: object, view: RenderableType) -> None:
         """Print a result: the document as JSON, or the view for people."""
@@ -161,7 +161,7 @@ def cell(value: object) -> Text:
 
 
 def printable(text: str, *, breaks: bool = False) -> str:
-    """Return the text with escapes for all that could move a cursor or hide text.
+    """Return the text with escapes for characters that could move a cursor or hide text.
 
     With `breaks`, line feeds stay.
     """

@@ -7,17 +7,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from infra.cli.client import segment
-from infra.cli.commands import Session, command, noun
-from infra.cli.errors import Exit
+from infra.cli.commands import ApiSession, command, noun
+from infra.cli.errors import SHOWN, Exit, Limit, Since, Until, WarrantIds, given
 from infra.cli.output import Column
-from infra.cli.values import SHOWN, Limit, Since, Until, WarrantIds, given
 
 _PATH: Final = "/v1/revocations"
 _MOST_AT_ONCE: Final = 100
 # The service answers after so many seconds even if authorizers are missing.
 _WAIT_AT_ONCE: Final = 25
-# Each costs a request, after the first ones at once.
-_WAITED_FOR: Final = 1000
 
 _COLUMNS: Final = (
     Column("warrant", "warrant_id"),
@@ -39,7 +36,7 @@ app = noun("Revocations: list them, and see how far one has got.")
 By = Annotated[
     str | None,
     typer.Option(
-        "--by", metavar="KEY|NAME", help="By this API key (svc_ak_…), or by who is in `created_by`."
+        "--by", metavar="KEY|NAME", help="By this API key (svc_ak_…), or this name in `created_by`."
     ),
 ]
 
@@ -67,7 +64,7 @@ def filters_of(
     return given({"batch_id": batch, name: by, "from": since, "to": until, **more})
 
 
-def check(session: Session, warrants: WarrantIds) -> int:
+def check(session: ApiSession, warrants: WarrantIds) -> int:
     """Say of each warrant whether it is revoked; exit code 3 if one is."""
     found = [
         {"warrant_id": each, **verdict}
@@ -87,7 +84,7 @@ def check(session: Session, warrants: WarrantIds) -> int:
     return Exit.REVOKED if any(each["revoked"] for each in found) else Exit.DONE
 
 
-def _verdicts(session: Session, warrants: list[str]) -> Iterable[tuple[str, dict[str, Any]]]:
+def _verdicts(session: ApiSession, warrants: list[str]) -> Iterable[tuple[str, dict[str, Any]]]:
     if len(warrants) == 1:
         yield warrants[0], session.api.get(f"{_PATH}/check", {"warrant_id": warrants[0]})
         return
@@ -98,7 +95,7 @@ def _verdicts(session: Session, warrants: list[str]) -> Iterable[tuple[str, dict
 
 @command(app, "list", example="rescind revocations list --by admin@acme.svc --reason laptop")
 def list_(
-    session: Session,
+    session: ApiSession,
     warrant: Annotated[str | None, typer.Option("--warrant", help="Of this warrant.")] = None,
     prefix: Annotated[
         str | None,
@@ -132,7 +129,7 @@ def list_(
 
 @command(app, "counts", example="rescind revocations counts --since 2026-11-01 --until 2026-11-30")
 def counts(
-    session: Session,
+    session: ApiSession,
     since: Annotated[
         str | None, typer.Option("--since", metavar="DATE", help="The first day; else 14 days.")
     ] = None,
@@ -147,14 +144,14 @@ def counts(
 
 
 @command(app, "show", example="rescind revocations show svc_rev_01J…")
-def show(session: Session, revocation: RevocationId) -> None:
+def show(session: ApiSession, revocation: RevocationId) -> None:
     """Show one revocation, and whether the feed and a list have it."""
     session.out.record(session.api.get(f"{_PATH}/{segment(revocation)}"))
 
 
 @command(app, "propagation", example="rescind revocations propagation svc_rev_01J… --wait")
 def propagation(
-    session: Session, revocation: RevocationId, wait: Wait = False, timeout: Seconds = 180
+    session: ApiSession, revocation: RevocationId, wait: Wait = False, timeout: Seconds = 180
 ) -> int | None:
     """Show how many authorizers refuse the warrant, and which may not."""
     if wait:
@@ -163,7 +160,7 @@ def propagation(
     return None
 
 
-def wait_for(session: Session, records: list[dict[str, Any]], seconds: int) -> int:
+def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -> int:
     """Wait until all authorizers refuse the warrants; print what is known then."""
     deadline = time.monotonic() + seconds
     complete = True
@@ -182,7 +179,7 @@ def wait_for(session: Session, records: list[dict[str, Any]], seconds: int) -> i
     return Exit.DONE if complete else Exit.FAILED
 
 
-def _propagated(session: Session, revocation: str, deadline: float) -> dict[str, Any]:
+def _propagated(session: ApiSession, revocation: str, deadline: float) -> dict[str, Any]:
     """Return what is known once it is complete, can become no better, or the time is over."""
     path = f"{_PATH}/{segment(revocation)}/propagation"
     wait = 0
@@ -196,7 +193,7 @@ def _propagated(session: Session, revocation: str, deadline: float) -> dict[str,
         wait = 1 if nobody else min(left, _WAIT_AT_ONCE)
 
 
-def _show_progress(session: Session, found: dict[str, Any]) -> None:
+def _show_progress(session: ApiSession, found: dict[str, Any]) -> None:
     """Print how far a revocation has got, and the authorizers that may accept the warrant."""
     counts = found["authorizers"]
     published = found["feed"] and f"entry {found['feed']['sequence']}"

@@ -7,12 +7,11 @@ from typing import Annotated, Final
 import typer
 
 from infra.cli import batches
-from infra.cli.batches import Batch, batch_id, body, either
+from infra.cli.batches import BatchCalls, batch_id, body, either
 from infra.cli.client import segment
-from infra.cli.commands import Session, command, confirm
-from infra.cli.errors import WrongUsage
+from infra.cli.commands import ApiSession, command, confirm
+from infra.cli.errors import DryRun, Reason, Since, WrongUsage, Yes, checked
 from infra.cli.revocations import By, Seconds, Wait, filters_of, wait_for
-from infra.cli.values import DryRun, Reason, Since, Yes, checked
 from shared.model import identifiers, times
 
 _PATH: Final = "/v1/revocations"
@@ -50,12 +49,12 @@ BatchId = Annotated[
         "--batch",
         metavar="BATCH",
         parser=checked(batch_id),
-        help="Continue this batch: what it has done is not done again.",
+        help="Continue this batch; its changes are not repeated.",
     ),
 ]
 SignedBy = Annotated[
     str | None,
-    typer.Option("--signed-by", metavar="KEY", help="All that this signing key has signed."),
+    typer.Option("--signed-by", metavar="KEY", help="The warrants that this signing key signed."),
 ]
 Before = Annotated[
     datetime | None,
@@ -69,7 +68,10 @@ Before = Annotated[
 OfBatch = Annotated[
     str | None,
     typer.Option(
-        "--of-batch", metavar="BATCH", parser=checked(batch_id), help="All that it revoked."
+        "--of-batch",
+        metavar="BATCH",
+        parser=checked(batch_id),
+        help="This batch's revocations.",
     ),
 ]
 
@@ -85,7 +87,7 @@ def register(root: typer.Typer) -> None:
 
 
 def revoke(
-    session: Session,
+    session: ApiSession,
     reason: Reason,
     warrants: WarrantIdsOrNone = None,
     from_: File = None,
@@ -112,14 +114,14 @@ def revoke(
         raise WrongUsage(f"--wait is for at most {_WAITED_FOR} warrants.")
     if (asks or len(named) > _UNASKED) and not dry_run:
         confirm(f"Revoke {len(named)} warrant(s)?", yes=yes)
-    made = Batch(session, "Revoking", body("revoke", reason=reason, dry_run=dry_run), batch)
+    made = BatchCalls(session, "Revoking", body("revoke", reason=reason, dry_run=dry_run), batch)
     code = made.run({"warrant_ids": named})
     records = [{"id": each["revocation_id"]} for each in made.results if "revocation_id" in each]
     return max(code, wait_for(session, records, timeout)) if wait and not dry_run else code
 
 
 def unrevoke(
-    session: Session,
+    session: ApiSession,
     reason: Reason,
     revocations: EitherIds = None,
     from_: File = None,
@@ -145,7 +147,9 @@ def unrevoke(
     named = list(dict.fromkeys(named))
     if (asks or len(named) > _UNASKED) and not dry_run:
         confirm(f"Take {len(named)} revocation(s) back?", yes=yes)
-    made = Batch(session, "Taking back", body("take_back", reason=reason, dry_run=dry_run), batch)
+    made = BatchCalls(
+        session, "Taking back", body("take_back", reason=reason, dry_run=dry_run), batch
+    )
     ids = {
         "revocation_ids": [each for each in named if each.startswith("svc_rev_")],
         "warrant_ids": [each for each in named if each.startswith("svc_wrt_")],
@@ -153,7 +157,7 @@ def unrevoke(
     return made.run(ids)
 
 
-def _signed(session: Session, key: str, before: datetime) -> list[str]:
+def _signed(session: ApiSession, key: str, before: datetime) -> list[str]:
     """Return the warrants that a key signed before a moment."""
     page = session.api.listed(f"/v1/keys/{segment(key)}/warrants", "warrants")
     return [
@@ -163,6 +167,6 @@ def _signed(session: Session, key: str, before: datetime) -> list[str]:
     ]
 
 
-def _found(session: Session, filters: dict[str, object]) -> list[str]:
+def _found(session: ApiSession, filters: dict[str, object]) -> list[str]:
     page = session.api.listed(_PATH, "revocations", params=filters)
     return [each["id"] for each in page["revocations"]]

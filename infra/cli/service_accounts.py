@@ -6,9 +6,9 @@ import typer
 
 from infra.cli import api_keys
 from infra.cli.client import segment
-from infra.cli.commands import Session, command, confirm, noun
+from infra.cli.commands import ApiSession, command, confirm, noun
+from infra.cli.errors import SHOWN, Limit, Yes, given
 from infra.cli.output import Column
-from infra.cli.values import SHOWN, Limit, Yes, given
 
 _PATH: Final = "/v1/service-accounts"
 _COLUMNS: Final = (
@@ -19,7 +19,7 @@ _COLUMNS: Final = (
 )
 
 AccountId = Annotated[str, typer.Argument(metavar="ACCOUNT", help="svc_sa_…")]
-Description = Annotated[str | None, typer.Option("--description", help="What it is for.")]
+Description = Annotated[str | None, typer.Option("--description", help="Its purpose.")]
 
 app = noun("Service accounts: create, list, disable.")
 
@@ -30,21 +30,21 @@ def register(root: typer.Typer) -> None:
 
 
 @command(app, "list", example="rescind accounts list")
-def list_(session: Session, limit: Limit = SHOWN) -> None:
+def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List the service accounts."""
     page = session.api.listed(_PATH, "service_accounts", most=limit)
     session.out.page(page, "service_accounts", _COLUMNS)
 
 
 @command(app, "show", example="rescind accounts show svc_sa_01J…")
-def show(session: Session, account: AccountId) -> None:
+def show(session: ApiSession, account: AccountId) -> None:
     """Show one service account."""
     session.out.record(session.api.get(_one(account)))
 
 
 @command(app, "create", example='rescind accounts create ci --description "builds"')
 def create(
-    session: Session,
+    session: ApiSession,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Becomes a part of its email.")],
     description: Description = None,
 ) -> None:
@@ -54,19 +54,19 @@ def create(
 
 
 @command(app, "disable", example="rescind accounts disable svc_sa_01J…")
-def disable(session: Session, account: AccountId) -> None:
+def disable(session: ApiSession, account: AccountId) -> None:
     """Refuse all API keys of an account until it is enabled again."""
     session.out.record(session.api.post(_one(account, "/disable")))
 
 
 @command(app, "enable", example="rescind accounts enable svc_sa_01J…")
-def enable(session: Session, account: AccountId) -> None:
+def enable(session: ApiSession, account: AccountId) -> None:
     """Accept the API keys of a disabled account again."""
     session.out.record(session.api.post(_one(account, "/enable")))
 
 
 @command(app, "delete", example="rescind accounts delete svc_sa_01J… --yes")
-def delete(session: Session, account: AccountId, yes: Yes = False) -> None:
+def delete(session: ApiSession, account: AccountId, yes: Yes = False) -> None:
     """Delete a service account; all its API keys are refused. This cannot be undone."""
     confirm(f"Delete the account {account} and its API keys?", yes=yes)
     session.api.delete(_one(account))
@@ -74,7 +74,7 @@ def delete(session: Session, account: AccountId, yes: Yes = False) -> None:
 
 
 @command(app, "api-keys", example="rescind accounts api-keys svc_sa_01J…")
-def list_api_keys(session: Session, account: AccountId, limit: Limit = SHOWN) -> None:
+def list_api_keys(session: ApiSession, account: AccountId, limit: Limit = SHOWN) -> None:
     """List the API keys of an account."""
     page = session.api.listed(_one(account, "/api-keys"), "api_keys", most=limit)
     session.out.page(page, "api_keys", api_keys.COLUMNS)

@@ -8,9 +8,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from infra.cli.client import segment
-from infra.cli.commands import Session, command, confirm, noun
+from infra.cli.commands import ApiSession, command, confirm, noun
+from infra.cli.errors import SHOWN, DryRun, Expires, Limit, Reason, Yes, given
 from infra.cli.output import Column, cell
-from infra.cli.values import SHOWN, DryRun, Expires, Limit, Reason, Yes, given
 
 _PATH: Final = "/v1/keys"
 _COLUMNS: Final = (
@@ -34,20 +34,20 @@ def register(root: typer.Typer) -> None:
 
 
 @command(app, "tree", example="rescind keys tree")
-def tree(session: Session) -> None:
+def tree(session: ApiSession) -> None:
     """Show all signing keys below their parents."""
     page = session.api.listed(_PATH, "keys")
     session.out.show(page, _tree(page["keys"]))
 
 
 @command(app, "list", example="rescind keys list -n 20")
-def list_(session: Session, limit: Limit = SHOWN) -> None:
+def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List the signing keys."""
     session.out.page(session.api.listed(_PATH, "keys", most=limit), "keys", _COLUMNS)
 
 
 @command(app, "show", example="rescind keys show svc_key_01J…")
-def show(session: Session, key: KeyId) -> None:
+def show(session: ApiSession, key: KeyId) -> None:
     """Show one signing key."""
     session.out.record(session.api.get(_one(key)))
 
@@ -56,7 +56,7 @@ ParentId = Annotated[str | None, typer.Option("--parent", metavar="KEY", help="T
 
 
 class KeyType(StrEnum):
-    """What a signing key may do (KEY-1)."""
+    """The types of signing keys (KEY-1)."""
 
     ROOT = "root"
     ISSUER = "issuer"
@@ -65,9 +65,9 @@ class KeyType(StrEnum):
 
 @command(app, "create", example="rescind keys create issuer laptops --parent svc_key_01J…")
 def create(
-    session: Session,
+    session: ApiSession,
     type_: Annotated[KeyType, typer.Argument(metavar="TYPE", help="root, issuer or notary.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call the key.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
     parent: ParentId = None,
     expires_at: Expires = None,
 ) -> None:
@@ -77,16 +77,16 @@ def create(
 
 
 @command(app, "rotate", example="rescind keys rotate svc_key_01J…")
-def rotate(session: Session, key: KeyId) -> None:
+def rotate(session: ApiSession, key: KeyId) -> None:
     """Give a key a new version, which signs from now on.
 
-    What the old version signed stays valid.
+    Warrants of the old version stay valid.
     """
     session.out.record(session.api.post(_one(key, "/rotate")))
 
 
 @command(app, "versions", example="rescind keys versions svc_key_01J…")
-def versions(session: Session, key: KeyId) -> None:
+def versions(session: ApiSession, key: KeyId) -> None:
     """List the versions of a key with their public keys."""
     found = session.api.get(_one(key, "/versions"))
     columns = (
@@ -99,7 +99,7 @@ def versions(session: Session, key: KeyId) -> None:
 
 
 @command(app, "warrants", example="rescind keys warrants svc_key_01J… --limit 0 -o json")
-def warrants(session: Session, key: KeyId, limit: Limit = SHOWN) -> None:
+def warrants(session: ApiSession, key: KeyId, limit: Limit = SHOWN) -> None:
     """List the warrants that a key has signed."""
     columns = (
         Column("warrant", "warrant_id"),
@@ -112,19 +112,19 @@ def warrants(session: Session, key: KeyId, limit: Limit = SHOWN) -> None:
 
 
 @command(app, "suspend", example="rescind keys suspend svc_key_01J…")
-def suspend(session: Session, key: KeyId) -> None:
-    """Let a key sign nothing until it is enabled again. What it signed stays valid."""
+def suspend(session: ApiSession, key: KeyId) -> None:
+    """Let a key sign nothing until it is enabled again. Its warrants stay valid."""
     session.out.record(session.api.post(_one(key, "/suspend")))
 
 
 @command(app, "enable", example="rescind keys enable svc_key_01J…")
-def enable(session: Session, key: KeyId) -> None:
+def enable(session: ApiSession, key: KeyId) -> None:
     """Let a suspended key sign again."""
     session.out.record(session.api.post(_one(key, "/enable")))
 
 
 @command(app, "reach", example="rescind keys reach svc_key_01J…")
-def reach(session: Session, key: KeyId) -> None:
+def reach(session: ApiSession, key: KeyId) -> None:
     """Show what the revocation of a key with all keys below it would revoke; change nothing."""
     body = {"reason": "reach", "cascade": True, "dry_run": True}
     session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)
@@ -132,7 +132,7 @@ def reach(session: Session, key: KeyId) -> None:
 
 @command(app, "revoke", example='rescind keys revoke svc_key_01J… --reason "leaked" --cascade')
 def revoke(
-    session: Session,
+    session: ApiSession,
     key: KeyId,
     reason: Reason,
     cascade: Cascade = False,

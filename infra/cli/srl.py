@@ -9,13 +9,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from infra.cli import list_signers, profiles, srl_verification
-from infra.cli.commands import Session, command, local_command, noun
-from infra.cli.errors import Exit, WrongUsage
+from infra.cli.commands import ApiSession, command, local_command, noun
+from infra.cli.errors import SHOWN, Exit, Limit, WarrantIds, WrongUsage
 from infra.cli.output import Column
-from infra.cli.values import SHOWN, Limit, WarrantIds
 from shared.model import times
-from shared.model.srl.encoding import Payload
-from shared.model.srl.verification import public_key_bytes, verify_by_one_of
+from shared.model.lists.encoding import Payload
+from shared.model.lists.verification import public_key_bytes, verify_by_one_of
 
 _PATH: Final = "/v1/revocations/srl"
 # How many identifiers of a difference are printed one by one.
@@ -49,7 +48,7 @@ def register(root: typer.Typer) -> None:
 
 @command(app, "fetch", example="rescind list fetch srl.json --keys srl-keys.json")
 def fetch(
-    session: Session,
+    session: ApiSession,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to save it.")],
     version: Version = None,
     keys: KeysFile = None,
@@ -67,7 +66,7 @@ def fetch(
 
 
 @command(app, "contains", example="rescind list contains svc_wrt_laptop-17")
-def contains(session: Session, warrants: WarrantIds) -> int:
+def contains(session: ApiSession, warrants: WarrantIds) -> int:
     """Say whether warrants are on the list in force; exit code 3 if one is.
 
     The list is verified by the keys that the service names. `check` also knows revocations that
@@ -82,7 +81,7 @@ def contains(session: Session, warrants: WarrantIds) -> int:
 
 
 @command(app, "diff", example="rescind list diff 41 srl.json")
-def diff(session: Session, old: Source, new: Source) -> None:
+def diff(session: ApiSession, old: Source, new: Source) -> None:
     """Show which warrants one list has and the other has not. No signature is verified."""
     before, after = (_readable(each, _body(session, each)) for each in (old, new))
     found = {
@@ -97,30 +96,30 @@ def diff(session: Session, old: Source, new: Source) -> None:
 
 
 @command(app, "status", example="rescind list status")
-def status(session: Session) -> None:
+def status(session: ApiSession) -> None:
     """Show the list in force, what waits for the next one, and by when that is due."""
     session.out.record(session.api.get(f"{_PATH}/status"))
 
 
 @command(app, "versions", example="rescind list versions -n 20")
-def versions(session: Session, limit: Limit = SHOWN) -> None:
+def versions(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List what was published in the last 30 days, the newest first."""
     page = session.api.listed(f"{_PATH}/versions", "versions", most=limit)
     session.out.page(page, "versions", _COLUMNS)
 
 
 @command(app, "publish", example="rescind list publish")
-def publish(session: Session) -> None:
+def publish(session: ApiSession) -> None:
     """Publish the next version of the list now."""
     session.out.record(session.api.post(f"{_PATH}/regenerate"))
 
 
-def _fetched(session: Session, version: int | None = None) -> bytes:
+def _fetched(session: ApiSession, version: int | None = None) -> bytes:
     params = {"version": version}
     return session.api.send("GET", f"{_PATH}/signed", params=params, follow=True).content
 
 
-def _verified(session: Session) -> Payload:
+def _verified(session: ApiSession) -> Payload:
     signers = list_signers.all_of(session.api)["keys"]
     trusted = [public_key_bytes(each["public_key"]) for each in _trusted(signers)]
     return verify_by_one_of(_fetched(session), public_keys=trusted, now=datetime.now(UTC)).payload
@@ -130,7 +129,7 @@ def _trusted(signers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in signers if each["status"] != "revoked"]
 
 
-def _body(session: Session, source: str) -> bytes:
+def _body(session: ApiSession, source: str) -> bytes:
     """Return a list: that of a version if `source` is a number, else that of a file."""
     if source.isascii() and source.isdecimal():
         return _fetched(session, int(source))

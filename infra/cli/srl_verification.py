@@ -1,26 +1,38 @@
 """`rescind list verify`: verify a Signed Revocation List offline (docs/srl.md)."""
 
+import base64
+import json
+import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
-from infra import verifier_state
-from infra.cli.errors import Exit, WrongUsage
+from infra import private_files
+from infra.cli.errors import Exit, WrongUsage, checked
 from infra.cli.output import Output
-from infra.cli.values import checked
-from shared.authorizer.signers import Reported
+from shared.authorizer import files
+from shared.authorizer.formats.statements import ReportedSigners
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
-from shared.model.srl.encoding import Payload
-from shared.model.srl.verification import public_key_bytes
-from shared.model.srl.verifier import MAX_STEP, Policy, verify_next
+from shared.model import text as strict_json
+from shared.model.lists.encoding import Payload
+from shared.model.lists.verification import (
+    MAX_STEP,
+    Seen,
+    VerifierPolicy,
+    public_key_bytes,
+    verify_next,
+)
+
+_MEMBERS = {"version", "sha256", "signer", "statements", "revoked"}
+
 
 T = TypeVar("T")
 
@@ -47,9 +59,7 @@ KeyFiles = Annotated[
 ]
 State = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE", help="Remembers what was accepted; it is made if it is not there."
-    ),
+    typer.Option(metavar="FILE", help="Remembers the accepted list; made if it is missing."),
 ]
 MinVersion = Annotated[int, typer.Option(min=1, metavar="N", help="Refuse versions below N.")]
 MaxStep = Annotated[
@@ -65,6 +75,59 @@ Warrants = Annotated[
         help="Say whether this warrant is on the list; may be repeated.",
     ),
 ]
+
+
+def locked(path: Path) -> AbstractContextManager[None]:
+    """Keep out other verifiers with this state until the block ends. Raises `OSError`."""
+    # The folder is locked, because the file itself is replaced.
+    return files.locked(path.parent)
+
+
+def load(path: Path) -> Seen | None:
+    """Return what was accepted last, or None if there is no file.
+
+    Raises `OSError`, `InvalidSettings` if others can write to it, `ValueError` if it is damaged.
+    """
+    private_files.check_file(path)
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return _seen(strict_json.parse(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"is damaged, or is not a state of a verifier ({error}); to start again, delete it and "
+            "give --min-version the last version that you accepted"
+        ) from None
+
+
+def save(path: Path, seen: Seen) -> None:
+    """Replace the file in one step, within `locked`. Raises `OSError`."""
+    document = {
+        "version": seen.version,
+        "sha256": seen.sha256,
+        "signer": base64.b64encode(seen.signer).decode(),
+        "statements": [dict(each) for each in seen.statements],
+        "revoked": sorted(base64.b64encode(each).decode() for each in seen.revoked),
+    }
+    files.replace(path, json.dumps(document, indent=1).encode())
+
+
+def _seen(document: Any) -> Seen:
+    if set(document) != _MEMBERS:
+        raise ValueError(f"its members are {', '.join(sorted(_MEMBERS))}")
+    version, sha256 = document["version"], document["sha256"]
+    if type(version) is not int or version < 1:
+        raise ValueError("version is a positive integer")
+    if not re.fullmatch("[0-9a-f]{64}", sha256):
+        raise ValueError("sha256 has 64 hexadecimal digits")
+    statements = document["statements"]
+    if not all(isinstance(each, dict) for each in statements):
+        raise ValueError("statements are objects")
+    revoked = frozenset(map(public_key_bytes, document["revoked"]))
+    signer = public_key_bytes(document["signer"])
+    return Seen(version, sha256, signer, tuple(statements), revoked)
 
 
 def verify(
@@ -83,7 +146,9 @@ def verify(
     """
     body = _use(file, _file_bytes)
     pages = [_use(name, _reported) for name in keys or []]
-    policy = Policy(key, reduce(Reported.joined, pages, Reported()), min_version, max_step)
+    policy = VerifierPolicy(
+        key, reduce(ReportedSigners.joined, pages, ReportedSigners()), min_version, max_step
+    )
     try:
         payload = _accepted(body, policy, state)
     except InvalidSrl as error:
@@ -95,15 +160,15 @@ def verify(
     return Exit.REVOKED if any(listed.values()) else Exit.DONE
 
 
-def _accepted(body: bytes, policy: Policy, name: str | None) -> Payload:
+def _accepted(body: bytes, policy: VerifierPolicy, name: str | None) -> Payload:
     """Return the list after it is accepted and the state is saved. Raises `InvalidSrl`."""
     state = Path(name) if name else None
     try:
-        with verifier_state.locked(state) if state else nullcontext():
-            seen = _use(str(name), lambda _: verifier_state.load(state)) if state else None
+        with locked(state) if state else nullcontext():
+            seen = _use(str(name), lambda _: load(state)) if state else None
             payload, now_seen = verify_next(body, policy, seen=seen, now=datetime.now(UTC))
             if state and now_seen != seen:
-                verifier_state.save(state, now_seen)
+                save(state, now_seen)
     except OSError as error:
         raise WrongUsage(f"{name}: {error.strerror}") from None
     return payload
@@ -122,8 +187,8 @@ def _file_bytes(name: str) -> bytes:
     return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
 
 
-def _reported(name: str) -> Reported:
-    return Reported.parse(Path(name).read_bytes())
+def _reported(name: str) -> ReportedSigners:
+    return ReportedSigners.parse(Path(name).read_bytes())
 
 
 def _is_listed(payload: Payload, warrant_id: str) -> bool:

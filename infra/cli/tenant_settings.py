@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from infra.cli.commands import Session, command, noun
+from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import WrongUsage
 
 _PATH: Final = "/v1/tenant/settings"
@@ -23,13 +23,13 @@ def register(root: typer.Typer) -> None:
 
 
 @command(app, "show", example="rescind settings show")
-def show(session: Session) -> None:
+def show(session: ApiSession) -> None:
     """Show the settings."""
     session.out.record(session.api.get(_PATH))
 
 
 @command(app, "set", example="rescind settings set srl_ttl_seconds=1800 feed_window_ms=0")
-def set_(session: Session, changes: Changes) -> None:
+def set_(session: ApiSession, changes: Changes) -> None:
     """Change settings. The names are those that `settings show` prints."""
     session.out.record(session.api.patch(_PATH, dict(map(_change, changes))))
 

@@ -10,17 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from infra.cli.client import segment
-from infra.cli.commands import Session, command, local_command, noun
-from infra.cli.errors import Exit, WrongUsage
+from infra.cli.commands import ApiSession, command, local_command, noun
+from infra.cli.errors import Exit, Expires, WrongUsage, checked, given
 from infra.cli.output import Output
 from infra.cli.signing_keys import KeyId
-from infra.cli.values import Expires, checked, given
-from shared.authorizer import warrants
-from shared.authorizer.warrants import Claims, InvalidWarrant
+from shared.authorizer.formats import warrants
+from shared.authorizer.formats.warrants import Claims, InvalidWarrant
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
-from shared.model.srl.encoding import Payload
-from shared.model.srl.verification import public_key_bytes, verify
+from shared.model.lists.encoding import Payload
+from shared.model.lists.verification import public_key_bytes, verify
 
 
 def _tenant(value: str) -> str:
@@ -34,7 +33,10 @@ PayloadFile = Annotated[str, typer.Argument(metavar="FILE", help="Its payload; -
 Tenant = Annotated[
     str,
     typer.Option(
-        "--tenant", parser=checked(_tenant), metavar="ID", help="Who must have issued it."
+        "--tenant",
+        parser=checked(_tenant),
+        metavar="ID",
+        help="The tenant that issued it.",
     ),
 ]
 Keys = Annotated[
@@ -74,7 +76,7 @@ def register(root: typer.Typer) -> None:
     app, "sign", example="rescind warrants sign svc_key_01J… grant.json --id svc_wrt_laptop-17"
 )
 def sign(
-    session: Session,
+    session: ApiSession,
     key: KeyId,
     file: PayloadFile,
     id_: WarrantId = None,

@@ -7,10 +7,10 @@ import typer
 
 from infra.cli.api_keys import Into, check_new, show_secret
 from infra.cli.client import segment
-from infra.cli.commands import Session, command, confirm, noun
+from infra.cli.commands import ApiSession, command, confirm, noun
+from infra.cli.errors import SHOWN, Limit, Yes, given
 from infra.cli.output import Column
-from infra.cli.values import SHOWN, Limit, Yes, given
-from shared.model.webhooks import GRACE_DEFAULT, GRACE_MAX
+from shared.model.webhooks.webhooks import GRACE_DEFAULT, GRACE_MAX
 
 _PATH: Final = "/v1/webhooks"
 _GRACE: Final = GRACE_DEFAULT // timedelta(seconds=1)
@@ -39,7 +39,7 @@ Events = Annotated[
     list[str] | None,
     typer.Option("--event", metavar="TYPE", help='May be repeated; "*" is every type.'),
 ]
-Description = Annotated[str | None, typer.Option("--description", help="What it is for.")]
+Description = Annotated[str | None, typer.Option("--description", help="Its purpose.")]
 Grace = Annotated[
     int,
     typer.Option(
@@ -63,14 +63,14 @@ def register(root: typer.Typer) -> None:
 
 
 @command(app, "list", example="rescind webhooks list")
-def list_(session: Session, limit: Limit = SHOWN) -> None:
+def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List the webhooks, without their secrets."""
     page = session.api.listed(_PATH, "webhooks", most=limit)
     session.out.page(page, "webhooks", _COLUMNS)
 
 
 @command(app, "show", example="rescind webhooks show svc_whk_01J…")
-def show(session: Session, webhook: WebhookId) -> None:
+def show(session: ApiSession, webhook: WebhookId) -> None:
     """Show one webhook, and how far its events were sent."""
     session.out.record(session.api.get(_one(webhook)))
 
@@ -79,7 +79,7 @@ def show(session: Session, webhook: WebhookId) -> None:
     app, "create", example="rescind webhooks create https://hooks.example.com/a --into hook.secret"
 )
 def create(
-    session: Session,
+    session: ApiSession,
     url: Url,
     events: Events = None,
     description: Description = None,
@@ -93,7 +93,7 @@ def create(
 
 @command(app, "update", example="rescind webhooks update svc_whk_01J… --event key.revoke")
 def update(
-    session: Session,
+    session: ApiSession,
     webhook: WebhookId,
     url: NewUrl = None,
     events: Events = None,
@@ -106,7 +106,7 @@ def update(
 
 @command(app, "rotate-secret", example="rescind webhooks rotate-secret svc_whk_01J… --grace 3600")
 def rotate_secret(
-    session: Session,
+    session: ApiSession,
     webhook: WebhookId,
     grace: Grace = _GRACE,
     into: Into = None,
@@ -118,39 +118,39 @@ def rotate_secret(
 
 
 @command(app, "test", example="rescind webhooks test svc_whk_01J…")
-def test(session: Session, webhook: WebhookId) -> None:
+def test(session: ApiSession, webhook: WebhookId) -> None:
     """Have an event of type rescind.test sent; `deliveries` shows its outcome."""
     session.out.record(session.api.post(_one(webhook, "/test")))
 
 
 @command(app, "deliveries", example="rescind webhooks deliveries svc_whk_01J… --limit 20")
-def list_deliveries(session: Session, webhook: WebhookId, limit: Limit = SHOWN) -> None:
+def list_deliveries(session: ApiSession, webhook: WebhookId, limit: Limit = SHOWN) -> None:
     """List what became of the events of the last 14 days."""
     page = session.api.listed(_one(webhook, "/deliveries"), "deliveries", most=limit)
     session.out.page(page, "deliveries", _DELIVERIES)
 
 
 @command(app, "replay", example="rescind webhooks replay svc_whk_01J… --from-index 43000")
-def replay(session: Session, webhook: WebhookId, from_index: FromIndex) -> None:
+def replay(session: ApiSession, webhook: WebhookId, from_index: FromIndex) -> None:
     """Send all events from an index on again."""
     body = {"from_index": from_index}
     session.out.record(session.api.post(_one(webhook, "/replay"), body))
 
 
 @command(app, "disable", example="rescind webhooks disable svc_whk_01J…")
-def disable(session: Session, webhook: WebhookId) -> None:
+def disable(session: ApiSession, webhook: WebhookId) -> None:
     """Send nothing more to a webhook until it is enabled."""
     session.out.record(session.api.post(_one(webhook, "/disable")))
 
 
 @command(app, "enable", example="rescind webhooks enable svc_whk_01J…")
-def enable(session: Session, webhook: WebhookId) -> None:
+def enable(session: ApiSession, webhook: WebhookId) -> None:
     """Enable a webhook, and send it what it was not sent meanwhile."""
     session.out.record(session.api.post(_one(webhook, "/enable")))
 
 
 @command(app, "delete", example="rescind webhooks delete svc_whk_01J… --yes")
-def delete(session: Session, webhook: WebhookId, yes: Yes = False) -> None:
+def delete(session: ApiSession, webhook: WebhookId, yes: Yes = False) -> None:
     """Delete a webhook, with its secrets. This cannot be undone."""
     confirm(f"Delete the webhook {webhook}?", yes=yes)
     session.api.delete(_one(webhook))

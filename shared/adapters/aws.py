@@ -1,4 +1,4 @@
-"""What the AWS adapters share: timeouts and retries of clients, and what AWS errors mean."""
+"""Code that the AWS adapters share: timeouts and retries of clients, and the meaning of errors."""
 
 import binascii
 import logging
@@ -36,7 +36,7 @@ _OUR_FAULTS = frozenset(
     }
 )
 
-# What a service calls a permission that the caller's role lacks. Only a deployment mends that.
+# Codes for a permission that the caller's role lacks. Only a deployment mends that.
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException"})
 _DENIED_WRITE: Final = re.compile(r"dynamodb:(Delete|Put|Update)Item on resource: \S+-([a-z]+)")
 
@@ -73,7 +73,7 @@ def connect(
 
 @cache
 def _session() -> Session:
-    # boto3 would make the same client, but first load its transfers and resources (ADR 3).
+    # boto3 would make the same client, but first load its transfers and resources (docs/adr/03).
     return get_session()
 
 

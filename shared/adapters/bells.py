@@ -1,7 +1,7 @@
 """Bells: a byte that tells other processes of this machine that something was committed.
 
 Each listener has a FIFO in a folder beside the store. A byte may be lost, if the disk is full or
-a file system has no FIFOs, so listeners also look by themselves now and then (docs/adr/0047).
+a file system has no FIFOs, so listeners also look by themselves now and then (docs/adr/11).
 """
 
 import errno
@@ -15,7 +15,7 @@ from typing import Final
 
 from shared.model import feed
 from shared.model.items import Address
-from shared.model.srl import schedule
+from shared.model.lists import schedule
 from shared.ports.one_machine import News
 
 _BYTES: Final = 64 * 1024
@@ -27,7 +27,7 @@ class Bells:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def listen(self, news: News) -> "Listener":
+    def listen(self, news: News) -> "BellListener":
         """Return a listener. Raises `OSError`."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         name = f"{news}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -36,7 +36,7 @@ class Bells:
         os.mkfifo(made, 0o600)
         # Open for both, so that it never ends while nobody rings.
         descriptor = os.open(made, os.O_RDWR | os.O_NONBLOCK)
-        return Listener(descriptor, made.rename(self._folder / name))
+        return BellListener(descriptor, made.rename(self._folder / name))
 
     def ring(self, written: Iterable[Address]) -> None:
         """Ring for what was written. It never raises: the write is committed."""
@@ -49,8 +49,8 @@ class Bells:
                     _ring(self._folder / name)
 
 
-class Listener:
-    """What hears of news; `fileno` is readable when there are some."""
+class BellListener:
+    """A listener for news; `fileno` is readable when there are some."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor, self._path = descriptor, path
@@ -65,7 +65,7 @@ class Listener:
             os.write(self._descriptor, b"\0")
 
     def clear(self) -> None:
-        """Forget the news so far. What is committed after that rings again."""
+        """Forget the news so far. A commit after that rings again."""
         with suppress(BlockingIOError):
             os.read(self._descriptor, _BYTES)
 

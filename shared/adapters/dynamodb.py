@@ -23,7 +23,6 @@ from shared.adapters.aws import (
     translating_errors,
     unavailable,
 )
-from shared.adapters.dynamodb_expressions import matching
 from shared.adapters.dynamodb_items import (
     Attribute,
     Attributes,
@@ -32,6 +31,7 @@ from shared.adapters.dynamodb_items import (
     encode,
     encode_address,
     encode_item,
+    matching,
 )
 from shared.adapters.preconditions import check_write
 from shared.adapters.retries import PATIENCE, RetryPolicy

@@ -3,19 +3,18 @@
 A process asks the store at its start whether it may use it, and then again before a call if its
 last answer is older than `AGE_SECONDS_MAX`: once for all threads, so that the item is read rarely.
 It refuses every call on data of a schema that it does not know, since it might misread it, and each
-write to a store that is no more in charge (OPS-12, OPS-13; docs/adr/0077).
+write to a store that is no longer in charge (OPS-12, OPS-13; docs/adr/15).
 """
 
 import time
 from collections.abc import Callable
-from functools import wraps
 from threading import Lock
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from shared.errors import InvalidSettings, Outdated
 from shared.model import deployment
 from shared.model.deployment import Deployment
-from shared.ports.store import Store
+from shared.ports.store import Store, wrapped
 
 # A release that raises the schema waits for longer before it stores what earlier ones misread.
 AGE_SECONDS_MAX: Final = 5.0
@@ -26,29 +25,21 @@ def fenced(store: Store, known: Deployment) -> Store:
 
     Each method raises `Outdated` once it may not, and `Unavailable` if the store does not say so.
     """
-    return cast("Store", _Fenced(store, known))
+    return wrapped(store, _Fence(store, known).around)
 
 
-class _Fenced:
-    """Has the methods of a store, whatever they are."""
+class _Fence:
+    """What this process knows of the deployment, looked at again when it is old."""
 
     def __init__(self, store: Store, known: Deployment) -> None:
         self._store, self._known = store, known
         self._looked_at, self._turn = _moment(), Lock()
-        # Now: from Python 3.12 on, `isinstance` with a protocol does not ask `__getattr__`.
-        for name in dir(store):
-            if not name.startswith("_") and callable(found := getattr(store, name)):
-                setattr(self, name, self._checked(found, writes=name == "write"))
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        is_call = callable(found) and not name.startswith("_")
-        return self._checked(found, writes=name == "write") if is_call else found
+    def around(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the call, made only after a check; `name` is that of the method."""
 
-    def _checked(self, call: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
-        @wraps(call)
         def checked(*args: Any, **kwargs: Any) -> Any:
-            self._check(writes=writes)
+            self._check(writes=name == "write")
             return call(*args, **kwargs)
 
         return checked

@@ -119,10 +119,18 @@ class FileBlobs:
         path = self._path(name)
         return path if self._clock() < int(expires) and path.is_file() else None
 
-    def discard(self, folder: str, *, before: str, older_than_seconds: float | None = None) -> None:
+    def discard(
+        self,
+        folder: str,
+        *,
+        before: str,
+        older_than_seconds: float | None = None,
+        any_age_before: str = "",
+    ) -> None:
         """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`.
 
-        With `older_than_seconds`, only those that were stored longer ago than that.
+        With `older_than_seconds`, only those that were stored longer ago than that, or whose names
+        sort before `any_age_before`.
         """
         path = self._path(folder)
         age = -math.inf if older_than_seconds is None else older_than_seconds
@@ -132,7 +140,7 @@ class FileBlobs:
                 if each.name < before and each.is_file():
                     # Another process may do the same.
                     with suppress(FileNotFoundError):
-                        if each.stat().st_mtime < oldest:
+                        if each.name < any_age_before or each.stat().st_mtime < oldest:
                             each.unlink()
 
     def remove(self, name: str) -> None:

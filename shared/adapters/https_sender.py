@@ -15,9 +15,15 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Final
 from urllib.parse import urlsplit
 
-from shared.model import destinations
-from shared.model.deliveries import ANSWER_MAX, RETRY_AFTER_MAX, Answer, Message, Outcome
-from shared.model.destinations import PORT, Network
+from shared.model.webhooks import destinations
+from shared.model.webhooks.deliveries import (
+    ANSWER_MAX,
+    RETRY_AFTER_MAX,
+    DeliveryAnswer,
+    DeliveryOutcome,
+    EventMessage,
+)
+from shared.model.webhooks.destinations import PORT, Network
 from shared.ports.sender import PATIENCE_SECONDS
 
 # Returns the IP addresses of a name. Raises `OSError` if there are none.
@@ -50,25 +56,27 @@ class HttpsSender:
     context: ssl.SSLContext = field(default_factory=ssl.create_default_context)
     patience: float = PATIENCE_SECONDS
 
-    def send(self, url: str, messages: Sequence[Message]) -> list[Answer]:
+    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
         """Post the messages, up to eight at a time."""
         with ThreadPoolExecutor(_IN_FLIGHT_MAX, thread_name_prefix="send") as pool:
             return list(pool.map(lambda each: self._send(url, each), messages))
 
-    def _send(self, url: str, message: Message) -> Answer:
+    def _send(self, url: str, message: EventMessage) -> DeliveryAnswer:
         started = time.monotonic()
         deadline = started + self.patience
         try:
             answer = self._attempt(url, message, deadline)
         except _NotAllowed:
-            answer = Answer(Outcome.REFUSED, 0)
-        # Whatever a receiver sends, and whatever a library makes of it, is no answer.
+            answer = DeliveryAnswer(DeliveryOutcome.REFUSED, 0)
+        # A malformed response, or an error of a library, is no answer.
         except (OSError, HTTPException, ValueError):
-            answer = Answer(Outcome.NO_ANSWER, 0)
+            answer = DeliveryAnswer(DeliveryOutcome.NO_ANSWER, 0)
         milliseconds = int((time.monotonic() - started) * 1000)
-        return Answer(answer.outcome, milliseconds, answer.status, answer.retry_after, answer.body)
+        return DeliveryAnswer(
+            answer.outcome, milliseconds, answer.status, answer.retry_after, answer.body
+        )
 
-    def _attempt(self, url: str, message: Message, deadline: float) -> Answer:
+    def _attempt(self, url: str, message: EventMessage, deadline: float) -> DeliveryAnswer:
         parts = urlsplit(url)
         name = parts.hostname or ""
         with self._connected(name, deadline) as connection, _ended(connection, deadline):
@@ -154,14 +162,14 @@ def _within(deadline: float, look_up: Callable[[], list[str]]) -> list[str]:
     return found[0]
 
 
-def _answer(response: HTTPResponse) -> Answer:
+def _answer(response: HTTPResponse) -> DeliveryAnswer:
     try:
         body = response.read1(ANSWER_MAX)
     except (OSError, HTTPException, ValueError):
         # The status is what counts.
         body = b""
-    return Answer(
-        Outcome.ANSWERED,
+    return DeliveryAnswer(
+        DeliveryOutcome.ANSWERED,
         0,
         status=response.status,
         retry_after=_retry_after(response.headers.get("Retry-After")),

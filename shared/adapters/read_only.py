@@ -5,11 +5,11 @@ from typing import Any, NoReturn
 
 from shared.errors import ReadOnly
 from shared.ports.store import Address, Change, Item, Partition, Row, Store, Table, Value
-from shared.ports.usage_counts import Used
+from shared.ports.token_buckets import Used
 
 
 class ReadOnlyStore:
-    """Another store, of which each write raises `ReadOnly`, whoever asks for it."""
+    """Another store whose writes all raise `ReadOnly`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

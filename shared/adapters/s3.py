@@ -13,7 +13,7 @@ from shared.adapters.aws import Lazy, code_of, translating_errors, unavailable
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, RetryPolicy
 from shared.errors import BlobExists, Corrupt, Unavailable
-from shared.model.srl.blobs import CACHE_CONTROL, content_encoding, media_type
+from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -122,6 +122,7 @@ class S3Blobs:
         *,
         before: str,  # noqa: ARG002 (the port's)
         older_than_seconds: float | None = None,  # noqa: ARG002 (the port's)
+        any_age_before: str = "",  # noqa: ARG002 (the port's)
     ) -> None:
         """Do nothing: a lifecycle rule of the bucket removes old blobs (infra/stateful.yaml)."""
         check_blob_name(folder)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from shared.adapters import (
     sqlite_audit,
     sqlite_conversion,
+    sqlite_encoding,
     sqlite_expiry,
     sqlite_format,
     sqlite_items,
@@ -20,6 +21,7 @@ from shared.adapters.bells import Bells
 from shared.adapters.preconditions import check_write
 from shared.adapters.sqlite_audit import Span
 from shared.adapters.sqlite_database import MEMORY, Database, translated
+from shared.adapters.sqlite_encoding import MAY_HAVE
 from shared.errors import Corrupt, ExpectationLost
 from shared.ports.one_machine import Listener, News
 from shared.ports.store import (
@@ -38,13 +40,12 @@ _PAGE = 1000
 # Of sort keys alone, which a page has as one text.
 _PAGE_OF_NAMES = 10_000
 
-_COUNT = "SELECT count(*) FROM items_5 WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ?"
-_ITEMS = "SELECT sk, item, checksum FROM items_5 WHERE tbl = ? AND pk = ?"
-# An encoded item contains the names of its attributes and its texts as plain bytes.
-_COLUMN = """SELECT sk, CASE WHEN instr(item, ?) THEN item END, checksum
-    FROM items_5 WHERE tbl = ? AND pk = ?"""
+_COUNT = "SELECT count(*) FROM items_5 WHERE pk = ? AND sk > ? AND sk < ?"
+_ITEMS = "SELECT sk, item, checksum FROM items_5 WHERE pk = ?"
+_COLUMN = f"""SELECT sk, CASE WHEN {MAY_HAVE} THEN item END, checksum
+    FROM items_5 WHERE pk = ?"""  # noqa: S608
 _ALL = """SELECT pk, sk, item, checksum FROM items_5
-    WHERE tbl = ? AND (pk, sk) > (?, ?) ORDER BY pk, sk LIMIT ?"""
+    WHERE (pk, sk) > (?, ?) AND pk < ? ORDER BY pk, sk LIMIT ?"""
 _LOST = "SELECT (SELECT count(*) FROM places) - (SELECT count(*) FROM items_5)"
 _NAMES = "SELECT sk FROM places WHERE partition = ?"
 _UP = " AND sk > ? AND sk < ? ORDER BY sk LIMIT ?"
@@ -55,10 +56,10 @@ _JOINED_NAMES = {
     order: f"SELECT group_concat(sk, char(10)) FROM ({_NAMES}{order})"  # noqa: S608
     for order in (_UP, _DOWN)
 }
-# Also how many there are, and how many of the items contain a text.
-_NAMED = f"""SELECT group_concat(sk, char(10)), count(*), total(instr(item, ?) > 0)
+# Also how many there are, and how many of the items may contain a text.
+_NAMED = f"""SELECT group_concat(sk, char(10)), count(*), total({MAY_HAVE})
     FROM ({_ITEMS}{_UP})"""  # noqa: S608
-_HAVING = f"SELECT sk, item, checksum FROM ({_ITEMS}{_UP}) WHERE instr(item, ?)"  # noqa: S608
+_HAVING = f"SELECT sk, item, checksum FROM ({_ITEMS}{_UP}) WHERE {MAY_HAVE}"  # noqa: S608
 
 # Bounds of all sort keys: no sort key is empty, and SQLite sorts every blob after every text.
 _LOWEST = ""
@@ -154,7 +155,6 @@ class SqliteStore:
         text: bytes = b"",
     ) -> Iterator[Row]:
         """Yield the rows between the bounds; with `text`, only those whose bytes contain it."""
-        seed = sqlite_format.seed(*partition)
         order = _DOWN if newest_first else _UP
         low, high = span
         while limit is None or limit > 0:
@@ -166,8 +166,11 @@ class SqliteStore:
                 else self._page(_ITEMS + order, partition, bounds, order)
             )
             for sk, item, checksum in rows:
-                if item is not None:
-                    yield Row(sk, sqlite_items.decode(seed, sk, item, checksum))
+                if item is None:
+                    continue
+                found = sqlite_items.decode_having(text, partition, sk, item, checksum)
+                if found is not None:
+                    yield Row(sk, found)
             if len(rows) < size:
                 return
             low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)
@@ -177,12 +180,12 @@ class SqliteStore:
         self, partition: Partition, span: Span, where: Where, *, newest_first: bool
     ) -> list[Span]:
         """Return the parts of `span` that must be read, in the order of the iteration."""
-        if partition.table is not Table.AUDIT or not where.equal:
+        if not (where.equal and sqlite_audit.has_tallies(*partition)):
             return [span]
         with self._database.snapshot() as connection:
             if sqlite_audit.is_stale(connection):
                 return [span]
-            parts = list(sqlite_audit.holding(connection, partition.pk, where, span))
+            parts = list(sqlite_audit.holding(connection, _key(partition), where, span))
         return parts[::-1] if newest_first else parts
 
     def count(
@@ -198,7 +201,7 @@ class SqliteStore:
         Entries of the audit table are counted by the tallies of their blocks, if there are tallies
         for these values.
         """
-        if partition.table is Table.AUDIT and sqlite_audit.is_tallied(where):
+        if sqlite_audit.has_tallies(*partition) and sqlite_audit.is_tallied(where):
             found = self._tallied(partition, _span(after, before), where)
             if found is not None:
                 return found
@@ -206,7 +209,7 @@ class SqliteStore:
 
     def _tallied(self, partition: Partition, span: Span, where: Where) -> int | None:
         """Count entries by their tallies; return None if these cannot be used now."""
-        pk = partition.pk
+        pk = _key(partition)
         if isinstance(span.before, str) and span.before <= span.after:
             return 0
         with self._database.snapshot() as connection:
@@ -226,7 +229,7 @@ class SqliteStore:
     def _count(self, partition: Partition, span: Span, where: Where) -> int:
         if where == EVERYTHING:
             with self._database as connection:
-                (found,) = connection.execute(_COUNT, (*partition, *span)).fetchone()
+                (found,) = connection.execute(_COUNT, (_key(partition), *span)).fetchone()
             return int(found)
         return sum(1 for _ in self._matching(partition, span, where))
 
@@ -254,7 +257,7 @@ class SqliteStore:
             pass
         with self._database.transaction() as connection:
             found = sqlite_audit.expired(connection, before, most)
-            sqlite_items.delete(connection, [Address(Table.AUDIT, *each) for each in found])
+            sqlite_items.delete(connection, found)
         return len(found)
 
     def _remove_expired_keys(self, before: int, most: int) -> int:
@@ -287,37 +290,40 @@ class SqliteStore:
         self, partition: Partition, attribute: str, bounds: _Bounds
     ) -> tuple[list[str], dict[str, Value]]:
         """Return the sort keys between the bounds, and the values of those that have one."""
-        text, place = attribute.encode(), sqlite_format.place(*partition)
+        text, place = attribute.encode(), sqlite_encoding.place(*partition)
         with self._database.snapshot() as connection:
-            found = connection.execute(_NAMED, (text, *partition, *bounds)).fetchone()
+            found = connection.execute(_NAMED, (text, _key(partition), *bounds)).fetchone()
             (names,) = connection.execute(_JOINED_NAMES[_UP], (place, *bounds)).fetchone()
-            having = (*partition, *bounds, text)
+            having = (_key(partition), *bounds, text)
             rows = connection.execute(_HAVING, having).fetchall() if found[2] else []
             keys = [] if names is None else names.split("\n")
             if len(keys) != found[1]:  # A sort key contains a line feed, or one is missing.
                 keys = [key for (key,) in connection.execute(_NAMES + _UP, (place, *bounds))]
         if found[:2] != (names, len(keys)):
             raise Corrupt
-        seed = sqlite_format.seed(*partition)
         return keys, {
-            sk: sqlite_items.decode(seed, sk, item, checksum).get(attribute)
+            sk: sqlite_items.decode(partition, sk, item, checksum).get(attribute)
             for sk, item, checksum in rows
         }
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
         """Yield all items of a table, in order of their keys. Raises `Unavailable`."""
-        rows: list[Any] = [(_LOWEST, _LOWEST)]
-        while rows:
-            with self._database as connection:
-                bounds = (table, *rows[-1][:2], _PAGE)
-                rows = connection.execute(_ALL, bounds).fetchall()
-            for pk, sk, *row in rows:
-                address = Address(table, pk, sk)
-                yield address, sqlite_items.decode_at(address, (row[0], row[1]))
+        for letter in sqlite_encoding.LETTERS[table]:
+            yield from self._of_letter(letter)
         with self._database as connection:
             (lost,) = connection.execute(_LOST).fetchone()
         if lost:
             raise Corrupt
+
+    def _of_letter(self, letter: int) -> Iterator[tuple[Address, Item]]:
+        rows: list[Any] = [(bytes([letter]), _LOWEST)]
+        while rows:
+            with self._database as connection:
+                bounds = (*rows[-1][:2], bytes([letter + 1]), _PAGE)
+                rows = connection.execute(_ALL, bounds).fetchall()
+            for pk, sk, *row in rows:
+                address = sqlite_items.address(pk, sk)
+                yield address, sqlite_items.decode_at(address, (row[0], row[1]))
 
     def _page(
         self,
@@ -328,10 +334,10 @@ class SqliteStore:
         *first: bytes,
     ) -> list[tuple[Any, ...]]:
         """Return the rows between the bounds. Raises `Corrupt` if `places` has other sort keys."""
-        place = sqlite_format.place(*partition)
+        place = sqlite_encoding.place(*partition)
         # No lock or cursor stays open after a page: the caller may write between two pages.
         with self._database.snapshot() as connection:
-            rows = connection.execute(statement, (*first, *partition, *bounds)).fetchall()
+            rows = connection.execute(statement, (*first, _key(partition), *bounds)).fetchall()
             (names,) = connection.execute(_JOINED_NAMES[order], (place, *bounds)).fetchone()
         if names != ("\n".join([row[0] for row in rows]) if rows else None):
             raise Corrupt
@@ -356,6 +362,10 @@ class SqliteStore:
             sqlite_items.apply(connection, changes, rows)
         if self._bells is not None:
             self._bells.ring(change.address for change in changes)
+
+
+def _key(partition: Partition) -> bytes:
+    return sqlite_encoding.partition(*partition)
 
 
 def _span(after: str | None, before: str | None) -> Span:

@@ -6,7 +6,7 @@ file next, release 0.3.0 included, finds it as it was.
 
 The table of items gets another name. So each statement of a process of release 0.3.0 that checked
 the format earlier fails from then on: such a process reads, writes and deletes nothing, and answers
-503 (docs/adr/0077).
+503 (docs/adr/15).
 """
 
 import logging
@@ -18,15 +18,25 @@ from typing import Final
 
 import cbor2
 
+from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_format
+from shared.adapters.sqlite_format import version
 from shared.errors import InvalidSettings
 from shared.model import oldest
 from shared.model.items import Address, Item
 
-# The format of release 0.3.0, and the statements that make the next one of it.
+# The format of release 0.3.0, and the statements that make the next one of it. The audit log is
+# indexed anew, by what seals it.
 OLDEST: Final = 4
 _CONVERSION: Final = (
-    "ALTER TABLE items RENAME TO items_5",
-    "PRAGMA user_version = 5",
+    sqlite_format.ITEMS,
+    # As bytes, so that a key that is damaged is taken over, and reported when it is read.
+    """INSERT INTO items_5 SELECT partition(CAST(tbl AS BLOB), CAST(pk AS BLOB)) AS key, sk, item,
+        checksum FROM items ORDER BY key, sk""",
+    "DROP TABLE items",
+    "DROP TABLE tallies",
+    "DROP TABLE unindexed",
+    *sqlite_audit.SCHEMA,
+    f"PRAGMA user_version = {sqlite_format.FORMAT}",
 )
 
 _TENANTS: Final = "SELECT pk FROM items WHERE tbl = 'keys' AND sk = 'settings'"
@@ -43,7 +53,7 @@ _log = logging.getLogger(__name__)
 def convert(path: str, *, busy_seconds: float) -> None:
     """Convert the file at `path` if it has the format of release 0.3.0; leave any other file.
 
-    Waits up to `busy_seconds` for other processes, one of which may be converting it. Raises
+    Waits up to `busy_seconds` for other processes, because one may be converting it. Raises
     `InvalidSettings` if one of them keeps the file open or the data is too old, `Corrupt`, and
     SQLite's errors; the file is unchanged then.
     """
@@ -100,8 +110,17 @@ def _convert(connection: sqlite3.Connection, path: str) -> None:
 
 def _change(connection: sqlite3.Connection) -> None:
     """Make the file one of the next format, in this transaction."""
+    connection.create_function("partition", 2, _partition, deterministic=True)
     for statement in _CONVERSION:
         connection.execute(statement)
+
+
+def _partition(table: bytes, pk: bytes) -> bytes:
+    """Return the key of a partition, or bytes that are no key if it is damaged."""
+    try:
+        return sqlite_encoding.partition(table.decode(), pk.decode())
+    except ValueError:
+        return b"?" + table + b"\0" + pk
 
 
 def _report(connection: sqlite3.Connection, path: str) -> None:
@@ -122,7 +141,7 @@ def _check_age(connection: sqlite3.Connection) -> None:
 
     def get(address: Address) -> Item | None:
         row = connection.execute(_GET, address).fetchone()
-        # What is damaged is reported when it is read, after the conversion too.
+        # A damaged item is reported when it is read, after the conversion too.
         with suppress(cbor2.CBORDecodeError):
             return None if row is None else cbor2.loads(row[0])
         return None
@@ -130,9 +149,3 @@ def _check_age(connection: sqlite3.Connection) -> None:
     for (tenant_id,) in connection.execute(_TENANTS).fetchall():
         if oldest.is_too_old(get, tenant_id):
             raise oldest.refusal("the data of a tenant")
-
-
-def version(connection: sqlite3.Connection) -> int:
-    """Return the format of a file; that of a new one is 0."""
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(found)

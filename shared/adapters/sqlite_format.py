@@ -2,30 +2,28 @@
 
 Each item has a checksum over its key and its bytes. Each key is in two B-trees: in `items_5` with
 the item, and in `places` under a hash of its partition. A flipped bit changes only one of the
-trees, so a key that is in only one of them is reported as corrupt (docs/adr/0025).
+trees, so a key that is in only one of them is reported as corrupt (docs/adr/14).
 """
 
-import hashlib
 import sqlite3
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 
-from shared.adapters import sqlite_audit, sqlite_expiry
-from shared.adapters.sqlite_conversion import version
+from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_expiry
 from shared.errors import InvalidSettings
 from shared.model import oldest
 
-# Stored in `PRAGMA user_version`, which is 0 in new files. What changes here is also made of older
-# files, in `sqlite_conversion`. If the number rises, the table of items gets another name.
+# Stored in `PRAGMA user_version`, which is 0 in new files. `sqlite_conversion` makes each
+# change here to older files. If the number rises, the table of items gets another name.
 FORMAT: Final = 5
 
-_ITEMS: Final = """
+ITEMS: Final = """
 CREATE TABLE items_5 (
-    tbl TEXT NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL,
-    item BLOB NOT NULL, checksum INTEGER NOT NULL,
-    PRIMARY KEY (tbl, pk, sk)
+    pk BLOB NOT NULL, sk TEXT NOT NULL, item BLOB NOT NULL, checksum INTEGER NOT NULL,
+    PRIMARY KEY (pk, sk)
 ) WITHOUT ROWID
 """
 _PLACES: Final = """
@@ -33,43 +31,32 @@ CREATE TABLE places (
     partition INTEGER NOT NULL, sk TEXT NOT NULL, PRIMARY KEY (partition, sk)
 ) WITHOUT ROWID
 """
-_NEW: Final = (_ITEMS, _PLACES, *sqlite_audit.SCHEMA, *sqlite_expiry.SCHEMA)
+_NEW: Final = (ITEMS, _PLACES, *sqlite_audit.SCHEMA, *sqlite_expiry.SCHEMA)
 
 # Each problem, and a query for the number of its items.
 _FAULTS: Final = {
     "items do not match their checksum": """
-        SELECT count(*) FROM items_5 WHERE checksum IS NOT checksum(tbl, pk, sk, item)""",
+        SELECT count(*) FROM items_5 WHERE checksum IS NOT checksum(pk, sk, item)""",
     "items are missing from the table places": """
         SELECT count(*) FROM items_5 WHERE NOT EXISTS (
-            SELECT 1 FROM places WHERE partition = place(tbl, pk) AND places.sk = items_5.sk)""",
+            SELECT 1 FROM places WHERE partition = place(pk) AND places.sk = items_5.sk)""",
     "items are missing from the table items": """
         SELECT (SELECT count(*) FROM places) - (SELECT count(*) FROM items_5)""",
-    "audit entries are missing from their tallies": """
+    "audit entries are missing from their tallies": f"""
         SELECT abs((SELECT coalesce(sum(n), 0) FROM tallies WHERE path = '')
-            - (SELECT count(*) FROM items_5 WHERE tbl = 'audit'))""",
+            - (SELECT count(*) FROM items_5 WHERE {sqlite_audit.IS_ENTRY}))""",  # noqa: S608
 }
 
 
-# A write looks for the places of its items and sets them.
 @lru_cache(maxsize=1024)
-def place(table: str, pk: str) -> int:
-    """Return the hash of a partition, a signed 64-bit integer, which is its key in `places`."""
-    digest = hashlib.blake2b(_partition(table, pk), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
-
-
 def seed(table: str, pk: str) -> int:
     """Return the start of the checksums in a partition."""
-    return zlib.crc32(_partition(table, pk))
+    return zlib.crc32(sqlite_encoding.named(table, pk))
 
 
 def checksum(seed_: int, sk: str, item: bytes) -> int:
     """Return the CRC-32 of an item and its whole key; `seed_` is that of its partition."""
     return zlib.crc32(item, zlib.crc32(sk.encode() + b"\0", seed_))
-
-
-def _partition(table: str, pk: str) -> bytes:
-    return (table + "\0" + pk + "\0").encode()
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -120,6 +107,12 @@ def _create(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def version(connection: sqlite3.Connection) -> int:
+    """Return the format of a file; that of a new one is 0."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(found)
+
+
 def _damage(connection: sqlite3.Connection, check: str) -> Iterator[str]:
     lines = connection.execute(f"PRAGMA {check}")
     return (line for (line,) in lines if line != "ok")
@@ -131,11 +124,18 @@ def _has_items(connection: sqlite3.Connection) -> bool:
 
 
 def _add_functions(connection: sqlite3.Connection) -> None:
-    connection.create_function("place", 2, place, deterministic=True)
-    connection.create_function("checksum", 4, _checksum, deterministic=True)
+    connection.create_function("place", 1, _place, deterministic=True)
+    connection.create_function("checksum", 3, _checksum, deterministic=True)
 
 
-def _checksum(table: str, pk: str, sk: str, item: object) -> int | None:
-    if not isinstance(item, bytes):
-        return None
-    return checksum(seed(table, pk), sk, item)
+def _place(key: bytes) -> int | None:
+    with suppress(ValueError):
+        return sqlite_encoding.place(*sqlite_encoding.partition_of(key))
+    return None
+
+
+def _checksum(key: bytes, sk: str, item: object) -> int | None:
+    with suppress(ValueError):
+        if isinstance(item, bytes):
+            return checksum(seed(*sqlite_encoding.partition_of(key)), sk, item)
+    return None

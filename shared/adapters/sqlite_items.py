@@ -5,9 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
 
-import cbor2
-
-from shared.adapters import sqlite_audit, sqlite_expiry, sqlite_format
+from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_expiry, sqlite_format
 from shared.errors import Corrupt
 from shared.ports.store import (
     MOST_CHANGES,
@@ -19,24 +17,23 @@ from shared.ports.store import (
     Increment,
     Item,
     Put,
-    Table,
     Value,
 )
 
-_GET = "SELECT item, checksum FROM items_5 WHERE tbl = ? AND pk = ? AND sk = ?"
+_GET = "SELECT item, checksum FROM items_5 WHERE pk = ? AND sk = ?"
 # One statement, so that no write comes between. A key that is only in `places` has no item.
 _CONFIRM = """SELECT item, checksum FROM places
-    LEFT JOIN items_5 ON tbl = ? AND pk = ? AND items_5.sk = ?
+    LEFT JOIN items_5 ON pk = ? AND items_5.sk = ?
     WHERE partition = ? AND places.sk = ?"""
 # The same for several keys, which are numbered.
-_MANY = """WITH wanted (number, tbl, pk, sk, partition) AS (VALUES {})
+_MANY = """WITH wanted (number, pk, sk, partition) AS (VALUES {})
     SELECT number, item, checksum, places.sk FROM wanted
-    LEFT JOIN items_5 USING (tbl, pk, sk) LEFT JOIN places USING (partition, sk)"""
+    LEFT JOIN items_5 USING (pk, sk) LEFT JOIN places USING (partition, sk)"""
 # Not INSERT OR REPLACE, which runs no delete trigger for the replaced row.
-_PUT = """INSERT INTO items_5 (tbl, pk, sk, item, checksum) VALUES {}
-    ON CONFLICT (tbl, pk, sk) DO UPDATE SET item = excluded.item, checksum = excluded.checksum"""
+_PUT = """INSERT INTO items_5 (pk, sk, item, checksum) VALUES {}
+    ON CONFLICT (pk, sk) DO UPDATE SET item = excluded.item, checksum = excluded.checksum"""
 _PUT_PLACES = "INSERT OR IGNORE INTO places (partition, sk) VALUES {}"
-_DELETE = "DELETE FROM items_5 WHERE tbl = ? AND pk = ? AND sk = ?"
+_DELETE = "DELETE FROM items_5 WHERE pk = ? AND sk = ?"
 _DELETE_PLACE = "DELETE FROM places WHERE partition = ? AND sk = ?"
 
 Row: TypeAlias = tuple[object, object]
@@ -45,9 +42,9 @@ _Parameter: TypeAlias = str | int | bytes
 
 def stored(connection: sqlite3.Connection, address: Address) -> Row | None:
     """Return the row of an item, or None. Raises `Corrupt` if only `places` has the key."""
-    row: Row | None = connection.execute(_GET, address).fetchone()
+    row: Row | None = connection.execute(_GET, _key(address)).fetchone()
     if row is None:
-        row = connection.execute(_CONFIRM, (*address, *_place(address))).fetchone()
+        row = connection.execute(_CONFIRM, (*_key(address), *_place(address))).fetchone()
         if row == (None, None):
             raise Corrupt
     return row
@@ -61,8 +58,8 @@ def stored_many(connection: sqlite3.Connection, addresses: Sequence[Address]) ->
     found: dict[Address, Row] = {}
     for start in range(0, len(addresses), MOST_CHANGES):
         part = addresses[start : start + MOST_CHANGES]
-        wanted = [(number, *each, _place(each)[0]) for number, each in enumerate(part)]
-        rows = connection.execute(_rows(_MANY, len(part), 5), _flat(wanted))
+        wanted = [(number, *_key(each), _place(each)[0]) for number, each in enumerate(part)]
+        rows = connection.execute(_rows(_MANY, len(part), 4), _flat(wanted))
         for number, item, checksum, place in rows:
             if item is not None:
                 found[part[number]] = item, checksum
@@ -82,8 +79,20 @@ def _flat(rows: Iterable[tuple[_Parameter, ...]]) -> list[_Parameter]:
     return [each for row in rows for each in row]
 
 
+def _key(address: Address) -> tuple[bytes, str]:
+    return sqlite_encoding.partition(address.table, address.pk), address.sk
+
+
+def address(pk: bytes, sk: str) -> Address:
+    """Return the address of a row. Raises `Corrupt`."""
+    try:
+        return Address(*sqlite_encoding.partition_of(pk), sk)
+    except ValueError as error:
+        raise Corrupt from error
+
+
 def _place(address: Address) -> tuple[int, str]:
-    return sqlite_format.place(address.table, address.pk), address.sk
+    return sqlite_encoding.place(address.table, address.pk), address.sk
 
 
 def is_read(change: Change) -> bool:
@@ -130,22 +139,23 @@ def delete(connection: sqlite3.Connection, addresses: Sequence[Address]) -> None
     """Delete those of the items that exist, in this transaction."""
     for each in addresses:
         _forget(connection, each)
-    connection.executemany(_DELETE, addresses)
+    connection.executemany(_DELETE, map(_key, addresses))
     connection.executemany(_DELETE_PLACE, map(_place, addresses))
 
 
 def _forget(connection: sqlite3.Connection, address: Address) -> None:
-    if address.table is Table.AUDIT:
-        sqlite_audit.forget(connection, address.pk, address.sk)
+    if sqlite_audit.has_tallies(address.table, address.pk):
+        sqlite_audit.forget(connection, *_key(address))
 
 
 def _put(connection: sqlite3.Connection, items: Sequence[tuple[Address, Item]]) -> None:
     stored = []
     for address, item in items:
-        encoded, seed = cbor2.dumps(dict(item)), sqlite_format.seed(address.table, address.pk)
-        stored.append((*address, encoded, sqlite_format.checksum(seed, address.sk, encoded)))
+        encoded = sqlite_encoding.encoded(item, address.pk, address.sk)
+        seed = sqlite_format.seed(address.table, address.pk)
+        stored.append((*_key(address), encoded, sqlite_format.checksum(seed, address.sk, encoded)))
         sqlite_expiry.note(connection, address, item)
-    connection.execute(_rows(_PUT, len(stored), 5), _flat(stored))
+    connection.execute(_rows(_PUT, len(stored), 4), _flat(stored))
     places = [_place(address) for address, _ in items]
     connection.execute(_rows(_PUT_PLACES, len(places), 2), _flat(places))
 
@@ -162,17 +172,36 @@ def _added(item: Item, change: Increment) -> dict[str, Value]:
 
 def decode_at(address: Address, row: Row) -> dict[str, Value]:
     """Return the item of a row. Raises `Corrupt` unless the row was stored under this key."""
-    return decode(sqlite_format.seed(address.table, address.pk), address.sk, *row)
+    return decode(address[:2], address.sk, *row)
 
 
-def decode(seed: int, sk: str, encoded: object, checksum: object) -> dict[str, Value]:
-    """Return the item of a row; `seed` is that of its partition. Raises `Corrupt`."""
+def decode(
+    partition: tuple[str, str], sk: str, encoded: object, checksum: object
+) -> dict[str, Value]:
+    """Return the item of a row. Raises `Corrupt` unless the row was stored under these keys."""
+    return _item(_plain(partition, sk, encoded, checksum))
+
+
+def decode_having(
+    text: bytes, partition: tuple[str, str], sk: str, encoded: object, checksum: object
+) -> dict[str, Value] | None:
+    """Return the item of a row if its plain bytes contain `text`. Raises `Corrupt`."""
+    plain = _plain(partition, sk, encoded, checksum)
+    return _item(plain) if text in plain else None
+
+
+def _plain(partition: tuple[str, str], sk: str, encoded: object, checksum: object) -> bytes:
+    seed = sqlite_format.seed(*partition)
     if type(encoded) is not bytes or checksum != sqlite_format.checksum(seed, sk, encoded):
         raise Corrupt
     try:
-        item = cbor2.loads(encoded)
-    except cbor2.CBORDecodeError as error:
+        return sqlite_encoding.plain(encoded, partition[1], sk)
+    except ValueError as error:
         raise Corrupt from error
-    if not isinstance(item, dict):
-        raise Corrupt
-    return item
+
+
+def _item(plain: bytes) -> dict[str, Value]:
+    try:
+        return sqlite_encoding.decoded(plain)
+    except ValueError as error:
+        raise Corrupt from error

@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
         if run is _relay:
             _add_relay(command)
             continue
-        add("--floor", metavar="FOLDER", help="keep what was accepted here, as a client does")
+        add("--floor", metavar="FOLDER", help="keep the accepted state here, as a client does")
         # Somebody who only looks enforces nothing.
         is_default = name == "ext-authz"
         add("--report", action=BooleanOptionalAction, default=is_default, help=_REPORT)
@@ -158,12 +158,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_REPORT = "tell the service what this client holds (default: %(default)s)"
+_REPORT = "report to the service which entry this client holds (default: %(default)s)"
 
 
 def _add_relay(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--state", required=True, metavar="FOLDER", help="keep what was accepted here")
+    add("--state", required=True, metavar="FOLDER", help="keep the accepted state here")
     add(
         "--listen",
         default="127.0.0.1:8181",

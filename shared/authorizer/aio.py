@@ -44,7 +44,7 @@ class AsyncAuthorizerClient:
 
     @property
     def status(self) -> Status:
-        """What the client holds now."""
+        """The present state of the client."""
         return self._client.status
 
     async def events(self) -> AsyncIterator[Event]:

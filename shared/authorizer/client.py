@@ -18,7 +18,7 @@ from .floor import FileFloor, Floor
 from .follower import Follower
 from .policy import Policy
 from .reporter import Reporter
-from .reports import Reported
+from .reports import ReportedState
 from .signers import Trust, public_keys
 from .status import Status, Verdict
 from .transport import Transport
@@ -147,13 +147,13 @@ class AuthorizerClient:
 
     @property
     def policy(self) -> Policy:
-        """What the authorizer decided about the client."""
+        """The policy of the client."""
         return self._policy
 
     @property
     def status(self) -> Status:
-        """What the client holds now, and what went wrong since it was made."""
-        reported = self._reporter.reported if self._reporter else Reported()
+        """The present state of the client, and its failures since it was made."""
+        reported = self._reporter.reported if self._reporter else ReportedState()
         return Status.of(self._follower.view, self._counts, reported)
 
     def close(self, *, timeout: float = 5.0) -> None:
@@ -232,7 +232,7 @@ class AuthorizerClient:
         while not stop.wait(pause):
             try:
                 pause = self._follower.poll()
-            # Whatever it is: without this thread, every warrant would be STALE.
+            # Any error: without this thread, every warrant would be STALE.
             except Exception as error:  # noqa: BLE001
                 _log.exception("the feed could not be followed")
                 self._note(events.Failed(f"{type(error).__name__}: {error}", _PAUSE))

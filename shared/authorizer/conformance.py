@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from .answers import parse_answer
-from .refusals import NeedsBase, Refused
-from .signers import Reported, Trust
+from .formats.statements import ReportedSigners
+from .policy import NeedsBase, RefusedAnswer
+from .signers import Trust
 from .state import Position, State
 
 
@@ -43,7 +44,7 @@ class Session:
 
     def keys(self, response: str) -> dict[str, Any]:
         """Take a response of `GET /v1/revocations/srl/keys`."""
-        self._trust = self._trust.with_report(Reported.parse(response.encode()))
+        self._trust = self._trust.with_report(ReportedSigners.parse(response.encode()))
         return {"ready": True}
 
     def restart(self) -> dict[str, Any]:
@@ -63,7 +64,7 @@ class Session:
                 now=datetime.fromisoformat(now),
                 floor=self._floor,
             )
-        except Refused as refused:
+        except RefusedAnswer as refused:
             return {"refused": refused.reason.value}
         except NeedsBase as needs:
             return {"needs_base": needs.base.version}

@@ -1,4 +1,4 @@
-"""What a client reports while it follows the feed, for metrics and logs."""
+"""Events of a client that follows the feed, for metrics and logs."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a client keeps across restarts, so that nobody can serve it an older state after one."""
+"""The state that a client keeps across restarts, so that nobody can serve it an older one."""
 
 import base64
 import hashlib
@@ -12,7 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from . import files, wire
+from . import files
+from .formats import wire
 from .signers import Signers, public_keys
 
 _FILE: Final = "floor.json"
@@ -49,14 +50,14 @@ class Saved:
 
     @property
     def age(self) -> tuple[int, datetime]:
-        """What is larger in the newer of two of one feed."""
+        """The order of two floors of one feed: the newer one is larger."""
         return self.sequence, self.issued_at
 
 
 class Floor(Protocol):
     """Where a client keeps what it must not forget.
 
-    Nothing that was saved is lost with the power. Each method raises `OSError` or `DamagedFloor`.
+    A loss of power loses no saved state. Each method raises `OSError` or `DamagedFloor`.
     """
 
     def load(self) -> Saved | None:
@@ -113,7 +114,7 @@ class FileFloor:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        # What this object wrote, so that it need not read it again to know what is there.
+        # The content that this object wrote, so that it need not read it again.
         self._written: tuple[int, ...] | None = None
         # The pins that it read.
         self._pinned: tuple[int, ...] | None = None

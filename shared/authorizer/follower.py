@@ -9,13 +9,21 @@ from random import SystemRandom
 from typing import Final
 from urllib.parse import quote
 
-from . import events, wire
-from .answers import ANSWER_BYTES_MAX, Answer, parse_answer
+from . import events
+from .answers import (
+    ANSWER_BYTES_MAX,
+    Answer,
+    NoAnswer,
+    Response,
+    TooLarge,
+    parse_answer,
+    unexpected,
+)
 from .floor import DamagedFloor, Floor, Saved
-from .policy import Policy
-from .refusals import NeedsBase, Reason, Refused
-from .responses import NoAnswer, Response, TooLarge, unexpected
-from .signers import OF_SIGNERS, Reported, Signers, Trust
+from .formats import wire
+from .formats.statements import ReportedSigners
+from .policy import NeedsBase, Policy, Reason, RefusedAnswer
+from .signers import OF_SIGNERS, Signers, Trust
 from .state import Position, State, Trusted, restore
 from .transport import Transport
 from .view import Moment, View
@@ -93,13 +101,13 @@ class Follower:
     def poll(self) -> float:
         """Make one exchange with the service. Return the seconds to pause before the next.
 
-        Whatever goes wrong is an event, and what is held stays.
+        A failure is an event, and leaves the state as it is.
         """
         try:
             if time.monotonic() >= self._keys_due:
                 self._read_keys()
             pause = self._exchange()
-        except Refused as refused:
+        except RefusedAnswer as refused:
             return self._refused(refused.reason)
         except TooLarge:
             return self._refused(Reason.TOO_LARGE)
@@ -117,7 +125,7 @@ class Follower:
         if changed:
             answer = parse_answer(response.body)
             state = self._next(answer)
-            # It has all that was confirmed before, however old this answer is.
+            # It has every change that was confirmed before, however old this answer is.
             held = self.view.confirmed if self.view.is_trusted else true_at
             self._take(state, max(true_at, held))
             self._etag, self.last = response.headers.get("etag"), answer
@@ -151,10 +159,10 @@ class Follower:
         return state if state and state.latest else None
 
     def _next(self, answer: Answer) -> State:
-        """Return the state after `answer`. Raises `Refused`, `NoAnswer`, `OSError`."""
+        """Return the state after `answer`. Raises `RefusedAnswer`, `NoAnswer`, `OSError`."""
         try:
             return self._advanced(answer)
-        except Refused as refused:
+        except RefusedAnswer as refused:
             if refused.reason not in OF_SIGNERS:
                 raise
             with suppress(NoAnswer):
@@ -202,7 +210,7 @@ class Follower:
         try:
             origin, latest = parse_answer(saved.origin), parse_answer(saved.latest)
             return restore(origin, base, latest, trusted=trusted, floor=position)
-        except Refused:
+        except RefusedAnswer:
             # Other keys are trusted than when it was saved. The position still counts.
             return None
 
@@ -224,13 +232,13 @@ class Follower:
             self.floor.save(_saved(state, self.trust, self.view.confirmed))
             self._signers = self.trust.signers
 
-    def _page(self, cursor: str | None) -> Reported:
+    def _page(self, cursor: str | None) -> ReportedSigners:
         path = f"{_KEYS}?cursor={quote(cursor, safe='')}" if cursor else _KEYS
         response = self.transport.get(path, limit=_KEYS_MAX)
         if response.status != _OK:
             raise unexpected(response)
         try:
-            return Reported.parse(response.body)
+            return ReportedSigners.parse(response.body)
         except ValueError as error:
             raise NoAnswer(str(error)) from None
 

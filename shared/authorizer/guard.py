@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from typing import Final
 
 from . import trust
+from .answers import NoAnswer, Response
 from .client import AuthorizerClient
+from .formats.warrants import InvalidWarrant
 from .policy import check_seconds
-from .responses import NoAnswer, Response
 from .status import Verdict
 from .transport import Transport
 from .trust import Bundle, BundleChanged, NoBundle, TrustReason, Warrant
 from .view import NEVER, Moment
-from .warrants import InvalidWarrant
 
 # Seconds after which the keys are read again: at the next decision, and for an unknown key. They
 # are read at half of the age that they may have, if that is sooner.
@@ -49,8 +49,8 @@ class Guard:
     """Decides about chains of warrants of the format `cose`. Threads may share it.
 
     `client` knows what is revoked. `transport` reads the tenant's keys (the trust bundle), and is
-    not that of the client. What a warrant permits is in its payload, which is for the caller to
-    read.
+    not that of the client. The payload of a warrant says what it permits; the caller has to read
+    it.
 
     `max_staleness` is how many seconds after the service confirmed the keys a warrant may be
     allowed by them: as long as by the feed, if it is None. With `allow_when_stale` in the policy of

@@ -1,7 +1,10 @@
-"""What an authorizer decides about its client: how often it polls, and how old its state may be."""
+"""The choices of an authorizer for its client: how often it polls, how old its state may be."""
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
+
+from .formats.wire import Base
 
 # An answer of a long poll must come well before the answer before it is too old.
 _WAIT_PART = 3
@@ -56,3 +59,46 @@ def check_seconds(name: str, value: object) -> None:
 def _is_positive(value: object) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and math.isfinite(value) and value > 0  # type: ignore[arg-type,operator]
+
+
+class Reason(StrEnum):
+    """Why an answer or a base was refused, in the order of the checks."""
+
+    TOO_LARGE = "too_large"
+    MALFORMED = "malformed"
+    SIGNATURE = "signature"
+    SIGNER_REVOKED = "signer_revoked"
+    SIGNER_OLDER = "signer_older"
+    STATEMENT_MISSING = "statement_missing"
+    STATEMENT_FORGED = "statement_forged"
+    STATEMENT_TENANT = "statement_tenant"
+    STATEMENT_ORDER = "statement_order"
+    TENANT = "tenant"
+    LIFETIME = "lifetime"
+    FUTURE = "future"
+    EXPIRED = "expired"
+    ROLLBACK = "rollback"
+    EQUIVOCATION = "equivocation"
+    REPLAY = "replay"
+    CHAIN = "chain"
+    BREAK = "break"
+    GAP = "gap"
+    FAST_FORWARD = "fast_forward"
+    HASH = "hash"
+    VERSION = "version"
+
+
+class RefusedAnswer(Exception):
+    """An answer or a base that a client must not use. Its state remains in force."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+class NeedsBase(Exception):
+    """The entries do not continue what is held: `advance` needs the payload of the list `base`."""
+
+    def __init__(self, base: Base) -> None:
+        super().__init__(f"the list of version {base.version} is needed")
+        self.base = base

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from . import events, files, reports
+from .answers import NoAnswer, Response, retry_after, unexpected
 from .policy import Policy
-from .reports import Answer, Reported, Schedule
-from .responses import NoAnswer, Response, retry_after, unexpected
+from .reports import ReportAnswer, ReportedState, Schedule
 from .transport import Transport
 from .view import View
 
@@ -63,9 +63,9 @@ class Reporter:
         self._at: datetime | None = None
 
     @property
-    def reported(self) -> Reported:
-        """What the status of the client says."""
-        return Reported(self._schedule.state, self._at, self._schedule.id)
+    def reported(self) -> ReportedState:
+        """The reporting part of the client's status."""
+        return ReportedState(self._schedule.state, self._at, self._schedule.id)
 
     def wake(self) -> None:
         """Look at the view again, which may have changed."""
@@ -81,7 +81,7 @@ class Reporter:
         while not stop.is_set():
             try:
                 pause = self.step()
-            # Whatever it is: without this thread, the service would not know of this client.
+            # Any error: without this thread, the service would not know of this client.
             except Exception as error:  # noqa: BLE001
                 _log.exception("a report failed")
                 self._emit(events.ReportFailed(f"{type(error).__name__}: {error}", _PAUSE))
@@ -132,14 +132,14 @@ class Reporter:
             self._schedule.accepted(answer, sequence, time.monotonic())
             self._emit(events.Reported(sequence, answer.status))
 
-    def _post(self, path: str, body: bytes, *, has: str) -> Answer | None:
+    def _post(self, path: str, body: bytes, *, has: str) -> ReportAnswer | None:
         """Return the answer, or None if there is none that can be used. Raises `NoAnswer`."""
         response = self._transport.post(path, body, limit=_ANSWER_MAX)
         if response.status not in _GOOD:
             self._failed(str(unexpected(response)), response, retry_after(response))
             return None
         try:
-            return Answer.parse(response.body, has=has)
+            return ReportAnswer.parse(response.body, has=has)
         except ValueError as error:
             raise NoAnswer(str(error)) from None
 

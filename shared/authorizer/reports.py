@@ -1,6 +1,6 @@
 """When a client reports what it holds, and what it says (FLEET-2). Nothing here waits or sends.
 
-Whoever has an authorizer wants to know that it refuses a warrant. So a client registers, and then
+The owner of an authorizer wants to know that it refuses a warrant. So a client registers, and then
 reports which entry of the feed it holds: soon after each advance, and from time to time.
 """
 
@@ -19,7 +19,7 @@ from .view import NEVER, View
 
 REGISTER: Final = "/v1/authorizers/register"
 
-# What the service asks for is bounded: a day between reports, an hour to spread them over.
+# The wishes of the service are bounded: a day between reports, an hour to spread them over.
 _AFTER: Final = (10.0, 86_400.0)
 _SPREAD_MAX: Final = 3_600.0
 _RETRY_AFTER_MAX: Final = 3_600.0
@@ -53,8 +53,8 @@ class Reporting(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
-    """What a client's status says of its reports. `at` is when the last one was accepted."""
+class ReportedState:
+    """The part of a client's status about its reports. `at` is when the last one was accepted."""
 
     state: Reporting = Reporting.OFF
     at: datetime | None = None
@@ -82,7 +82,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReportAnswer:
     """The answer to a registration, which has the `id`, or to a report, which has the `status`."""
 
     terms: Terms
@@ -132,13 +132,13 @@ class Schedule:
             self._turn = now + (self._place * spread - now) % spread if spread else now
         return self._turn
 
-    def registered(self, answer: Answer, now: float) -> None:
-        """Take up the identifier. What the client holds is due at its next turn."""
+    def registered(self, answer: ReportAnswer, now: float) -> None:
+        """Take up the identifier. A report of the state is due at its next turn."""
         # The failures stay until a report arrives: it may be that none ever does.
         self.id, self._terms = answer.id, answer.terms
         self._told, self._turn, self._next = None, None, now
 
-    def accepted(self, answer: Answer, sequence: int, now: float) -> None:
+    def accepted(self, answer: ReportAnswer, sequence: int, now: float) -> None:
         """Note that the service has the report of entry `sequence`."""
         self.state, self._terms = Reporting.ON, answer.terms
         self._told, self._turn, self._failures = sequence, None, 0
@@ -163,7 +163,7 @@ class Schedule:
 
 
 def registration(name: str, version: str) -> bytes:
-    """Return the body of a registration. The name is all that says whose client this is."""
+    """Return the body of a registration. Only the name says whose client this is."""
     return _body({"name": name, "type": _KIND, "version": version})
 
 

@@ -3,18 +3,17 @@
 Everything here is pure. A relay, and the conformance suite, use it as the client does (FEED-9).
 """
 
-import base64
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
 
-from . import ed25519, state, wire
+from . import state
 from .answers import Answer
-from .refusals import Reason, Refused
+from .formats import ed25519, wire
+from .formats.statements import Form, ReportedSigners, Statement, authors, follow, highest, raw_key
+from .policy import Reason, RefusedAnswer
 from .state import Position, State, Trusted
-from .statements import Form, Statement, authors, follow, highest
 
 # The refusals after which a client reads the list signers, and checks the answer again.
 OF_SIGNERS: Final = frozenset(
@@ -34,8 +33,8 @@ OF_SIGNERS: Final = frozenset(
 class Signers:
     """The list signers that a client has met, as raw public keys of 32 bytes.
 
-    `current` signed the newest head: it is the pin from then on. `statements` are all that lead to
-    it. `revoked` are all that were ever reported as revoked and had signed something.
+    `current` signed the newest head: it is the pin from then on. `statements` lead to it. `revoked`
+    are the keys that were ever reported as revoked and had signed something.
     """
 
     current: bytes | None = None
@@ -46,44 +45,6 @@ class Signers:
     def superseded(self) -> frozenset[bytes]:
         """The signers before the current one, which sign no new head, and no statement."""
         return frozenset(Statement.opened(each).previous for each in self.statements)
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """What `GET /v1/revocations/srl/keys` says.
-
-    `listed` has the raw public key of each signer, with its statement, or None if it has none.
-    `revoked` are the keys that are revoked.
-    """
-
-    listed: Mapping[bytes, Form | None] = field(default_factory=dict)
-    revoked: frozenset[bytes] = frozenset()
-    cursor: str | None = None
-
-    @classmethod
-    def parse(cls, body: bytes) -> Self:
-        """Return the content of a page of the response. Raises `ValueError` if it has none."""
-        try:
-            page = json.loads(body)
-            keys = [(_public_key(each["public_key"]), each) for each in page["keys"]]
-            listed = {key: each["statement"] for key, each in keys}
-            revoked = frozenset(key for key, each in keys if each["status"] == "revoked")
-            cursor = page.get("cursor")
-            if not isinstance(cursor, str | None):
-                raise TypeError("cursor is not a text")
-            return cls(listed, revoked, cursor)
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-            raise ValueError("not a response of GET /v1/revocations/srl/keys") from None
-
-    @property
-    def statements(self) -> tuple[Form, ...]:
-        """All statements, as they were received."""
-        return tuple(each for each in self.listed.values() if each is not None)
-
-    def joined(self, page: Self) -> Self:
-        """Return this with the next page."""
-        revoked = self.revoked | page.revoked
-        return replace(page, listed={**self.listed, **page.listed}, revoked=revoked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +79,7 @@ class Trust:
         """Return the keys that may sign the next head.
 
         They are the current one, those that statements lead to from it, and pinned keys; but none
-        that is revoked, or older than the current one. What an older key states does not count.
+        that is revoked, or older than the current one. Statements of an older key are ignored.
         """
         current, revoked = self.signers.current, self.revoked
         held = follow(self.pinned, self.signers.statements, revoked=revoked)
@@ -142,17 +103,18 @@ class Trust:
     ) -> State:
         """Return the state after `answer`, as `state.advance` does, by an accepted signer.
 
-        Raises `Refused`, with the name of the fault if the signer is not accepted, or `NeedsBase`.
+        Raises `RefusedAnswer`, with the name of the fault if the signer is not accepted, or
+        `NeedsBase`.
         """
         trusted = Trusted(self.tenant, self.accepted())
         try:
             return state.advance(held, answer, base=base, now=now, trusted=trusted, floor=floor)
-        except Refused as refused:
+        except RefusedAnswer as refused:
             if refused.reason is not Reason.SIGNATURE:
                 raise
-            raise Refused(self._fault(answer)) from None
+            raise RefusedAnswer(self._fault(answer)) from None
 
-    def with_report(self, reported: Reported) -> Self:
+    def with_report(self, reported: ReportedSigners) -> Self:
         """Return this with what the service reported.
 
         A revoked key stays revoked, if this client knows something that it signed: a head or a
@@ -237,14 +199,7 @@ def public_keys(given: Iterable[bytes | str]) -> frozenset[bytes]:
     """
     if isinstance(given, bytes | str):
         raise TypeError("public_keys must be a list of keys")
-    keys = frozenset(map(_public_key, given))
+    keys = frozenset(map(raw_key, given))
     if not keys:
         raise ValueError("public_keys must be one Ed25519 public key or more, each of 32 bytes")
     return keys
-
-
-def _public_key(given: bytes | str) -> bytes:
-    key = given if isinstance(given, bytes) else base64.b64decode(given, validate=True)
-    if not ed25519.is_safe(key):
-        raise ValueError("a public key must be one of Ed25519, of 32 bytes")
-    return key

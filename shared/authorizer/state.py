@@ -1,4 +1,4 @@
-"""What a client of the feed holds, and how an answer of the service changes it (docs/feed.md).
+"""The state of a client of the feed, and its changes by answers of the service (docs/feed.md).
 
 Everything here is pure: the time and the bytes are arguments. A state never changes: `advance`
 returns another one or raises, so a client that keeps its state on an error loses nothing.
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from . import ed25519, wire
 from .answers import Answer
-from .ids import RevokedIds
-from .refusals import NeedsBase, Reason, Refused
+from .formats import ed25519, wire
+from .formats.ids import RevokedIds
+from .policy import NeedsBase, Reason, RefusedAnswer
 
 # The longest lifetime of a head.
 LIFETIME_MAX: Final = timedelta(days=7)
@@ -41,7 +41,7 @@ class State:
     `TRAIL_BYTES_MAX`; `trail_bytes` is their size.
     """
 
-    head: wire.Head
+    head: wire.SignedHead
     signed_by: bytes
     revoked: RevokedIds
     origin_base: wire.Base
@@ -88,7 +88,7 @@ def advance(
 
     `state` is what is held, None at the beginning. `base` is the payload of the list that
     `NeedsBase` named for this answer. `floor` is the position that was saved before the last stop.
-    Raises `Refused`, or `NeedsBase` if all that can be checked without the base was checked.
+    Raises `RefusedAnswer`, or `NeedsBase` if all checks that need no base have passed.
     """
     head, key = _verified(answer, trusted.public_keys)
     _check_terms(head, trusted.tenant, now)
@@ -96,7 +96,7 @@ def advance(
     _check_follows(head, passed)
     if state is not None:
         if state.sequence == head.sequence and head.issued_at < state.head.issued_at:
-            raise Refused(Reason.REPLAY)
+            raise RefusedAnswer(Reason.REPLAY)
         entries = _entries_after(state.position, answer, head, passed)
         if entries is not None and not _broken(entries, head.base):
             return _continued(state, answer, head, key, entries)
@@ -109,7 +109,7 @@ def restore(
     """Return the state that had these `origin` and `latest`, from its base.
 
     Each is checked as of the time at which it was issued, so the state may have expired. `floor` is
-    the saved position: an older `latest` is refused. Raises `Refused`.
+    the saved position: an older `latest` is refused. Raises `RefusedAnswer`.
     """
     began = _as_of_issue(None, origin, base, trusted, None)
     return _as_of_issue(began, latest, base, trusted, floor)
@@ -123,41 +123,41 @@ def _as_of_issue(
     return advance(state, answer, base=base, now=now, trusted=trusted, floor=floor)
 
 
-def _verified(answer: Answer, public_keys: Collection[bytes]) -> tuple[wire.Head, bytes]:
+def _verified(answer: Answer, public_keys: Collection[bytes]) -> tuple[wire.SignedHead, bytes]:
     """Return the head, which is read only once it is verified, and the key that verified it."""
     signed = wire.signed_part(answer.payload)
     for key in public_keys:
         if not ed25519.is_signed(signed, answer.signature, public_key=key):
             continue
         try:
-            return wire.Head.decode(answer.payload), key
+            return wire.SignedHead.decode(answer.payload), key
         except wire.Malformed:
-            raise Refused(Reason.MALFORMED) from None
-    raise Refused(Reason.SIGNATURE)
+            raise RefusedAnswer(Reason.MALFORMED) from None
+    raise RefusedAnswer(Reason.SIGNATURE)
 
 
-def _check_terms(head: wire.Head, tenant: str, now: datetime) -> None:
+def _check_terms(head: wire.SignedHead, tenant: str, now: datetime) -> None:
     if head.tenant_id != tenant:
-        raise Refused(Reason.TENANT)
+        raise RefusedAnswer(Reason.TENANT)
     if not timedelta(0) < head.expires_at - head.issued_at <= LIFETIME_MAX:
-        raise Refused(Reason.LIFETIME)
+        raise RefusedAnswer(Reason.LIFETIME)
     if head.issued_at - now > wire.FUTURE_MAX:
-        raise Refused(Reason.FUTURE)
+        raise RefusedAnswer(Reason.FUTURE)
     if now >= head.expires_at:
-        raise Refused(Reason.EXPIRED)
+        raise RefusedAnswer(Reason.EXPIRED)
 
 
-def _check_follows(head: wire.Head, passed: Mapping[int, bytes]) -> None:
+def _check_follows(head: wire.SignedHead, passed: Mapping[int, bytes]) -> None:
     """Refuse a head below what was `passed`, or beside it: sequences, each with its chain."""
     if any(head.sequence < sequence for sequence in passed):
-        raise Refused(Reason.ROLLBACK)
+        raise RefusedAnswer(Reason.ROLLBACK)
     if passed.get(head.sequence, head.chain) != head.chain:
-        raise Refused(Reason.EQUIVOCATION)
+        raise RefusedAnswer(Reason.EQUIVOCATION)
 
 
 def _entries_after(
-    start: Position, answer: Answer, head: wire.Head, passed: Mapping[int, bytes]
-) -> list[wire.Entry] | None:
+    start: Position, answer: Answer, head: wire.SignedHead, passed: Mapping[int, bytes]
+) -> list[wire.FeedEntry] | None:
     """Return the entries from `start` to the head; None if the answer does not reach back so far.
 
     The chain is checked first, so that only entries are read that the head vouches for.
@@ -169,32 +169,36 @@ def _entries_after(
     for sequence, data in enumerate((b"", *used), start.sequence):
         chain = wire.next_chain(chain, data) if sequence > start.sequence else chain
         if passed.get(sequence, chain) != chain:
-            raise Refused(Reason.CHAIN)
+            raise RefusedAnswer(Reason.CHAIN)
     if chain != head.chain:
-        raise Refused(Reason.CHAIN)
+        raise RefusedAnswer(Reason.CHAIN)
     return [_entry(data, number) for number, data in enumerate(used, start.sequence + 1)]
 
 
-def _entry(data: bytes, sequence: int) -> wire.Entry:
+def _entry(data: bytes, sequence: int) -> wire.FeedEntry:
     try:
-        entry = wire.Entry.decode(data)
+        entry = wire.FeedEntry.decode(data)
     except wire.Malformed:
-        raise Refused(Reason.MALFORMED) from None
+        raise RefusedAnswer(Reason.MALFORMED) from None
     if entry.sequence != sequence:
-        raise Refused(Reason.GAP)
+        raise RefusedAnswer(Reason.GAP)
     return entry
 
 
-def _broken(entries: Sequence[wire.Entry], base: wire.Base) -> bool:
+def _broken(entries: Sequence[wire.FeedEntry], base: wire.Base) -> bool:
     """Return whether there is a break, which only a base can pass. Refuses one that it does not."""
     breaks = [each.sequence for each in entries if each.is_break]
     if any(sequence > base.sequence for sequence in breaks):
-        raise Refused(Reason.BREAK)
+        raise RefusedAnswer(Reason.BREAK)
     return bool(breaks)
 
 
 def _continued(
-    state: State, answer: Answer, head: wire.Head, key: bytes, entries: Sequence[wire.Entry]
+    state: State,
+    answer: Answer,
+    head: wire.SignedHead,
+    key: bytes,
+    entries: Sequence[wire.FeedEntry],
 ) -> State:
     used = answer.entries[len(answer.entries) - len(entries) :]
     size = state.trail_bytes + sum(map(len, used))
@@ -207,7 +211,7 @@ def _continued(
 
 def _begun(
     answer: Answer,
-    head: wire.Head,
+    head: wire.SignedHead,
     key: bytes,
     data: bytes | None,
     passed: Mapping[int, bytes],
@@ -215,10 +219,10 @@ def _begun(
     base = head.base
     entries = _entries_after(Position(base.sequence, base.chain), answer, head, passed)
     if entries is None:
-        raise Refused(Reason.GAP)
+        raise RefusedAnswer(Reason.GAP)
     _broken(entries, base)
     if passed and head.sequence - max(passed) > FAST_FORWARD_MAX:
-        raise Refused(Reason.FAST_FORWARD)
+        raise RefusedAnswer(Reason.FAST_FORWARD)
     if data is None:
         raise NeedsBase(base)
     revoked = RevokedIds(_base_ids(data, base)).after(entries)
@@ -230,10 +234,10 @@ def _base_ids(data: bytes, base: wire.Base) -> frozenset[str]:
     try:
         return frozenset(wire.base_ids(data, base))
     except wire.TooLong:
-        raise Refused(Reason.TOO_LARGE) from None
+        raise RefusedAnswer(Reason.TOO_LARGE) from None
     except wire.OtherHash:
-        raise Refused(Reason.HASH) from None
+        raise RefusedAnswer(Reason.HASH) from None
     except wire.OtherVersion:
-        raise Refused(Reason.VERSION) from None
+        raise RefusedAnswer(Reason.VERSION) from None
     except wire.Malformed:
-        raise Refused(Reason.MALFORMED) from None
+        raise RefusedAnswer(Reason.MALFORMED) from None

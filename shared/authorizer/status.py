@@ -1,4 +1,4 @@
-"""What a client answers about warrants, and about itself."""
+"""The answers of a client about warrants, and about itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Self
 
-from .reports import Reported, Reporting
+from .reports import ReportedState, Reporting
 from .view import NEVER, View
 
 
@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a client holds. The first eight are None before the first state.
+    """The state of a client. The first eight are None before the first state.
 
     `chain` and `signer` are in hex, `revoked` is a number of warrants, and `confirmed_at` is when
     the service confirmed the state. If `stale`, warrants that are not revoked are STALE.
@@ -45,7 +45,7 @@ class Status:
     authorizer_id: str | None
 
     @classmethod
-    def of(cls, view: View, counts: Mapping[str, int], reported: Reported) -> Self:
+    def of(cls, view: View, counts: Mapping[str, int], reported: ReportedState) -> Self:
         """Return the status of a client with this view. `counts` has its failures at ""."""
         state = view.state
         head = state.head if state else None

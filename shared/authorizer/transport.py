@@ -15,9 +15,9 @@ from ipaddress import ip_address
 from typing import Any, Final, cast
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
-from .responses import SHOWN_MAX, NoAnswer, Paced, Response, read_body, unexpected
+from .answers import SHOWN_MAX, NoAnswer, Paced, Response, read_body, unexpected
 
-# The most bytes of the answer to another request, such as an error, of which a part is shown.
+# The most bytes of the answer to another request, such as an error; a part of it is shown.
 _ERROR_MAX: Final = 64 * 1024
 
 _CONNECT_SECONDS: Final = 3.0
@@ -79,7 +79,7 @@ class Transport:
     def post(self, path: str, body: bytes, *, limit: int) -> Response:
         """Return the response to POST `path` of JSON, of at most `limit` bytes. Raises `NoAnswer`.
 
-        It may be sent twice, so it must be a request that does no more if it comes again.
+        It may be sent twice, so it must be a request whose repetition has no further effect.
         """
         headers = self._headers | {"Content-Type": "application/json"}
         return self._ask(self._url + path, headers, limit, 2 * _READ_SECONDS, body)

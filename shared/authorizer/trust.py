@@ -16,8 +16,8 @@ from enum import StrEnum
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
-from . import ed25519, warrants, wire
-from .warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant
+from .formats import ed25519, warrants, wire
+from .formats.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant
 
 PATH: Final = "/v1/trust-bundle"
 
@@ -76,7 +76,7 @@ class Key:
 
     @property
     def is_revoked(self) -> bool:
-        """Whether nothing that this version signed is valid. A state that is unknown counts."""
+        """Whether no signature of this version is valid. A state that is unknown counts."""
         return self.status not in ("active", "suspended", "rotated")
 
     @classmethod
@@ -189,7 +189,7 @@ class Bundle:
         return above
 
 
-class Response(Protocol):
+class BundleResponse(Protocol):
     """A response of the service; names of headers are in lower case."""
 
     @property
@@ -211,7 +211,7 @@ class Response(Protocol):
 class Get(Protocol):
     """GET of a path, of at most `limit` bytes, as `Transport.get` does it."""
 
-    def __call__(self, path: str, *, limit: int, etag: str | None = None) -> Response:
+    def __call__(self, path: str, *, limit: int, etag: str | None = None) -> BundleResponse:
         """Return the response; `etag` is sent in `If-None-Match`."""
         ...
 
@@ -236,7 +236,7 @@ def read(get: Get, *, held: Bundle | None) -> Bundle:
         raise NoBundle(str(error)) from None
 
 
-def _page(response: Response) -> Mapping[str, Any]:
+def _page(response: BundleResponse) -> Mapping[str, Any]:
     if response.status != _OK:
         raise NoBundle(f"the service returned {response.status}")
     try:

@@ -1,10 +1,10 @@
-"""What a check looks at: the revoked warrants, and until when the others are CLEAR."""
+"""The data of a check: the revoked warrants, and until when the others are CLEAR."""
 
 import time
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Self
 
-from .ids import RevokedIds
+from .formats.ids import RevokedIds
 from .state import State
 
 # The clock that nobody sets, and the one that goes on while a machine sleeps.

@@ -20,7 +20,7 @@ _SECRET_BYTES: Final = 32
 _SECRET: Final = re.compile(r"svc_[A-Za-z0-9_-]{43}")
 
 
-class Status(StrEnum):
+class ApiKeyStatus(StrEnum):
     """Whether an API key was revoked. Reaching `expires_at` changes no status."""
 
     ACTIVE = "active"
@@ -39,7 +39,7 @@ class ApiKey(Record):
     tenant_id: str
     name: str
     scopes: tuple[Scope, ...]
-    status: Status
+    status: ApiKeyStatus
     digest: str
     created_at: datetime
     expires_at: datetime | None = None
@@ -58,14 +58,14 @@ class ApiKey(Record):
         """Whether this key can administer the tenant at `now`."""
         return (
             Scope.ADMIN in self.scopes
-            and self.status is Status.ACTIVE
+            and self.status is ApiKeyStatus.ACTIVE
             and not times.has_passed(self.expires_at, now)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Credential(Record):
-    """What authentication reads of an API key. It is deleted when the key is revoked or deleted.
+    """The part of an API key that authentication reads. A revoked or deleted key has none.
 
     `name` is that of the key; release 0.3.0 did not store it.
     """
@@ -94,7 +94,7 @@ class Credential(Record):
 
 @dataclass(frozen=True, slots=True)
 class RevocationNote(Record):
-    """What is kept of a revoked key's credential, until the key is deleted.
+    """The note of a revoked key's credential, until the key is deleted.
 
     It admits nobody: it only says to who holds the secret that the key was revoked (AUTH-2).
     Release 0.3.0 did not store it.

@@ -1,11 +1,11 @@
-"""What the service adds to the messages of `shared.authorizer.cose`: it signs, and tells them."""
+"""What the service adds to `shared.authorizer.formats.cose`: it signs messages, and tells them."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 import cbor2
 
-from shared.authorizer.cose import Message
+from shared.authorizer.formats.cose import Message
 from shared.model import seeds
 
 # The structures that COSE signs or authenticates begin with one of these texts (RFC 9052, 4.4, 5.3

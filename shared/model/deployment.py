@@ -14,8 +14,8 @@ SCHEMA: Final = 2
 ADDRESS: Final = Address(Table.KEYS, "deployment")
 
 
-class Part(StrEnum):
-    """The part that a store has in a migration (docs/adr/0063). Only `serving` is in charge."""
+class DeploymentPart(StrEnum):
+    """The part that a store has in a migration (docs/adr/15). Only `serving` is in charge."""
 
     SERVING = "serving"
     RECEIVING = "receiving"
@@ -24,7 +24,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deployment(Record):
-    """What a store says of itself.
+    """The note of a store about itself.
 
     `schema` is the highest of the releases that wrote to it. `receipt` is a random name that the
     store got when data was last moved to it; `moved_to` is that of the store which is in charge
@@ -32,7 +32,7 @@ class Deployment(Record):
     """
 
     schema: int = SCHEMA
-    part: Part = field(default=Part.SERVING, metadata=ADDED)
+    part: DeploymentPart = field(default=DeploymentPart.SERVING, metadata=ADDED)
     receipt: str | None = None
     moved_to: str | None = None
     version: int = 1
@@ -58,12 +58,12 @@ class Deployment(Record):
 
     def check_in_charge(self) -> None:
         """Raise `InvalidSettings` if another store is in charge of the data (OPS-13)."""
-        if self.part is Part.MOVED:
+        if self.part is DeploymentPart.MOVED:
             raise InvalidSettings(
                 "SVC_STORE: the data was moved to another store, which is in charge now.",
                 "Serve from that store, or move the data back with migrate.",
             )
-        if self.part is Part.RECEIVING:
+        if self.part is DeploymentPart.RECEIVING:
             raise InvalidSettings(
                 "SVC_STORE: a migration to this store has not ended.",
                 "Repeat migrate to end it; until then the other store is in charge.",

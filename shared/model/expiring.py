@@ -12,8 +12,8 @@ from shared.model.records import Record
 DAYS: Final = (1, 7, 30)
 
 
-class Kind(StrEnum):
-    """What expires."""
+class ExpiringKind(StrEnum):
+    """The kinds of keys that expire."""
 
     API_KEY = "api_key"
     SIGNING_KEY = "key"
@@ -21,9 +21,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Expiring:
-    """A key that expires within `days` days: the smallest number of `DAYS` of which that is so."""
+    """A key that expires within `days` days: the smallest number of `DAYS` for which that is so."""
 
-    kind: Kind
+    kind: ExpiringKind
     id: str
     name: str
     expires_at: datetime

@@ -1,6 +1,6 @@
 """The feed: numbered entries that say which warrants were revoked or removed since (FEED-1).
 
-The wire format is `shared.authorizer.wire`, which clients of the feed use too.
+The wire format is `shared.authorizer.formats.wire`, which clients of the feed use too.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import cbor2
 
-from shared.authorizer import wire
-from shared.authorizer.wire import Base, Entry, Malformed
+from shared.authorizer.formats import wire
+from shared.authorizer.formats.wire import Base, FeedEntry, Malformed
 from shared.errors import Corrupt
 from shared.model import times
 from shared.model.items import Address, Partition, Table
@@ -29,7 +29,7 @@ UNLISTED_MAX: Final = 2 * 2**20
 # wait for it, so what needs more is left to the schedule (FEED-5).
 SOON_SECONDS: Final = 1.5
 
-# What a restore or a theft adds to the sequence, so that it exceeds those that clients have seen.
+# A restore or a theft adds this to the sequence, so that it exceeds those that clients have seen.
 LEAP: Final = 2**20
 
 # The sort key of the head. It sorts after those of all entries.
@@ -55,7 +55,7 @@ class StoredEntry(Record):
     @classmethod
     def of(
         cls,
-        entry: Entry,
+        entry: FeedEntry,
         ends: Sequence[datetime | None],
         issued_at: datetime,
         *,
@@ -69,10 +69,10 @@ class StoredEntry(Record):
         data = entry.encode()
         return cls(data, cbor2.dumps(seconds), issued_at, wire.next_chain(follows, data))
 
-    def opened(self) -> tuple[Entry, list[datetime | None]]:
+    def opened(self) -> tuple[FeedEntry, list[datetime | None]]:
         """Return the entry, and the ends of the warrants that it revokes. Raises `Corrupt`."""
         try:
-            entry, seconds = Entry.decode(self.entry), cbor2.loads(self.ends)
+            entry, seconds = FeedEntry.decode(self.entry), cbor2.loads(self.ends)
             ends = [None if at is None else times.from_seconds(at) for at in seconds]
         except (Malformed, cbor2.CBORError, TypeError, ValueError, OverflowError):
             raise Corrupt("an entry of the feed is malformed") from None
@@ -95,7 +95,7 @@ class Leap(NamedTuple):
     def over(cls, past: int, chain: bytes, now: datetime) -> "Leap":
         """Return the break far above the entry `past`, at which the chain is `chain`."""
         sequence = past + LEAP
-        return cls(past, sequence, StoredEntry.of(Entry(sequence), [], now, follows=chain))
+        return cls(past, sequence, StoredEntry.of(FeedEntry(sequence), [], now, follows=chain))
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class FeedHead(Record):
     `published_ms` is when the last entry was published, in milliseconds since 1970.
     `unlisted_bytes` is at least the size of the entries that the base does not cover. In
     milliseconds since 1970, and 0 if an earlier release wrote it: `unlisted_ms` is a moment before
-    which nothing was changed that only those entries state, and `covered_ms` one before which all
-    that was acknowledged is in the feed.
+    which nothing was changed that only those entries state, and `covered_ms` one before which every
+    acknowledged change is in the feed.
     """
 
     payload: bytes
@@ -122,10 +122,10 @@ class FeedHead(Record):
     covered_ms: int = field(default=0, metadata=ADDED)
 
     @cached_property
-    def signed(self) -> wire.Head:
-        """What is signed. Raises `Corrupt`."""
+    def signed(self) -> wire.SignedHead:
+        """The signed bytes. Raises `Corrupt`."""
         try:
-            return wire.Head.decode(self.payload)
+            return wire.SignedHead.decode(self.payload)
         except Malformed as error:
             raise Corrupt(f"the head of a feed is malformed: {error}") from None
 
@@ -167,7 +167,7 @@ class FeedHead(Record):
 
     @property
     def covered_at(self) -> datetime | None:
-        """A moment before which all that was acknowledged is in the feed; None if not known."""
+        """A moment before which every acknowledged change is in the feed; None if not known."""
         return _moment(self.covered_ms)
 
 

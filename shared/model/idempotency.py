@@ -1,4 +1,4 @@
-"""What is kept of a request with an `Idempotency-Key`, so that its change is made once (API-30)."""
+"""The record of a request with an `Idempotency-Key`, so that its change is made once (API-30)."""
 
 import hashlib
 import re

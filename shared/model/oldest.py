@@ -8,10 +8,10 @@ from typing import Final
 
 from shared.errors import InvalidSettings
 from shared.model.items import Address, Item
+from shared.model.lists.head import head_address
 from shared.model.revoked_signers import count_address
-from shared.model.srl.head import head_address
 
-# What an operator is told, without full stops.
+# Messages for an operator, without full stops.
 PROBLEM: Final = "was stored by a release before 0.3.0, which is too old for this one"
 REMEDY: Final = "serve it with release 0.3.0, run its `rescind upgrade`, then use this release"
 

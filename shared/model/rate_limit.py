@@ -47,7 +47,7 @@ def is_of_another_clock(full_at: int, now: int) -> bool:
 
 
 class Purpose(StrEnum):
-    """What the tokens of a bucket are for. A tenant has a bucket for each purpose."""
+    """The use of the tokens of a bucket. A tenant has a bucket for each purpose."""
 
     REQUESTS = ""
     # Polls of the feed, by authorizers that never stop polling (AUTH-11).
@@ -63,7 +63,7 @@ class Purpose(StrEnum):
 
 
 class Holder(NamedTuple):
-    """Who takes tokens of a tenant's bucket; `key_id` is None for all admin keys together."""
+    """Taker of tokens of a tenant's bucket; `key_id` is None for all admin keys together."""
 
     tenant_id: str
     purpose: Purpose

@@ -58,7 +58,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a call did with one identifier. `error` is set if it failed.
+    """The result of a call for one identifier. `error` is set if it failed.
 
     `warrant_id` is set if the identifier is that of a revocation which was found.
     """
@@ -79,7 +79,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Record):
+class BatchPart(Record):
     """The warrants that one write of a batch revoked or restored, and their revocations.
 
     The two tuples have the same length and order.

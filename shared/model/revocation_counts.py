@@ -1,4 +1,4 @@
-"""How many warrants were revoked on each day, and how many restored (REVOKE-31, docs/adr/0068).
+"""How many warrants were revoked on each day, and how many restored (REVOKE-31, docs/adr/19).
 
 The numbers are counted from the audit entries, by the pass that seals them.
 """
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from shared.model import audit_index, times
-from shared.model.audit_log import Action
+from shared.model import times
+from shared.model.audit import audit_log, head, records
+from shared.model.audit.audit_log import Action
+from shared.model.audit.head import LogHead
 from shared.model.items import Address, Item, Value
 from shared.model.records import integer
-from shared.model.sealed_log import head, records
-from shared.model.sealed_log.head import LogHead
 from shared.model.tenants import AUDIT_RETENTION_DAYS_MIN
 
 # The most days that one call asks for.
@@ -51,7 +51,7 @@ class Counts:
 
 
 def begin(log: LogHead, *, created_at: datetime, now: datetime) -> datetime:
-    """Return the start of the first day of which the passes from now on see each entry.
+    """Return the start of the first day whose entries the passes from now on all see.
 
     `created_at` is when the tenant was created. If the log has entries, a release before this one
     sealed them and did not count them.
@@ -62,14 +62,14 @@ def begin(log: LogHead, *, created_at: datetime, now: datetime) -> datetime:
 
 
 def tally(entries: Iterable[Item], *, tenant_id: str, log: LogHead) -> dict[Address, Counter[str]]:
-    """Return what these entries add to the items of which months, from `log.counted_from` on."""
+    """Return the numbers that these entries add to items of months, from `log.counted_from` on."""
     sums: dict[Address, Counter[str]] = defaultdict(Counter)
     for entry in entries:
         kind = _COUNTED.get(str(entry.get("action")))
         made = records.moment(str(entry["id"]))
         if kind and log.counted_from and made >= log.counted_from:
             place = address(tenant_id, log.generation, made)
-            sums[place][_name(kind, made)] += len(audit_index.warrants_of(entry))
+            sums[place][_name(kind, made)] += len(audit_log.warrants_of(entry))
     return sums
 
 

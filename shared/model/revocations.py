@@ -11,7 +11,7 @@ from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
 # Partitions of the revoked warrants with their counters, and of the records. Each takes 1,000 write
-# units a second (docs/adr/0037).
+# units a second (docs/adr/02).
 SHARDS: Final = 16
 RECORD_SHARDS: Final = 8
 # Counters per shard: enough that concurrent writes rarely share one, few enough to read at once.
@@ -30,7 +30,7 @@ _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 # Sorts after each character of a warrant identifier.
 _AFTER_NAMES: Final = "~"
 
-# The counters sort before every warrant identifier. The first edition had one counter, at this key.
+# The counters sort before every warrant identifier.
 _COUNTER: Final = "#count"
 
 
@@ -54,7 +54,7 @@ class Revocation(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class RevocationFilters:
     """The revocations to return: those that match all values that are not None (REVOKE-30).
 
     `start` and `end` are whole seconds, and both are included. `reason` is part of the reason, in
@@ -124,7 +124,7 @@ class RevokedWarrant(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class WarrantVerdict:
     """Whether a warrant is revoked; if so, when and why; and when it ends, if that is known.
 
     `by_key`: the warrant has no revocation of its own, but the key that signed it is revoked.
@@ -190,7 +190,7 @@ def shard_of(tenant_id: str, warrant_id: str) -> Partition:
 
 
 def ended(shard: Partition) -> Partition:
-    """Return the partition of a shard's long-ended warrants, in order of end (docs/adr/0019)."""
+    """Return the partition of a shard's long-ended warrants, in order of end (docs/adr/09)."""
     return Partition(shard.table, f"{shard.pk}#ended")
 
 

@@ -1,4 +1,4 @@
-"""Revoked signers: one item for each, and one item that counts them (docs/adr/0036)."""
+"""Revoked signers: one item for each, and one item that counts them (docs/adr/07)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 ALGORITHM: Final = "Ed25519"
 
 
-class Purpose(StrEnum):
-    """What a secret may sign. A seal for one purpose cannot be opened for another."""
+class SeedPurpose(StrEnum):
+    """The use of a secret. A seal for one purpose cannot be opened for another."""
 
     SRL = "srl"
     # Lists for stock authorizers (NATIVE-2).
@@ -48,7 +48,7 @@ def signature(data: bytes, *, seed: bytes) -> bytes:
 
 
 def seal_context(
-    tenant_id: str, key_id: str, *, purpose: Purpose, version: int = 1
+    tenant_id: str, key_id: str, *, purpose: SeedPurpose, version: int = 1
 ) -> dict[str, str]:
     """Return the context of a sealed seed (KEY-2).
 

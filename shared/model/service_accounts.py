@@ -15,7 +15,7 @@ NAME_PATTERN: Final = "[a-z0-9-]{1,63}"
 _NAME: Final = re.compile(NAME_PATTERN)
 
 
-class Status(StrEnum):
+class AccountStatus(StrEnum):
     """Whether the API keys of the account are accepted."""
 
     ACTIVE = "active"
@@ -31,7 +31,7 @@ class ServiceAccount(Record):
     name: str
     email: str
     description: str | None
-    status: Status
+    status: AccountStatus
     created_at: datetime
     api_key_count: int = 0
     version: int = 1

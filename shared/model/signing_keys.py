@@ -9,7 +9,7 @@ from typing import Final
 from shared.model import seeds, times
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
-from shared.model.seeds import Purpose
+from shared.model.seeds import SeedPurpose
 
 # A tenant's active and suspended keys. Revoked keys and superseded versions do not count.
 KEYS_MAX: Final = 5000
@@ -25,7 +25,7 @@ class Type(StrEnum):
     NOTARY = "notary"
 
 
-class Status(StrEnum):
+class KeyStatus(StrEnum):
     """The state of a signing key, or of a superseded version of one."""
 
     ACTIVE = "active"
@@ -43,11 +43,11 @@ PARENTS: Final[dict[Type, frozenset[Type]]] = {
 
 # The states in which a transition may start, by the state that it leads to. `rotated` is the state
 # of the superseded version; the key that is rotated stays active.
-TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
-    Status.ROTATED: frozenset({Status.ACTIVE}),
-    Status.SUSPENDED: frozenset({Status.ACTIVE}),
-    Status.ACTIVE: frozenset({Status.SUSPENDED}),
-    Status.REVOKED: frozenset({Status.ACTIVE, Status.SUSPENDED, Status.ROTATED}),
+TRANSITIONS: Final[dict[KeyStatus, frozenset[KeyStatus]]] = {
+    KeyStatus.ROTATED: frozenset({KeyStatus.ACTIVE}),
+    KeyStatus.SUSPENDED: frozenset({KeyStatus.ACTIVE}),
+    KeyStatus.ACTIVE: frozenset({KeyStatus.SUSPENDED}),
+    KeyStatus.REVOKED: frozenset({KeyStatus.ACTIVE, KeyStatus.SUSPENDED, KeyStatus.ROTATED}),
 }
 
 
@@ -65,7 +65,7 @@ class SigningKey(Record):
     tenant_id: str
     type: Type
     name: str
-    status: Status
+    status: KeyStatus
     parent_id: str | None
     ancestors: tuple[str, ...]
     public_key: str
@@ -90,7 +90,7 @@ class SigningKey(Record):
     def seal_context(self) -> dict[str, str]:
         """The context that the sealed seed of this version is bound to."""
         return seeds.seal_context(
-            self.tenant_id, self.id, purpose=Purpose.WARRANT, version=self.key_version
+            self.tenant_id, self.id, purpose=SeedPurpose.WARRANT, version=self.key_version
         )
 
     @property
@@ -100,7 +100,7 @@ class SigningKey(Record):
 
     @property
     def signer(self) -> "Signer":
-        """What its signatures are attributed to: the key (all versions) or a superseded version."""
+        """The owner of its signatures: the key (all versions) or a superseded version."""
         if self.current_id is None:
             return Signer(self.id, None)
         return Signer(self.current_id, self.key_version)
@@ -121,15 +121,15 @@ class SigningKey(Record):
 
     def suspended(self, now: datetime) -> "SigningKey":
         """Return the key, suspended."""
-        return self._changed(status=Status.SUSPENDED, suspended_at=now)
+        return self._changed(status=KeyStatus.SUSPENDED, suspended_at=now)
 
     def enabled(self) -> "SigningKey":
         """Return the key, active again."""
-        return self._changed(status=Status.ACTIVE, suspended_at=None)
+        return self._changed(status=KeyStatus.ACTIVE, suspended_at=None)
 
     def revoked(self, now: datetime, *, reason: str) -> "SigningKey":
         """Return the key, revoked."""
-        return self._changed(status=Status.REVOKED, revoked_at=now, revoked_reason=reason)
+        return self._changed(status=KeyStatus.REVOKED, revoked_at=now, revoked_reason=reason)
 
     def rotated(self, now: datetime, *, public_key: str, sealed_seed: bytes) -> "SigningKey":
         """Return the key with its next version."""
@@ -146,7 +146,7 @@ class SigningKey(Record):
         return replace(
             self,
             id=record_id,
-            status=Status.ROTATED,
+            status=KeyStatus.ROTATED,
             current_id=self.id,
             sealed_seed=None,
             created_at=self.version_created_at,
@@ -160,7 +160,7 @@ class SigningKey(Record):
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """What signed a warrant or was revoked: a key (`key_version` None), or one version of it."""
+    """A key (`key_version` None), or one version of it, that signed a warrant or was revoked."""
 
     key_id: str
     key_version: int | None
@@ -177,17 +177,17 @@ class Signer:
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class KeyFilters:
     """The keys to return: those that match all values that are not None (KEY-13)."""
 
     type: Type | None = None
-    status: Status | None = None
+    status: KeyStatus | None = None
 
     @property
     def count_names(self) -> list[str]:
         """The attributes that count the keys that match."""
         types = Type if self.type is None else (self.type,)
-        statuses = Status if self.status is None else (self.status,)
+        statuses = KeyStatus if self.status is None else (self.status,)
         return [count_name(type_, status) for type_ in types for status in statuses]
 
     def hold(self, key: SigningKey) -> bool:
@@ -215,6 +215,6 @@ def counts_address(tenant_id: str) -> Address:
     return Address(Table.KEYS, tenant_id, "counts#keys")
 
 
-def count_name(type_: Type, status: Status) -> str:
+def count_name(type_: Type, status: KeyStatus) -> str:
     """Return the attribute that counts keys of this type and status."""
     return f"{type_}.{status}"

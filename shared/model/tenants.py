@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from shared.model.authorizers import REGISTERED_MAX, REGISTERED_MAX_DEFAULT
+from shared.model.fleet.authorizers import REGISTERED_MAX, REGISTERED_MAX_DEFAULT
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
 from shared.model.records import ADDED, SPARSE, Record
@@ -45,7 +45,7 @@ class TakeBack(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TenantSettings(Record):
-    """A tenant's settings. The operator chose `handle`, and may change it (docs/adr/0066).
+    """A tenant's settings. The operator chose `handle`, and may change it (docs/adr/05).
 
     The operator may remove the tenant from `removal_at` on; None if it is to stay.
     `rotation_grace_seconds` is None until it is set. If it is None, one lifetime of a list applies.

@@ -57,7 +57,10 @@ def parse(value: str) -> datetime:
     if not _RFC3339.fullmatch(value):
         raise ValueError(_ALLOWED)
     try:
-        return datetime.fromisoformat(value.upper()).astimezone(UTC).replace(microsecond=0)
+        moment = datetime.fromisoformat(value.upper())
+        # What this service stored is such a moment already, and a publication reads thousands.
+        is_inside = moment.tzinfo is UTC and not moment.microsecond
+        return moment if is_inside else moment.astimezone(UTC).replace(microsecond=0)
     except (ValueError, OverflowError):
         raise ValueError(_ALLOWED) from None
 

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 
 from shared.model.items import Address, Item
-from shared.model.signing_keys import Signer, SigningKey, Status
-from shared.model.srl.signers import ListSigner
+from shared.model.lists.signers import ListSigner
+from shared.model.signing_keys import KeyStatus, Signer, SigningKey
 
 # Every write whose counter was visible is visible as a whole after this time, also if two clocks
-# differ by the five minutes that are tolerated (docs/adr/0021).
+# differ by the five minutes that are tolerated (docs/adr/02).
 SETTLED_AFTER: Final = timedelta(minutes=6)
 
 # Counters that a restore or a repair set back may become what they were before. So no answer is
@@ -43,17 +43,17 @@ class TrustedKey:
         If record and marker contradict each other, the key is revoked.
         """
         signers = {str(Signer(key.signer.key_id, None)), str(key.signer)}
-        return cls(key, key.status is Status.REVOKED or not signers.isdisjoint(markers))
+        return cls(key, key.status is KeyStatus.REVOKED or not signers.isdisjoint(markers))
 
     @property
-    def status(self) -> Status:
+    def status(self) -> KeyStatus:
         """The state of the key: `revoked` if what it signed is revoked."""
-        return Status.REVOKED if self.revoked else self.key.status
+        return KeyStatus.REVOKED if self.revoked else self.key.status
 
 
 @dataclass(frozen=True, slots=True)
 class Validator:
-    """What the ETag of a bundle says: its revision, when that was first seen, when keys were read.
+    """The content of a bundle's ETag: its revision, when it was first seen, when keys were read.
 
     Both moments are whole seconds since 1970. The counters of a write may be visible before the
     keys that it changes. So keys that were read soon after a new revision are not confirmed.

@@ -1,8 +1,8 @@
-"""What the service signs: a warrant as a signed CWT, or the bytes of a caller's own format.
+"""The signed bytes: a warrant as a signed CWT, or the bytes of a caller's own format.
 
 A warrant is a COSE_Sign1 message (RFC 9052) over a CWT claims set (RFC 8392). Its signed bytes name
 its tenant, the identifier under which a verifier looks it up, and its end (WARRANT-1,
-docs/adr/0022).
+docs/adr/07).
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from typing import Any, Final
 
 import cbor2
 
-from shared.authorizer.cose import Message, decode, header
-from shared.authorizer.warrants import CONTENT_TYPE, Claims
+from shared.authorizer.formats.cose import Message, decode, header
+from shared.authorizer.formats.warrants import CONTENT_TYPE, Claims
 from shared.model import cose
 
 _LIST_MEMBER: Final = "RevokedIDs"
-# The prefix of what the service signs beside lists and warrants (shared/model/srl/statements.py).
+# The prefix of what the service signs beside lists and warrants (shared/model/lists/statements.py).
 _OWN_PREFIX: Final = b"rescind-"
 
 
-class Format(StrEnum):
+class WarrantFormat(StrEnum):
     """How a warrant is signed: as a message with identifier and times, or only its payload."""
 
     COSE = "cose"

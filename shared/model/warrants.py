@@ -8,7 +8,7 @@ from typing import Final
 from shared.model import times
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record, moment
-from shared.model.warrant_format import Format
+from shared.model.warrant_format import WarrantFormat
 
 # Counters per key: enough for several hundred signatures a second, and few enough to read them in
 # one request.
@@ -18,8 +18,8 @@ _NEVER: Final = "~"
 
 
 @dataclass(frozen=True, slots=True)
-class Warrant(Record):
-    """Which version of which key signed a warrant, and when; and the end that was signed.
+class WarrantRecord(Record):
+    """The key and the version that signed a warrant, the time, and the signed end.
 
     `ends_at` is None if the signed bytes have no end that this service can read.
     """
@@ -34,7 +34,7 @@ class Warrant(Record):
 
 @dataclass(frozen=True, slots=True)
 class Standing(Record):
-    """All that is stored about one warrant, in the one item that a check reads.
+    """Everything that is stored about one warrant, in the one item that a check reads.
 
     `key_id`, `key_version` and `format` are set if this service signed the warrant;
     `revocation_id`, `revoked_at` and `reason` if it has a revocation of its own. `ends_at` is the
@@ -43,7 +43,7 @@ class Standing(Record):
 
     key_id: str | None = None
     key_version: int | None = None
-    format: Format | None = None
+    format: WarrantFormat | None = None
     ends_at: datetime | None = None
     revocation_id: str | None = None
     revoked_at: datetime | None = None
@@ -139,7 +139,7 @@ def is_by_end_address(tenant_id: str) -> Address:
 def signed_counts(tenant_id: str, key_id: str) -> Partition:
     """Return the partition of counts of a key's warrants: `count`, and `version_count` by version.
 
-    The numbers are the sums over all items, one of which earlier releases wrote.
+    The numbers are the sums over all items, including that of earlier releases.
     """
     return Partition(Table.REVOCATIONS, f"{tenant_id}#signed-count#{key_id}")
 

@@ -1,1 +1,1 @@
-"""What the service does, without HTTP: each operation is a function that is given the ports."""
+"""The operations of the service, without HTTP: each is a function that gets the ports."""

@@ -9,8 +9,7 @@ from shared.ports.blobs import BlobStore
 from shared.ports.gather import Gather, sequentially
 from shared.ports.sealer import Sealer
 from shared.ports.store import Store
-from shared.ports.token_buckets import TokenBuckets
-from shared.ports.usage_counts import UsageCounts
+from shared.ports.token_buckets import TokenBuckets, UsageCounts
 
 
 class NewId(Protocol):

@@ -35,11 +35,19 @@ class BlobStore(Protocol):
         """Yield the names of the blobs below `folder`, in order. Raises `Unavailable`."""
         ...
 
-    def discard(self, folder: str, *, before: str, older_than_seconds: float | None = None) -> None:
+    def discard(
+        self,
+        folder: str,
+        *,
+        before: str,
+        older_than_seconds: float | None = None,
+        any_age_before: str = "",
+    ) -> None:
         """Remove the blobs directly in `folder` whose own names sort before `before`.
 
-        With `older_than_seconds`, only those that were stored longer ago than that. A store that
-        removes old blobs by a rule of its own may do nothing. Raises `Unavailable`.
+        With `older_than_seconds`, only those that were stored longer ago than that, or whose names
+        sort before `any_age_before`. A store that removes old blobs by a rule of its own may do
+        nothing. Raises `Unavailable`.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What a server on one machine needs of its store and its blobs beyond the ports.
+"""Extras of the store and the blobs that a server on one machine needs.
 
 Only adapters that keep their data on this machine's disk have these methods.
 """
@@ -38,7 +38,7 @@ class LocalStore(Protocol):
 
 
 class News(StrEnum):
-    """What a process may hear of when another one commits it."""
+    """The kinds of commits that other processes may hear of."""
 
     # A mark on a tenant was set or removed: its feed may have to be published.
     MARKS = "marks"
@@ -72,7 +72,7 @@ class Listener(Protocol):
 
 @runtime_checkable
 class Audible(Protocol):
-    """A store of which processes of this machine hear when one of them has written to it."""
+    """A store whose writes the other processes of this machine hear of."""
 
     def listen(self, news: News) -> Listener | None:
         """Return what hears of such news from now on, or None if no other process can write.

@@ -4,10 +4,11 @@ The operations rely on the guarantees in `Store`. `tests/contracts/test_store.py
 each adapter.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Protocol, TypeAlias
+from functools import wraps
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from shared.model.items import Address as Address
 from shared.model.items import Item as Item
@@ -36,7 +37,7 @@ SEARCHED: Final[Mapping[Table, tuple[str, ...]]] = {
 
 
 class Expect(Enum):
-    """What a change expects of the item."""
+    """The expectation of a change about its item."""
 
     ABSENT = "absent"
     PRESENT = "present"
@@ -221,3 +222,27 @@ class Store(Protocol):
         `Unavailable` if the outcome is unknown or still open; the write is never applied in part.
         """
         ...
+
+
+_Call: TypeAlias = Callable[..., Any]
+
+
+def wrapped(store: Store, around: Callable[[str, _Call], _Call]) -> Store:
+    """Return a store with all methods of another, on which it calls `around(name, method)`."""
+    return cast("Store", _Wrapped(store, around))
+
+
+class _Wrapped:
+    """Has the methods of a store, whatever they are."""
+
+    def __init__(self, store: Store, around: Callable[[str, _Call], _Call]) -> None:
+        self._store, self._around = store, around
+        # Now: from Python 3.12 on, `isinstance` with a protocol does not ask `__getattr__`.
+        for name in dir(store):
+            if callable(found := getattr(self, name, None)) and not name.startswith("_"):
+                setattr(self, name, found)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        is_call = callable(found) and not name.startswith("_")
+        return wraps(found)(self._around(name, found)) if is_call else found

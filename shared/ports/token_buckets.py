@@ -1,6 +1,7 @@
 """The token buckets of the rate limit, shared by all instances (AUTH-6)."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 
@@ -31,7 +32,38 @@ class TokenBuckets(Protocol):
     def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
         """Take up to `tokens` (at least 1) at `now`, in microseconds since the epoch.
 
-        `reserve` tokens stay in the bucket. If there are fewer than `tokens`, all that are there
-        are taken, but none if they are fewer than `least`. Raises `Unavailable`.
+        `reserve` tokens stay in the bucket. If there are fewer than `tokens`, the rest is taken,
+        but nothing if it is less than `least`. Raises `Unavailable`.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A number of uses of an API key, the last of them at `last_used_at`.
+
+    `late`: another instance may have written a later use already.
+    """
+
+    tenant_id: str
+    key_id: str
+    requests: int
+    last_used_at: datetime
+    late: bool = False
+
+
+class UsageCounts(Protocol):
+    """How often each API key was used, and when it was last used.
+
+    - A count is written in one short attempt. If its outcome is unknown, the attempt is not
+      repeated: a count that is too low is better than one that is too high, or a caller who waits.
+    - A late count does not replace a later `last_used_at`.
+    - The count of a deleted key changes nothing and raises nothing.
+    - `Unavailable` is raised if a count could not be written; it may have been counted
+      nevertheless.
+    - It is safe to share between threads.
+    """
+
+    def add(self, used: Used) -> None:
+        """Add to the count. Raises `Unavailable`."""
         ...

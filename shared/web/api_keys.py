@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import JsonValue
 
-from shared.model.api_keys import ApiKey, Status, Usage
+from shared.model.api_keys import ApiKey, ApiKeyStatus, Usage
 from shared.model.callers import Scope
 from shared.model.identifiers import API_KEY
 from shared.web.fields import (
@@ -37,7 +37,7 @@ _USED: Final[dict[str, JsonValue]] = KEY_EXAMPLE | {"last_used_at": "2026-11-21T
 KeyName = Annotated[str, shown("The name that the key was given.")]
 Scopes = Annotated[tuple[Scope, ...], shown("What the key may do.", minItems=1, uniqueItems=True)]
 KeyStatus = Annotated[
-    Status,
+    ApiKeyStatus,
     shown("Whether the key was revoked. An expired key keeps the status `active`, and is refused."),
 ]
 Created = Annotated[MomentOut, shown("When the key was created.")]

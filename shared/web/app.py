@@ -8,9 +8,11 @@ from fastapi import APIRouter, FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.routing import APIRoute
 from mangum import Mangum
+from opentelemetry import propagate, trace
+from opentelemetry.trace import Span, SpanKind, StatusCode
 from starlette.responses import Response
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared import logs, wiring
 from shared.errors import NotFound
@@ -20,8 +22,60 @@ from shared.web.errors import MethodNotAllowed
 from shared.web.gate import Gate, unreadable
 from shared.web.routes import purposes
 from shared.web.strangers import AnonymousLimiter
-from shared.web.tracing import traced
 from shared.web.work import IN_PLACE, Work
+
+_SERVER_ERROR: Final = 500
+
+
+def traced(app: ASGIApp) -> ASGIApp:
+    """Return `app` with a span for each request, or `app` itself if nothing collects spans."""
+    provider = trace.get_tracer_provider()
+    return app if isinstance(provider, trace.ProxyTracerProvider) else _Traced(app, provider)
+
+
+class _Traced:
+    """ASGI middleware before the gate. A span continues the trace of the header `traceparent`."""
+
+    def __init__(self, app: ASGIApp, provider: trace.TracerProvider) -> None:
+        self._app = app
+        self._tracer = provider.get_tracer("rescind")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        with self._tracer.start_as_current_span(
+            scope["method"],
+            context=propagate.extract(headers),
+            kind=SpanKind.SERVER,
+            attributes={"http.request.method": scope["method"]},
+            record_exception=False,
+        ) as span:
+            await self._app(scope, receive, _noting(span, send))
+            _name(span, scope)
+
+
+def _noting(span: Span, send: Send) -> Send:
+    async def send_noted(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            span.set_attribute("http.response.status_code", message["status"])
+            if message["status"] >= _SERVER_ERROR:
+                span.set_status(StatusCode.ERROR)
+        await send(message)
+
+    return send_noted
+
+
+def _name(span: Span, scope: Scope) -> None:
+    """Name the span after the operation, if the request reached one."""
+    endpoint, route = scope.get("endpoint"), scope.get("route")
+    if endpoint is not None:
+        span.update_name(endpoint.__name__)
+    if route is not None:
+        span.set_attribute("http.route", route.path)
 
 
 def create_app(
@@ -72,13 +126,13 @@ class _Application(FastAPI):
         self.gate = Gate(behind, ports, trusted_proxies, work, purposes(routes), anonymous)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Return the gate, which runs before routing (docs/adr/0008), inside of a span."""
+        """Return the gate, which runs before routing (docs/adr/04), inside of a span."""
         return traced(self.gate)
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
-    """Stop the gate when the server stops. Lambda has no such event (docs/adr/0012).
+    """Stop the gate when the server stops. Lambda has no such event (docs/adr/06).
 
     The server calls `release` when it begins to stop; it waits for its connections before that.
     """
@@ -90,9 +144,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
 def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
     """Return the Lambda handler for events of API Gateway: REST (1.0) or HTTP (2.0).
 
-    If Lambda is about to take a snapshot, the AWS clients are created now (docs/adr/0033). The base
+    If Lambda is about to take a snapshot, the AWS clients are created now (docs/adr/22). The base
     path of a custom domain is removed from a path that begins with it: events of format 1.0 have it
-    there, those of format 2.0 may not (docs/adr/0032). Raises `InvalidSettings`.
+    there, those of format 2.0 may not (docs/adr/22). Raises `InvalidSettings`.
     """
     wiring.before_snapshot()
     mangum = Mangum(app, lifespan="off", api_gateway_base_path=wiring.base_path())

@@ -1,20 +1,35 @@
 """Authentication: the Authorization header and the caller of its key (AUTH-1, AUTH-2)."""
 
+from collections.abc import Callable
+
 from starlette.requests import Request
 
 from shared.model.callers import Caller
-from shared.operations.api import api_keys
+from shared.operations.access import api_keys
 from shared.ports import Ports
 from shared.web.errors import Unauthorized
 
 
-def authenticate(ports: Ports, request: Request, *, source_ip: str, request_id: str) -> Caller:
+def authenticate(
+    ports: Ports,
+    request: Request,
+    *,
+    source_ip: str,
+    request_id: str,
+    refusing: Callable[[], object] = lambda: None,
+) -> Caller:
     """Return the caller of the request, as identified by its API key.
 
     Raises `Unauthorized` without a Bearer header, `InvalidApiKey` for a key that is not accepted,
-    and `Unavailable` if the store cannot answer.
+    and `Unavailable` if the store cannot answer. `refusing` is called before a refusal is made,
+    and may raise instead (AUTH-9).
     """
-    credential = api_keys.authenticate(ports, _secret(request.headers.getlist("authorization")))
+    try:
+        secret = _secret(request.headers.getlist("authorization"))
+    except Unauthorized:
+        refusing()
+        raise
+    credential = api_keys.authenticate(ports, secret, refusing=refusing)
     return Caller(
         tenant_id=credential.tenant_id,
         identity=credential.identity,

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from starlette.requests import Request
 
 from shared.errors import InvalidRequest
-from shared.model import strict_json
+from shared.model import text
 from shared.web.errors import PayloadTooLarge, UnsupportedMediaType
 
 BODY_MAX: Final = 256 * 1024
@@ -32,7 +32,7 @@ def parse(request: Request, raw: bytes) -> Body:
         return Body(raw, None)
     _check_type(request)
     try:
-        return Body(raw, strict_json.parse(raw))
+        return Body(raw, text.parse(raw))
     except ValueError as error:
         raise InvalidRequest(f"body: {error}.") from None
 

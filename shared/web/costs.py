@@ -1,16 +1,20 @@
-"""What a request costs beyond the token that the gate took (AUTH-14).
+"""The cost of a request beyond the token that the gate took (AUTH-14).
 
 A token is about the processor time of a check: 1 to 2 ms here. Each number was measured against it,
-on one machine with 4,000 revocations and 1,000 authorizers.
+on one machine with 4,000 revocations, 1,000 authorizers and 20,000 audit entries.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from starlette.datastructures import QueryParams
 
-from shared.model import authorizers as model
-from shared.operations.rules import authorizers
+from shared.model import times
+from shared.model.audit.audit_log import EntryFilters
+from shared.model.fleet import authorizers as model
+from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX
+from shared.operations.fleet import registrations
 from shared.ports import Ports
 
 # No request costs more than this, so that a full bucket always suffices.
@@ -21,22 +25,28 @@ _ROWS_A_TOKEN: Final = 10
 _PAGE: Final = 50
 _DIGITS_MAX: Final = 3
 _AUTHORIZERS_A_TOKEN: Final = 30
-# Filters of revocations for which no index exists.
-_SEARCHED: Final = {"reason", "created_by", "actor_key_id"}
+_DAYS_A_TOKEN: Final = 60
+# The longest window in which there can be entries of the audit log.
+_DAYS_MAX: Final = AUDIT_RETENTION_DAYS_MAX
+# Filters for which a store may have no index, so that it reads what it does not show.
+_OF_REVOCATIONS: Final = frozenset({"reason", "created_by", "actor_key_id"})
+_OF_ENTRIES: Final = frozenset(EntryFilters.__dataclass_fields__) - {"start", "end", "warrant_id"}
 
 
 class Cost(NamedTuple):
-    """The tokens of an endpoint: `flat`, and `searching` if the query reads what it does not show.
+    """The tokens of an endpoint: `flat`, and `_SEARCH` if the query has one of `searched`.
 
     One token more is for each `a_token` entries of the members `entries` of the body, where "" is
-    the body itself. `by_fleet`: the registered authorizers are read.
+    the body itself. `by_fleet`: the registered authorizers are read. `by_window`: each part of the
+    window between `from` and `to` is read.
     """
 
     flat: int = 0
-    searching: int = 0
+    searched: frozenset[str] = frozenset()
     entries: tuple[str, ...] = ()
     a_token: int = 1
     by_fleet: bool = False
+    by_window: bool = False
 
 
 # By the name of the endpoint. All others cost only what their body and their page do.
@@ -44,14 +54,26 @@ COSTS: Final[Mapping[str, Cost]] = {
     "check_revocations": Cost(entries=("warrant_ids",), a_token=25),
     "change_revocations": Cost(entries=("warrant_ids", "revocation_ids"), a_token=10),
     "count_revocations": Cost(flat=1),
-    "list_revocations": Cost(searching=30),
+    "list_revocations": Cost(searched=_OF_REVOCATIONS),
     "get_revocation_propagation": Cost(by_fleet=True),
     "send_reports": Cost(entries=("reports",)),
     "count_stock_events": Cost(entries=("",), a_token=10),
     "remove_authorizers_of_key": Cost(flat=100),
-    "export_audit_log": Cost(flat=100),
+    "list_audit_log": Cost(searched=_OF_ENTRIES, by_window=True),
+    "export_audit_log": Cost(flat=250),
+    "prove_audit_entry": Cost(flat=5),
 }
 _USUAL: Final = Cost()
+_SEARCH: Final = 30
+
+
+class Asked(NamedTuple):
+    """A request as its cost is told: `parameters` are those that the endpoint has in a query."""
+
+    endpoint: str
+    body: object
+    query: QueryParams
+    parameters: set[str]
 
 
 def of_body(raw: bytes) -> int:
@@ -59,30 +81,39 @@ def of_body(raw: bytes) -> int:
     return max(len(raw) - 1, 0) // _BYTES_A_TOKEN
 
 
-def of_request(
-    endpoint: str,
-    body: object,
-    query: QueryParams,
-    parameters: set[str],
-    fleet: Callable[[], int],
-) -> int:
+def of_request(asked: Asked, *, now: datetime, fleet: Callable[[], int]) -> int:
     """Return what a request costs beside its body; `fleet` returns the number of authorizers."""
-    cost = COSTS.get(endpoint, _USUAL)
+    cost = COSTS.get(asked.endpoint, _USUAL)
     tokens = cost.flat
-    if not _SEARCHED.isdisjoint(query.keys()):
-        tokens += cost.searching
-    tokens += sum(_length(body, each) for each in cost.entries) // cost.a_token
-    if "limit" in parameters:
-        tokens += _rows(query) // _ROWS_A_TOKEN
+    if not cost.searched.isdisjoint(asked.query.keys()):
+        tokens += _SEARCH
+    tokens += sum(_length(asked.body, each) for each in cost.entries) // cost.a_token
+    if "limit" in asked.parameters:
+        tokens += _rows(asked.query) // _ROWS_A_TOKEN
     if cost.by_fleet:
         tokens += fleet() // _AUTHORIZERS_A_TOKEN
+    if cost.by_window:
+        tokens += _days(asked.query, now) // _DAYS_A_TOKEN
     return min(tokens, COST_MAX)
 
 
 def fleet(ports: Ports, tenant_id: str) -> int:
     """Return the number of registered authorizers."""
-    numbers = authorizers.registered(ports.store.get(model.registered_address(tenant_id)))
+    numbers = registrations.registered(ports.store.get(model.registered_address(tenant_id)))
     return max(numbers.count, 0)
+
+
+def _days(query: QueryParams, now: datetime) -> int:
+    """Return the days of the window that is read; 0 if it is refused or not given."""
+    if "warrant_id" in query:
+        # Entries about one warrant are found by an index, whatever the window.
+        return 0
+    try:
+        end = times.parse(query["to"]) if "to" in query else now
+        days = (end - times.parse(query["from"])).days
+    except (KeyError, ValueError):
+        return 0
+    return min(max(days, 0), _DAYS_MAX)
 
 
 def _length(body: object, member: str) -> int:

@@ -2,13 +2,14 @@
 
 import math
 from collections import OrderedDict
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from shared.errors import Unavailable
 from shared.model.feed import FeedHead
-from shared.operations.api import freshness
-from shared.operations.srl.unpublished import is_ahead
+from shared.operations.changes import feed
+from shared.operations.lists.unpublished import is_ahead
 from shared.web.routes import ApiRequest
 
 # How long the requests of a tenant share a look. On Lambda an instance pays for each, and a server
@@ -16,8 +17,11 @@ from shared.web.routes import ApiRequest
 _SHARED: Final = timedelta(seconds=5)
 _SHARED_BY_SERVER: Final = timedelta(seconds=1)
 _TENANTS_MAX: Final = 10_000
+# How long the polls of an instance of Lambda share a read of the head, after the look that they
+# share: what was acknowledged since the look may be missing, and their `Age` says so.
+_HEAD_SHARED: Final = timedelta(seconds=0.2)
 
-# What the API document says of the header.
+# The text of the API document on the header.
 AGE: Final[dict[str, Any]] = {
     "Age": {
         "schema": {"type": "integer", "minimum": 0},
@@ -28,7 +32,7 @@ AGE: Final[dict[str, Any]] = {
 
 
 class Fresh(NamedTuple):
-    """What the feed has at `now`: all that was acknowledged before `since`.
+    """The freshness of the feed at `now`: it has every change acknowledged before `since`.
 
     `since` is None if no look told. If `is_newest` is false, the feed may tell of a later moment.
     """
@@ -47,8 +51,8 @@ class Fresh(NamedTuple):
         """Return the header for an answer that has the feed up to `newest`, read after the look.
 
         With `listed_at`, the answer is the base of `newest`, which was issued then. Without a feed,
-        that is all that is known of it. Raises `Unavailable` if the age is not known, or exceeds
-        `most` seconds.
+        nothing else is known of it. Raises `Unavailable` if the age is not known, or exceeds `most`
+        seconds.
         """
         lacking = None
         if listed_at is not None:
@@ -69,10 +73,15 @@ class Fresh(NamedTuple):
         return max(covered, self.since or covered)
 
 
-class _Held(NamedTuple):
+@dataclass(slots=True)
+class _Held:
+    """A look, and the head that was read last since it, with the moment before that read."""
+
     at: datetime
     since: datetime | None
     is_newest: bool
+    head: FeedHead | None = None
+    read_at: datetime | None = None
 
 
 class Freshness:
@@ -91,13 +100,29 @@ class Freshness:
         held = self._held.get(tenant_id)
         shared = _SHARED_BY_SERVER if here.wait_max else _SHARED
         if held is None or not held.at <= now < held.at + shared:
-            found = here.run(freshness.look)
+            found = here.run(feed.look)
             since = found.since(held.since if held else None)
             held = _Held(found.at, since, found.is_complete)
             self._held[tenant_id] = held
             if len(self._held) > _TENANTS_MAX:
                 self._held.popitem(last=False)
         return Fresh(now, held.since, held.is_newest)
+
+    def head(self, here: ApiRequest, fresh: Fresh) -> FeedHead | None:
+        """Return the head of the feed if it was read just now, since the look that `fresh` is of.
+
+        On a server it is always read: that costs less there than on Lambda.
+        """
+        held = self._held.get(here.caller.tenant_id)
+        if held is None or held.read_at is None or here.wait_max:
+            return None
+        return held.head if held.read_at <= fresh.now < held.read_at + _HEAD_SHARED else None
+
+    def keep(self, here: ApiRequest, fresh: Fresh, head: FeedHead) -> None:
+        """Let other polls have this head, which was read after `fresh`."""
+        held = self._held.get(here.caller.tenant_id)
+        if held is not None and held.head is not head:
+            held.head, held.read_at = head, fresh.now
 
 
 # One for all endpoints of this process.

@@ -19,25 +19,17 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared import logs
-from shared.errors import (
-    InvalidApiKey,
-    InvalidRequest,
-    InvalidSettings,
-    NotFound,
-    RequestError,
-    Unavailable,
-)
+from shared.errors import InvalidRequest, InvalidSettings, NotFound, RequestError, Unavailable
 from shared.model.callers import Caller
 from shared.model.rate_limit import RATE_PER_SECOND, Figures, Holder, Purpose
 from shared.ports import Ports
 from shared.settings import Network
 from shared.web import errors, strangers
-from shared.web.addresses import source_address
 from shared.web.authentication import authenticate
 from shared.web.rate_limit import TenantLimiter
 from shared.web.routes import Context
 from shared.web.stored import HEAD
-from shared.web.strangers import AnonymousLimiter, group
+from shared.web.strangers import AnonymousLimiter, group, parsed
 from shared.web.usage import UsageCounter
 from shared.web.work import IN_PLACE, Work
 
@@ -46,6 +38,27 @@ _log = logging.getLogger(__name__)
 _UNAVAILABLE: Final = logs.fields(metrics={"Unavailable": 1})
 _REFUSED: Final = {401: "Refused401", 403: "Refused403", 429: "Refused429"}
 _CRASHED: Final = logs.fields(metrics={"Crashed": 1})
+
+
+def source_address(request: Request, trusted: Sequence[Network]) -> str:
+    """Return the address that the request comes from, or "unknown" if the server has none.
+
+    X-Forwarded-For is read from its right end, because each proxy appends the address of its peer.
+    An entry is used only if the address to its right is in a `trusted` network: the result is the
+    last address that is not trusted. Text that is not an address ends the search, and the proxy
+    that sent it is the result, so that no caller's text is logged.
+    """
+    peer = request.client.host if request.client else "unknown"
+    current = parsed(peer)
+    if current is None:
+        return peer
+    hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+    while hops and any(current in network for network in trusted):
+        before = parsed(hops.pop().strip())
+        if before is None:
+            break
+        current = before
+    return str(current)
 
 
 class Gate:
@@ -118,11 +131,13 @@ class Gate:
         address = source_address(request, self._trusted_proxies())
         exchange.source_ip = address
         exchange.figures = partial(self._anonymous.look, group(address))
-        try:
-            caller = authenticate(ports, request, source_ip=address, request_id=exchange.request_id)
-        except (errors.Unauthorized, InvalidApiKey):
-            self._anonymous.take(group(address))
-            raise
+        caller = authenticate(
+            ports,
+            request,
+            source_ip=address,
+            request_id=exchange.request_id,
+            refusing=partial(self._anonymous.take, group(address)),
+        )
         exchange.caller = caller
         # A path that is refused as ambiguous reaches no endpoint.
         scope = request.scope
@@ -147,7 +162,7 @@ def unreadable(message: str) -> Response:
     """Return the 400 for a request that could not be read, so that no gate handled it (API-8)."""
     answer = errors.response(InvalidRequest(message))
     figures = Figures(RATE_PER_SECOND, int(time.time()))
-    more = headers_of_every_response(secrets.token_hex(16), figures)
+    more = headers_of_every_response(secrets.token_hex(8), figures)
     answer.raw_headers += [*more, (b"cache-control", b"no-store")]
     return answer
 
@@ -165,7 +180,7 @@ class _Exchange:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.request_id = secrets.token_hex(16)
+        self.request_id = secrets.token_hex(8)
         # A full bucket, until the bucket of the request is known.
         self.figures: Callable[[], Figures] = lambda: Figures(RATE_PER_SECOND, int(time.time()))
         self.status: int | None = None

@@ -1,4 +1,4 @@
-"""Requests that wait before they are answered (POLL-5, FLEET-14, docs/adr/0050, docs/adr/0052)."""
+"""Requests that wait before they are answered (POLL-5, FLEET-14, docs/adr/12, docs/adr/17)."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ class Wait:
     seconds: float
 
 
-class Held(Response):
+class HeldResponse(Response):
     """304, unless there is something else to say after the `wait`."""
 
     def __init__(self, wait: Wait, *, headers: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from shared.errors import InvalidRequest
 from shared.model.callers import Caller
-from shared.operations.rules.paging import Page
+from shared.operations.base.paging import Page
 from shared.web.fields import ResponseBody, decimal
 
 LIMIT_DEFAULT: Final = 50

@@ -27,10 +27,10 @@ from shared.model.rate_limit import (
     is_of_another_clock,
     microseconds,
 )
-from shared.operations.rules import allowance
+from shared.operations.base import allowance
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease
-from shared.web.work import IN_PLACE, Kind, Work
+from shared.web.work import IN_PLACE, Work, WorkKind
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class _LocalBucket:
         self.leased, self.lapses_at = tokens, now + _LAPSE
 
     def enter(self, lease: Lease, wanted: int, now: int) -> None:
-        """Hold the granted tokens. If they are fewer than `wanted`, the bucket has no more."""
+        """Hold the granted tokens. If they are fewer than `wanted`, the bucket is empty."""
         self.full_at = lease.full_at
         self.hold(lease.granted, now)
         was_short, self.short = self.short, lease.granted < wanted
@@ -155,7 +155,7 @@ class TenantLimiter:
         try:
             lease = await self._work(
                 partial(allowance.lease, self._ports().buckets, holder, wanted, now=now),
-                Kind.ADMISSION,
+                WorkKind.ADMISSION,
                 tenant_id=holder.tenant_id,
             )
         except Unavailable:

@@ -1,7 +1,7 @@
 """Routes: the checks between a matched path and its endpoint.
 
 The order is that of API-6: scope, body, parameters. Before that, `shared.web.gate` authenticates
-the caller and takes a token of the rate limit; what a request costs beyond it is taken here.
+the caller and takes a token of the rate limit; the rest of the cost of a request is taken here.
 """
 
 import re
@@ -24,15 +24,16 @@ from shared.errors import InvalidRequest, RequestError
 from shared.model.callers import Caller
 from shared.model.idempotency import Request as Once
 from shared.model.rate_limit import Purpose
-from shared.operations.rules import allowance
-from shared.operations.rules.idempotency import Answer, Repeatable
-from shared.operations.rules.operation import Operation
+from shared.operations.base import allowance
+from shared.operations.base.idempotency import Repeatable, StoredAnswer
+from shared.operations.base.operation import Operation
 from shared.ports import Ports
 from shared.web import bodies, costs, held, idempotency
 from shared.web.authentication import authenticate
 from shared.web.bodies import Body
-from shared.web.held import Held, Provisional
-from shared.web.work import IN_PLACE, Kind, Work, result_of
+from shared.web.costs import Asked
+from shared.web.held import HeldResponse, Provisional
+from shared.web.work import Work, WorkKind, result_of
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -42,7 +43,7 @@ _SENTENCES_MAX: Final = 10
 
 
 class Context(NamedTuple):
-    """What an endpoint needs to call an operation."""
+    """The request as an endpoint passes it to an operation."""
 
     ports: Ports
     caller: Caller
@@ -60,7 +61,7 @@ class Context(NamedTuple):
 
 
 class Serving(NamedTuple):
-    """What an endpoint serves: an operation, the maximum bytes of a body, and the errors.
+    """The operation of an endpoint, the maximum bytes of a body, and the errors.
 
     `raises` has the errors of the operation beside those of every endpoint. `kind` is the kind of
     its work. A request takes its token from the tenant's bucket for `purpose`.
@@ -69,7 +70,7 @@ class Serving(NamedTuple):
     operation: Operation[Any, Any]
     body_max: int
     raises: tuple[type[RequestError], ...]
-    kind: Kind
+    kind: WorkKind
     purpose: Purpose
 
 
@@ -81,28 +82,32 @@ class ApiRequest(Request):
     FastAPI passes the object on unchanged, which is cheaper than a dependency.
     """
 
-    def __init__(
-        self, request: Request, call: Context, body: Body, once: Once | None, kind: Kind
-    ) -> None:
+    def __init__(self, request: Request, call: Context, body: Body, once: Once | None) -> None:
         super().__init__(request.scope, request.receive)
         self.ports, self.caller, work = call
         self.wait_max, self._publish = work.wait_max, work.publish
         self.is_replayed = False
-        self._read, self._once, self._kind = body, once, kind
+        self._read, self._once = body, once
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call an operation with the ports and the caller of this request."""
-        if not isinstance(operation, Repeatable):
+        if self._once is None or not isinstance(operation, Repeatable):
             return operation(self.ports, self.caller, *args, **kwargs)
-        run = self._publish if self._kind is Kind.PUBLICATION else IN_PLACE.publish
-        if self._once is None:
-            result: R = run(operation, self.ports, self.caller, *args, **kwargs)
-            return result
-        answer: Answer[R] = run(
+        once: StoredAnswer[R] = operation.once(self.ports, self.caller, self._once, *args, **kwargs)
+        return self._result(once)
+
+    def make(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call an operation that makes a list, in the process that makes lists."""
+        if self._once is None or not isinstance(operation, Repeatable):
+            return self._publish(operation, self.ports, self.caller, *args, **kwargs)
+        once: StoredAnswer[R] = self._publish(
             operation.once, self.ports, self.caller, self._once, *args, **kwargs
         )
-        self.is_replayed = answer.replayed
-        return answer.result
+        return self._result(once)
+
+    def _result(self, once: StoredAnswer[R]) -> R:
+        self.is_replayed = once.replayed
+        return once.result
 
     async def body(self) -> bytes:
         """Return the bytes of the body."""
@@ -118,7 +123,7 @@ def serves(
     *,
     body_max: int = bodies.BODY_MAX,
     raises: tuple[type[RequestError], ...] = (),
-    kind: Kind = Kind.USUAL,
+    kind: WorkKind = WorkKind.USUAL,
     purpose: Purpose = Purpose.REQUESTS,
 ) -> Callable[[Endpoint], Endpoint]:
     """Mark an endpoint with the `Serving` of these."""
@@ -157,7 +162,7 @@ class ContractRoute(APIRoute):
             raw = await bodies.read(request, limit=body_max)
             response = await work(request, call, raw, is_first=True)
             tenant_id = call.caller.tenant_id
-            if isinstance(response, Held):
+            if isinstance(response, HeldResponse):
                 await held.news(response.wait, request, call.work, tenant_id=tenant_id)
                 return await again(request, call, raw)
             if isinstance(response, Provisional):
@@ -181,13 +186,13 @@ class ContractRoute(APIRoute):
             self._check_body(body)
             is_repeatable = isinstance(operation, Repeatable)
             once = idempotency.asked(request, call.caller, raw) if is_repeatable else None
-            here = ApiRequest(request, call, body, once, kind)
+            here = ApiRequest(request, call, body, once)
             _check_query(here, allowed=parameters)
             if is_first:
                 fleet = partial(costs.fleet, call.ports, call.caller.tenant_id)
-                query = request.query_params
-                cost = costs.of_request(self.name, body.value, query, parameters, fleet)
-                self._take(call, cost)
+                asked = Asked(self.name, body.value, request.query_params, parameters)
+                now = call.ports.now()
+                self._take(call, costs.of_request(asked, now=now, fleet=fleet))
             try:
                 return idempotency.marked(result_of(answer(here)), is_replayed=here.is_replayed)
             except RequestValidationError as error:

@@ -17,8 +17,8 @@ from shared.errors import Unavailable
 from shared.model import times
 from shared.model.callers import Caller
 from shared.ports import Ports
-from shared.ports.usage_counts import Used
-from shared.web.work import IN_PLACE, Kind, Work
+from shared.ports.token_buckets import Used
+from shared.web.work import IN_PLACE, Work, WorkKind
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class UsageCounter:
 
     async def _write(self, ports: Ports, key_id: str, tally: _Tally, now: datetime) -> None:
         write = self._writer(ports, key_id, tally, now)
-        await self._work(write, Kind.ADMISSION, tenant_id=tally.tenant_id)
+        await self._work(write, WorkKind.ADMISSION, tenant_id=tally.tenant_id)
 
     def _writer(
         self, ports: Ports, key_id: str, tally: _Tally, now: datetime

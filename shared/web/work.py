@@ -2,7 +2,7 @@
 
 Operations and ports are synchronous. Lambda gives an instance one request at a time, so there the
 work runs directly. A server that handles many requests at the same time runs them in threads, so
-that a slow one does not delay the others (docs/adr/0034).
+that a slow one does not delay the others (docs/adr/21).
 """
 
 from collections.abc import Callable, Coroutine
@@ -15,7 +15,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Kind(Enum):
+class WorkKind(Enum):
     """A kind of work."""
 
     # Reads a few items by address, which takes less time than to start it in a thread.
@@ -24,7 +24,7 @@ class Kind(Enum):
     USUAL = auto()
     # Makes a list. Two publications of one tenant would compete for the same head.
     PUBLICATION = auto()
-    # What the gate does before it admits a request.
+    # The work of the gate before it admits a request.
     ADMISSION = auto()
 
 
@@ -36,7 +36,7 @@ class Work(Protocol):
 
     wait_max: int
 
-    async def __call__(self, call: Callable[[], T], kind: Kind, *, tenant_id: str) -> T:
+    async def __call__(self, call: Callable[[], T], kind: WorkKind, *, tenant_id: str) -> T:
         """Return what `call` returns. Raises what it raises."""
         ...
 
@@ -47,7 +47,7 @@ class Work(Protocol):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what an operation that makes a list returns, for a piece of `Kind.PUBLICATION`.
+        """Return what an operation that makes a list returns, as `WorkKind.PUBLICATION`.
 
         Another process may make it, with its own ports. Raises what it raises, and `Unavailable`.
         """
@@ -59,7 +59,7 @@ class Work(Protocol):
         """Return once `read` returns something else than `seen`, or after `seconds`.
 
         It may return sooner: if `read` fails, if too many wait, or if the server stops. `read` is
-        `Kind.QUICK`, and the same for all that wait on behalf of a tenant.
+        `WorkKind.QUICK`, and the same for all waiting polls of a tenant.
         """
         ...
 
@@ -68,7 +68,7 @@ class Work(Protocol):
         ...
 
     def stop(self) -> None:
-        """Wait for the work in progress, and accept no more."""
+        """Wait for the work in progress, and accept no new work."""
         ...
 
 
@@ -80,7 +80,7 @@ class InPlace:
     async def __call__(
         self,
         call: Callable[[], T],
-        kind: Kind,  # noqa: ARG002 (all kinds are alike here)
+        kind: WorkKind,  # noqa: ARG002 (all kinds are alike here)
         *,
         tenant_id: str,  # noqa: ARG002
     ) -> T:

@@ -1,4 +1,4 @@
-"""Bells: how a commit of one process reaches those that wait in others (docs/adr/0047)."""
+"""Bells: how a commit of one process reaches those that wait in others (docs/adr/11)."""
 
 import os
 import select
@@ -12,7 +12,7 @@ import pytest
 from shared.adapters.sqlite import SqliteStore
 from shared.model import feed
 from shared.model.items import Address, Table
-from shared.model.srl import schedule
+from shared.model.lists import schedule
 from shared.ports.one_machine import Listener, News
 from shared.ports.store import Expect, Put
 
@@ -63,7 +63,7 @@ def test_a_commit_rings_for_what_it_wrote(store: SqliteStore, file: Path) -> Non
 
 
 def test_a_burst_is_one_piece_of_news(store: SqliteStore) -> None:
-    """F557b: However often it rings, no write waits for whoever listens, and one look is enough."""
+    """F557b: After many rings, no write waits for a listener, and one look is enough."""
     with closing(_listening(store, News.MARKS)) as listener:
         for _ in range(100_000):
             listener.ring()
@@ -73,7 +73,7 @@ def test_a_burst_is_one_piece_of_news(store: SqliteStore) -> None:
 
 
 def test_whoever_was_killed_is_forgotten(store: SqliteStore, file: Path) -> None:
-    """F557c: What a killed process leaves is removed, and harms no write."""
+    """F557c: Remains of a killed process are removed, and harm no write."""
     listener = _listening(store, News.MARKS)
     os.close(listener.fileno())
     folder = Path(f"{file}-news")

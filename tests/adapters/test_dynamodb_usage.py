@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.adapters import dynamodb_usage
-from shared.adapters.dynamodb_usage import DynamoUsage
+from shared.adapters import dynamodb_buckets
+from shared.adapters.dynamodb_buckets import DynamoUsage
 from shared.errors import Unavailable
-from shared.ports.usage_counts import Used
+from shared.ports.token_buckets import Used
 from tests.adapters.answers import Answer, Answers
 from tests.adapters.outages import PASSING
 
@@ -23,7 +23,7 @@ AT = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 @pytest.fixture
 def client(cloud: None) -> Iterator[DynamoDBClient]:
-    client = dynamodb_usage.connect()
+    client = dynamodb_buckets.connect()
     yield client
     client.close()
 

@@ -16,15 +16,15 @@ from shared import settings
 from shared.adapters import https_sender
 from shared.adapters.https_sender import HttpsSender
 from shared.errors import InvalidSettings
-from shared.model.deliveries import Answer, Message, Outcome
+from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
 from tests.receivers import HOST, Received, Script, answer, raw, receiving, trusting
 
 URL = f"https://{HOST}/hooks/a?token=b"
-MESSAGE = Message("svc_evt_a", {"webhook-id": "svc_evt_a", "X-A": "b"}, b'{"type":"t"}')
+MESSAGE = EventMessage("svc_evt_a", {"webhook-id": "svc_evt_a", "X-A": "b"}, b'{"type":"t"}')
 OK = answer(200)
 
 
-def send(sender: HttpsSender, url: str = URL) -> Answer:
+def send(sender: HttpsSender, url: str = URL) -> DeliveryAnswer:
     (found,) = sender.send(url, [MESSAGE])
     return found
 
@@ -33,7 +33,7 @@ def test_a_message_arrives() -> None:
     """HOOK-7: A message is one POST to the path of the URL, with its headers and its body."""
     with receiving(answer(204)) as receiver:
         found = send(receiver.sender())
-    assert (found.outcome, found.status, found.body) == (Outcome.ANSWERED, 204, "")
+    assert (found.outcome, found.status, found.body) == (DeliveryOutcome.ANSWERED, 204, "")
     (request,) = receiver.requests
     assert request.line == "POST /hooks/a?token=b HTTP/1.1"
     assert request.headers == {
@@ -106,7 +106,7 @@ def test_an_answer_without_an_end(script: Script) -> None:
     """F388a: A receiver that hangs, or drips without an end, is no answer once the time is over."""
     with receiving(script) as receiver:
         found = send(receiver.sender(patience=0.5))
-    assert (found.outcome, found.status, found.body) == (Outcome.NO_ANSWER, None, "")
+    assert (found.outcome, found.status, found.body) == (DeliveryOutcome.NO_ANSWER, None, "")
     assert receiver.connections == 1
 
 
@@ -127,7 +127,7 @@ def test_what_is_no_answer(script: Script) -> None:
     """F388: A receiver that resets the connection or talks nonsense is no answer."""
     with receiving(script) as receiver:
         found = send(receiver.sender(patience=30))
-    assert (found.outcome, found.status, found.body) == (Outcome.NO_ANSWER, None, "")
+    assert (found.outcome, found.status, found.body) == (DeliveryOutcome.NO_ANSWER, None, "")
     assert len(receiver.requests) == 1
 
 
@@ -135,8 +135,8 @@ def test_a_receiver_that_is_not_there() -> None:
     """F388b: A refused connection, and one that never speaks TLS, are no answer."""
     with raw(lambda connection: connection.close()) as receiver:
         refused = receiver.sender()
-        assert send(refused).outcome is Outcome.NO_ANSWER
-    assert send(refused).outcome is Outcome.NO_ANSWER
+        assert send(refused).outcome is DeliveryOutcome.NO_ANSWER
+    assert send(refused).outcome is DeliveryOutcome.NO_ANSWER
 
     def mute(connection: socket.socket) -> None:
         connection.settimeout(None)
@@ -144,7 +144,7 @@ def test_a_receiver_that_is_not_there() -> None:
             pass
 
     with raw(mute) as receiver:
-        assert send(receiver.sender(patience=0.3)).outcome is Outcome.NO_ANSWER
+        assert send(receiver.sender(patience=0.3)).outcome is DeliveryOutcome.NO_ANSWER
 
 
 def test_a_long_answer_is_cut() -> None:
@@ -187,14 +187,14 @@ def test_a_certificate_must_be_valid() -> None:
     """F388f: A certificate that expired, is for another name or of unknown make is no answer."""
     with receiving(OK, expired=True) as receiver:
         sender = replace(receiver.sender(), context=trusting(HOST, expired=True))
-        assert send(sender).outcome is Outcome.NO_ANSWER
+        assert send(sender).outcome is DeliveryOutcome.NO_ANSWER
     with receiving(OK, host="other.example.com") as receiver:
         sender = replace(receiver.sender(), context=trusting("other.example.com"))
-        assert send(sender).outcome is Outcome.NO_ANSWER
+        assert send(sender).outcome is DeliveryOutcome.NO_ANSWER
         assert send(sender, "https://other.example.com/").status == 200
     with receiving(OK) as receiver:
         sender = replace(receiver.sender(), context=ssl.create_default_context())
-        assert send(sender).outcome is Outcome.NO_ANSWER
+        assert send(sender).outcome is DeliveryOutcome.NO_ANSWER
         assert receiver.requests == []
 
 
@@ -213,7 +213,7 @@ def test_nothing_is_sent_to_what_is_not_public(addresses: list[str]) -> None:
     """HOOK-6, F387d: If any address of a name is not public, no connection is made."""
     with receiving(OK) as receiver:
         sender = replace(receiver.sender(addresses), networks=())
-        assert replace(send(sender), milliseconds=0) == Answer(Outcome.REFUSED, 0)
+        assert replace(send(sender), milliseconds=0) == DeliveryAnswer(DeliveryOutcome.REFUSED, 0)
         assert receiver.connections == 0
 
 
@@ -222,7 +222,10 @@ def test_a_name_is_checked_each_time() -> None:
     answers = [["127.0.0.1"], ["10.0.0.1"]]
     with receiving(OK) as receiver:
         sender = replace(receiver.sender(), resolve=lambda _: answers.pop(0))
-        assert [send(sender).outcome for _ in range(2)] == [Outcome.ANSWERED, Outcome.REFUSED]
+        assert [send(sender).outcome for _ in range(2)] == [
+            DeliveryOutcome.ANSWERED,
+            DeliveryOutcome.REFUSED,
+        ]
         assert receiver.connections == 1
 
 
@@ -240,7 +243,7 @@ def test_a_name_that_does_not_resolve(resolve: Callable[[str], list[str]]) -> No
     """F387f: A name that does not resolve, or not in time, is no answer."""
     with receiving(OK) as receiver:
         sender = replace(receiver.sender(patience=0.2), resolve=resolve)
-        assert send(sender).outcome is Outcome.NO_ANSWER
+        assert send(sender).outcome is DeliveryOutcome.NO_ANSWER
         assert receiver.connections == 0
 
 
@@ -255,7 +258,7 @@ def test_names_are_resolved_by_the_system() -> None:
     """What looks like a name and is an address in another notation resolves, and is refused."""
     for name in ("localhost", "127.1", "0x7f.1", "2130706433"):
         assert "127.0.0.1" in https_sender.resolve(name)
-        assert send(HttpsSender(), f"https://{name}/").outcome is Outcome.REFUSED
+        assert send(HttpsSender(), f"https://{name}/").outcome is DeliveryOutcome.REFUSED
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def counts(store: SqliteStore) -> tuple[int, int, int]:
 
 
 def test_a_search_is_right_whatever_is_indexed(store: SqliteStore) -> None:
-    """F590a: A search and a count tell of entries that are not indexed, within any bounds."""
+    """F590a: A search and a count find entries that are not indexed, within any bounds."""
     values: tuple[dict[str, str], ...]
     values = ({"actor": "alice"}, {"actor": "bob"}, {"actor": "bob", "action": "a"}, {})
     alive = (None, 0, 17 * DAY, 41 * DAY)
@@ -73,7 +73,7 @@ def test_a_search_is_right_whatever_is_indexed(store: SqliteStore) -> None:
 
 
 def test_neither_a_write_nor_a_reader_indexes(store: SqliteStore, path: Path) -> None:
-    """F590b: What indexes is called for that, also after another program has changed entries."""
+    """F590b: Entries are indexed only on request, also if another program changed them."""
     behind_its_back(path, "UPDATE items_5 SET checksum = checksum WHERE sk = ?", address(1).sk)
     connection = store._database.connection
     before = connection.total_changes

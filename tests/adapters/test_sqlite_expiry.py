@@ -10,6 +10,7 @@ import pytest
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import Corrupt
 from shared.ports.store import Address, At, Delete, Expect, Put, Table
+from tests.sqlite_files import row_of
 
 ONCE = [Address(Table.KEYS, f"t1#once#{number}") for number in range(10)]
 OTHERS = [Address(Table.KEYS, "t1"), Address(Table.REVOCATIONS, "t1#once#0")]
@@ -58,7 +59,9 @@ def test_what_was_replaced_stays(store: SqliteStore) -> None:
 def test_a_damaged_item_stops_no_other(store: SqliteStore, path: Path) -> None:
     """F371c: An item that cannot be read is not removed, and those after it are."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE items_5 SET item = x'ff' WHERE pk = ?", (ONCE[1].pk,))
+        connection.execute(
+            "UPDATE items_5 SET item = x'ff' WHERE pk = ? AND sk = ?", row_of(ONCE[1])
+        )
     while store.remove_expired(before=5):
         pass
     with pytest.raises(Corrupt):

@@ -1,15 +1,18 @@
 """The format of the SQLite file: checks of what it holds, upgrades, and files that are refused."""
 
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from shared.adapters import sqlite_encoding
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqlite_conversion import OLDEST
+from shared.adapters.sqlite_encoding import decoded, partition, partition_of, plain
 from shared.adapters.sqlite_format import FORMAT
 from shared.errors import Corrupt, ExpectationLost, InvalidSettings, Unavailable
 from shared.model.revoked_signers import count_address
@@ -27,9 +30,10 @@ from shared.ports.store import (
     Where,
 )
 from tests.processes import figures_of
-from tests.sqlite_files import format_4
+from tests.sqlite_files import format_4, insert
 
 PARTITION = Partition(Table.REVOCATIONS, "t1#revoked#00")
+AUDIT = Partition(Table.AUDIT, "t1#2026-11")
 KEY, OTHER = PARTITION.address("svc_wrt_1"), PARTITION.address("svc_wrt_2")
 
 
@@ -149,6 +153,74 @@ def test_a_broken_tree_is_a_problem(path: Path, quickly: bool) -> None:
     assert found[0].startswith("SQLite reports: ")
 
 
+# --- what is compressed ---
+
+ENTRY: Item = {"id": "svc_evt_1", "actor": "alice@acme.svc", "details": {"reason": "stolen laptop"}}
+
+
+def test_most_items_are_compressed(store: SqliteStore, path: Path) -> None:
+    """F590e: An item of the usual size is stored compressed, and found by what it says."""
+    items = {f"svc_evt_{n}": {**ENTRY, "n": n, "actor": "bob" * (n % 2)} for n in range(9)}
+    store.write(*(Put(AUDIT.address(sk), item, Expect.ABSENT) for sk, item in items.items()))
+    with closing(sqlite3.connect(path)) as connection:
+        stored = connection.execute("SELECT item FROM items_5 WHERE instr(sk, 'evt')").fetchall()
+    assert len([item for (item,) in stored if len(item) < 60 and b"stolen" not in item]) == 9
+    found = store.query(AUDIT, where=Where({"actor": "bob"}))
+    assert {row.sk: row.item for row in found} == {
+        sk: item for sk, item in items.items() if item["actor"] == "bob"
+    }
+    assert [each for page in store.column(AUDIT, "n") for each in page] == [
+        (sk, item["n"]) for sk, item in items.items()
+    ]
+
+
+def test_what_a_release_compressed_is_read() -> None:
+    """OPS-11, F590f: The dictionary and the prefixes of the file's encoding stay what they were."""
+    stored = bytes.fromhex(
+        "015b0c8c804c380f128e79893999c9a90e89c9b9a9a0b084f96121d451b9c525f939a9790a39890525f90500"
+    )
+    assert decoded(plain(stored, *AUDIT.address("svc_evt_1")[1:])) == ENTRY
+    assert zlib.crc32(sqlite_encoding._DICTIONARY) == 3708740735
+    prefixes = b"|".join([*sqlite_encoding._PREFIXES, *sqlite_encoding._PHRASES])
+    assert zlib.crc32(prefixes) == 3139516483
+    key = bytes.fromhex("7280019347716d1d996a762784d1bc0f854bc03037")
+    assert partition_of(key) == (Table.REVOCATIONS, "svc_tnt_01jd3q2v8xk5n7c9w4t6y0z1ab#revoked#07")
+
+
+LONG = "01jd3q2v8xk5n7c9w4t6y0z1ab"
+NAMES = [
+    "t1",
+    f"svc_tnt_{LONG}",
+    f"svc_tnt_{LONG}#audit-of#svc_wrt_{LONG}",
+    f"svc_wrt_8{LONG[1:]}",
+    "svc_tnt_é#revoked#",
+    "#revoked##revocations",
+    "\x7f",
+]
+
+
+@pytest.mark.parametrize("table", Table)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_partition_has_a_key_of_its_own(table: Table, name: str) -> None:
+    """F590i: The key of a partition says which one it is, whatever its name."""
+    assert partition_of(partition(table, name)) == (table, name)
+
+
+@pytest.mark.parametrize("key", [b"", b"x", b"a\xf0", b"k\xa0" + bytes(16), b"k\x80", b"k\xff\xff"])
+def test_malformed_keys_are_damage(key: bytes) -> None:
+    """F590j: Bytes that are no key of a partition name none."""
+    with pytest.raises(ValueError, match=r"malformed|decode"):
+        partition_of(key)
+
+
+@pytest.mark.parametrize("change", [b"\x01", b"\x01\xff\xff", b""])
+def test_compressed_bytes_that_are_malformed_are_corrupt(store: SqliteStore, change: bytes) -> None:
+    """F590g: Bytes that are no compressed item are damage, whatever their checksum says."""
+    insert(store._database.connection, [(AUDIT.address("a"), change)])
+    with pytest.raises(Corrupt):
+        store.get(AUDIT.address("a"))
+
+
 # --- other formats ---
 
 
@@ -163,9 +235,6 @@ def schema(path: Path) -> set[tuple[str, str]]:
     with closing(sqlite3.connect(path)) as connection:
         made = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         return {(name, " ".join(sql.replace('"', "").split())) for name, sql in made}
-
-
-AUDIT = Partition(Table.AUDIT, "t1#2026-11")
 
 
 @pytest.mark.parametrize("number", [0, 1, 2500])
@@ -236,7 +305,7 @@ def test_a_conversion_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
 
 
 def test_a_conversion_hides_no_damage(path: Path) -> None:
-    """F583c: What was damaged before a conversion is reported as damaged after it."""
+    """F583c: Damage before a conversion is reported after it."""
     format_4(path, {PARTITION.address(f"svc_wrt_{n}"): {"text": "x" * 99} for n in range(99)})
     change_behind_its_back(path, "UPDATE items SET item = x'a0' WHERE sk = 'svc_wrt_50'")
     with closing(SqliteStore(str(path))) as store:

@@ -9,8 +9,8 @@ from typing import Any
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shared.authorizer import wire
 from shared.authorizer.answers import Answer
+from shared.authorizer.formats import wire
 from shared.authorizer.state import Trusted
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -74,7 +74,9 @@ class Feed:
     def publish(self, *revoked: str, removed: tuple[str, ...] = (), leap: int = 0) -> None:
         """Publish an entry, a break if it is empty; `leap` numbers are left out before it."""
         self.sequence += 1 + leap
-        entry = wire.Entry(self.sequence, tuple(sorted(revoked)), tuple(sorted(removed))).encode()
+        entry = wire.FeedEntry(
+            self.sequence, tuple(sorted(revoked)), tuple(sorted(removed))
+        ).encode()
         self._chain(entry)
         self.ids = (self.ids | set(revoked)) - set(removed)
 
@@ -100,10 +102,12 @@ class Feed:
         """The payload of the newest list."""
         return self.payloads[self.version]
 
-    def head(self, issued_at: datetime = NOW, lifetime: timedelta = HOUR) -> wire.Head:
+    def head(self, issued_at: datetime = NOW, lifetime: timedelta = HOUR) -> wire.SignedHead:
         """The head, issued now."""
         expires_at = issued_at + lifetime
-        return wire.Head(self.tenant, self.sequence, self.chain, issued_at, expires_at, self.base)
+        return wire.SignedHead(
+            self.tenant, self.sequence, self.chain, issued_at, expires_at, self.base
+        )
 
     def answer(self, after: int | None = None, **changes: Any) -> Answer:
         """The answer to a poll; `changes` are those of the head."""

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shared.authorizer.statements import Statement
+from shared.authorizer.formats.statements import Statement
 from tests.authorizer.feeds import HOUR, TENANT, Feed, public
 
 KEY = "svc_test-key"

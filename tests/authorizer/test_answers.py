@@ -13,7 +13,7 @@ from shared.authorizer.answers import (
     Answer,
     parse_answer,
 )
-from shared.authorizer.refusals import Reason, Refused
+from shared.authorizer.policy import Reason, RefusedAnswer
 
 _HEAD = {"Payload": "cGF5", "Signature": "c2ln"}
 _MEMBERS: dict[str, Any] = {"head": _HEAD, "entries": ["b25l", ""], "new": None}
@@ -24,7 +24,7 @@ _NO_BASE64: list[Any] = ["cGF", "cGF5\n", " cGF5", "cGE_", "cGE=cGE=", "cGF=", "
 
 
 def _refusal(data: bytes) -> Reason:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedAnswer) as refused:
         parse_answer(data)
     return refused.value.reason
 

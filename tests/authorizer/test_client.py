@@ -196,6 +196,7 @@ def test_a_machine_that_slept_clears_nothing(
             patched.setattr(view, "now", partial(_later, time.time, now))
             patched.setattr(view, "monotonic", partial(_later, time.monotonic, monotonic))
             assert client.check(["svc_wrt_b"]) is verdict
+            assert client.status.stale is (verdict is STALE)
 
 
 def _later(clock: Callable[[], float], seconds: float) -> float:
@@ -604,7 +605,7 @@ def test_a_long_trail_is_no_way_back(
 def test_after_a_gap_the_client_asks_for_all_entries(
     service: Service, made: Callable[..., AuthorizerClient]
 ) -> None:
-    """F180g: A client that is told too few entries asks for all of them, and goes on."""
+    """F180g: A client that gets too few entries asks for all of them, and continues."""
     client = made().start()
 
     def short(path: str) -> Response | None:

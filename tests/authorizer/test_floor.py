@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from shared.authorizer.floor import DamagedFloor, FileFloor, MemoryFloor, Saved
+from shared.authorizer.formats.statements import ReportedSigners, Statement
 from shared.authorizer.policy import Policy
-from shared.authorizer.signers import Reported, Signers, Trust, public_keys
-from shared.authorizer.statements import Statement
+from shared.authorizer.signers import Signers, Trust, public_keys
 from tests.authorizer.feeds import HOUR, NOW, TENANT, public, signer
 from tests.processes import ROOT, environment
 
@@ -251,7 +251,7 @@ def test_one_key_is_no_list_of_keys() -> None:
 def test_what_lists_no_signers_is_an_error(body: bytes) -> None:
     """F183f: A malformed list of signers is an error, and says nothing about any key."""
     with pytest.raises(ValueError, match="not a response"):
-        Reported.parse(body)
+        ReportedSigners.parse(body)
 
 
 def test_a_statement_of_another_tenant_leads_nowhere() -> None:

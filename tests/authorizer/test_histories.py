@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.authorizer.answers import Answer, parse_answer
-from shared.authorizer.refusals import NeedsBase, Refused
+from shared.authorizer.policy import NeedsBase, RefusedAnswer
 from shared.authorizer.state import State, advance
 from tests.authorizer.feeds import HOUR, NOW, TRUSTED, Feed, sealed
 
@@ -66,7 +66,7 @@ class History:
         except NeedsBase as needs:
             data = self.payloads[needs.base.sha256]
             return advance(state, answer, base=data, now=self.now, trusted=TRUSTED)
-        except Refused:
+        except RefusedAnswer:
             return state
 
     def is_true(self, state: State) -> bool:
@@ -77,7 +77,7 @@ class History:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(_STEP, st.booleans(), st.integers(0, 3)), max_size=12))
 def test_a_client_holds_what_the_feed_says(steps: list[tuple[Any, bool, int]]) -> None:
-    """F171a: Whatever a service publishes and whenever a client polls, both have the same set."""
+    """F171a: At each poll of any history, client and service have the same set."""
     history, state = History(), None
     for step, polls, overlap in steps:
         history.step(step)
@@ -92,7 +92,7 @@ def test_a_client_holds_what_the_feed_says(steps: list[tuple[Any, bool, int]]) -
 @settings(max_examples=60)
 @given(st.data())
 def test_parts_of_answers_make_no_other_state(data: st.DataObject) -> None:
-    """F171b: Whatever is put together from old heads and entries, a client is never told wrong."""
+    """F171b: No mixture of old heads and entries gives a client a wrong state."""
     history = History()
     for step in data.draw(st.lists(_STEP, min_size=1, max_size=6)):
         history.step(step)
@@ -127,7 +127,7 @@ def test_a_mutated_answer_is_refused_or_equal(data: st.DataObject) -> None:
     for length in (len(body), start):
         try:
             newer = advance(state, parse_answer(body[:length]), now=history.now, trusted=TRUSTED)
-        except Refused:
+        except RefusedAnswer:
             continue
         assert (newer.head, newer.revoked) == (expected.head, expected.revoked)
 
@@ -145,6 +145,6 @@ def test_what_a_signer_signs_by_mistake_crashes_nobody(
     for answer in (sealed(payload, feed.key), feed.answer()):
         try:
             newer = advance(state, answer, now=NOW, trusted=TRUSTED)
-        except Refused:
+        except RefusedAnswer:
             continue
         assert newer.sequence == feed.sequence

@@ -10,7 +10,7 @@ from timeit import timeit
 
 import pytest
 
-from shared.authorizer import wire
+from shared.authorizer.formats import wire
 from shared.authorizer.state import State, advance
 from tests.authorizer.feeds import NOW, TRUSTED, Feed, payload_of
 from tests.processes import ROOT

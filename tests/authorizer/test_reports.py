@@ -22,7 +22,7 @@ from shared.authorizer import (
     reporter,
 )
 from shared.authorizer.floor import MemoryFloor
-from shared.authorizer.reports import Answer, Reporting, Schedule, Terms, report
+from shared.authorizer.reports import ReportAnswer, Reporting, Schedule, Terms, report
 from shared.authorizer.view import View
 from tests.asgi import run
 from tests.authorizer.feeds import TENANT, public, signer
@@ -39,8 +39,8 @@ ACCEPTED: dict[str, Any] = {
 }
 
 
-def answer(spread: float = 50.0, after: float = 300.0) -> Answer:
-    return Answer(Terms(after, spread), id=ID, status="ok")
+def answer(spread: float = 50.0, after: float = 300.0) -> ReportAnswer:
+    return ReportAnswer(Terms(after, spread), id=ID, status="ok")
 
 
 def registered(seed: int, spread: float = 50.0) -> Schedule:
@@ -106,7 +106,7 @@ def test_failures_back_off() -> None:
 
 
 def test_retry_after_is_obeyed() -> None:
-    """F291b: A client that is told to come back later does so, at a time of its own."""
+    """F291b: A client that has to come back later does so, at a random time."""
     pauses = [registered(seed).failed(429, 120, 0) for seed in range(50)]
     assert 122 <= min(pauses) < max(pauses) <= 125
     assert len(set(pauses)) == 50
@@ -161,15 +161,15 @@ def test_a_report_of_nothing_is_an_error() -> None:
 def test_an_answer_that_is_none(body: bytes) -> None:
     """F291e: An answer to a report that makes no sense is an error, and never an exception else."""
     with pytest.raises(ValueError, match=r"answer|Expecting value"):
-        Answer.parse(body, has="id")
+        ReportAnswer.parse(body, has="id")
 
 
 def test_terms_are_bounded() -> None:
     """F291f: No answer makes a client report without a pause, or never again."""
-    often = Answer.parse(b'{"id":"a","report_after_seconds":0,"spread_seconds":0}', has="id")
+    often = ReportAnswer.parse(b'{"id":"a","report_after_seconds":0,"spread_seconds":0}', has="id")
     never = b'{"id":"a","report_after_seconds":1%s,"spread_seconds":1e300}' % (b"0" * 400)
     assert often.terms == Terms(10, 0)
-    assert Answer.parse(never, has="id").terms == Terms(86_400, 3_600)
+    assert ReportAnswer.parse(never, has="id").terms == Terms(86_400, 3_600)
 
 
 @pytest.fixture
@@ -299,7 +299,7 @@ def test_reports_change_no_verdict_and_delay_no_poll(
 def test_a_registry_that_fails_changes_nothing(
     service: Service, made: Callable[..., AuthorizerClient], response: Response, state: str
 ) -> None:
-    """F293b: Whatever the registry answers, the client decides as always, and its status says it.
+    """F293b: No answer of the registry changes a decision; the status shows it.
 
     The pause is at least as long as the service asks for.
     """
@@ -349,7 +349,7 @@ def test_a_history_that_the_service_does_not_know(
 
 
 def test_reports_can_be_turned_off(service: Service, made: Callable[..., AuthorizerClient]) -> None:
-    """F294a: With `report=False` a client tells the service nothing of itself."""
+    """F294a: With `report=False` a client sends no reports."""
     client = made(report=False).start()
     service.revoke("svc_wrt_a")
     assert client.wait_for(1, timeout=5)

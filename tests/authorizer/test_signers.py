@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from shared.authorizer.answers import Answer
-from shared.authorizer.refusals import NeedsBase, Refused
-from shared.authorizer.signers import Reported, Trust
-from shared.authorizer.statements import Form, Statement
+from shared.authorizer.formats.statements import Form, ReportedSigners, Statement
+from shared.authorizer.policy import NeedsBase, RefusedAnswer
+from shared.authorizer.signers import Trust
 from tests.authorizer.feeds import NOW, TENANT, Feed, public, signer
 
 
@@ -41,7 +41,7 @@ def _refusal(trust: Trust, by: int) -> str:
         trust.advance(None, feed.answer(), base=None, now=NOW, floor=None)
     except NeedsBase:
         return ""
-    except Refused as refused:
+    except RefusedAnswer as refused:
         return refused.reason.value
     raise AssertionError("a client without a state needs the base")
 
@@ -88,7 +88,7 @@ def test_other_pins_take_effect() -> None:
 
 def test_a_stolen_signer_below_the_present_one() -> None:
     """F280e, VERIFY-4: If a signer is reported as revoked, those that it led to are refused too."""
-    revoked = Reported(_walked(1).listed, frozenset({public(signer(2))}))
+    revoked = ReportedSigners(_walked(1).listed, frozenset({public(signer(2))}))
     trust = _walked(1).with_report(revoked)
     assert _numbers(trust.accepted()) == []
     assert _refusal(trust, 2) == _refusal(trust, 3) == "signer_revoked"
@@ -128,7 +128,7 @@ def test_a_signature_by_nobody_has_no_other_name() -> None:
     """F281b, FEED-10: A head that no known key signed is refused as `signature`."""
     good = Feed(key=signer(3)).answer()
     for signature in (bytes(64), b"", good.signature[:-1]):
-        with pytest.raises(Refused, match=r"^signature$"):
+        with pytest.raises(RefusedAnswer, match=r"^signature$"):
             _walked(1).advance(
                 None, Answer(good.payload, signature), base=None, now=NOW, floor=None
             )

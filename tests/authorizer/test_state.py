@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from shared.authorizer import state as module
-from shared.authorizer import wire
 from shared.authorizer.answers import Answer, parse_answer
-from shared.authorizer.refusals import NeedsBase, Reason, Refused
+from shared.authorizer.formats import wire
+from shared.authorizer.policy import NeedsBase, Reason, RefusedAnswer
 from shared.authorizer.state import Position, State, advance, restore
 from tests.authorizer.feeds import NOW, TRUSTED, Feed, public, sealed, signer
 
@@ -21,7 +21,7 @@ def begun(feed: Feed) -> State:
 
 
 def refusal(state: State | None, answer: Answer, **others: Any) -> Reason:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedAnswer) as refused:
         advance(state, answer, **{"now": NOW, "trusted": TRUSTED, **others})
     return refused.value.reason
 
@@ -204,7 +204,10 @@ def test_an_entry_is_read_only_if_the_chain_has_it(feed: Feed) -> None:
 
 def test_entries_that_the_service_made_wrongly_are_refused(feed: Feed) -> None:
     """F165c: An entry of the chain that is malformed, or has another number, is refused."""
-    wrong = {b"\xff": Reason.MALFORMED, wire.Entry(7, ("svc_wrt_seven-0001",)).encode(): Reason.GAP}
+    wrong = {
+        b"\xff": Reason.MALFORMED,
+        wire.FeedEntry(7, ("svc_wrt_seven-0001",)).encode(): Reason.GAP,
+    }
     for entry, reason in wrong.items():
         feed = Feed()
         state = begun(feed)
@@ -279,6 +282,14 @@ def test_a_break_is_passed_with_a_base_alone(feed: Feed) -> None:
     assert refusal(newer, feed.answer(2)) == Reason.BREAK
 
 
+def test_a_base_does_not_cover_the_break_right_after_it(feed: Feed) -> None:
+    """F167: A break whose sequence is the next after that of the base is not passed."""
+    state = begun(feed)
+    feed.publish_list()
+    feed.publish()
+    assert refusal(state, feed.answer(1), base=feed.data) == Reason.BREAK
+
+
 def test_a_restored_service_is_followed_over_its_break(feed: Feed) -> None:
     """F167b: After a restore, clients that were ahead of the backup continue with its next list."""
     backup = feed.branch()
@@ -312,10 +323,10 @@ def test_a_saved_state_below_the_floor_is_refused(feed: Feed) -> None:
     state = begun(feed)
     assert state.latest is not None
     saved = state.origin, feed.data, state.latest
-    with pytest.raises(Refused, match="rollback"):
+    with pytest.raises(RefusedAnswer, match="rollback"):
         restore(*saved, trusted=TRUSTED, floor=Position(2, feed.chain))
     trusted = TRUSTED._replace(public_keys=(public(signer(2)),))
-    with pytest.raises(Refused, match="signature"):
+    with pytest.raises(RefusedAnswer, match="signature"):
         restore(*saved, trusted=trusted, floor=state.position)
 
 
@@ -336,7 +347,7 @@ def test_what_a_state_keeps_is_bounded(feed: Feed, monkeypatch: pytest.MonkeyPat
 
 def test_what_is_saved_can_be_read_again() -> None:
     """F168d: A saved answer with as many small entries as a state keeps is not too large."""
-    entry = wire.Entry(2**53, ("svc_wrt_a",)).encode()
+    entry = wire.FeedEntry(2**53, ("svc_wrt_a",)).encode()
     entries = (entry,) * (module.TRAIL_BYTES_MAX // len(entry))
     answer = Answer(b"p" * 400, b"s" * 64, entries)
     assert parse_answer(answer.encode()) == answer

@@ -20,7 +20,7 @@ from shared.authorizer import (
     Verdict,
 )
 from shared.authorizer.floor import MemoryFloor
-from shared.operations.srl import feed
+from shared.operations.lists import publication
 from tests.api import Tenant
 from tests.authorizer.relay.relays import running
 from tests.authorizer.service import Response, Service, serving
@@ -94,7 +94,7 @@ def test_every_authorizer_is_stale_once_a_change_is_too_old(
         clock.advance(seconds=36)
         all_say(Verdict.STALE)
         soon(lambda: guard.decide([other]).reason == "stale")
-        feed.publish(tenant.ports, tenant.id)
+        publication.publish_feed(tenant.ports, tenant.id)
         clock.advance(seconds=5)
         all_say(Verdict.REVOKED)
         all_say(Verdict.CLEAR, "svc_wrt_1")

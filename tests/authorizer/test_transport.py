@@ -19,12 +19,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from shared.authorizer import Policy, transport, wire
+from shared.authorizer import Policy, transport
+from shared.authorizer.answers import NoAnswer, TooLarge
+from shared.authorizer.answers import Response as Received
 from shared.authorizer.events import Event, Failed, Refused
 from shared.authorizer.floor import FileFloor, Floor, MemoryFloor
 from shared.authorizer.follower import Follower
-from shared.authorizer.responses import NoAnswer, TooLarge
-from shared.authorizer.responses import Response as Received
+from shared.authorizer.formats import wire
 from shared.authorizer.signers import Trust
 from shared.authorizer.transport import Transport
 from tests.authorizer.feeds import HOUR, TENANT, Feed, public, signer

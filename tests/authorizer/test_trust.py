@@ -13,12 +13,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.authorizer import trust
+from shared.authorizer.formats.warrants import (
+    CLOCK_TOLERANCE,
+    Claims,
+    InvalidWarrant,
+    WarrantReason,
+)
 from shared.authorizer.trust import Bundle, BundleChanged, NoBundle, TrustReason
-from shared.authorizer.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant, WarrantReason
 from shared.model import seeds, trust_bundle, warrant_format
 from tests.api import Client, Tenant
-from tests.authorizer.test_cose_peer import CLAIMS, KEY, MADE_BY_PEER, NOW, PUBLIC_KEY, SEED, peer
-from tests.authorizer.test_cose_peer import TENANT as PEER_TENANT
+from tests.authorizer.formats.test_cose_peer import (
+    CLAIMS,
+    KEY,
+    MADE_BY_PEER,
+    NOW,
+    PUBLIC_KEY,
+    SEED,
+    peer,
+)
+from tests.authorizer.formats.test_cose_peer import TENANT as PEER_TENANT
 from tests.functions import signing
 from tests.worlds import Clock
 

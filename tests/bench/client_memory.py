@@ -11,8 +11,8 @@ from pathlib import Path
 
 import cbor2
 
-from shared.authorizer import wire
-from shared.authorizer.ids import RevokedIds
+from shared.authorizer.formats import wire
+from shared.authorizer.formats.ids import RevokedIds
 
 
 def main() -> None:

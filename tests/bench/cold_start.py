@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.build import BuildFailed, Target, add_bytecode, build, find_python, install
+from shared.model.audit import head as log_head
 from shared.model.callers import Scope
-from shared.model.sealed_log import head as log_head
-from shared.model.srl.schedule import mark_address
-from shared.operations.api import api_keys
+from shared.model.lists.schedule import mark_address
+from shared.operations.access import api_keys
 from tests.bench import tables
 from tests.bench.measure import Side, alternate
 from tests.bench.report import NotMeasured, Row, compared, progress

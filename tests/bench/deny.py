@@ -19,13 +19,14 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final
 
-from shared.authorizer import AuthorizerClient, Policy, Verdict, wire
+from shared.authorizer import AuthorizerClient, Policy, Verdict
 from shared.authorizer.answers import parse_answer
 from shared.authorizer.floor import MemoryFloor
+from shared.authorizer.formats import wire
 from shared.model.callers import Scope
-from shared.operations.api import api_keys
+from shared.operations.access import api_keys
+from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
-from shared.operations.srl import in_force
 from tests.bench import revoked
 from tests.bench.publication import from_all_records
 from tests.bench.report import NotMeasured, Row, progress, table
@@ -202,7 +203,7 @@ def _one_change(service: Service, warrant_id: str) -> int:
 
 def _sequence(answer: bytes) -> int:
 
-    return wire.Head.decode(parse_answer(answer).payload).sequence
+    return wire.SignedHead.decode(parse_answer(answer).payload).sequence
 
 
 def main() -> int:

@@ -15,10 +15,10 @@ from shared.authorizer import AuthorizerClient, Verdict
 from shared.authorizer import state as client
 from shared.authorizer.answers import Answer
 from shared.authorizer.floor import MemoryFloor
-from shared.authorizer.refusals import NeedsBase
+from shared.authorizer.policy import NeedsBase
 from shared.authorizer.state import State, Trusted
 from shared.authorizer.view import Moment, View
-from shared.operations.srl import feed, feed_storage, in_force, publication
+from shared.operations.lists import in_force, publication
 from tests.bench.measure import Taken, alternate, timed
 from tests.bench.publication import Watched, from_all_records
 from tests.bench.report import NotMeasured, Row, progress, took
@@ -65,10 +65,10 @@ def run(sizes: Sequence[Size] = SIZES, changes: Sequence[int] = CHANGES) -> Iter
 def answer(filled: Tenant, *, after: int) -> Answer:
     """Return what the service answers to a poll after this sequence."""
     ports, tenant_id = filled.ports, filled.operator.tenant_id
-    head = feed_storage.head(ports, tenant_id)
+    head = in_force.feed_head(ports, tenant_id)
     if head is None:
         raise NotMeasured("the tenant has no feed")
-    entries = feed_storage.entries(ports, tenant_id, after=after, until=head.sequence)
+    entries = in_force.entries(ports, tenant_id, after=after, until=head.sequence)
     return Answer(head.payload, head.signature, tuple(each.entry for each in entries))
 
 
@@ -81,11 +81,11 @@ def _published(filled: Tenant, size: Size, changes: int, names: Iterator[str]) -
 
     def entry() -> Taken:
         revoke(filled.ports, filled.operator, names, changes)
-        return timed(lambda: feed.publish(ports, tenant_id))()
+        return timed(lambda: publication.publish_feed(ports, tenant_id))()
 
     def the_list() -> Taken:
         revoke(filled.ports, filled.operator, names, changes)
-        feed.publish(filled.ports, tenant_id)
+        publication.publish_feed(filled.ports, tenant_id)
         return timed(lambda: publication.publish(filled.ports, filled.operator))()
 
     figures = alternate(entry, the_list, rounds=size.rounds)
@@ -109,7 +109,7 @@ def _followed(
     )
     for number in changes:
         revoke(filled.ports, filled.operator, names, number)
-        feed.publish(filled.ports, filled.operator.tenant_id)
+        publication.publish_feed(filled.ports, filled.operator.tenant_id)
         told = answer(filled, after=held.sequence)
         said = len(told.payload) + len(told.signature) + sum(map(len, told.entries))
         trusted, now = _trusted(filled), filled.ports.now()

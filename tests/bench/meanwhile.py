@@ -18,9 +18,9 @@ from statistics import quantiles
 from typing import Final
 
 from shared.model.callers import Scope
-from shared.operations.api import api_keys
+from shared.operations.access import api_keys
+from shared.operations.lists import publication
 from shared.operations.operator import onboarding
-from shared.operations.srl import publication
 from tests.bench import revoked
 from tests.bench.report import NotMeasured, Row, compared, progress, table
 from tests.bench.scratch import scratch

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from functions.revocations.propagation_schemas import RevocationPropagation
 from shared.adapters.dynamodb_items import encode_address, encode_item
-from shared.model import authorizers as model
 from shared.model import times
-from shared.model.authorizers import Authorizer, Description, Heartbeat
+from shared.model.fleet import authorizers as model
+from shared.model.fleet.authorizers import Authorizer, Description, Heartbeat
 from shared.model.identifiers import AUTHORIZER
 from shared.model.items import Address, Item, Partition
-from shared.operations.api import propagation, revocations
-from shared.operations.srl import feed
+from shared.operations.changes import revocations
+from shared.operations.fleet import progress as propagation
+from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put, Store
 from shared.ports.store import Row as StoredRow
@@ -68,7 +69,7 @@ def _furnish(filled: Tenant, size: int) -> str:
     """Register the authorizers, and publish a revocation that nine of ten hold; return it."""
     ports, caller = filled.ports, filled.operator
     made, _ = revocations.create(ports, caller, warrant_id="svc_wrt_lost", reason="bench")
-    published = feed.publish(ports, caller.tenant_id)
+    published = publication.publish_feed(ports, caller.tenant_id)
     if published is None:
         raise NotMeasured("the tenant has no feed")
     chain, partition = published.head.signed.chain.hex(), model.authorizers(caller.tenant_id)

@@ -16,8 +16,8 @@ import cbor2
 
 from shared.model import seeds
 from shared.model.callers import Caller
-from shared.model.srl import encoding as srl
-from shared.operations.srl import in_force, publication, snapshot
+from shared.model.lists import encoding as srl
+from shared.operations.lists import decisions, in_force, publication
 from shared.ports import Ports
 from shared.ports.store import Store
 from tests.bench import crl
@@ -76,7 +76,7 @@ def run(sizes: Sequence[Size] = SIZES, *, changes: int = 1000) -> Iterator[Row]:
 
 def from_all_records(ports: Ports, caller: Caller) -> None:
     """Publish a list that follows from no other."""
-    with mock.patch.object(snapshot, "_COMPARED_EVERY", 1):
+    with mock.patch.object(decisions, "COMPARED_EVERY", 1):
         publication.publish(ports, caller)
 
 

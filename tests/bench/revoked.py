@@ -13,13 +13,14 @@ from pathlib import Path
 import cbor2
 
 from infra import data_folder
-from shared.model import audit_log, times
 from shared.model import revocations as model
-from shared.model.audit_log import Action, Entry
+from shared.model import times
+from shared.model.audit import audit_log
+from shared.model.audit.audit_log import Action, AuditEntry
 from shared.model.callers import Caller
 from shared.model.items import Address, Partition, Table
 from shared.model.revocations import RevokedWarrant
-from shared.operations.api import revocations
+from shared.operations.changes import revocations
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment
@@ -68,7 +69,7 @@ def fill_audit_log(folder: Path, ports: Ports, tenant_id: str, entries: int) -> 
     def rows() -> Iterator[tuple[Address, bytes]]:
         for number in range(entries):
             at = now - _SPAN * number / entries
-            entry = Entry(
+            entry = AuditEntry(
                 id=ports.new_id("evt", at=at),
                 timestamp=at,
                 actor="admin@bench.svc",

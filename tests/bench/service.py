@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from functions.revocations.handler import routes as revocations
 from functions.srl.handler import routes as lists
-from shared.operations.srl import publication
+from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Store
 from shared.web.app import create_app, lambda_handler

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from infra import data_folder
+from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
-from shared.operations.srl import in_force
 from tests.bench.measure import alternate
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.scratch import scratch

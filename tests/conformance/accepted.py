@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import cbor2
 
-from shared.authorizer import wire
+from shared.authorizer.formats import wire
 from shared.authorizer.state import Position
 from tests.authorizer.feeds import HOUR, NOW, Feed, sealed, signer
 from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case
@@ -210,7 +210,7 @@ def order_of_bytes(case: Case) -> None:
     """Identifiers are sorted by their bytes in UTF-8, not by units of UTF-16."""
     case.begin()
     ids = ("\ufb00", "\U00010000")
-    case.feed.append(wire.Entry(2, ids).encode())
+    case.feed.append(wire.FeedEntry(2, ids).encode())
     case.poll(case.feed.answer(1), sequence=2)
     case.check("revoked", ids[1])
 

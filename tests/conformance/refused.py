@@ -7,8 +7,8 @@ from typing import Any
 
 import cbor2
 
-from shared.authorizer import wire
 from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer
+from shared.authorizer.formats import wire
 from shared.authorizer.state import Position
 from tests.authorizer.feeds import HOUR, NOW, Feed, sealed, signer
 from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case
@@ -140,7 +140,7 @@ def malformed__an_entry_of_the_chain(case: Case) -> None:
     entries = [_encoded({**members, name: each}) for each in ids for name in ("Revoked", "Removed")]
     entries += [_encoded({**members, "Sequence": each}) for each in ("2", 2.5, -2, True, None)]
     entries += [_encoded({**members, "Removed": [D]}), _encoded({"Revoked": [D]})]
-    good = wire.Entry(2, (D,)).encode()
+    good = wire.FeedEntry(2, (D,)).encode()
     entries += [b"", b"\x80", b"\xff", good + b"\x00", b"\xbf" + good[1:] + b"\xff"]
     entries += [cbor2.dumps({"Sequence": 2, "Revoked": [D]})]
     for entry in entries:
@@ -290,7 +290,7 @@ def chain(case: Case) -> None:
     case.feed.publish(UNKNOWN)
     good = case.feed.answer(1)
     one, two = good.entries
-    other = wire.Entry(2, ("svc_wrt_other-0001",)).encode()
+    other = wire.FeedEntry(2, ("svc_wrt_other-0001",)).encode()
     for entries in ((other, two), (two, one), (two, two), (one, two, two), (one, b"\xff")):
         _refused(case, replace(good, entries=entries), "chain")
     case.poll(good, sequence=3)
@@ -326,7 +326,7 @@ def chain__from_a_base(case: Case) -> None:
     """Entries that do not lead from the base to the head are refused before it is fetched."""
     case.init()
     good = case.feed.answer()
-    case.poll(replace(good, entries=(wire.Entry(1, (D,)).encode(),)), refused="chain")
+    case.poll(replace(good, entries=(wire.FeedEntry(1, (D,)).encode(),)), refused="chain")
     base = replace(case.feed.base, chain=b"c" * 32)
     case.poll(case.feed.answer(base=base), base=case.feed.data, refused="chain")
     case.feed.publish_list()
@@ -386,7 +386,7 @@ def gap__an_entry_with_another_number(case: Case) -> None:
     case.begin()
     for number in (1, 3, 2**53):
         branch = case.feed.branch()
-        branch.append(wire.Entry(number, (D,)).encode())
+        branch.append(wire.FeedEntry(number, (D,)).encode())
         _refused(case, branch.answer(1), "gap")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import cbor2
 
-from shared.authorizer.statements import Statement
+from shared.authorizer.formats.statements import Statement
 from tests.authorizer.feeds import NOW, TENANT, public, signer
 from tests.conformance.cases import UNKNOWN, A, C, Case, D, base64_of, case
 

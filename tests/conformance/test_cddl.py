@@ -10,15 +10,15 @@ from typing import Any
 import cbor2
 import pytest
 
-from shared.authorizer import wire
+from shared.authorizer.formats import wire
 from tests.authorizer.feeds import Feed
 from tests.conformance.vectors import vectors
 from tests.processes import ROOT
 
 _PAGE = ROOT / "docs" / "feed.md"
 _CODEC: dict[str, Callable[[bytes], object]] = {
-    "head": wire.Head.decode,
-    "entry": wire.Entry.decode,
+    "head": wire.SignedHead.decode,
+    "entry": wire.FeedEntry.decode,
 }
 
 Item = tuple[str, bytes]

@@ -2,9 +2,10 @@
 
 import re
 
-from shared.authorizer import answers, state, wire
-from shared.authorizer.refusals import Reason
-from tests.authorizer.test_wire import ENTRY
+from shared.authorizer import answers, state
+from shared.authorizer.formats import wire
+from shared.authorizer.policy import Reason
+from tests.authorizer.formats.test_wire import ENTRY
 from tests.conformance.vectors import vectors
 from tests.processes import ROOT
 
@@ -41,7 +42,7 @@ def test_the_page_states_the_limits_of_the_code() -> None:
 
 def test_the_bytes_on_the_page_are_those_of_the_code() -> None:
     """F173c: The page shows the bytes of an entry and a break, and the prefixes that are signed."""
-    for entry in (ENTRY, wire.Entry(8)):
+    for entry in (ENTRY, wire.FeedEntry(8)):
         assert f"\n{entry.encode().hex()}\n" in _PAGE
     prefixes = wire.signed_part(b""), b"rescind-feed-v1\n"
     for prefix in prefixes:

@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shared.authorizer import conformance, wire
+from shared.authorizer import conformance
 from shared.authorizer.answers import Answer
-from shared.operations.rules import seals
-from shared.operations.srl import feed, feed_storage, in_force
+from shared.authorizer.formats import wire
+from shared.operations.base import seals
+from shared.operations.lists import in_force, publication
 from shared.ports.store import At, Put
 from tests.api import Tenant
 from tests.authorizer.feeds import sealed
 from tests.conformance import runner
 from tests.conformance.cases import base64_of, text_of
 from tests.conformance.test_conformance import NODE
+from tests.operations.tenants import break_off
 from tests.worlds import Clock
 
 _FEED = "/v1/revocations/feed"
@@ -112,7 +114,7 @@ def test_clients_follow_the_service(client: Follower, tenant: Tenant, clock: Clo
     ids = [f"svc_wrt_{letter * 10}" for letter in "abc"]
     records = [tenant.revoke(each) for each in ids]
     clock.advance(seconds=1)
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
     assert client.poll() == {"sequence": 1}
     assert [client.verdict(each) for each in ids] == ["revoked"] * 3
     assert tenant.admin.delete(f"/v1/revocations/{records[0]}").status_code == 204
@@ -146,7 +148,7 @@ def test_clients_notice_that_nothing_is_published(
         assert client.verdict("svc_wrt_bbbbbbbbbb") == verdict
         if not seconds:
             tenant.revoke("svc_wrt_aaaaaaaaaa")
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
     assert client.poll() == {"sequence": 1}
     clock.advance(seconds=5)
     client.confirm()
@@ -160,7 +162,7 @@ def test_clients_pass_breaks_and_rotations(client: Follower, tenant: Tenant, clo
     _regenerate(tenant)
     assert client.poll() == {"sequence": 1}
     for above, reason, least in ((None, "break", 2), (100, "gap", 100 + 2**20)):
-        feed.break_off(tenant.ports, tenant.id, above=above)
+        break_off(tenant.ports, tenant.id, above=above)
         assert client.poll() == {"refused": reason}
         assert client.verdict("svc_wrt_aaaaaaaaaa") == "revoked"
         assert client.verdict("svc_wrt_bbbbbbbbbb") == "clear"
@@ -197,12 +199,12 @@ def test_clients_of_a_release_without_statements(client: Follower, tenant: Tenan
 def test_clients_recover_from_a_stolen_signer(
     client: Follower, tenant: Tenant, clock: Clock
 ) -> None:
-    """F284c, FEED-7, FEED-11: Who accepted what a thief signed goes on with the new key as its pin.
+    """F284c, FEED-7, FEED-11: A client that accepted a thief's feed continues by the new pin.
 
     The break is far above what the thief signed, so the position need not be forgotten.
     """
     tenant.revoke("svc_wrt_aaaaaaaaaa")
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
     assert client.poll() == {"sequence": 1}
     forged = _forged(tenant)
     assert client.take(forged.encode()) == {"sequence": 4}
@@ -213,7 +215,7 @@ def test_clients_recover_from_a_stolen_signer(
     client.read_keys()
     assert client.verdict("svc_wrt_bbbbbbbbbb") == "stale"
     assert client.poll() == {"refused": "statement_missing"}
-    chain = base64_of(wire.Head.decode(forged.payload).chain)
+    chain = base64_of(wire.SignedHead.decode(forged.payload).chain)
     client.begin(floor={"sequence": 4, "chain": chain})
     assert client.poll()["sequence"] == 1 + 2**20
     assert client.take(forged.encode()) == {"refused": "signature"}
@@ -227,10 +229,10 @@ def _forged(tenant: Tenant) -> Answer:
     """Three entries after the first, signed with the seed of the signer in force."""
     signer = in_force.signer(tenant.ports, tenant.id)
     key = Ed25519PrivateKey.from_private_bytes(seals.opened(tenant.ports, signer))
-    newest = feed_storage.head(tenant.ports, tenant.id)
+    newest = in_force.feed_head(tenant.ports, tenant.id)
     assert newest
     chain = newest.signed.chain
-    entries = [wire.Entry(number, ("svc_wrt_ffffffffff",)).encode() for number in (2, 3, 4)]
+    entries = [wire.FeedEntry(number, ("svc_wrt_ffffffffff",)).encode() for number in (2, 3, 4)]
     for each in entries:
         chain = wire.next_chain(chain, each)
     head = replace(newest.signed, sequence=4, chain=chain)

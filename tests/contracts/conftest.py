@@ -20,22 +20,19 @@ import requests
 
 from shared.adapters import sqs
 from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.dynamodb_buckets import DynamoBuckets
-from shared.adapters.dynamodb_usage import DynamoUsage
+from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
-from shared.adapters.sqlite_buckets import SqliteBuckets
-from shared.adapters.sqlite_usage import SqliteUsage
+from shared.adapters.sqlite_buckets import SqliteBuckets, SqliteUsage
 from shared.adapters.sqs import SqsQueue
 from shared.ports.blobs import BlobStore
 from shared.ports.queue import Queue
 from shared.ports.sealer import Sealer
 from shared.ports.store import Store
-from shared.ports.token_buckets import TokenBuckets
-from shared.ports.usage_counts import UsageCounts
+from shared.ports.token_buckets import TokenBuckets, UsageCounts
 from tests.aws import aws
 from tests.engines.clouds import address, cloud
 

@@ -103,7 +103,7 @@ def test_an_address_is_served_as_a_list(blobs: BlobStore) -> None:
     for name in names:
         blobs.put(name, gzip.compress(b"{}"))
     plain, packed = (blobs.url(each, ttl_seconds=60) for each in names)
-    if plain.startswith("/"):  # the local server's part: tests/infra/test_local_app.py
+    if plain.startswith("/"):  # the local server's part: tests/infra/server/test_app.py
         return
     for url, encoding in ((plain, None), (packed, "gzip")):
         headers = requests.get(url, timeout=5).headers
@@ -155,7 +155,7 @@ def test_discarding_touches_no_later_blob(blobs: BlobStore) -> None:
     blobs.discard("srl/t1/lists", before="02")
     blobs.discard("srl/t3/lists", before="02")
     # None of them is that old.
-    blobs.discard("srl/t1/lists", before="04", older_than_seconds=3600)
+    blobs.discard("srl/t1/lists", before="04", older_than_seconds=3600, any_age_before="02")
     for name in ("srl/t1/lists/02-a", "srl/t1/lists/03-a", "srl/t2/lists/01-a"):
         assert blobs.get(name) == name.encode()
 

@@ -1,4 +1,4 @@
-"""What all usage counts promise (`shared.ports.usage_counts.UsageCounts`)."""
+"""What all usage counts promise (`shared.ports.token_buckets.UsageCounts`)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
@@ -8,7 +8,7 @@ import pytest
 from shared.model import api_keys
 from shared.model.api_keys import Usage
 from shared.ports.store import Expect, Put, Store
-from shared.ports.usage_counts import UsageCounts, Used
+from shared.ports.token_buckets import UsageCounts, Used
 
 Counting: TypeAlias = tuple[UsageCounts, Store]
 

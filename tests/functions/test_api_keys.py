@@ -11,7 +11,7 @@ import pytest
 from shared.model import api_keys as model
 from shared.model.callers import Scope
 from shared.model.items import Partition, Table
-from shared.operations.api import api_keys
+from shared.operations.access import api_keys
 from tests.api import Client, Tenant
 from tests.faults import Script, scripted
 from tests.worlds import Clock

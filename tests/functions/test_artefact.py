@@ -18,10 +18,10 @@ import pytest
 from infra import data_folder
 from shared.model import revocations
 from shared.model.callers import Scope
+from shared.model.lists import schedule as srl_schedule
 from shared.model.revocations import RevokedWarrant
-from shared.model.srl import schedule as srl_schedule
-from shared.operations.api import api_keys
-from shared.operations.srl import feed_storage, marks
+from shared.operations.access import api_keys
+from shared.operations.lists import in_force, marks
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.artefact import Artefact, built
@@ -151,7 +151,7 @@ def test_from_the_stream_to_the_feed(artefact: Artefact, data: Path, ports: Port
         logged = function.logged()
     assert [metrics(line)["FeedWoken"] for line in logged] == [(1, "Count")] * 4
     for tenant in tenants:
-        head = feed_storage.head(ports, tenant.id)
+        head = in_force.feed_head(ports, tenant.id)
         assert head is not None
         assert head.sequence == 1
 

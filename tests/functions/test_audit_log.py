@@ -9,11 +9,13 @@ import pytest
 
 from shared.adapters import sqlite_items
 from shared.adapters.sqlite import SqliteStore
-from shared.model.audit_log import SHARDS, Action, Filters, month
+from shared.model import api_keys
+from shared.model.audit.audit_log import SHARDS, Action, EntryFilters, month
 from shared.model.callers import Scope
-from shared.operations.api import audit_log, revocations
+from shared.operations.audit import audit_log
+from shared.operations.base import audit, tenants
+from shared.operations.changes import revocations
 from shared.operations.operator import onboarding
-from shared.operations.rules import audit, tenants
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.wiring import identifiers
@@ -129,8 +131,28 @@ def test_the_details_of_signing_keys(tenant: Tenant) -> None:
     ]
 
 
+def test_a_key_of_an_earlier_release_has_its_name(tenant: Tenant) -> None:
+    """AUDIT-2, REVOKE-1, F596c: What a key of release 0.3.0 does is told with its name.
+
+    Its credential has none.
+    """
+    client = tenant.client(Scope.ADMIN)
+    at = api_keys.credential_address(api_keys.digest(str(client.secret)))
+    credential = dict(tenant.ports.store.get(at) or {})
+    assert credential.pop("name") == "k"
+    tenant.ports.store.write(Put(at, credential, Expect.PRESENT))
+    one = {"warrant_id": "svc_wrt_one", "reason": "r"}
+    assert client.post("/v1/revocations", json=one).status_code == 201
+    several = {"action": "revoke", "warrant_ids": ["svc_wrt_a", "svc_wrt_b"], "reason": "r"}
+    assert client.post("/v1/revocations/batch", json=several).status_code == 200
+    found = client.get("/v1/revocations?include=names").json()["revocations"]
+    assert [each["created_by_name"] for each in found] == ["k"] * 3
+    entries = read(tenant, actor_key_id=client.key_id)["audit_logs"]
+    assert [each["actor_name"] for each in entries] == ["k"] * 3
+
+
 def test_a_borrowed_identity_is_recognised(tenant: Tenant, clock: Clock) -> None:
-    """AUDIT-2, F67a, S7: The audit log names a deleted or borrowed key in all that it did."""
+    """AUDIT-2, F67a, S7: The audit log names a deleted or borrowed key in each of its changes."""
     made = tenant.admin.post("/v1/service-accounts", json={"name": "alice"}).json()
     body = {
         "name": "night job",
@@ -366,7 +388,7 @@ def test_extreme_times(tenant: Tenant, query: dict[str, str], found: bool) -> No
 def test_the_whole_calendar_is_not_walked(tenant: Tenant) -> None:
     """However wide the window, only the months that can hold an entry are read."""
     script = Script()
-    window = Filters(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+    window = EntryFilters(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
     page = audit_log.page(
         scripted(tenant.ports, script), tenant.operator, filters=window, before=None, limit=10
     )

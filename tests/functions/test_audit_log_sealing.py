@@ -10,8 +10,8 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.templates import events
 from tests.lambda_events import streamed
+from tests.operations.audit.test_sealing import entered, sealed
 from tests.operations.tenants import Tenant
-from tests.operations.test_sealing import entered, sealed
 from tests.worlds import Clock
 
 

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from shared.model import times
-from shared.model.authorizers import (
+from shared.model.callers import Scope
+from shared.model.feed import FeedHead, entry_address, head_address
+from shared.model.fleet.authorizers import (
     REGISTERED_MAX,
     Authorizer,
     OfKey,
@@ -14,15 +16,13 @@ from shared.model.authorizers import (
     of_keys,
     registered_address,
 )
-from shared.model.authorizers import removed as removed_partition
-from shared.model.callers import Scope
-from shared.model.feed import FeedHead, entry_address, head_address
+from shared.model.fleet.authorizers import removed as removed_partition
 from shared.model.identifiers import AUTHORIZER
 from shared.model.rate_limit import BURST, Purpose, microseconds
-from shared.operations.api import authorizers as api
-from shared.operations.api import feed as feed_api
-from shared.operations.rules import registered
-from shared.operations.srl import feed
+from shared.operations.changes import feed as feed_api
+from shared.operations.fleet import authorizers as api
+from shared.operations.fleet import registrations
+from shared.operations.lists import publication
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests.api import Client, Tenant
 from tests.faults import Script, scripted
@@ -69,7 +69,7 @@ def listed(tenant: Tenant) -> FeedHead:
 def published(tenant: Tenant) -> FeedHead:
     """A new entry of the feed, after its base."""
     tenant.revoke(tenant.ports.new_id("wrt"))
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
     return feed_api.head(tenant.ports, tenant.operator)
 
 
@@ -326,7 +326,7 @@ def test_chains_of_the_feed_are_no_news(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize("sequence", [0, 1, 2, 3])
 def test_a_chain_that_is_not_ours(tenant: Tenant, sequence: int) -> None:
-    """F258a: An authorizer that was told other entries than the service published is foreign."""
+    """F258a: An authorizer with other entries than the service published is foreign."""
     made = register(tenant.authorizer)
     listed(tenant)
     for _ in range(3):
@@ -520,7 +520,7 @@ def of_key(client: Client, key_id: str) -> Any:
 
 
 def test_all_that_a_key_registered_is_removed_at_once(tenant: Tenant) -> None:
-    """FLEET-19, F561c: One request removes all that a stolen key registered, and no other."""
+    """FLEET-19, F561c: One request removes the registrations of a stolen key, and no others."""
     thief, honest = tenant.client(Scope.AUTHORIZER), register(tenant.authorizer)
     false = [register(thief, f"false-{number}") for number in range(70)]
     before = tenant.admin.get("/v1/authorizers").json()["total"]
@@ -563,7 +563,7 @@ def test_who_removes_all_of_a_key(tenant: Tenant) -> None:
 
 
 def test_registrations_of_the_release_before(tenant: Tenant) -> None:
-    """F561d: What release 0.3.0 registered counts for no key, and can be removed by key."""
+    """F561d: Registrations of release 0.3.0 count for no key, and can be removed by key."""
     made = register(tenant.authorizer)
     row = authorizers(tenant.id).address(made)
     item = dict(tenant.ports.store.get(row) or {})
@@ -651,13 +651,13 @@ def test_a_registration_during_the_count(tenant: Tenant) -> None:
     made = register(tenant.authorizer)
     before = numbers(tenant)
     register(tenant.authorizer, "edge-2")
-    registered.recount(tenant.ports, tenant.id, before)
+    registrations.recount(tenant.ports, tenant.id, before)
     assert numbers(tenant).counted_at is None
     beat(tenant.authorizer, made, sequence=0)
     assert (numbers(tenant).count, numbers(tenant).counted_at) == (2, tenant.ports.now())
     # One that comes between the claim of the count and the count is not counted twice.
     script = Script(before={1: lambda: register(tenant.authorizer, "edge-3")})
-    registered.recount(scripted(tenant.ports, script), tenant.id, numbers(tenant))
+    registrations.recount(scripted(tenant.ports, script), tenant.id, numbers(tenant))
     assert script.calls[:3] == ["write", "query", "write"]
     assert numbers(tenant).count == 3
 

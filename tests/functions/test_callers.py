@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from shared.model.callers import Scope
-from shared.operations.api import api_keys
+from shared.operations.access import api_keys
 from tests.api import Client, Tenant, serve
 from tests.faults import Script, scripted
 from tests.worlds import Clock

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from infra.routers import ROUTERS
+from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
 from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.ports.store import at_path
 from tests.api import Tenant
+from tests.web import endpoints
 from tests.web.endpoints import ENDPOINTS, audit_entries, call, identifier, shape
 
 Key = tuple[str, str]
@@ -41,6 +42,11 @@ def test_every_route_is_in_the_table() -> None:
     routes: list[Any] = [route for router in ROUTERS for route in router.routes]
     served = [(method, route.path_format) for route in routes for method in route.methods]
     assert sorted(served) == sorted(ENDPOINTS)
+
+
+def test_the_clause_names_the_scopes_of_the_table() -> None:
+    """AUTH-4: The clause lists the scopes of all endpoints; `make written` writes its table."""
+    assert endpoints.PAGE.read_text(encoding="utf-8") == endpoints.page(), "run `make written`"
 
 
 # --- callers ---

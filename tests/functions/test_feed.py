@@ -12,16 +12,15 @@ import pytest
 
 from functions.feed import handler as feed_handler
 from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer, parse_answer
+from shared.authorizer.formats.wire import FeedEntry, SignedHead, base_ids
 from shared.authorizer.state import Trusted, advance
-from shared.authorizer.wire import Entry, Head, base_ids
 from shared.model import feed as model
-from shared.model.srl.blobs import sha256_of
-from shared.model.srl.head import head_address
-from shared.operations.api import feed as operations
-from shared.operations.srl import feed as publication
+from shared.model.lists.head import head_address, sha256_of
+from shared.operations.changes import feed as operations
+from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from shared.web import stored_bodies as bodies
+from shared.web import stored as bodies
 from tests.api import Client, Tenant, serve
 from tests.feeds import StoredFeed
 from tests.intercepted import Call, Intercepted
@@ -56,8 +55,8 @@ def polled(tenant: Tenant, query: str = "") -> Answer:
 def sequences(tenant: Tenant, query: str = "") -> list[int]:
     """Those of the entries; they end at the head."""
     answer = polled(tenant, query)
-    found = [Entry.decode(each).sequence for each in answer.entries]
-    assert not found or found[-1] == Head.decode(answer.payload).sequence
+    found = [FeedEntry.decode(each).sequence for each in answer.entries]
+    assert not found or found[-1] == SignedHead.decode(answer.payload).sequence
     return found
 
 
@@ -81,7 +80,7 @@ def test_an_answer(tenant: Tenant, feed: StoredFeed) -> None:
     parsed = parse_answer(answer.content)
     assert parsed.entries == (feed.entries[2], feed.entries[3])
     feed.key.public_key().verify(parsed.signature, b"rescind-feed-head-v1\n" + parsed.payload)
-    assert Head.decode(parsed.payload).tenant_id == tenant.id
+    assert SignedHead.decode(parsed.payload).tenant_id == tenant.id
     assert (parsed.poll_seconds, parsed.wait_max) == (1, 0)
     assert answer.headers["cache-control"] == "private, no-cache"
 
@@ -295,7 +294,7 @@ def test_what_changes_the_validator(
     """POLL-4, F213b: A new entry, a new base or a new signature is never 304, nor another feed."""
     other = StoredFeed(tenant.ports, other_tenant.id, key=feed.key)
     for entry in feed.entries.values():
-        other.append(Entry.decode(entry))
+        other.append(FeedEntry.decode(entry))
     assert other.sequence == feed.sequence
     seen = [poll(each).headers["etag"] for each in (tenant, other_tenant)]
     for step in (lambda: feed.revoke("svc_wrt_d"), lambda: feed.rebase(4), feed.sign):
@@ -316,15 +315,15 @@ def test_entries_are_base64(tenant: Tenant, feed: StoredFeed) -> None:
 # --- the base ---
 
 
-def head_of(tenant: Tenant) -> Head:
-    return Head.decode(polled(tenant).payload)
+def head_of(tenant: Tenant) -> SignedHead:
+    return SignedHead.decode(polled(tenant).payload)
 
 
 def base(tenant: Tenant, version: int | str, **headers: str) -> Any:
     return tenant.authorizer.get(f"{FEED}/base/{version}", headers=headers)
 
 
-def listed(tenant: Tenant, *warrant_ids: str) -> Head:
+def listed(tenant: Tenant, *warrant_ids: str) -> SignedHead:
     """Revoke these, publish a list, and return the head of the feed."""
     for warrant_id in warrant_ids:
         tenant.revoke(warrant_id)
@@ -365,7 +364,7 @@ def test_a_client_from_its_first_poll_on(tenant: Tenant) -> None:
     state = advance(None, polled(tenant), base=content, now=now, trusted=trusted)
     for step, is_revoked in ((lambda: tenant.revoke("svc_wrt_b"), True), (restore(tenant), False)):
         step()
-        publication.publish(tenant.ports, tenant.id)
+        publication.publish_feed(tenant.ports, tenant.id)
         state = advance(state, polled(tenant, f"?after={state.sequence}"), now=now, trusted=trusted)
         assert state.is_revoked("svc_wrt_b") is is_revoked
         assert state.is_revoked("svc_wrt_a")

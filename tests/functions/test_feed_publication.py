@@ -16,18 +16,18 @@ from functions.feed_publication.handler import handler
 from shared import wiring
 from shared.model.callers import Scope
 from shared.model.items import Address, Table
-from shared.model.srl import schedule
+from shared.model.lists import schedule
 from shared.model.tenants import settings_address
-from shared.operations.api import api_keys
-from shared.operations.rules import operation
-from shared.operations.srl import feed, feed_storage, marks
+from shared.operations.access import api_keys
+from shared.operations.base import operation
+from shared.operations.lists import in_force, marks
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.aws import REGION, Account, aws, stack
 from tests.infra.templates import events, variables
 from tests.lambda_events import Event, load, streamed
 from tests.log_lines import lines, metrics, printed_on_lambda
-from tests.operations.tenants import Tenant
+from tests.operations.tenants import Tenant, break_off
 
 TENANT_ID: Final = "svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb"
 (MAPPING,) = events("FeedPublication", "DynamoDB")
@@ -62,7 +62,7 @@ def wake(ports: Ports) -> dict[str, int]:
 
 
 def sequences(ports: Ports, *tenants: Tenant) -> list[int]:
-    heads = [feed_storage.head(ports, each.id) for each in tenants]
+    heads = [in_force.feed_head(ports, each.id) for each in tenants]
     return [head.sequence for head in heads if head is not None]
 
 
@@ -193,7 +193,7 @@ def test_only_marks_that_were_set_wake_the_feed(account: Account) -> None:
 
 
 def test_the_stream_holds_no_secret(account: Account) -> None:
-    """F223d, S1: The stream has the keys of items, and nothing that is stored in them."""
+    """F223d, S1: The stream has the keys of items, and not their contents."""
     ports = wiring.from_environment()
     tenant = Tenant.create(ports)
     tenant.key(ports)
@@ -226,7 +226,7 @@ def test_a_list_that_cannot_wait_is_queued(account: Account) -> None:
     """F222d: A tenant whose feed is broken is handed to the publication of lists at once."""
     ports = wiring.from_environment()
     tenant = Tenant.create(ports)
-    assert feed.break_off(ports, tenant.id) is not None
+    break_off(ports, tenant.id)
     tenant.revoke(ports, "svc_wrt_a")
     # On a slow machine the window of the feed has passed by now.
     assert wake(ports) in (outcome(left=1), outcome(published=1))

@@ -10,8 +10,9 @@ import pytest
 from shared.errors import Corrupt
 from shared.model import feed as feed_model
 from shared.model.feed import FeedHead
-from shared.model.srl.schedule import Mark, warrant_mark_address, warrant_marks
-from shared.operations.srl import feed, feed_storage, unpublished, wake, worker
+from shared.model.lists.schedule import Mark, warrant_mark_address, warrant_marks
+from shared.operations.lists import in_force, publication, storage, unpublished, wake
+from shared.operations.lists.facts import Facts
 from shared.ports.store import Delete, Expect, Put
 from shared.web import freshness
 from tests.api import Client, Tenant, serve
@@ -41,6 +42,11 @@ def ages(client: Client) -> list[str]:
             same = client.get(path, headers=known)
             assert (same.status_code, same.headers["Age"]) == (304, found[-1])
     return found
+
+
+def sequence(answer: Any) -> int:
+    """The sequence of the head that a poll was answered with."""
+    return int(answer.headers["ETag"].strip('"').split("-")[0])
 
 
 def later(clock: Clock, seconds: float = 5) -> None:
@@ -74,7 +80,7 @@ def test_each_answer_says_how_old_the_oldest_change_is_that_it_lacks(
     later(clock)
     # The list does not have the entry, whose change is older than the entry.
     assert ages(tenant.authorizer) == ["0", "45", "45", "0"]
-    worker.publish_due(tenant.ports)
+    publication.publish_due(tenant.ports)
     later(clock)
     assert ages(tenant.authorizer) == ["0"] * 4
 
@@ -107,6 +113,43 @@ def test_a_look_that_is_shared_counts_as_old_as_it_is(tenant: Tenant, clock: Clo
         assert reads.trips - trips == 10 + len(warrant_marks(tenant.id)) + 1
 
 
+def test_polls_of_an_instance_share_the_head(tenant: Tenant, clock: Clock) -> None:
+    """FEED-12, F550l: On Lambda, polls with the newest sequence share a head for 0.2 s."""
+    with reading(tenant.ports) as (ports, reads):
+        client = Client(serve(ports), tenant.authorizer.secret)
+        first = client.get(FEED)
+        path = f"{FEED}?after={sequence(first)}"
+
+        def polled(seconds: float = 0.0) -> tuple[int, str, int]:
+            clock.advance(seconds=seconds)
+            before = reads.trips
+            answer = client.get(path, headers={"If-None-Match": first.headers["ETag"]})
+            return answer.status_code, answer.headers["Age"], reads.trips - before
+
+        # The key is read for each poll.
+        assert [polled(), polled(0.1)] == [(304, "0", 1), (304, "1", 1)]
+        tenant.revoke("svc_wrt_a")
+        publication.publish_feed(tenant.ports, tenant.id)
+        # Only these polls may lack the change, and their `Age` says so.
+        assert polled(0.09) == (304, "1", 1)
+        assert sequence(client.get(FEED)) == sequence(first) + 1
+        assert polled()[::2] == (200, 2)
+
+
+def test_a_shared_head_is_told_to_nobody_else(tenant: Tenant, clock: Clock) -> None:
+    """F550m: A key without the right to poll, and another tenant's, get no shared head."""
+    first = tenant.authorizer.get(FEED)
+    path = f"{FEED}?after={sequence(first)}"
+    same = {"If-None-Match": first.headers["ETag"]}
+    assert tenant.authorizer.get(path, headers=same).status_code == 304
+    assert tenant.read_only.get(path, headers=same).status_code == 403
+    tenant.revoke("svc_wrt_a")
+    publication.publish_feed(tenant.ports, tenant.id)
+    assert tenant.authorizer.get(path, headers=same).status_code == 304
+    clock.moment -= timedelta(seconds=0.1)
+    assert tenant.authorizer.get(path, headers=same).json()["entries"]
+
+
 @pytest.mark.parametrize("clock_back", [0, 2])
 def test_a_mark_without_a_moment(tenant: Tenant, clock: Clock, clock_back: int) -> None:
     """FEED-12, F550d: A mark whose moment is not known counts since the last look without it.
@@ -117,7 +160,7 @@ def test_a_mark_without_a_moment(tenant: Tenant, clock: Clock, clock_back: int) 
     marked(tenant, "svc_wrt_a", Mark(1, set_at=at))
     for path in PATHS:
         assert tenant.authorizer.get(path).status_code == 503
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
     later(clock)
     assert tenant.authorizer.get(FEED).headers["Age"] == "0"
     clock.advance(seconds=1)
@@ -184,11 +227,11 @@ def test_a_backlog_that_is_worked_off_is_not_old(tenant: Tenant, clock: Clock) -
     for _ in range(3):
         later(clock, 20)
         tenant.revoke(f"svc_wrt_{clock():%H%M%S}")
-        assert feed.publish(tenant.ports, tenant.id) is not None
+        assert publication.publish_feed(tenant.ports, tenant.id) is not None
         clock.advance(seconds=3)
         crowd(tenant)
         assert tenant.authorizer.get(FEED).headers["Age"] == "3"
-        feed.publish(tenant.ports, tenant.id)
+        publication.publish_feed(tenant.ports, tenant.id)
 
 
 def test_an_entry_that_leaves_marks_does_not_cover_all(
@@ -199,22 +242,24 @@ def test_an_entry_that_leaves_marks_does_not_cover_all(
     monkeypatch.setattr(feed_model, "ENTRY_MAX", 4)
     for number in range(10):
         tenant.revoke(f"svc_wrt_{number}")
-    append = feed_storage.append
+    append = storage.append
 
-    def noting(*arguments: Any) -> FeedHead:
-        heads.append(append(*arguments))
-        return heads[-1]
+    def noting(*arguments: Any) -> Facts:
+        after = append(*arguments)
+        assert after.newest is not None
+        heads.append(after.newest)
+        return after
 
-    monkeypatch.setattr(feed_storage, "append", noting)
-    feed.publish(tenant.ports, tenant.id)
+    monkeypatch.setattr(storage, "append", noting)
+    publication.publish_feed(tenant.ports, tenant.id)
     assert len(heads) >= 3
     assert [each.covered_at is not None for each in heads] == [False] * (len(heads) - 1) + [True]
 
 
 def test_a_head_of_an_earlier_release(tenant: Tenant, clock: Clock) -> None:
-    """FEED-12, F550i: What such a head does not say counts from the issue of the list in force."""
+    """FEED-12, F550i: Times that such a head lacks count from the issue of the list in force."""
     tenant.revoke("svc_wrt_a")
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
     address = feed_model.head_address(tenant.id)
     item = tenant.ports.store.get(address) or {}
     older = {name: value for name, value in item.items() if not name.endswith("ed_ms")}
@@ -223,7 +268,7 @@ def test_a_head_of_an_earlier_release(tenant: Tenant, clock: Clock) -> None:
     later(clock, 50)
     assert ages(tenant.authorizer) == ["0", "50", "50", "0"]
     tenant.revoke("svc_wrt_b")
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
     later(clock)
     assert ages(tenant.authorizer) == ["0", "55", "55", "0"]
 
@@ -231,9 +276,9 @@ def test_a_head_of_an_earlier_release(tenant: Tenant, clock: Clock) -> None:
 def test_an_entry_during_the_making_of_a_list(
     tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SRL-23, F550j: What is published while a list is made counts since that was begun."""
+    """SRL-23, F550j: Changes during the making of a list count from its beginning."""
     tenant.revoke("svc_wrt_a")
-    worker.publish_due(tenant.ports)
+    publication.publish_due(tenant.ports)
     later(clock)
     tenant.revoke("svc_wrt_b")
     made: list[str] = []
@@ -243,11 +288,11 @@ def test_an_entry_during_the_making_of_a_list(
             made.append("an entry")
             tenant.revoke("svc_wrt_c")
             clock.advance(seconds=2)
-            feed.publish(tenant.ports, tenant.id)
+            publication.publish_feed(tenant.ports, tenant.id)
         return call()
 
     blobs = Intercepted(tenant.ports.blobs, meanwhile)
-    worker.publish_if_due(replace(tenant.ports, blobs=blobs), tenant.id)
+    publication.publish_if_due(replace(tenant.ports, blobs=blobs), tenant.id)
     assert made
     later(clock)
     assert ages(tenant.authorizer) == ["0", "7", "7", "0"]
@@ -265,6 +310,19 @@ def test_a_list_without_a_feed_is_as_old_as_it_is(tenant: Tenant, clock: Clock) 
     assert tenant.authorizer.get(LIST).headers["Age"] == "9"
 
 
+def test_a_clock_that_was_set_back(tenant: Tenant, clock: Clock) -> None:
+    """FEED-12, F550n: A list that lacks an entry from before has no age until that moment again."""
+    clock.advance(minutes=1)
+    tenant.revoke("svc_wrt_a")
+    publication.publish_feed(tenant.ports, tenant.id)
+    assert tenant.authorizer.get(LIST).headers["Age"] == "0"
+    clock.moment -= timedelta(seconds=30)
+    assert tenant.authorizer.get(LIST).status_code == 503
+    assert tenant.authorizer.get(FEED).headers["Age"] == "0"
+    clock.advance(seconds=40)
+    assert tenant.authorizer.get(LIST).headers["Age"] == "10"
+
+
 @dataclass
 class History:
     """What was acknowledged, and what the answers say of it."""
@@ -273,6 +331,8 @@ class History:
     clock: Clock
     rng: random.Random
     changes: dict[str, tuple[datetime, str | None]] = field(default_factory=dict)
+    polled: tuple[int, str] = 0, ""
+    told: dict[int, set[str]] = field(default_factory=dict)
 
     def revoke(self) -> None:
         for _ in range(self.rng.choice((1, 1, 9))):
@@ -288,10 +348,10 @@ class History:
             self.changes[name] = (self.clock(), None)
 
     def publish(self) -> None:
-        feed.publish(self.tenant.ports, self.tenant.id)
+        publication.publish_feed(self.tenant.ports, self.tenant.id)
 
     def publish_list(self) -> None:
-        worker.publish_due(self.tenant.ports)
+        publication.publish_due(self.tenant.ports)
 
     def wait(self) -> None:
         self.clock.advance(seconds=self.rng.choice((0.1, 0.9, 4, 12)))
@@ -301,16 +361,21 @@ class History:
 
     def check(self) -> None:
         """No answer is younger than the oldest change that it lacks."""
-        head = feed_storage.head(self.tenant.ports, self.tenant.id)
+        head = in_force.feed_head(self.tenant.ports, self.tenant.id)
         assert head is not None
-        stored = feed_storage.entries(
-            self.tenant.ports, self.tenant.id, after=0, until=head.sequence
-        )
+        stored = in_force.entries(self.tenant.ports, self.tenant.id, after=0, until=head.sequence)
         told = set[str]()
         for entry, _ in (each.opened() for each in stored):
             told = (told - set(entry.removed)) | set(entry.revoked)
         listed = self.tenant.authorizer.get(LIST)
-        self._compare(self.tenant.authorizer.get(FEED), told)
+        # Without a shared head, and with one if there was another poll just now.
+        self.told[head.sequence] = told
+        # The first may be answered with the head of the last check.
+        for query, etag in ((f"?after={self.polled[0]}", self.polled[1]), ("", "")):
+            answer = self.tenant.authorizer.get(FEED + query, headers={"If-None-Match": etag})
+            if answer.status_code != 503:
+                self._compare(answer, self.told[sequence(answer)])
+                self.polled = sequence(answer), answer.headers["ETag"]
         if listed.status_code == 200:
             self._compare(listed, set(listed.json()["payload"]["RevokedIDs"]))
 
@@ -329,7 +394,7 @@ class History:
 def test_no_answer_is_younger_than_what_it_lacks(
     tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch, most: int, seed: int
 ) -> None:
-    """FEED-12, F550k: `Age` is never too small, whatever was changed, published and looked at."""
+    """FEED-12, F550k: `Age` is never too small, in any order of changes, publications and looks."""
     monkeypatch.setattr(unpublished, "_MARKS_MAX", most)
     rng = random.Random(seed)
     history = History(tenant, clock, rng)

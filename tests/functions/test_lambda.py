@@ -17,7 +17,7 @@ from functions.revocations import handler as revocations
 from functions.srl import handler as srl
 from infra import data_folder
 from shared import wiring
-from shared.model.srl.verification import public_key_bytes, verify
+from shared.model.lists.verification import public_key_bytes, verify
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.aws import aws

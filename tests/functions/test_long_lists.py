@@ -19,13 +19,12 @@ import requests
 from functions.authorizers import handler as authorizers
 from functions.srl import handler
 from infra import data_folder
-from shared.model.srl.blobs import folders, packed_folder
-from shared.model.srl.head import Head
-from shared.operations.api import srl
+from shared.model.lists.head import ListHead, folders, packed_folder
+from shared.operations.changes import srl
+from shared.operations.lists import in_force, publication
 from shared.operations.operator import onboarding
-from shared.operations.srl import in_force, publication
 from shared.ports import Ports
-from shared.web import stored_bodies as bodies
+from shared.web import stored as bodies
 from shared.web.stored import StoredFile
 from tests import asgi
 from tests.api import Tenant, serve
@@ -256,7 +255,7 @@ def test_a_list_is_packed_if_somebody_asks_for_that(tenant: Tenant, clock: Clock
     The request is noted at most once a day, and counts for two days at least.
     """
 
-    def published() -> Head:
+    def published() -> ListHead:
         return publication.publish(tenant.ports, tenant.operator)
 
     clock.advance(hours=47)
@@ -283,7 +282,7 @@ def test_a_request_for_gzip_changes_no_other_head(tenant: Tenant, clock: Clock) 
     """F589b: A list that is published while a request notes that it wants gzip stays in force."""
     clock.advance(days=4)
     publication.publish(tenant.ports, tenant.operator)
-    made: list[Head] = []
+    made: list[ListHead] = []
 
     def meanwhile(call: Call) -> Any:
         if call.verb == "write" and not made:
@@ -312,7 +311,7 @@ class World:
     """Functions on what the environment names, and an admin of its one tenant."""
 
     ports: Ports
-    head: Head
+    head: ListHead
     admin: Caller
 
     def get(self, method: str = "GET", **headers: str) -> Answer:

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from shared.model.srl.blobs import lists_folder
-from shared.model.srl.head import HEADS_KEPT
-from shared.operations.srl import in_force
+from shared.model.lists.head import HEADS_KEPT, lists_folder
+from shared.operations.lists import in_force
 from shared.ports import Ports
-from shared.web import stored_bodies as bodies
+from shared.web import stored as bodies
 from tests.api import Tenant
 from tests.functions.signing import refusal
 from tests.functions.test_srl import on_lambda

@@ -17,8 +17,8 @@ from shared.model.rate_limit import BURST, Purpose, microseconds
 from shared.model.revocation_batches import Applied, Batch, BatchAction
 from shared.model.revocations import Revocation
 from shared.model.text import REASON_MAX
-from shared.operations.api import revocation_batches
-from shared.operations.rules import counters, groups, operation
+from shared.operations.base import counters, groups, operation
+from shared.operations.changes import revocation_batches
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.api import Client, Tenant, serve
@@ -326,7 +326,7 @@ def test_a_rehearsal_changes_nothing(tenant: Tenant) -> None:
 
 
 def test_an_end_against_the_signed_one_fails_alone(tenant: Tenant) -> None:
-    """REVOKE-21, F354a: What is wrong with one warrant fails that warrant and no other."""
+    """REVOKE-21, F354a: A fault of one warrant fails that warrant and no other."""
     key_id = signing.create(tenant)["id"]
     signing.signed(tenant, key_id, warrant_id="svc_wrt_a", expires_at="2027-01-01T00:00:00Z")
     answer = revoke(tenant, "svc_wrt_a", "svc_wrt_b", warrant_expires_at="2026-12-01T00:00:00Z")
@@ -403,7 +403,7 @@ def _applied(ports: Ports, tenant: Tenant, batch_id: str, said: list[Applied]) -
 
 @pytest.mark.parametrize("named", [True, False], ids=["repeatable", "begun"])
 def test_a_lost_answer_hides_nothing_that_was_taken_back(tenant: Tenant, named: bool) -> None:
-    """REVOKE-21, F483a: If the answer to a write is lost, the call tells what it took back."""
+    """REVOKE-21, F483a: If the answer to a write is lost, the call reports what it took back."""
     ports, warrant_ids, lost = tenant.ports, MANY[:30], list[Call]()
     revoke(tenant, *warrant_ids)
 
@@ -425,7 +425,7 @@ def test_a_lost_answer_hides_nothing_that_was_taken_back(tenant: Tenant, named: 
 
 
 def test_a_call_that_runs_twice_takes_back_once(ports: Ports) -> None:
-    """REVOKE-22, F483b: Of a call and its repetition at the same time, both tell what was done.
+    """REVOKE-22, F483b: A call and its repetition at the same time both report the changes.
 
     The repetition does not take back a revocation that came after the first one.
     """
@@ -512,7 +512,7 @@ def test_a_revoker_takes_back_only_its_own(tenant: Tenant) -> None:
 
 
 def test_the_reason_of_taking_back(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
-    """REVOKE-4, F571b: A deletion may say why; what is taken back is counted for an alarm."""
+    """REVOKE-4, F571b: A deletion may have a reason; each one is counted for an alarm."""
     caplog.set_level(logging.INFO)
     for query, more in ({}, {}), ({"reason": " mistake "}, {"take_back_reason": "mistake"}):
         record = tenant.revoke("svc_wrt_a", "stolen")
@@ -645,7 +645,7 @@ def test_a_tenant_does_not_see_the_batches_of_another(tenant: Tenant, other_tena
 def test_work_that_takes_too_long_is_given_up(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """REVOKE-21, F354c: What a call has no time for fails, and the call reports the rest."""
+    """REVOKE-21, F354c: Changes that a call has no time for fail, and the call reports the rest."""
     times = iter([0.0] * 20 + [100.0] * 10_000)
     slow = replace(operation.PACING, clock=lambda: next(times))
     monkeypatch.setattr(operation, "PACING", slow)

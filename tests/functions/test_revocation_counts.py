@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shared.model.sealed_log import head as head_model
-from shared.operations.audit import generations, log, sealing
-from shared.operations.rules import audit
+from shared.model.audit import head as head_model
+from shared.operations.audit import log, sealing, signers
+from shared.operations.base import audit
 from shared.ports import Ports
 from shared.ports.store import At, Put
 from tests import faults
@@ -93,7 +93,7 @@ def test_each_change_is_counted_once_whatever_fails(tenant: Tenant, ports: Ports
 
 
 def test_what_an_earlier_release_sealed_is_not_known(tenant: Tenant, clock: Clock) -> None:
-    """REVOKE-31, F442a: Days of which an earlier release sealed entries have no numbers."""
+    """REVOKE-31, F442a: Days whose entries an earlier release sealed have no numbers."""
     tenant.revoke("svc_wrt_a")
     sealing.extend(tenant.ports, tenant.id)
     head = log.head(tenant.ports, tenant.id)
@@ -131,7 +131,7 @@ def test_a_log_that_begins_counts_what_is_retained(
         return audit.entry(tenant.ports, tenant.operator, *named, **details)
 
     if is_restored:
-        generations.begin(tenant.ports, tenant.id, entry)
+        signers.begin(tenant.ports, tenant.id, entry)
     clock.advance(minutes=1)
     sealing.extend(tenant.ports, tenant.id)
     today = clock().date()

@@ -9,8 +9,8 @@ import pytest
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.revocations import shard_of
-from shared.operations.api import revocation_search, revocations
-from shared.operations.srl import ended, wake
+from shared.operations.changes import revocation_search, revocations
+from shared.operations.lists import records, wake
 from shared.wiring import identifiers
 from tests.api import Client, Tenant, serve
 from tests.functions.test_revocation_batches import BATCH, MANY, OTHER, done, revoke
@@ -131,8 +131,8 @@ def named(tenant: Tenant, clock: Clock) -> list[str]:
         else:
             tenant.revoke(name, f"r {name}")
     wake.publish_soon(tenant.ports, tenant.id)
-    ended.move(tenant.ports, tenant.id, gone, since=clock())
-    assert sum(1 for _ in ended.read(tenant.ports, shard_of(tenant.id, gone[0])))
+    records.move_ended(tenant.ports, tenant.id, gone, since=clock())
+    assert sum(1 for _ in records.ended(tenant.ports, shard_of(tenant.id, gone[0])))
     return [*sorted(names), *reversed(gone)]
 
 

@@ -6,6 +6,9 @@ import pytest
 
 from shared.adapters.sqlite import SqliteStore
 from shared.model.callers import Scope
+from shared.model.identifiers import WARRANT
+from shared.operations.audit import sealing
+from shared.operations.lists import publication
 from tests.api import Tenant
 from tests.functions.signing import create as create_key
 from tests.functions.signing import next_list, signed
@@ -52,6 +55,26 @@ def test_a_revocation_is_a_few_statements(tenant: Tenant) -> None:
     assert create(tenant, "svc_wrt_second").status_code == 201
     # A statement is told of once more for each trigger that it starts.
     assert len(dict.fromkeys(asked)) <= 15
+
+
+def test_a_revocation_takes_little_room(tenant: Tenant) -> None:
+    """F590h: On one machine, a revocation takes 1.1 kB of the file at most, with its indexes."""
+    store = tenant.ports.store
+    assert isinstance(store, SqliteStore)
+
+    def size_after() -> int:
+        for _ in range(400):
+            create(tenant, tenant.ports.new_id(WARRANT), "stolen laptop")
+        publication.publish_feed(tenant.ports, tenant.id)
+        sealing.extend(tenant.ports, tenant.id)
+        while store.index_audit_entries():
+            pass
+        (pages,) = store._database.connection.execute("PRAGMA page_count").fetchone()
+        (unused,) = store._database.connection.execute("PRAGMA freelist_count").fetchone()
+        return int(pages - unused) * 4096
+
+    before = size_after()
+    assert (size_after() - before) / 400 <= 1_100
 
 
 def test_a_record_says_what_and_who(tenant: Tenant) -> None:
@@ -218,7 +241,7 @@ def test_an_end_is_never_shortened(tenant: Tenant, clock: Clock) -> None:
 
 
 def test_a_false_end_does_not_outdo_the_revocation_of_the_key(tenant: Tenant, clock: Clock) -> None:
-    """SRL-9, F568d: A warrant of a revoked key stays listed, whatever end was said of it."""
+    """SRL-9, F568d: A warrant of a revoked key stays listed, also with an end given for it."""
     key_id = create_key(tenant)["id"]
     signed(tenant, key_id, warrant_id="svc_wrt_a", format="raw")
     record = ending(tenant, "2026-11-21T12:01:00Z").json()

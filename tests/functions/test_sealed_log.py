@@ -5,16 +5,16 @@ import hashlib
 
 import pytest
 
-from shared.model.sealed_log import checkpoint as checkpoint_model
-from shared.model.sealed_log import merkle, records
-from shared.model.sealed_log.checkpoint import Checkpoint, Key
-from shared.model.sealed_log.signers import signers
-from shared.operations.api import sealed_log
-from shared.operations.audit import log, sealing
+from shared.model.audit import checkpoint as checkpoint_model
+from shared.model.audit import merkle, records
+from shared.model.audit.checkpoint import Checkpoint, NoteKey
+from shared.model.audit.signers import signers
+from shared.operations.audit import log, sealed_log, sealing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.api import Tenant
-from tests.operations.test_sealing import entry_made
+from tests.model.audit.test_sealed_log import root_by_path
+from tests.operations.audit.test_sealing import entry_made
 from tests.worlds import Clock
 
 AT = "/v1/audit-logs"
@@ -28,7 +28,7 @@ def _stated(tenant: Tenant) -> Checkpoint:
     listed = tenant.read_only.get(f"{AT}/keys").json()
     assert listed["origin"] == stated.origin == f"rescind/{tenant.id}/1"
     for each in listed["keys"]:
-        assert checkpoint_model.is_signed_by(answer.text, Key.parse(each["verifier_key"]))
+        assert checkpoint_model.is_signed_by(answer.text, NoteKey.parse(each["verifier_key"]))
     return stated
 
 
@@ -91,7 +91,7 @@ def test_an_entry_is_proved_alone(ports: Ports, clock: Clock, tenant: Tenant) ->
         assert record[24:] == hashlib.sha256(records.line(item)).digest()
         path = [base64.b64decode(each) for each in answer["path"]]
         leaf = hashlib.sha256(b"\x00" + record).digest()
-        assert merkle.root_by_path(leaf, answer["index"], stated.size, path) == stated.root
+        assert root_by_path(leaf, answer["index"], stated.size, path) == stated.root
         assert Checkpoint.parse(answer["checkpoint"]) == stated
     for unknown in (pending_id, late_id[:-1] + "zz", "svc_evt_" + 26 * "0"):
         assert tenant.read_only.get(f"{AT}/{unknown}/proof").status_code == 404
@@ -122,7 +122,7 @@ def test_a_rotation_is_signed_by_both(ports: Ports, clock: Clock, tenant: Tenant
     sealing.extend(ports, tenant.id)
     head = log.head(ports, tenant.id)
     assert head is not None
-    keys = [Key.parse(each["verifier_key"]) for each in (first, second)]
+    keys = [NoteKey.parse(each["verifier_key"]) for each in (first, second)]
     assert [checkpoint_model.is_signed_by(head.checkpoint, each) for each in keys] == [False, True]
     sealed_log.rotate(ports, tenant.operator)
     seeds = [each.item.get("sealed_seed") for each in ports.store.query(signers(tenant.id))]
@@ -152,4 +152,4 @@ def test_a_lost_seed_of_a_replaced_signer_stops_nothing(
     sealing.extend(ports, tenant.id)
     head = log.head(ports, tenant.id)
     assert head is not None
-    assert checkpoint_model.is_signed_by(head.checkpoint, Key.parse(second["verifier_key"]))
+    assert checkpoint_model.is_signed_by(head.checkpoint, NoteKey.parse(second["verifier_key"]))

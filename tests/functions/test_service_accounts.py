@@ -216,7 +216,7 @@ def test_fifty_keys_and_no_more(tenant: Tenant) -> None:
 
 
 def test_an_account_signs_for_what_its_keys_do(tenant: Tenant) -> None:
-    """ACCOUNT-2: What the keys of an account do is recorded under `<account>@<tenant>.svc`."""
+    """ACCOUNT-2: Changes by keys of an account are recorded under `<account>@<tenant>.svc`."""
     key = owned_key(tenant, create(tenant), Scope.ADMIN)
     body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
     assert key.post("/v1/revocations", json=body).json()["created_by"] == "ci@acme.svc"

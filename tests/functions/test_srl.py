@@ -18,9 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from shared.adapters.filesystem import FileBlobs
 from shared.model import revocations
+from shared.model.lists.verification import verify
 from shared.model.revocations import RevokedWarrant
-from shared.model.srl.verification import verify
-from shared.operations.srl import in_force, snapshot
+from shared.operations.lists import decisions, in_force
 from shared.ports.store import Expect, Put
 from tests.api import Client, Instance, Tenant
 from tests.worlds import Clock
@@ -242,7 +242,7 @@ def test_a_long_list_is_served_from_where_it_is_stored(
 ) -> None:
     """SRL-19, F27a: A list up to 4 MiB is sent; on Lambda a longer one is a 307 to its bytes."""
     # From all records: those that `fill` writes have no marks.
-    monkeypatch.setattr(snapshot, "_COMPARED_EVERY", 1)
+    monkeypatch.setattr(decisions, "COMPARED_EVERY", 1)
     fresh = names("a")
     fill(tenant, [next(fresh) for _ in range(24_000)])
     regenerate(tenant)

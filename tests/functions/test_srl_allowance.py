@@ -1,13 +1,13 @@
-"""How often a list may be published out of turn (docs/adr/0035)."""
+"""How often a list may be published out of turn (docs/adr/06)."""
 
 from dataclasses import replace
 
 import pytest
 
 from shared.errors import RateLimited, Unavailable
-from shared.model.srl.head import head_address
-from shared.operations.api import srl_allowance
-from shared.operations.srl import in_force, worker
+from shared.model.lists.head import head_address
+from shared.operations.changes import srl
+from shared.operations.lists import in_force, publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.api import Tenant, serve
@@ -29,7 +29,7 @@ def taken(tenant: Tenant) -> int:
     """How many publications are allowed at this moment; they are all taken."""
     for times in range(1000):
         try:
-            srl_allowance.take(tenant.ports, tenant.operator)
+            srl.take(tenant.ports, tenant.operator)
         except RateLimited:
             return times
     pytest.fail("there is no limit")
@@ -55,7 +55,7 @@ def test_a_tenant_publishes_out_of_turn_so_often(
 def test_a_refusal_says_when_to_come_again(tenant: Tenant, clock: Clock) -> None:
     """SRL-14, F124b: A refused regeneration answers 429, publishes nothing and uses nothing up."""
     lengthen(tenant, LONGEST)
-    srl_allowance.take(tenant.ports, tenant.operator)
+    srl.take(tenant.ports, tenant.operator)
     for _ in range(4):
         answer = tenant.admin.post(REGENERATE)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
@@ -85,7 +85,7 @@ def test_the_schedule_needs_no_allowance(tenant: Tenant) -> None:
     """F124c: The schedule publishes although the allowance for regenerations is used up."""
     assert taken(tenant)
     tenant.revoke("svc_wrt_a")
-    assert worker.publish_due(tenant.ports).published == [tenant.id]
+    assert publication.publish_due(tenant.ports).published == [tenant.id]
     assert in_force.head(tenant.ports, tenant.id).count == 1
 
 

@@ -7,8 +7,8 @@ import pytest
 from functions.srl_publication.handler import handler
 from shared import wiring
 from shared.errors import InvalidSettings
-from shared.model.srl.signers import signers
-from shared.operations.srl import in_force
+from shared.model.lists.signers import signers
+from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.lambda_events import load, queued

@@ -21,14 +21,16 @@ from shared import wiring
 from shared.adapters import sqs
 from shared.errors import Corrupt, InvalidSettings, Unavailable
 from shared.model.callers import Scope
+from shared.model.lists.schedule import Mark, Turn, warrant_mark_address
 from shared.model.signing_keys import Type
-from shared.model.srl.schedule import Mark, Turn, warrant_mark_address
-from shared.operations.api import api_keys, signing_keys
-from shared.operations.srl import expiring, feed, in_force, propagation
-from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import schedule as srl_schedule
-from shared.operations.srl.propagation import Survey
-from shared.operations.srl.propagation import survey as survey_authorizers
+from shared.operations.access import api_keys
+from shared.operations.changes import signing_keys
+from shared.operations.fleet import propagation
+from shared.operations.fleet.propagation import Survey
+from shared.operations.fleet.propagation import survey as survey_authorizers
+from shared.operations.lists import expiring, in_force, publication
+from shared.operations.lists import marks as srl_marks
+from shared.operations.lists import schedule as srl_schedule
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.adapters.answers import Answer
@@ -255,7 +257,7 @@ def test_it_counts_the_unknown_authorizers(
     tick()
     assert lines(caplog, "authorizers") == []
     tenant.revoke(ports, "svc_wrt_a")
-    feed.publish(ports, tenant.id)
+    publication.publish_feed(ports, tenant.id)
     fleet = Fleet(ports, tenant).add("north", "south")
     tick()
     fleet.report("north", "south")

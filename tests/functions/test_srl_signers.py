@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer.statements import Statement
+from shared.authorizer.formats.statements import Statement
 from shared.errors import InvalidSrl
-from shared.model.audit_log import Entry
-from shared.model.srl.signers import Status
-from shared.model.srl.verification import verify
-from shared.operations.srl import archive as srl_archive
-from shared.operations.srl import in_force
-from shared.operations.srl import signers as srl_signers
+from shared.model.audit.audit_log import AuditEntry
+from shared.model.lists.signers import SignerStatus
+from shared.model.lists.verification import verify
+from shared.operations.lists import in_force
+from shared.operations.lists import signers as srl_signers
 from shared.ports.store import Expect, Put, Value
 from tests.api import Tenant
 from tests.functions.signing import refusal
@@ -168,7 +167,7 @@ def test_activating_publishes_in_the_same_step(tenant: Tenant, clock: Clock) -> 
     assert activated["activates_at"] == "2026-11-21T12:01:00Z"
     assert version(tenant, clock, activated) == 2
     assert tenant.authorizer.get(SRL).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
-    entry = Entry.from_item(audit_entries(tenant)[-1])
+    entry = AuditEntry.from_item(audit_entries(tenant)[-1])
     assert (entry.action, entry.details["force"]) == ("srl.activate_key", True)
 
 
@@ -397,10 +396,10 @@ def test_a_theft_while_a_rotation_is_unpublished(tenant: Tenant, clock: Clock, s
 
 def test_revoked_keys_on_further_pages(tenant: Tenant) -> None:
     """SIGNER-8, F147d: Revoked list signers beyond the newest 100 are on further pages."""
-    old = stored_signers(tenant.ports, tenant.id, srl_archive.KEPT + 2, Status.REVOKED)
+    old = stored_signers(tenant.ports, tenant.id, srl_signers.KEPT + 2, SignerStatus.REVOKED)
     archive_all(tenant.ports, tenant.id)
     first = tenant.authorizer.get(KEYS).json()
-    assert [each["status"] for each in first["keys"]] == ["active"] + ["revoked"] * srl_archive.KEPT
+    assert [each["status"] for each in first["keys"]] == ["active"] + ["revoked"] * srl_signers.KEPT
     second = tenant.authorizer.get(f"{KEYS}?cursor={first['cursor']}").json()
     assert [each["key_id"] for each in second["keys"]] == [old[1].id, old[0].id]
     assert second["cursor"] is None
@@ -410,7 +409,7 @@ def test_revoked_keys_on_further_pages(tenant: Tenant) -> None:
 def test_at_most_100_retired_keys_are_listed(tenant: Tenant, clock: Clock) -> None:
     """SIGNER-3, SIGNER-5, F148b: While 100 retired signers are listed, none is added."""
     until = clock() + timedelta(minutes=1)
-    stored_signers(tenant.ports, tenant.id, 100, Status.RETIRED, listed_until=until)
+    stored_signers(tenant.ports, tenant.id, 100, SignerStatus.RETIRED, listed_until=until)
     for refused in (tenant.admin.post(ROTATE), tenant.admin.post(KEYS)):
         assert refused.status_code == 409
     assert len(signers(tenant)) == 101

@@ -9,15 +9,16 @@ import pytest
 
 from shared.model import feed as feed_model
 from shared.model import times
-from shared.model.srl import schedule
-from shared.model.srl.head import head_address
-from shared.operations.api import srl_status
-from shared.operations.srl import feed, in_force, pending, worker
+from shared.model.lists import schedule
+from shared.model.lists.head import head_address
+from shared.operations.changes import srl
+from shared.operations.lists import in_force, pending, publication
 from shared.ports import Ports
 from shared.ports.gather import sequentially
 from shared.ports.store import Expect, Put
 from tests.api import Tenant
 from tests.intercepted import Call, Intercepted
+from tests.operations.tenants import break_off
 from tests.reads import reading
 from tests.worlds import Clock
 
@@ -44,7 +45,7 @@ def publish(tenant: Tenant) -> None:
 
 
 def test_what_waits_for_the_list(tenant: Tenant, ports: Ports, clock: Clock) -> None:
-    """SRL-21, F436a: What was revoked or taken back is pending until a list has it, not a feed."""
+    """SRL-21, F436a: A change is pending until a list has it; the feed does not count."""
     assert waiting(tenant) == (0, False, None)
     assert status(tenant)["feed_sequence"] == 0
     first = clock()
@@ -53,7 +54,7 @@ def test_what_waits_for_the_list(tenant: Tenant, ports: Ports, clock: Clock) -> 
     clock.advance(seconds=40)
     tenant.revoke("svc_wrt_2")
     assert waiting(tenant) == (3, False, text(first))
-    feed.publish(ports, tenant.id)
+    publication.publish_feed(ports, tenant.id)
     # The feed has them from here on, and the list does not.
     assert waiting(tenant) == (3, False, text(clock()))
     assert status(tenant)["feed_sequence"] == 1
@@ -73,7 +74,7 @@ def test_a_warrant_counts_once(tenant: Tenant, ports: Ports) -> None:
     """F436: What was revoked, taken back and revoked again since the list is one warrant."""
     for _ in range(2):
         revocation = tenant.revoke("svc_wrt_a")
-        feed.publish(ports, tenant.id)
+        publication.publish_feed(ports, tenant.id)
         tenant.admin.delete(f"/v1/revocations/{revocation}")
     assert waiting(tenant)[:2] == (1, False)
 
@@ -85,7 +86,7 @@ def test_it_is_read_while_something_is_published(tenant: Tenant, ports: Ports, a
     Something is published between any two of the reads.
     """
     done: dict[str, Callable[[], object]] = {
-        "feed": lambda: feed.publish(ports, tenant.id),
+        "feed": lambda: publication.publish_feed(ports, tenant.id),
         "list": lambda: publish(tenant),
     }
     at, made = 0, 1
@@ -102,7 +103,7 @@ def test_it_is_read_while_something_is_published(tenant: Tenant, ports: Ports, a
             return iter(list(found)) if call.verb == "query" else found
 
         watched = replace(ports, store=Intercepted(ports.store, between), gather=sequentially)
-        seen = srl_status.read(watched, tenant.operator)
+        seen = srl.read(watched, tenant.operator)
         assert seen.pending.warrants or seen.head.version > listed.version, f"read {at}"
         publish(tenant)
         at += 1
@@ -117,15 +118,15 @@ def test_a_revoked_key_counts(tenant: Tenant, ports: Ports) -> None:
     tenant.admin.post(f"/v1/keys/{key_id}/revoke", json={"reason": "stolen"})
     now = times.text(ports.now())
     assert waiting(tenant) == (1, True, now)
-    feed.publish(ports, tenant.id)
+    publication.publish_feed(ports, tenant.id)
     assert waiting(tenant) == (3, False, now)
 
 
 def test_a_break_of_the_feed_counts(tenant: Tenant, ports: Ports) -> None:
     """F436: A break says that something changed and not what, also after a leap of the sequence."""
-    feed.break_off(ports, tenant.id)
+    break_off(ports, tenant.id)
     assert waiting(tenant)[:2] == (1, True)
-    feed.break_off(ports, tenant.id, above=feed_model.LEAP)
+    break_off(ports, tenant.id, above=feed_model.LEAP)
     assert waiting(tenant)[:2] == (1, True)
     publish(tenant)
     assert waiting(tenant) == (0, False, None)
@@ -140,7 +141,7 @@ def test_many_are_not_all_counted(
     for number in range(3):
         tenant.revoke(f"svc_wrt_{number}")
         if limit == "_ENTRIES_MAX":
-            feed.publish(ports, tenant.id)
+            publication.publish_feed(ports, tenant.id)
     count, is_truncated, _ = waiting(tenant)
     assert is_truncated
     assert 1 <= count <= 3
@@ -153,7 +154,7 @@ def test_data_of_earlier_releases(tenant: Tenant, ports: Ports) -> None:
     marked = schedule.warrant_mark_address(tenant.id, warrant)
     ports.store.write(Put(marked, mark, Expect.ABSENT))
     assert waiting(tenant) == (1, False, None)
-    feed.publish(ports, tenant.id)
+    publication.publish_feed(ports, tenant.id)
     old = replace(in_force.head(ports, tenant.id), sequence=None)
     ports.store.write(Put(head_address(tenant.id), old.to_item(), Expect.PRESENT))
     assert waiting(tenant)[:2] == (1, False)
@@ -191,7 +192,7 @@ def test_the_schedule_keeps_what_is_said(tenant: Tenant, ports: Ports, clock: Cl
     for _ in range(3):
         due_at = times.parse(status(tenant)["next_due_at"])
         clock.moment = due_at - timedelta(seconds=1)
-        assert worker.publish_if_due(ports, tenant.id)
+        assert publication.publish_if_due(ports, tenant.id)
         clock.advance(minutes=7)
 
 
@@ -217,7 +218,7 @@ def test_what_a_poll_costs(tenant: Tenant, ports: Ports) -> None:
         tenant.revoke(f"svc_wrt_{number}")
     publish(tenant)
     with reading(ports) as (watched, reads):
-        assert not srl_status.read(watched, tenant.operator).pending.warrants
+        assert not srl.read(watched, tenant.operator).pending.warrants
     assert (reads.trips, reads.items) == (3 + len(schedule.warrant_marks(tenant.id)), 2)
 
 

@@ -9,17 +9,22 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from functions.authorizers import compat
+from infra.server.routers import ROUTERS
 from shared.model import feed as feed_model
 from shared.model import times
-from shared.model.audit_log import Action
-from shared.model.authorizers import REGISTERED_MAX, registered_address
+from shared.model.audit.audit_log import Action
 from shared.model.callers import Scope
+from shared.model.fleet import native
+from shared.model.fleet.authorizers import REGISTERED_MAX, registered_address
 from shared.model.rate_limit import Purpose
-from shared.model.srl import native
-from shared.operations.srl import feed
+from shared.operations.fleet import native_list
+from shared.operations.lists import publication
+from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment
-from shared.web import stored_bodies
-from tests.api import Client, Tenant
+from shared.web import stored as stored_bodies
+from shared.web.app import create_app
+from shared.web.work import InPlace
+from tests.api import Client, Instance, Tenant
 from tests.functions.test_authorizers import stored
 from tests.log_lines import lines
 from tests.operations.natives import Stock
@@ -62,7 +67,7 @@ def event(payload: bytes = b"decision", *, key: Ed25519PrivateKey = KEY) -> dict
 def revoke(tenant: Tenant, *names: str) -> None:
     for name in names:
         tenant.revoke(f"svc_wrt_{name}")
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
 
 
 # --- the list and its signer ---
@@ -91,6 +96,32 @@ def test_the_list(tenant: Tenant) -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert stock.accept(answer.content).ids == {"tnu_wrt_" + "ab" * 16, "svc_wrt_other"}
     assert tenant.read_only.get(LIST).status_code == 403
+
+
+class Asked(InPlace):
+    """Notes which operations are asked of the process that makes lists."""
+
+    def __init__(self) -> None:
+        self.operations: list[Any] = []
+
+    def publish(self, call: Any, ports: Ports, *args: Any, **kwargs: Any) -> Any:
+        self.operations.append(call)
+        return call(ports, *args, **kwargs)
+
+
+def test_where_the_list_is_made(tenant: Tenant) -> None:
+    """NATIVE-4, F558e: A native list is made by the publisher, and served where it was asked for.
+
+    So a long one delays no check. Once it is stored, the publisher is not asked.
+    """
+    work = Asked()
+    app = create_app(*ROUTERS, ports=lambda: tenant.ports, work=work)
+    client = Client(Instance(app), tenant.authorizer.secret)
+    for number in range(1, 3):
+        revoke(tenant, f"{number}")
+        first, again = client.get(LIST), client.get(LIST)
+        assert first.content == again.content
+        assert work.operations == [native_list.current] * number
 
 
 def test_a_condition_is_ignored(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +183,7 @@ ODD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("fields", ODD.values(), ids=ODD)
 def test_nothing_optional_is_refused(tenant: Tenant, fields: dict[str, Any]) -> None:
-    """NATIVE-6, F276b: What does not fit in a registration is left out, and refuses nothing.
+    """NATIVE-6, F276b: Fields that do not fit in a registration are left out, without a refusal.
 
     A stock authorizer that is refused once denies everything until it is started again.
     """

@@ -8,9 +8,9 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from shared.authorizer import cose
-from shared.authorizer import warrants as verifier
-from shared.authorizer.warrants import Claims, InvalidWarrant
+from shared.authorizer.formats import cose
+from shared.authorizer.formats import warrants as verifier
+from shared.authorizer.formats.warrants import Claims, InvalidWarrant
 from shared.model import revocations, times
 from shared.model import warrants as warrant_model
 from shared.ports.store import Delete, Expect, Put

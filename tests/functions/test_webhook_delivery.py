@@ -9,13 +9,12 @@ import pytest
 from functions.webhook_delivery.handler import handler
 from shared import wiring
 from shared.errors import Unavailable
-from shared.model.deliveries import Answer, Message, Outcome
+from shared.model.audit import head
 from shared.model.items import Address
-from shared.model.sealed_log import head
-from shared.model.webhooks import WebhookTurn
-from shared.operations.api import webhooks
+from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
+from shared.model.webhooks.webhooks import WebhookTurn
 from shared.operations.audit import sealing
-from shared.operations.webhooks import delivery, dispatch
+from shared.operations.webhooks import delivery, dispatch, managing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.lambda_events import load, queued, streamed
@@ -39,9 +38,9 @@ class Sender:
 
     sent = 0
 
-    def send(self, _url: str, messages: Sequence[Message]) -> list[Answer]:
+    def send(self, _url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
         self.sent += len(messages)
-        return [Answer(Outcome.ANSWERED, 1, status=200) for _ in messages]
+        return [DeliveryAnswer(DeliveryOutcome.ANSWERED, 1, status=200) for _ in messages]
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ def sender(monkeypatch: pytest.MonkeyPatch) -> Sender:
 def subscribed(ports: Ports, handle: str = "acme") -> tuple[Tenant, str]:
     """A tenant with a webhook that is not sent yet what was sealed, and the webhook's name."""
     tenant = Tenant.create(ports, handle)
-    made = webhooks.create(ports, tenant.operator, url=URL, events=("*",), description=None)
+    made = managing.create(ports, tenant.operator, url=URL, events=("*",), description=None)
     sealing.extend(ports, tenant.id)
     return tenant, f"{tenant.id}#{made.webhook.id}"
 
@@ -81,8 +80,8 @@ def from_stream(*addresses: Address) -> dict[str, int]:
 def test_a_sealed_log_that_grew(ports: Ports, queue: Queue) -> None:
     """F398a: On AWS, each enabled webhook of a tenant is queued when its sealed log has grown."""
     (tenant, name), (other, _) = subscribed(ports), subscribed(ports, "globex")
-    (found,) = webhooks.page(ports, other.operator, before=None, limit=9).entries
-    webhooks.disable(ports, other.operator, webhook_id=found.id)
+    (found,) = managing.page(ports, other.operator, before=None, limit=9).entries
+    managing.disable(ports, other.operator, webhook_id=found.id)
     heads = [head.address(each.id) for each in (tenant, tenant, other)]
     assert from_stream(*heads) == {"queued": 1}
     assert queue.sent == [name]
@@ -104,7 +103,7 @@ def test_a_message(ports: Ports, queue: Queue, sender: Sender) -> None:
 def test_more_than_fits_into_a_slice(
     ports: Ports, queue: Queue, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F398c: What does not fit into a worker's time is queued once more, behind all others."""
+    """F398c: Work beyond a worker's time is queued again, behind all others."""
     _, name = subscribed(ports)
     in_no_time = partial(delivery.deliver, seconds=0)
     monkeypatch.setattr(delivery, "deliver", in_no_time)

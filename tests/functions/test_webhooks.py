@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from shared.model import deliveries, webhooks
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.callers import Scope
-from shared.model.deliveries import Delivery, Outcome, State
-from shared.model.webhooks import Webhook
+from shared.model.webhooks import deliveries, webhooks
+from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
+from shared.model.webhooks.webhooks import Webhook
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.api import Tenant
@@ -154,7 +154,7 @@ def test_addresses_that_are_refused(standing: Tenant, url: str) -> None:
     ],
 )
 def test_bodies_that_are_refused(standing: Tenant, body: dict[str, Any]) -> None:
-    """HOOK-2: What is not a type of event, or is given twice, is refused."""
+    """HOOK-2: An unknown type of event, or one that is given twice, is refused."""
     assert refusal(standing.admin.post(HOOKS, json={"url": URL} | body))[0] == 400
 
 
@@ -222,10 +222,10 @@ def test_deliveries_are_listed(tenant: Tenant, ports: Ports) -> None:
             ports.new_id("evt"),
             index=number,
             type="key.revoke",
-            state=State.RETRYING,
+            state=DeliveryState.RETRYING,
             attempts=2,
             attempted_at=now,
-            outcome=Outcome.ANSWERED,
+            outcome=DeliveryOutcome.ANSWERED,
             status=500,
             milliseconds=9,
             answer="no",

@@ -23,12 +23,12 @@ from typing import Any, Final
 
 import httpx2
 
-from shared.model.audit_log import Action, month
-from shared.model.srl import signers as srl_signers
-from shared.model.srl.head import Head, publications
-from shared.model.srl.verification import verify
+from shared.model.audit.audit_log import Action, month
+from shared.model.lists import signers as srl_signers
+from shared.model.lists.head import ListHead, publications
+from shared.model.lists.verification import verify
+from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
-from shared.operations.srl import in_force
 from shared.ports import Ports
 from tests.infra.published import published_versions
 from tests.operations.tenants import Tenant
@@ -252,7 +252,7 @@ class Crowd:
         """Every version was published once; each list that is kept has what was acknowledged."""
         last = self._ask(http, "POST", "/v1/revocations/srl/regenerate", {200}).json()["version"]
         entries = ports.store.query(publications(tenant_id))
-        heads = [Head.from_item(entry.item) for entry in entries if entry.sk != "head"]
+        heads = [ListHead.from_item(entry.item) for entry in entries if entry.sk != "head"]
         assert published_versions(ports, tenant_id) == list(range(2, last + 1))
         # On one machine, lists long before the one in force are removed.
         kept = [head for head in heads if head.version >= last - _KEPT]
@@ -265,7 +265,7 @@ class Crowd:
             assert set(map(_warrant, self.kept[: each.kept])) <= lists[each.version]
             assert not lists[each.version] & set(map(_warrant, self.lifted[: each.lifted]))
 
-    def _verified(self, ports: Ports, tenant_id: str, head: Head) -> set[str]:
+    def _verified(self, ports: Ports, tenant_id: str, head: ListHead) -> set[str]:
         item = ports.store.get(srl_signers.signers(tenant_id).address(head.key_id))
         assert item is not None
         key = srl_signers.ListSigner.from_item(item).public_bytes

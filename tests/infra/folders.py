@@ -11,10 +11,10 @@ import pytest
 from infra import data_folder
 from shared import wiring
 from shared.model import revocations as model
+from shared.model.lists import schedule as srl_schedule
 from shared.model.revocations import RevokedWarrant
-from shared.model.srl import schedule as srl_schedule
 from shared.model.warrants import Standing, warrant_address
-from shared.operations.rules import tenants
+from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Put
 from tests.worlds import close

@@ -113,7 +113,7 @@ class Server:
         self,
         data: Path,
         *options: str,
-        program: Sequence[str] = ("-m", "infra.cli.serve"),
+        program: Sequence[str] = ("-m", "infra.cli.operator.serve"),
     ) -> None:
         port = free_port()
         self.data = data

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from shared.model.audit_log import Action, month
+from shared.model.audit.audit_log import Action, month
 from shared.ports import Ports
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from shared import wiring
 from shared.errors import Unavailable
-from shared.operations.api.srl import regenerate
+from shared.operations.changes.srl import regenerate
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.infra.published import published_versions

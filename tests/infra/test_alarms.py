@@ -8,7 +8,7 @@ import pytest
 from fastapi.routing import APIRoute
 from moto.events.models import EventPattern
 
-from infra.routers import ROUTERS
+from infra.server.routers import ROUTERS
 from tests.aws import STAGE, STATEFUL
 from tests.infra.templates import ALARMS, LAMBDAS, of_kind
 from tests.processes import ROOT

@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from infra.audit_verification.report import Report
+from infra.audit_verification.source import Report
 from infra.audit_verification.verification import verify
 from infra.cli.audit_source import ServedLog
 from infra.cli.audit_source import records as listed
 from infra.cli.client import Api
 from infra.cli.errors import ApiError
-from shared.model import audit_log
-from shared.model.audit_log import Action
+from shared.model.audit import audit_log, head, records
+from shared.model.audit.audit_log import Action
 from shared.model.revocations import record_address
-from shared.model.sealed_log import head, records
 from shared.operations.audit import log, sealing
-from shared.operations.rules import audit, tenants
+from shared.operations.base import audit, tenants
 from shared.ports.store import Delete, Expect, Put
 from tests.api import Client, Tenant, serve
 from tests.worlds import Clock, embedded

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import pytest
 
-from infra.audit_verification.pins import Pin
-from infra.audit_verification.report import Report
+from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.verification import verify
 from shared.model import seeds
-from shared.model.sealed_log import records, tiles
-from shared.model.sealed_log.checkpoint import Checkpoint, Key
-from shared.model.sealed_log.tiles import NOTHING, WIDTH, Place
+from shared.model.audit import merkle as tiles
+from shared.model.audit import records
+from shared.model.audit.checkpoint import Checkpoint, NoteKey
+from shared.model.audit.merkle import NOTHING, WIDTH, Place
 from shared.wiring import identifiers
 
 TENANT: Final = "svc_tnt_01m7yzmhg0ffxxxxxxxxxxxxxx"
@@ -77,7 +77,7 @@ class Log:
         self.tiles[Place(0, number, len(part))] = b"".join(map(records.leaf, part))
 
     def id(self, leaf: int) -> str:
-        return records.Record.parse(self.data[leaf]).id
+        return records.AuditRecord.parse(self.data[leaf]).id
 
     # What a verification reads.
 
@@ -85,7 +85,7 @@ class Log:
         return self.note
 
     def verifier_keys(self) -> list[str]:
-        return [str(Key(ORIGIN, base64.b64decode(seeds.public_key(self.seed))))]
+        return [str(NoteKey(ORIGIN, base64.b64decode(seeds.public_key(self.seed))))]
 
     def tile(self, place: Place) -> bytes | None:
         return self.tiles.get(place)
@@ -96,7 +96,7 @@ class Log:
 
 def of(entries: list[dict[str, Any]]) -> Log:
     """The log of these entries, sealed."""
-    data = [records.Record.of(each).data for each in entries]
+    data = [records.AuditRecord.of(each).data for each in entries]
     return Log({each["id"]: each for each in entries}, data).seal()
 
 
@@ -138,7 +138,7 @@ def reorder(log: Log) -> str:
 
 def replace_record_and_entry(log: Log) -> str:
     change(log)
-    log.data[300] = records.Record.of(log.stored[log.id(300)]).data
+    log.data[300] = records.AuditRecord.of(log.stored[log.id(300)]).data
     log.bundle(1)
     return f"leaf 300: bundle and tile differ ({log.id(300)})"
 
@@ -283,7 +283,8 @@ def test_a_recovery_is_told_from_a_forgery(log: Log, says: str | None) -> None:
     named = [begun | {"action": "audit_log.new_generation"}] if says else []
     again = of([*log.stored.values(), *named]).seal(origin=f"rescind/{TENANT}/2")
     again.verifier_keys = lambda: [  # type: ignore[method-assign]
-        str(Key(f"rescind/{TENANT}/2", Key.parse(each).public_key)) for each in log.verifier_keys()
+        str(NoteKey(f"rescind/{TENANT}/2", NoteKey.parse(each).public_key))
+        for each in log.verifier_keys()
     ]
     report, kept = check(again, pin)
     line = f"the log is rescind/{TENANT}/2, and the pinned one is {ORIGIN}: it began anew"
@@ -353,7 +354,7 @@ def test_a_new_signer_is_trusted_by_its_entry(log: Log) -> None:
     assert pin is not None
     other = bytes(32)
     public = seeds.public_key(other)
-    listed = [*log.verifier_keys(), str(Key(ORIGIN, base64.b64decode(public)))]
+    listed = [*log.verifier_keys(), str(NoteKey(ORIGIN, base64.b64decode(public)))]
     rotation = entry(1, START + timedelta(seconds=SIZE)) | {"action": "audit_log.rotate_key"}
     for details, trusted in (
         ({"public_key": public}, listed),

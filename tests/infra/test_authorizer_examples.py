@@ -127,7 +127,7 @@ class _Application(BaseHTTPRequestHandler):
 def test_envoy(
     python: Path, server: Server, settings: dict[str, str], chain: str, tmp_path: Path
 ) -> None:
-    """F188e: Envoy with the documented configuration passes on what the client allows, no more."""
+    """F188e: Envoy with the documented configuration passes on only what the client allows."""
     ports = {name: free_port() for name in ("10000", "9191", "8000")}
     text = (ROOT / "docs" / "envoy.yaml").read_text(encoding="utf-8")
     text = re.sub(r"\b(10000|9191|8000)\b", lambda found: str(ports[found[0]]), text)

@@ -109,7 +109,7 @@ def test_no_revocation_is_lost_when_the_server_is_killed(
 def test_a_client_goes_on_after_a_restore(
     python: Path, server: Server, settings: dict[str, object], tmp_path: Path
 ) -> None:
-    """F187b: After a restore and `recover`, clients go on alone, and miss nothing that was listed.
+    """F187b: After a restore and `recover`, clients continue, and miss no listed warrant.
 
     Without `recover` no server starts on the older records. If the blobs are older too, it does:
     then the clients refuse the feed, and soon clear nothing.

@@ -15,15 +15,15 @@ from infra.backup import BackupDamaged, BackupFailed
 from infra.data_folder import FolderInUse
 from infra.restore import RestoreRefused
 from shared import wiring
-from shared.model import audit_log
-from shared.model.audit_log import Filters
+from shared.model.audit import audit_log
+from shared.model.audit.audit_log import EntryFilters
 from shared.model.callers import Caller
 from shared.model.deployment import SCHEMA
-from shared.operations.api import revocations
+from shared.operations.changes import revocations
+from shared.operations.lists import in_force, publication
+from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator import doctor, onboarding
 from shared.operations.operator.recovery import recovery
-from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import in_force, publication
 from tests.infra.folders import opened
 from tests.processes import free_port, local_server, start_in_vain
 
@@ -107,7 +107,7 @@ def test_a_restore_keeps_newer_lists_and_the_store_that_it_replaces(data: Path, 
     done = restore.restore(made, data, replace=True)
     assert done.set_aside is not None
     with closing(sqlite3.connect(done.set_aside)) as file:
-        query = "SELECT count(*) FROM items_5 WHERE instr(pk, ?)"
+        query = "SELECT count(*) FROM items_5 WHERE sk = ?"
         assert file.execute(query, (AFTER,)).fetchone()[0] > 0
     assert _revoked(data, BEFORE, AFTER) == [True, False]
     with opened(data) as ports:
@@ -137,7 +137,7 @@ def test_a_restored_store_is_reviewed_before_it_counts_as_recovered(data: Path, 
         (entry,) = (
             row.item
             for _, partitions in audit_log.months(
-                operator.tenant_id, Filters(ports.now() - timedelta(hours=1), ports.now())
+                operator.tenant_id, EntryFilters(ports.now() - timedelta(hours=1), ports.now())
             )
             for each in partitions
             for row in ports.store.query(each)
@@ -255,7 +255,7 @@ def test_what_is_not_whole_is_no_backup(data: Path, tmp_path: Path, what: str) -
         _flip(data / "blobs" / head.blob)
     elif what == "store":
         with closing(sqlite3.connect(data / "svc.db")) as file, file:
-            file.execute("UPDATE items_5 SET item = x'00' WHERE instr(pk, 'svc_wrt_a')")
+            file.execute("UPDATE items_5 SET item = x'00' WHERE sk = 'svc_wrt_a'")
     else:
         (data / "master.key").unlink()
         wiring.create_master_key(data / "master.key")

@@ -9,10 +9,10 @@ from infra import data_folder
 from infra.cli import app
 from shared.model.callers import Caller
 from shared.model.revocations import Revocation
-from shared.operations.api import revocations
+from shared.operations.changes import revocations
+from shared.operations.fleet import canary as operators
+from shared.operations.lists import publication
 from shared.operations.operator import onboarding
-from shared.operations.operator import propagation as operators
-from shared.operations.srl import feed
 from shared.ports import Ports
 from tests.infra.commands import Command
 from tests.infra.folders import opened
@@ -35,7 +35,7 @@ class World:
         self.happens.pop(0)()
 
     def publish(self) -> None:
-        feed.publish(self.ports, self.tenant.id)
+        publication.publish_feed(self.ports, self.tenant.id)
 
     def records(self) -> list[Revocation]:
         page = revocations.page(self.ports, self.tenant.operator, before=None, limit=10)

@@ -16,9 +16,6 @@ _DEPLOY: Final = "sam/test_deploy_page.py::test_the_page_works"
 _INCIDENTS: Final = (
     "infra/test_documented_sessions.py::test_the_documented_incidents_are_ended_on_aws"
 )
-_CLEAN_UP: Final = (
-    "infra/test_documented_sessions.py::test_the_documented_clean_up_deletes_no_version_in_use"
-)
 _SAM_READS: Final = "sam/test_parameters.py::test_sam_understands_the_commands_of_its_page"
 
 _PARSED: Final = "infra/cli/test_commands.py holds its arguments to what the program accepts"
@@ -49,7 +46,6 @@ RUN: Final = [
     ("docs/deploy.md", "reserved-concurrent-executions 0", _DEPLOY),
     ("docs/deploy.md", "PARAMETERS=RestoredAs=$TO", _DEPLOY),
     ("docs/deploy.md", "list-object-versions", _DEPLOY),
-    ("docs/deploy.md", "list-versions-by-function", _CLEAN_UP),
     ("docs/incidents.md", "TENANT=acme", _DEPLOY),
     ("docs/incidents.md", "rescind publish", _DEPLOY),
     ("docs/incidents.md", "on-demand-throughput", _DEPLOY),
@@ -122,22 +118,22 @@ NOT_RUN: Final = [
     (
         "docs/metrics.md",
         "rescind_list",
-        "infra/test_local_metrics.py asks a server, at an address of its own",
+        "infra/server/test_metrics.py asks a server, at an address of its own",
     ),
     (
         "docs/metrics.md",
         "opentelemetry-distro",
-        "infra/test_local_metrics.py runs a server with what the tests pin of OpenTelemetry",
+        "infra/server/test_metrics.py runs a server with what the tests pin of OpenTelemetry",
     ),
     (
         "docs/incidents.md",
         'rescind recover "$TENANT"',
-        "operations/test_sealed_log_cut.py recovers logs that were cut",
+        "operations/audit/test_sealed_log_cut.py recovers logs that were cut",
     ),
     (
         "docs/moving.md",
         "rescind migrate",
-        "infra/cli/test_moving.py types it, between two machines",
+        "infra/cli/operator/test_moving.py types it, between two machines",
     ),
     (
         "docs/moving.md",
@@ -147,7 +143,7 @@ NOT_RUN: Final = [
     (
         "docs/moving.md",
         "rescind tenant export",
-        "infra/cli/test_moving.py types each of them, with the grace time that it needs",
+        "infra/cli/operator/test_moving.py types each of them, with the grace time that it needs",
     ),
     (
         "docs/relay.md",
@@ -165,6 +161,7 @@ NOT_RUN: Final = [
         "sam delete",
         "SAM does not take the emulator's addresses for those of S3",
     ),
+    ("docs/deploy.md", "'^age:'", "it asks what the gateway of AWS passes on"),
     ("docs/engines.md", "make test-engines", "it takes minutes; `make test-slow` has its suites"),
     ("docs/engines.md", "tests/contracts -k endpoint", "it needs an engine of the reader's"),
     ("docs/engines.md", "tests/functions/test_warrants.py", "it needs an engine of the reader's"),

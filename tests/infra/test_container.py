@@ -116,7 +116,7 @@ def _files(folder: Path) -> set[Path]:
 
 @pytest.mark.slow
 def test_what_the_image_holds_serves_and_is_healthy(tmp_path: Path) -> None:
-    """F158a: What the Dockerfile builds and starts is healthy, and writes to its volume only."""
+    """F158a: The container is healthy, and writes to its volume only."""
     image = _Image(tmp_path)
     before = _files(tmp_path / "opt")
     assert not {each.name for each in before} & {"pip", "uv"}

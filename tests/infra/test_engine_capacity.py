@@ -12,7 +12,7 @@ import pytest
 
 from shared.adapters import dynamodb
 from shared.adapters.dynamodb import DynamoStore
-from shared.operations.api import revocations
+from shared.operations.changes import revocations
 from shared.ports import Ports
 from tests.aws import create_tables, pretend_credentials, table_prefix
 from tests.infra.test_engine_concurrency import the_engine

@@ -44,7 +44,7 @@ def the_engine(folder: Path) -> tuple[Group, str]:
 def _server(folder: Path, settings: dict[str, str]) -> tuple[Group, str]:
     port = free_port()
     options = ["--host", HOST, "--port", str(port), "--workers", "2", "--lifespan", "off"]
-    command = [sys.executable, "-m", "uvicorn", "infra.local_app:app", *options]
+    command = [sys.executable, "-m", "uvicorn", "infra.server.app:app", *options]
     group = Group(
         [*command, "--log-level", "warning"],
         folder / "server.log",

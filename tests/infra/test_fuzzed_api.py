@@ -17,7 +17,8 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from infra import data_folder, local_app
+from infra import data_folder
+from infra.server import app
 from shared import wiring
 from shared.operations.operator import onboarding
 from tests.worlds import close
@@ -30,7 +31,7 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data_folder.prepare(folder)
     with pytest.MonkeyPatch.context() as environment:
         # A request for news is answered at once, as on Lambda.
-        environment.setattr(local_app._work, "wait_max", 0)
+        environment.setattr(app._work, "wait_max", 0)
         for name, value in data_folder.environment(folder).items():
             environment.setenv(name, value)
         wiring.from_environment.cache_clear()
@@ -54,7 +55,7 @@ LIKE_AN_IDENTIFIER: Final = {
 async def _never_stopped(scope: Any, receive: Any, send: Any) -> None:
     """The local application. The fuzzer starts and stops it with each request, a server once."""
     if scope["type"] != "lifespan":
-        await local_app.app(scope, receive, send)
+        await app.app(scope, receive, send)
         return
     for _ in ("startup", "shutdown"):
         message = await receive()

@@ -19,42 +19,36 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from functions.console import handler as console
 from shared import wiring
 from shared.adapters.https_sender import HttpsSender
-from shared.model import audit_log, authorizers
 from shared.model import feed as feed_model
 from shared.model import revocations as model
+from shared.model.audit import audit_log, head, merkle
+from shared.model.audit.merkle import Place
 from shared.model.callers import Caller
 from shared.model.feed import StoredEntry
-from shared.model.sealed_log import head, tiles
-from shared.model.sealed_log.tiles import Place
+from shared.model.fleet import authorizers, native
+from shared.model.lists import schedule as srl_schedule
+from shared.model.lists.head import head_address
+from shared.model.lists.schedule import IN_FLIGHT_MAX, Turn
+from shared.model.lists.signers import SignerStatus
 from shared.model.signing_keys import Type
-from shared.model.srl import native
-from shared.model.srl import schedule as srl_schedule
-from shared.model.srl.head import head_address
-from shared.model.srl.schedule import IN_FLIGHT_MAX, Turn
-from shared.model.srl.signers import Status
 from shared.model.tenants import ListPublication, SettingsChange
 from shared.model.warrants import signed_by, warrant_address
-from shared.model.webhooks import Webhook, WebhookTurn
-from shared.operations.api import (
-    revocations,
-    signing_keys,
-    srl,
-    tenant_settings,
-    warrants,
-    webhooks,
-)
-from shared.operations.api.authorizers import register
-from shared.operations.api.warrants import Order
+from shared.model.webhooks.webhooks import Webhook, WebhookTurn
+from shared.operations.access import tenant_settings
 from shared.operations.audit import sealing
+from shared.operations.base import tenants
+from shared.operations.changes import revocations, signing_keys, srl, warrants
+from shared.operations.changes.warrants import Order
+from shared.operations.fleet import propagation
+from shared.operations.fleet.authorizers import register
+from shared.operations.fleet.canary import canary, watched
+from shared.operations.lists import decisions, expiring, in_force, publication, records
+from shared.operations.lists import marks as srl_marks
+from shared.operations.lists.journal import Journals
 from shared.operations.operator import deployment, doctor, onboarding
 from shared.operations.operator.moving import copying, cutover
-from shared.operations.operator.propagation import canary, watched
 from shared.operations.operator.recovery import recovery
-from shared.operations.rules import tenants
-from shared.operations.srl import ended as srl_ended
-from shared.operations.srl import expiring, feed, in_force, propagation, worker
-from shared.operations.srl import marks as srl_marks
-from shared.operations.srl.journal import Journals
+from shared.operations.webhooks import managing
 from shared.ports import Ports
 from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
@@ -64,8 +58,8 @@ from tests.aws import REGION, STAGE, Account, aws
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, managed, statements, variables
 from tests.lambda_events import Request, queued, streamed
+from tests.operations.audit.test_sealing import entry_made
 from tests.operations.signers import stored_signers
-from tests.operations.test_sealing import entry_made
 from tests.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
 from tests.web.endpoints import ENDPOINTS, call
 from tests.worlds import Clock, embedded
@@ -142,10 +136,10 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     _leave_a_tile(world.tenant.ports, operator)
     plain = world.tenant.ports
     revocations.create(plain, operator, warrant_id="svc_wrt_published", reason="r")
-    feed.publish(plain, operator.tenant_id)
+    publication.publish_feed(plain, operator.tenant_id)
     Journals().catch_up(plain, operator.tenant_id)
     assert recovery.recover(ports, operator).revoked_again == ["svc_wrt_lost"]
-    assert not worker.publish_due(ports).failed
+    assert not publication.publish_due(ports).failed
     with canary(ports, operator) as record:
         assert [*watched(ports, operator, record.id, seconds=0)]
     needed = {of_any_partition(each) for each in world.needed}
@@ -351,8 +345,8 @@ def _an_unknown_path(_tenant: Tenant, admin: Client) -> None:
 
 def _archived_signers(tenant: Tenant, admin: Client) -> None:
     """Retired and revoked signers of which some go to the archive, and one returns."""
-    old = stored_signers(tenant.ports, tenant.id, 101, Status.RETIRED)
-    stored_signers(tenant.ports, tenant.id, 101, Status.REVOKED, first=200)
+    old = stored_signers(tenant.ports, tenant.id, 101, SignerStatus.RETIRED)
+    stored_signers(tenant.ports, tenant.id, 101, SignerStatus.REVOKED, first=200)
     assert admin.post(f"{SRL}/keys/rotate").status_code == 201
     assert admin.post(f"{SRL}/keys/{old[0].id}/revoke").status_code == 200
 
@@ -364,7 +358,7 @@ def _native_lists(tenant: Tenant, admin: Client) -> None:
     for address in (native.signer_address(tenant.id), native.list_address(tenant.id)):
         tenant.ports.store.write(Delete(address, Expect.ANYTHING))
     tenant.revoke(tenant.ports.new_id("wrt"))
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
     assert admin.get(path).status_code == 200
     blobs: Any = tenant.ports.blobs
     for name in list(blobs.names(signed_at)):
@@ -463,7 +457,7 @@ def _publish(tenant: Tenant) -> None:
     assert [row.sk for row in tenant.ports.store.query(feed_model.feed(tenant.id))] == ["head"]
     assert srl_marks.of_tenant(tenant.ports, tenant.id) == {}
     shard = model.shard_of(tenant.id, "svc_wrt_ended")
-    assert [moved for moved, _ in srl_ended.read(tenant.ports, shard)] == ["svc_wrt_ended"]
+    assert [moved for moved, _ in records.ended(tenant.ports, shard)] == ["svc_wrt_ended"]
 
 
 def _age_marks(tenant: Tenant) -> None:
@@ -485,9 +479,9 @@ def _feed(tenant: Tenant) -> None:
     # As an instance begins that finds what another one wrote.
     Journals().catch_up(tenant.ports, tenant.id)
     vars(module)["_journals"] = Journals()
-    for inline_max in (feed.INLINE_MAX, 0):
+    for inline_max in (decisions.INLINE_MAX, 0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(feed, "INLINE_MAX", inline_max)
+            patch.setattr(decisions, "INLINE_MAX", inline_max)
             event = streamed(*srl_marks.of_tenant(tenant.ports, tenant.id))
             assert module.handler(event, None)["published"] == 1
         _revoked_by_keys(tenant)
@@ -523,7 +517,7 @@ def _webhooks(tenant: Tenant) -> None:
     """A webhook that is told of many entries and waits; one with a test left; one that fails."""
     ports, clock = tenant.ports, Clock(tenant.ports.now())
     operator = Caller.inside(tenant.id, name="operator", handle="acme")
-    made = webhooks.create(
+    made = managing.create(
         ports, operator, url="https://nobody.invalid/", events=("*",), description=None
     ).webhook
     changes = [entry_made(ports, clock, tenant.id)[1] for _ in range(260)]
@@ -546,7 +540,7 @@ def _wait_and_give_up(
     ports: Ports, operator: Caller, made: Webhook, work: Callable[[], dict[str, int]]
 ) -> None:
     assert work() == {"queued": 0}
-    waiting = webhooks.get(ports, operator, webhook_id=made.id)
+    waiting = managing.get(ports, operator, webhook_id=made.id)
     assert waiting.waits_until is not None
     long_ago = datetime(2026, 1, 1, tzinfo=UTC)
     later = replace(waiting, waits_until=long_ago, failing_since=long_ago)
@@ -555,7 +549,7 @@ def _wait_and_give_up(
     ports.store.write(Put(turn.address, turn.to_item(), Expect.PRESENT))
     assert import_module("functions.webhook_delivery.handler").handler({}, None) == {"queued": 1}
     assert work() == {"queued": 0}
-    assert not webhooks.get(ports, operator, webhook_id=made.id).is_enabled
+    assert not managing.get(ports, operator, webhook_id=made.id).is_enabled
 
 
 def _console(_: Tenant) -> None:
@@ -577,7 +571,7 @@ WITHOUT_ENDPOINTS: Final[dict[str, Callable[[Tenant], None]]] = {
 def _leave_a_tile(ports: Ports, operator: Caller) -> None:
     """The sealed log has a bundle that the records do not know, as after a restore."""
     name = head.blob(operator.tenant_id, 1, Place(None, 0))
-    ports.blobs.put(name, tiles.bundle([bytes(56)]))
+    ports.blobs.put(name, merkle.bundle([bytes(56)]))
 
 
 def _lose_a_revocation(ports: Ports, operator: Caller, warrant_id: str) -> None:

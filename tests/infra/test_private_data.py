@@ -12,7 +12,9 @@ import httpx2
 import pytest
 
 from infra import backup, data_folder, private_files
+from shared.adapters.sqlite import SqliteStore
 from shared.errors import InvalidSettings
+from shared.model.items import Table
 from shared.operations.operator import onboarding
 from tests.disks import full_disk
 from tests.infra.folders import opened
@@ -182,7 +184,8 @@ def test_another_store_is_never_replaced_by_an_empty_one(
     """F555a: `serve` does not start if the environment names a place that it would not use."""
     data = tmp_path / "data"
     refused = run(
-        *("-m", "infra.cli.serve", "--data", str(data), "--port", str(free_port())), settings=named
+        *("-m", "infra.cli.operator.serve", "--data", str(data), "--port", str(free_port())),
+        settings=named,
     )
     assert (refused.returncode, refused.stdout) == (1, "")
     assert next(iter(named)) in refused.stderr
@@ -220,6 +223,9 @@ def test_a_backup_is_whole_and_holds_no_key(tmp_path: Path) -> None:
     with closing(sqlite3.connect(copy)) as connection:
         query = "SELECT count(*) FROM items_5 WHERE instr(sk, 'svc_wrt_a')"
         assert connection.execute(query).fetchone()[0] > 0
+    with closing(SqliteStore(str(copy))) as store:
+        items = [item for table in Table for _, item in store.everything(table)]
+    assert secret not in repr(items)
 
 
 def test_a_backup_replaces_nothing(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from shared.authorizer import AuthorizerClient, Policy
 from shared.authorizer.floor import MemoryFloor
-from shared.operations.rules import tenants
-from shared.operations.srl import in_force
+from shared.operations.base import tenants
+from shared.operations.lists import in_force
 from tests.infra.folders import opened
 from tests.processes import ROOT, LocalServer, environment, local_server
 

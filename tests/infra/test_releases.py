@@ -13,13 +13,13 @@ import httpx2
 import pytest
 
 from infra import restore
-from shared.adapters import sqlite_conversion
+from shared.adapters import sqlite_conversion, sqlite_format
 from shared.model.items import Table
-from shared.model.srl.signers import ListSigner, signers
-from shared.model.srl.verification import verify
+from shared.model.lists.signers import ListSigner, signers
+from shared.model.lists.verification import verify
 from shared.operations.audit import sealing
+from shared.operations.lists import in_force, publication
 from shared.operations.operator import doctor, onboarding
-from shared.operations.srl import feed, in_force, publication
 from shared.ports import Ports
 from tests import processes
 from tests.api import Client, serve
@@ -110,7 +110,7 @@ def test_lists_and_feed_of_a_release_go_on(upgraded: Upgraded) -> None:
     assert client.refuses == set(facts["refuses"])
     upgraded.clock.advance(minutes=1)
     tenant.revoke(ports, "svc_wrt_new")
-    assert feed.publish(ports, tenant.id)
+    assert publication.publish_feed(ports, tenant.id)
     wanted = {*facts["refuses"], "svc_wrt_new"}
     assert client.poll(ports).refuses == wanted
     head = publication.publish(ports, tenant.operator)
@@ -128,7 +128,7 @@ def test_lists_and_feed_of_a_release_go_on(upgraded: Upgraded) -> None:
 
 
 def test_a_backup_of_a_release_is_restored(left: Golden, tmp_path: Path) -> None:
-    """OPS-15, F587a: A backup that an earlier release made is put back, with all that it has."""
+    """OPS-15, F587a: A backup of an earlier release is restored completely."""
     data = tmp_path / "data"
     restored = restore.restore(left.folder / "backup", data)
     assert restored.handles == (left.facts["handle"],)
@@ -145,7 +145,7 @@ def test_a_backup_of_a_release_is_restored(left: Golden, tmp_path: Path) -> None
 
 _STOPPED = """
 import os, signal, sys
-from shared.adapters import sqlite_conversion
+from shared.adapters import sqlite_conversion, sqlite_format
 from shared.adapters.sqlite import SqliteStore
 
 def spill(connection, _path):
@@ -171,7 +171,7 @@ def test_a_conversion_that_is_killed_changes_nothing(left: Golden) -> None:
     assert file.with_name("svc.db-journal").stat().st_size > 0
     assert _rows(file, "items") == before
     with closing(sqlite3.connect(file)) as connection:
-        assert sqlite_conversion.version(connection) == sqlite_conversion.OLDEST
+        assert sqlite_format.version(connection) == sqlite_conversion.OLDEST
     ports = embedded(left.data, Clock(left.now), store=str(file))
     assert list(ports.store.problems()) == []  # type: ignore[attr-defined]
     close(ports)

@@ -211,7 +211,7 @@ def test_no_function_alters_or_removes_audit_entries() -> None:
 
 
 def test_nobody_else_uses_the_key() -> None:
-    """S3: Whoever administers the KMS key cannot use it."""
+    """S3: Administrators of the KMS key cannot use it."""
     for statement in KEY_POLICY:
         assert statement["Principal"] == {"AWS": f"{ACCOUNT}:root"}
         uses = [each for each in granted([statement]) if USE.fullmatch(each.action)]

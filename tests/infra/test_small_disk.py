@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from shared.operations.rules import tenants
-from shared.operations.srl import in_force
+from shared.operations.base import tenants
+from shared.operations.lists import in_force
 from tests.infra.folders import opened, revoke_many
 from tests.processes import LocalServer, local_server
 

@@ -7,11 +7,11 @@ from typing import Final
 import pytest
 
 from infra import build
-from infra.routers import ROUTERS
+from infra.server.routers import ROUTERS
 from shared import wiring
-from shared.model import webhooks
+from shared.model.audit import head
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
-from shared.model.sealed_log import head
+from shared.model.webhooks import webhooks
 from shared.operations.webhooks import delivery
 from shared.ports.sender import PATIENCE_SECONDS
 from shared.settings import base_path

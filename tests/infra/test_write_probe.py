@@ -10,7 +10,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto import mock_aws
 
 from infra import write_probe
-from infra.write_probe import Pacing, Tried, WriteConditions
+from infra.write_probe import ProbePacing, Tried, WriteConditions
 from tests.adapters.answers import FakeTime, error
 from tests.aws import REGION, pretend_credentials
 from tests.infra.iam import Request, allowed
@@ -110,14 +110,14 @@ def test_the_probe_tells_how_iam_judges(
     """
     judging(session, monkeypatch, way)
     time = FakeTime()
-    found = write_probe.probe(session, Pacing(time.sleep, lambda: time.seconds))
+    found = write_probe.probe(session, ProbePacing(time.sleep, lambda: time.seconds))
     assert (found, write_probe.decided(found)) == (tried, value)
     assert session.client("dynamodb").list_tables()["TableNames"] == []
     assert session.client("iam").list_roles()["Roles"] == []
 
 
 def test_a_new_role_is_waited_for(session: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F600b: What is denied in the first seconds of a role is tried again."""
+    """F600b: Calls that are denied in the first seconds of a role are tried again."""
     late = list(range(5))
 
     def later(items: Judged) -> Judged:
@@ -125,6 +125,6 @@ def test_a_new_role_is_waited_for(session: boto3.Session, monkeypatch: pytest.Mo
 
     judging(session, monkeypatch, later)
     time = FakeTime()
-    found = write_probe.probe(session, Pacing(time.sleep, lambda: time.seconds))
+    found = write_probe.probe(session, ProbePacing(time.sleep, lambda: time.seconds))
     assert write_probe.decided(found) is WriteConditions.ITEMS
     assert sum(time.slept) == 5

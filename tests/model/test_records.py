@@ -17,7 +17,7 @@ from shared.errors import Corrupt
 from shared.model import records
 from shared.model.api_keys import Credential
 from shared.model.callers import Scope
-from shared.model.deployment import Part
+from shared.model.deployment import DeploymentPart
 from shared.model.records import Record
 from shared.model.revocations import RevokedWarrant
 
@@ -69,7 +69,7 @@ ADDED: dict[tuple[str, str], Any] = {
     ("Authorizer", "refused"): {},
     ("Authorizer", "is_foreign"): False,
     ("Authorizer", "key_id"): "",
-    ("Deployment", "part"): Part.SERVING,
+    ("Deployment", "part"): DeploymentPart.SERVING,
     ("DirectoryEntry", "removal_began"): False,
     ("LogHead", "late"): 0,
     ("Webhook", "aside"): {},
@@ -122,7 +122,7 @@ def fits(declared: Any, value: Any) -> bool:
 def test_there_are_records() -> None:
     """The search for records finds those that it must not miss."""
     names = {kind.__name__ for kind in KINDS}
-    assert {"ApiKey", "Credential", "Usage", "Revocation", "RevokedWarrant", "Head"} <= names
+    assert {"ApiKey", "Credential", "Usage", "Revocation", "RevokedWarrant", "ListHead"} <= names
     assert {"TenantSettings", "DirectoryEntry", "ListSigner", "ServiceAccount"} <= names
 
 

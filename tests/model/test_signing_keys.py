@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import Corrupt
 from shared.model import signing_keys as model
-from shared.model.signing_keys import Signer, SigningKey, Status, Type
+from shared.model.signing_keys import KeyStatus, Signer, SigningKey, Type
 from shared.model.warrants import left_behind
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -17,7 +17,7 @@ KEY = SigningKey(
     tenant_id="svc_tnt_a",
     type=Type.ISSUER,
     name="k",
-    status=Status.ACTIVE,
+    status=KeyStatus.ACTIVE,
     parent_id="svc_key_p",
     ancestors=("svc_key_p",),
     public_key="old",
@@ -63,7 +63,7 @@ def test_a_superseded_version() -> None:
     """It is a record of its own without a seed, and knows the key that it was."""
     rotated = KEY.rotated(LATER, public_key="new", sealed_seed=b"other")
     old = KEY.superseded(LATER, record_id="svc_key_b")
-    assert (old.status, old.sealed_seed, old.public_key) == (Status.ROTATED, None, "old")
+    assert (old.status, old.sealed_seed, old.public_key) == (KeyStatus.ROTATED, None, "old")
     assert (old.current_id, old.key_version, old.rotated_at) == (KEY.id, 1, LATER)
     assert (rotated.key_version, rotated.public_key, rotated.sealed_seed) == (2, "new", b"other")
     again = rotated.superseded(LATER + timedelta(hours=1), record_id="svc_key_c")

@@ -26,8 +26,8 @@ import cbor2
 
 from shared.adapters import retries
 from shared.adapters.retries import RetryPolicy
-from shared.operations.api import revocations, warrants
-from shared.operations.api.warrants import Order
+from shared.operations.changes import revocations, warrants
+from shared.operations.changes.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Put, Table
 from tests.intercepted import Call, Intercepted

@@ -9,13 +9,12 @@ import pytest
 
 from shared.adapters import kms
 from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.dynamodb_buckets import DynamoBuckets
-from shared.adapters.dynamodb_usage import DynamoUsage
+from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
 from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.model import revocations
-from shared.model.srl import schedule as srl_schedule
-from shared.operations.rules import operation
+from shared.model.lists import schedule as srl_schedule
+from shared.operations.base import operation
 from shared.ports import Ports
 from shared.wiring import identifiers
 from tests.aws import aws

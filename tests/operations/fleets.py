@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from shared.model.authorizers import Description, Heartbeat
-from shared.operations.api import authorizers
-from shared.operations.api.authorizers import Reported
+from shared.model.fleet.authorizers import Description, Heartbeat
+from shared.operations.fleet import authorizers
+from shared.operations.fleet.authorizers import HeartbeatAnswer
 from shared.ports import Ports
 from tests.operations.followers import current
 from tests.operations.tenants import Tenant
@@ -35,7 +35,7 @@ class Fleet:
 
     def beat(
         self, name: str, sequence: int, chain: str = "", *, staleness: int | None = 30
-    ) -> Reported:
+    ) -> HeartbeatAnswer:
         """Send the heartbeat of one authorizer."""
         beat = Heartbeat(
             sequence, chain, verified_at=self.ports.now(), max_staleness_seconds=staleness

@@ -3,12 +3,12 @@
 import gzip
 
 from shared.authorizer.answers import Answer
-from shared.authorizer.refusals import NeedsBase
+from shared.authorizer.policy import NeedsBase
 from shared.authorizer.state import State, Trusted, advance
 from shared.model.feed import FeedHead
-from shared.model.srl.signers import ListSigner, signers
-from shared.operations.api import feed
-from shared.operations.srl import feed_storage
+from shared.model.lists.signers import ListSigner, signers
+from shared.operations.changes import feed
+from shared.operations.lists import in_force
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 
@@ -52,6 +52,6 @@ class Follower:
 
 def current(ports: Ports, tenant_id: str) -> FeedHead:
     """The head of the feed, which there must be."""
-    head = feed_storage.head(ports, tenant_id)
+    head = in_force.feed_head(ports, tenant_id)
     assert head is not None
     return head

@@ -8,7 +8,7 @@ from typing import Any
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from shared.operations.api import native_list
+from shared.operations.fleet import native_list
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from shared.model import revoked_signers as model
 from shared.model.revoked_signers import Count, Marker
 from shared.model.signing_keys import Signer
-from shared.operations.rules import revoked_signers
+from shared.operations.lists import verdicts
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment
 from tests.operations.tenants import Tenant
@@ -17,7 +17,7 @@ def fill(ports: Ports, tenant: Tenant, number: int, *, version: int | None = Non
     marker = Marker(ports.now(), "lost")
     for start in range(0, number, 100):
         batch = signers[start : start + 100]
-        ports.store.write(*(revoked_signers.marked(tenant.id, each, marker) for each in batch))
+        ports.store.write(*(verdicts.put_marker(tenant.id, each, marker) for each in batch))
     count = Increment(
         model.count_address(tenant.id), asdict(Count.counting(signers)), Expect.ANYTHING
     )

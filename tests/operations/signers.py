@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 
 from shared.model import seeds
-from shared.model.srl.signers import ListSigner, Status
-from shared.operations.srl import archive
+from shared.model.lists.signers import ListSigner, SignerStatus
+from shared.operations.lists import signers
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 
@@ -13,7 +13,7 @@ def stored_signers(
     ports: Ports,
     tenant_id: str,
     count: int,
-    status: Status,
+    status: SignerStatus,
     *,
     first: int = 0,
     listed_until: datetime | None = None,
@@ -43,5 +43,5 @@ def store(ports: Ports, found: list[ListSigner]) -> None:
 
 def archive_all(ports: Ports, tenant_id: str) -> None:
     """Archive all signers that may be archived, as many rotations would."""
-    while moves := archive.moves(ports, tenant_id):
+    while moves := signers.moves(ports, tenant_id):
         ports.store.write(*moves)

@@ -5,26 +5,28 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from shared.model import api_keys as api_key_model
-from shared.model import audit_log, service_accounts
-from shared.model import authorizers as authorizer_model
 from shared.model import revocations as model
 from shared.model import revoked_signers as signer_model
+from shared.model import service_accounts
 from shared.model import signing_keys as signing_key_model
 from shared.model import warrants as warrant_model
-from shared.model import webhooks as webhook_model
+from shared.model.audit import audit_log
 from shared.model.callers import Caller
+from shared.model.fleet import authorizers as authorizer_model
 from shared.model.items import Item, Partition, Table
+from shared.model.lists import signers as srl_signers
+from shared.model.lists.encoding import Payload
+from shared.model.lists.verification import verify
 from shared.model.records import integer
-from shared.model.signing_keys import SigningKey, Status, Type
-from shared.model.srl import signers as srl_signers
-from shared.model.srl.encoding import Payload
-from shared.model.srl.verification import verify
-from shared.model.warrants import Standing, Warrant
-from shared.operations.api import key_revocation, revocations, signing_keys, srl, warrants
-from shared.operations.api.warrants import Order
+from shared.model.signing_keys import KeyStatus, SigningKey, Type
+from shared.model.warrants import Standing, WarrantRecord
+from shared.model.webhooks import webhooks as webhook_model
+from shared.operations.base import counters
+from shared.operations.changes import key_revocation, revocations, signing_keys, srl, warrants
+from shared.operations.changes.warrants import Order
+from shared.operations.lists import facts, in_force, publication, verdicts
+from shared.operations.lists.storage import Pen
 from shared.operations.operator import onboarding
-from shared.operations.rules import counters, revoked_signers
-from shared.operations.srl import in_force
 from shared.ports import Ports
 
 
@@ -60,7 +62,7 @@ class Tenant:
             ports, self.operator, key_id=key.id, reason="lost", cascade=cascade
         ).key
 
-    def status(self, ports: Ports, key: SigningKey) -> Status:
+    def status(self, ports: Ports, key: SigningKey) -> KeyStatus:
         return signing_keys.get(ports, self.operator, key_id=key.id).status
 
     def is_revoked(self, ports: Ports, warrant_id: str) -> bool:
@@ -133,7 +135,7 @@ class Tenant:
         }
         for key in keys:
             credential = ports.store.get(api_key_model.credential_address(key.digest))
-            assert (credential is not None) == (key.status is api_key_model.Status.ACTIVE)
+            assert (credential is not None) == (key.status is api_key_model.ApiKeyStatus.ACTIVE)
             note = ports.store.get(api_key_model.revocation_note_address(key.digest))
             assert credential is None or note is None
 
@@ -168,7 +170,7 @@ class Tenant:
         assert {entry.sk for entry in owned} == {key.id for key in keys}
         assert account.api_key_count == len(keys)
         addresses = [api_key_model.credential_address(key.digest) for key in keys]
-        disabled = account.status is service_accounts.Status.DISABLED
+        disabled = account.status is service_accounts.AccountStatus.DISABLED
         for item in ports.store.get_many(addresses).values():
             assert item["disabled"] is disabled
 
@@ -178,8 +180,8 @@ class Tenant:
         recount = Counter(signing_key_model.count_name(key.type, key.status) for key in keys)
         counts = dict(ports.store.get(signing_key_model.counts_address(self.id)) or {})
         assert {name: count for name, count in counts.items() if count} == recount
-        revoked = [key.signer for key in keys if key.status is Status.REVOKED]
-        assert revoked_signers.read(ports, self.id) == tuple(sorted(map(str, revoked)))
+        revoked = [key.signer for key in keys if key.status is KeyStatus.REVOKED]
+        assert verdicts.revoked_signers(ports, self.id) == tuple(sorted(map(str, revoked)))
         held = signer_model.Count.of(ports.store.get(signer_model.count_address(self.id)))
         assert replace(held, version=1) == signer_model.Count.counting(revoked)
         for key in keys:
@@ -198,7 +200,7 @@ class Tenant:
     def _check_signed(self, ports: Ports, key: SigningKey) -> None:
         """Each warrant is in its key's list and under its own identifier, and counted twice."""
         entries = ports.store.query(warrant_model.signed_by(self.id, key.id))
-        signed = [Warrant.from_item(entry.item) for entry in entries]
+        signed = [WarrantRecord.from_item(entry.item) for entry in entries]
         for warrant in signed:
             item = ports.store.get(warrant_model.warrant_address(self.id, warrant.warrant_id))
             standing = Standing.of(item)
@@ -213,3 +215,9 @@ class Tenant:
     def _api_keys(self, ports: Ports) -> list[api_key_model.ApiKey]:
         entries = ports.store.query(api_key_model.records(self.id))
         return [api_key_model.ApiKey.from_item(entry.item) for entry in entries]
+
+
+def break_off(ports: Ports, tenant_id: str, *, above: int | None = None) -> None:
+    """Publish a break of the feed, as a list from all records does; `above` as after a restore."""
+    read = facts.read(ports, tenant_id)
+    publication.broken_off(ports, Pen(ports), read, above=above)

@@ -9,27 +9,24 @@ from pathlib import Path
 import pytest
 
 from shared.errors import NotFound, RescindError, Unavailable
-from shared.model.authorizers import Description, Heartbeat
 from shared.model.callers import Scope
+from shared.model.fleet.authorizers import Description, Heartbeat
 from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.signing_keys import SigningKey
 from shared.model.tenants import SettingsChange
-from shared.operations.api import (
-    api_key_rotation,
-    api_keys,
-    authorizers,
+from shared.operations.access import api_key_rotation, api_keys, service_accounts, tenant_settings
+from shared.operations.changes import (
     key_revocation,
     list_signers,
     revocation_batches,
     revocations,
-    service_accounts,
     signing_keys,
-    tenant_settings,
     warrants,
-    webhooks,
 )
-from shared.operations.api.warrants import Order
-from shared.operations.srl import in_force
+from shared.operations.changes.warrants import Order
+from shared.operations.fleet import authorizers
+from shared.operations.lists import in_force
+from shared.operations.webhooks import managing
 from shared.ports import Ports
 from tests.faults import Crash, Hook, Script, raises, scripted
 from tests.operations.tenants import Tenant
@@ -191,19 +188,19 @@ def _update_settings(ports: Ports, tenant: Tenant, _id: str) -> object:
 
 def _webhook(ports: Ports, tenant: Tenant) -> str:
     url = "https://hooks.example.com/"
-    made = webhooks.create(ports, tenant.operator, url=url, events=("*",), description=None)
+    made = managing.create(ports, tenant.operator, url=url, events=("*",), description=None)
     return made.webhook.id
 
 
 def _disabled_webhook(ports: Ports, tenant: Tenant) -> str:
     webhook_id = _webhook(ports, tenant)
-    webhooks.disable(ports, tenant.operator, webhook_id=webhook_id)
+    managing.disable(ports, tenant.operator, webhook_id=webhook_id)
     return webhook_id
 
 
 def _rotate_secret(ports: Ports, tenant: Tenant, webhook_id: str) -> object:
     operator = tenant.operator
-    return webhooks.rotate_secret(ports, operator, webhook_id=webhook_id, grace_seconds=60)
+    return managing.rotate_secret(ports, operator, webhook_id=webhook_id, grace_seconds=60)
 
 
 CASES = [
@@ -273,24 +270,24 @@ CASES = [
     Case(
         "webhook.update",
         _webhook,
-        lambda p, t, i: webhooks.update(p, t.operator, webhook_id=i, events=("key.sign",)),
+        lambda p, t, i: managing.update(p, t.operator, webhook_id=i, events=("key.sign",)),
     ),
     Case("webhook.rotate_secret", _webhook, _rotate_secret),
     Case(
         "webhook.enable",
         _disabled_webhook,
-        lambda p, t, i: webhooks.enable(p, t.operator, webhook_id=i),
+        lambda p, t, i: managing.enable(p, t.operator, webhook_id=i),
     ),
     Case(
-        "webhook.disable", _webhook, lambda p, t, i: webhooks.disable(p, t.operator, webhook_id=i)
+        "webhook.disable", _webhook, lambda p, t, i: managing.disable(p, t.operator, webhook_id=i)
     ),
-    Case("webhook.test", _webhook, lambda p, t, i: webhooks.test(p, t.operator, webhook_id=i)),
+    Case("webhook.test", _webhook, lambda p, t, i: managing.test(p, t.operator, webhook_id=i)),
     Case(
         "webhook.replay",
         _webhook,
-        lambda p, t, i: webhooks.replay(p, t.operator, webhook_id=i, from_index=0),
+        lambda p, t, i: managing.replay(p, t.operator, webhook_id=i, from_index=0),
     ),
-    Case("webhook.delete", _webhook, lambda p, t, i: webhooks.delete(p, t.operator, webhook_id=i)),
+    Case("webhook.delete", _webhook, lambda p, t, i: managing.delete(p, t.operator, webhook_id=i)),
 ]
 _EACH_CASE = pytest.mark.parametrize(
     "case", CASES, ids=[f"{case.action}-{case.prepare.__name__}" for case in CASES]

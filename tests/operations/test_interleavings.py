@@ -17,47 +17,38 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from shared.adapters.filesystem import FileBlobs
-from shared.authorizer.refusals import Reason, Refused
+from shared.authorizer.formats.statements import Statement
+from shared.authorizer.policy import Reason, RefusedAnswer
 from shared.authorizer.state import State as ClientState
-from shared.authorizer.statements import Statement
-from shared.authorizer.wire import Entry
 from shared.errors import Corrupt, ExpectationLost, InvalidSrl, InvalidState
 from shared.model import revocations as revocation_model
 from shared.model.callers import Caller
 from shared.model.feed import HEAD, FeedHead
 from shared.model.items import Address, Item, Table
+from shared.model.lists import schedule as schedule_model
+from shared.model.lists.content import Content
+from shared.model.lists.encoding import Payload
+from shared.model.lists.head import ListHead, head_address
+from shared.model.lists.schedule import IN_FLIGHT_MAX, Mark, SignersMark
+from shared.model.lists.signers import ListSigner, SignerStatus, signers
+from shared.model.lists.state import ListState
 from shared.model.records import integer
 from shared.model.revocations import Revocation
-from shared.model.srl import schedule as schedule_model
-from shared.model.srl.content import Content
-from shared.model.srl.encoding import Payload
-from shared.model.srl.head import Head, head_address
-from shared.model.srl.schedule import IN_FLIGHT_MAX, Mark, SignersMark
-from shared.model.srl.signers import ListSigner, Status, signers
-from shared.model.srl.state import State
 from shared.model.tenants import TenantSettings
-from shared.operations.api import key_revocation, list_signers, revocations, srl
-from shared.operations.rules import counters, operation, revoked_signers, tenants
-from shared.operations.rules.operation import settle
-from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import content as srl_content
-from shared.operations.srl import (
-    feed,
-    feed_storage,
-    in_force,
-    publication,
-    signing,
-    storage,
-    worker,
-)
-from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import schedule as srl_schedule
-from shared.operations.srl.snapshot import Snapshot
+from shared.operations.base import counters, operation, tenants
+from shared.operations.base.operation import settle
+from shared.operations.changes import key_revocation, list_signers, revocations, srl
+from shared.operations.lists import decisions, in_force, publication, records, storage, verdicts
+from shared.operations.lists import facts as facts_of
+from shared.operations.lists import marks as srl_marks
+from shared.operations.lists import schedule as srl_schedule
+from shared.operations.lists.facts import Facts
+from shared.operations.lists.storage import Covered, Pen
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 from tests.faults import Crash
@@ -79,7 +70,7 @@ class Moment(NamedTuple):
     step: int
     revoked: frozenset[str]
     possible: frozenset[str]
-    head: Head
+    head: ListHead
     listed: frozenset[str] | None
     signer_id: str
     feed: FeedHead
@@ -140,7 +131,7 @@ class History:
         key = tenant.key(ports)
         tenant.sign(ports, key, SIGNED)
         revocation_id = tenant.revoke(ports, BEFORE)
-        assert worker.publish_if_due(ports, tenant.id)
+        assert publication.publish_if_due(ports, tenant.id)
         signer_id = in_force.signer(ports, tenant.id).id
         world = World(ports, folder / "blobs")
         return cls(world, clock, tenant, revocation_id, key.id, signer_id, "")
@@ -205,7 +196,7 @@ class History:
             state = self.follower.poll(self.ports).state
             assert state is not None
             self.sets.setdefault(state.sequence, frozenset(self.follower.refuses))
-        except Refused as refused:
+        except RefusedAnswer as refused:
             # Until there is a list that covers the break, a client waits for it.
             if refused.reason is not Reason.BREAK:
                 self.refusals.append(refused.reason)
@@ -271,7 +262,7 @@ class History:
         return frozenset().union(*self.unsure.values())
 
     def _revoked(self) -> frozenset[str]:
-        found = verdicts(self.ports, self.tenant.id, WARRANTS)
+        found = verdicts.verdicts(self.ports, self.tenant.id, WARRANTS)
         return frozenset(each for each, verdict in found.items() if verdict.revoked)
 
     def _listed(self) -> frozenset[str] | None:
@@ -310,7 +301,7 @@ def _publisher(history: History, ports: Ports) -> object:
 
 
 def _worker(history: History, ports: Ports) -> object:
-    return worker.publish_if_due(ports, history.tenant.id)
+    return publication.publish_if_due(ports, history.tenant.id)
 
 
 def _revoker(history: History, ports: Ports) -> object:
@@ -376,7 +367,7 @@ def _key_revoker(history: History, ports: Ports) -> object:
 
 
 def _feeder(history: History, ports: Ports) -> object:
-    return feed.publish(ports, history.tenant.id)
+    return publication.publish_feed(ports, history.tenant.id)
 
 
 def _announcer(history: History, ports: Ports) -> object:
@@ -433,7 +424,7 @@ def outcomes(history: History, run: Run) -> None:
     for outcome in run.outcomes.values():
         if isinstance(outcome, BaseException) and not isinstance(outcome, Crash):
             raise outcome
-        assert not isinstance(outcome, Head) or outcome in in_force
+        assert not isinstance(outcome, ListHead) or outcome in in_force
 
 
 def served(history: History, run: Run) -> None:
@@ -472,20 +463,20 @@ def staged(history: History, run: Run) -> None:
 
     A key whose time is over has no seed.
     """
-    records = [
+    found = [
         ListSigner.from_item(entry.item)
         for entry in history.ports.store.query(signers(history.tenant.id))
     ]
     head = in_force.head(history.ports, history.tenant.id)
-    assert [each.id for each in records if each.status is Status.ACTIVE] == [head.key_id]
-    active = next(each for each in records if each.id == head.key_id)
-    pending = [each for each in records if each.status is Status.PENDING]
+    assert [each.id for each in found if each.status is SignerStatus.ACTIVE] == [head.key_id]
+    active = next(each for each in found if each.id == head.key_id)
+    pending = [each for each in found if each.status is SignerStatus.PENDING]
     assert [each.id for each in pending] == ([active.pending_id] if active.pending_id else [])
     for each in pending:
         assert each.statement is not None
         assert Statement.opened(each.statement).previous == active.public_bytes
     alive = {each.id for each in (active, *pending)}
-    assert all((each.sealed_seed is not None) == (each.id in alive) for each in records)
+    assert all((each.sealed_seed is not None) == (each.id in alive) for each in found)
 
 
 def nothing_lost(history: History, run: Run) -> None:
@@ -499,13 +490,13 @@ def nothing_lost(history: History, run: Run) -> None:
         history.clock.moment += IN_FLIGHT_MAX
         named = srl_schedule.due(ports).tenant_ids == [tenant.id]
     assert right or named
-    if not worker.publish_if_due(ports, tenant.id):
+    if not publication.publish_if_due(ports, tenant.id):
         assert right
         srl.regenerate(ports, tenant.operator)
     published = tenant.published(ports)
     assert published.version == last.head.version + 1
     assert set(published.revoked_ids) == last.revoked
-    assert worker.publish_due(ports) == worker.Tick()
+    assert publication.publish_due(ports) == publication.Tick()
     assert srl_schedule.due(ports).tenant_ids == []
     _assert_quiet(history)
     tenant.check_totals(ports)
@@ -514,13 +505,13 @@ def nothing_lost(history: History, run: Run) -> None:
 def _assert_quiet(history: History) -> None:
     """After one more look, and one more list if keys were revoked, nobody is named any more."""
     history.clock.moment += IN_FLIGHT_MAX
-    worker.publish_due(history.ports)
+    publication.publish_due(history.ports)
     assert srl_schedule.due(history.ports).tenant_ids == []
     assert history.tenant.published(history.ports).revoked_ids == sorted(
         history.moments[-1].revoked
     )
     history.clock.moment += IN_FLIGHT_MAX
-    assert worker.publish_due(history.ports) == worker.Tick()
+    assert publication.publish_due(history.ports) == publication.Tick()
     assert srl_schedule.due(history.ports) == srl_schedule.Due([], late=0)
 
 
@@ -583,10 +574,10 @@ def caught_up(history: History, run: Run) -> None:
     """F234: One more publication of the feed brings every client to what a check says."""
     ports, tenant_id = history.ports, history.tenant.id
     now = World(ports, history.world._blobs)
-    published = feed.publish(ports, tenant_id)
+    published = publication.publish_feed(ports, tenant_id)
     assert published is not None
     if published.head.needs_list:
-        worker.publish_if_due(ports, tenant_id)
+        publication.publish_if_due(ports, tenant_id)
     right = history._revoked()
     for state in (None, history.followed, history.follower.state):
         assert Follower(history.tenant, state).poll(ports).refuses == right
@@ -776,7 +767,7 @@ def test_a_key_revocation_that_is_seen_in_part(history: History, names: str) -> 
     history.torn = frozenset({"key revoker"})
     for run in history.explore(cast(history, names)):
         outcomes(history, run)
-        worker.publish_if_due(history.ports, history.tenant.id)
+        publication.publish_if_due(history.ports, history.tenant.id)
         assert SIGNED in history.tenant.published(history.ports).revoked_ids, run
 
 
@@ -816,6 +807,9 @@ def test_every_schedule_in_which_one_dies(history: History, names: str, mortal: 
     prove(history, names, runs)
 
 
+Made = publication._Made
+
+
 # --- the proofs can fail: other orders, and what each of them loses ---
 
 
@@ -830,26 +824,26 @@ class Found(NamedTuple):
 def _found(ports: Ports, caller: Caller) -> Found:
     settings = tenants.settings(ports, caller.tenant_id)
     changes, _ = counters.counted(ports, caller.tenant_id)
-    signers = revoked_signers.read(ports, caller.tenant_id)
-    content = srl_content.of_all_records(ports, caller.tenant_id, signers).content
+    signers = verdicts.revoked_signers(ports, caller.tenant_id)
+    content = records.of_all(ports, caller.tenant_id, signers).content
     return Found(settings, changes, content)
 
 
-def _stored(ports: Ports, found: Found, version: int, signer: ListSigner | None = None) -> Head:
+def _stored(ports: Ports, found: Found, version: int, signer: ListSigner | None = None) -> ListHead:
     now, signer = ports.now(), signer or in_force.signer(ports, found.settings.tenant_id)
     content = found.content
     payload = Payload(version, now, now + found.settings.srl_ttl, content.revoked_ids)
-    state = State(signer.tenant_id, version, now, content.ends, content.signers)
-    signed = signing.sign(ports, signer, payload, state)
+    state = ListState(signer.tenant_id, version, now, content.ends, content.signers)
+    signed = storage.sign(Pen(ports), signer, payload, state)
     return storage.store(ports, signed, changes=found.changes, sequence=0)
 
 
-def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> Head:
+def _move(ports: Ports, caller: Caller, head: ListHead, expected: At | Expect) -> ListHead:
     ports.store.write(Put(head_address(caller.tenant_id), head.to_item(), expected))
     return head
 
 
-def _in_order(ports: Ports, caller: Caller, **_: object) -> Head:
+def _in_order(ports: Ports, caller: Caller, **_: object) -> ListHead:
     """As it should be, and nothing more: none of the product's second looks.
 
     Each list is made from all records, so `anew` is always true; no marks are cleared.
@@ -859,7 +853,7 @@ def _in_order(ports: Ports, caller: Caller, **_: object) -> Head:
     return _move(ports, caller, made, At(head.version))
 
 
-def _head_before_blob(ports: Ports, caller: Caller, **_: object) -> Head:
+def _head_before_blob(ports: Ports, caller: Caller, **_: object) -> ListHead:
     head = in_force.head(ports, caller.tenant_id)
     with TemporaryDirectory() as folder:
         elsewhere = FileBlobs(Path(folder))
@@ -871,13 +865,13 @@ def _head_before_blob(ports: Ports, caller: Caller, **_: object) -> Head:
     return made
 
 
-def _identifiers_before_head(ports: Ports, caller: Caller, **_: object) -> Head:
+def _identifiers_before_head(ports: Ports, caller: Caller, **_: object) -> ListHead:
     found = _found(ports, caller)
     head = in_force.head(ports, caller.tenant_id)
     return _move(ports, caller, _stored(ports, found, head.version + 1), At(head.version))
 
 
-def _last_writer_wins(ports: Ports, caller: Caller, **_: object) -> Head:
+def _last_writer_wins(ports: Ports, caller: Caller, **_: object) -> ListHead:
     head = in_force.head(ports, caller.tenant_id)
     made = _stored(ports, _found(ports, caller), head.version + 1)
     return _move(ports, caller, made, Expect.ANYTHING)
@@ -887,7 +881,7 @@ def _last_writer_wins(ports: Ports, caller: Caller, **_: object) -> Head:
 _FIRST = 2
 
 
-def _version_first(ports: Ports, caller: Caller, **_: object) -> Head:
+def _version_first(ports: Ports, caller: Caller, **_: object) -> ListHead:
     address = Address(Table.REVOCATIONS, caller.tenant_id, "taken")
 
     def take() -> int:
@@ -896,7 +890,7 @@ def _version_first(ports: Ports, caller: Caller, **_: object) -> Head:
         ports.store.write(Put(address, {"version": last + 1}, At(last) if item else Expect.ABSENT))
         return last + 1
 
-    def move() -> Head:
+    def move() -> ListHead:
         head = in_force.head(ports, caller.tenant_id)
         if head.version > version:
             return head
@@ -908,15 +902,7 @@ def _version_first(ports: Ports, caller: Caller, **_: object) -> Head:
 
 
 def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
-    caller = Caller.inside(tenant_id, name="schedule", handle="acme")
-
-    def attempt() -> bool:
-        if not worker._is_due(ports, tenant_id):
-            return False
-        publication.publish(ports, caller)
-        return True
-
-    published = settle(attempt)
+    published = _RIGHT.publish_if_due(ports, tenant_id)
     srl_marks.see(ports, srl_marks.of_tenant(ports, tenant_id))
     return published
 
@@ -951,11 +937,9 @@ def _whatever_it_became(_before: ListSigner, after: ListSigner) -> Put:
     return Put(after.address, after.to_item(), Expect.ANYTHING)
 
 
-def _over_any_head(
-    ports: Ports, taken: Snapshot, _found: object, head: Head, changes: Iterable[Change]
-) -> None:
-    moved = Put(head_address(taken.tenant_id), head.to_item(), Expect.ANYTHING)
-    ports.store.write(moved, *changes)
+def _over_any_head(ports: Ports, _pen: Pen, made: Made, changes: Iterable[Change]) -> None:
+    address = head_address(made.making.facts.tenant_id)
+    ports.store.write(Put(address, made.head.to_item(), Expect.ANYTHING), *changes)
 
 
 def _marked_afterwards(
@@ -979,13 +963,10 @@ def _marked_afterwards(
     return made
 
 
-def _head_before_marks(
-    ports: Ports, tenant_id: str, *, also: Collection[str] = ()
-) -> feed.Published | None:
-    """If another process states and unmarks the rest, it is not in the head that is returned."""
+def _head_before_marks(ports: Ports, tenant_id: str, **how: bool) -> Facts:
+    """If another process states and unmarks the rest, it is not in the head that is known."""
     before = current(ports, tenant_id)
-    published = _RIGHT.publish(ports, tenant_id, also=also)
-    return published._replace(head=before) if published and not published.entries else published
+    return replace(_RIGHT.read(ports, tenant_id, **how), newest=before)
 
 
 def _put_anyway(address: Address, item: Item, expected: At | Expect) -> Put:
@@ -993,18 +974,12 @@ def _put_anyway(address: Address, item: Item, expected: At | Expect) -> Put:
     return Put(address, item, Expect.ANYTHING if address.sk == HEAD else expected)
 
 
-def _cleared_first(
-    ports: Ports,
-    tenant_id: str,
-    marked: Iterable[Address],
-    extra: Collection[str],
-    covered: feed_storage.Covered,
-) -> object:
+def _cleared_first(ports: Ports, pen: Pen, facts: Facts) -> object:
     """Remove the marks, as they should be, but before the entry is written."""
-    found = feed._found(ports, tenant_id, [each.sk for each in marked])
-    read = srl_marks.set_on_warrants(ports, tenant_id, limit=100)[0]
-    srl_marks.clear(ports, tenant_id, read, revoked=found.own)
-    return _RIGHT.stated(ports, tenant_id, marked, extra, covered)
+    marked = facts.marked.warrants
+    _, own = publication._revoked(ports, facts.tenant_id, [each.sk for each in marked])
+    srl_marks.clear(ports, facts.tenant_id, marked, revoked=own)
+    return _RIGHT.stated_marks(ports, pen, facts)
 
 
 def _warrants_cleared_as_they_are(
@@ -1023,47 +998,46 @@ def _all_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
 
 
 def _verdicts_before_head(
-    ports: Ports, tenant_id: str, ids: Collection[str], covered: feed_storage.Covered
+    ports: Ports, pen: Pen, ids: Collection[str], covered: Covered, facts: Facts
 ) -> object:
-    found = feed._found(ports, tenant_id, ids)
-    facts = feed_storage.facts(ports, tenant_id)
-    removed = tuple(sorted(set(ids) - set(found.ends)))
-    entry = Entry(facts.head.sequence + 1, tuple(sorted(found.ends)), removed)
-    return feed_storage.append(ports, facts, entry, found.ends, covered), found
+    ends, own = publication._revoked(ports, facts.tenant_id, ids)
+    facts = facts_of.with_heads(ports, facts)
+    told = decisions.entry(facts, ids, ends, ports.now())
+    return storage.append(ports, pen, facts, told, covered), own
 
 
-def _of_live_records(ports: Ports, snapshot: Snapshot, **how: bool) -> srl_content.Found:
+def _of_live_records(ports: Ports, pen: Pen, making: Any, *, anew: bool) -> object:
     """The content is what the records say after the feed was brought up to date."""
-    found = _RIGHT.found(ports, snapshot, **how)
-    return replace(found, content=srl_content._records(ports, snapshot).content)
+    making, plan = _RIGHT.planned(ports, pen, making, anew=anew)
+    return making, replace(plan, content=publication._recorded(ports, making).content)
 
 
-def _base_claims_more(
-    ports: Ports,
-    taken: Snapshot,
-    found: srl_content.Found,
-    head: Head,
-    changes: Iterable[Change],
-) -> None:
+def _base_claims_more(ports: Ports, pen: Pen, made: Made, changes: Iterable[Change]) -> None:
     """The base is said to cover the feed as it is now, and not as it was when it was read."""
-    newest = current(ports, taken.tenant_id)
-    claimed = replace(found, sequence=newest.sequence, chain=newest.signed.chain)
-    head = replace(head, sequence=newest.sequence)
-    _RIGHT.move_heads(ports, taken, claimed, head, changes)
+    newest = current(ports, made.making.facts.tenant_id)
+    plan = replace(made.plan, sequence=newest.sequence, chain=newest.signed.chain)
+    head = replace(made.head, sequence=newest.sequence)
+    _RIGHT.move_heads(ports, pen, made._replace(plan=plan, head=head), changes)
 
 
 class _Right(NamedTuple):
     """Functions of the product, which some other ways call in another order."""
 
     create: Callable[..., tuple[Revocation, bool]]
-    publish: Callable[..., feed.Published | None]
-    stated: Callable[..., object]
-    found: Callable[..., srl_content.Found]
+    read: Callable[..., Facts]
+    publish_if_due: Callable[..., bool]
+    stated_marks: Callable[..., object]
+    planned: Callable[..., tuple[Any, decisions.Plan]]
     move_heads: Callable[..., None]
 
 
 _RIGHT = _Right(
-    revocations.create, feed.publish, feed._stated, srl_content.found, publication._move_heads
+    revocations.create,
+    facts_of.read,
+    publication.publish_if_due,
+    publication._stated_marks,
+    publication._planned,
+    publication._move_heads,
 )
 
 
@@ -1100,7 +1074,7 @@ _WRONG = {
         publication, "_move_heads", _over_any_head, "publisher, rotator", rising
     ),
     "marks read afterwards": Wrong(
-        worker, "publish_if_due", _marks_read_afterwards, "worker, revoker", nothing_lost
+        publication, "publish_if_due", _marks_read_afterwards, "worker, revoker", nothing_lost
     ),
     "marks cleared as they are": Wrong(
         srl_marks, "see", _marks_cleared_as_they_are, "worker, waverer", nothing_lost
@@ -1118,16 +1092,16 @@ _WRONG = {
         revocations, "create", _marked_afterwards, "feeder, revoker", caught_up, mortal="revoker"
     ),
     "warrants cleared first": Wrong(
-        feed, "_stated", _cleared_first, "feeder", caught_up, mortal="feeder"
+        publication, "_stated_marks", _cleared_first, "feeder", caught_up, mortal="feeder"
     ),
     "head of the feed before marks": Wrong(
-        feed, "publish", _head_before_marks, "feeder, publisher", complete
+        facts_of, "read", _head_before_marks, "feeder, publisher", complete
     ),
     "head of the feed unchecked": Wrong(
-        feed_storage, "Put", _put_anyway, "feeder, publisher", one_by_one
+        storage, "Put", _put_anyway, "feeder, publisher", one_by_one
     ),
     "head of the feed after verdicts": Wrong(
-        feed, "_state", _verdicts_before_head, "feeder, taker", caught_up
+        publication, "_state", _verdicts_before_head, "feeder, taker", caught_up
     ),
     "signers cleared unseen": Wrong(
         srl_marks,
@@ -1138,7 +1112,7 @@ _WRONG = {
         "key revoker",
     ),
     "list of live records": Wrong(
-        srl_content, "found", _of_live_records, "publisher, revoker", based
+        publication, "_planned", _of_live_records, "publisher, revoker", based
     ),
     "base that claims more": Wrong(
         publication, "_move_heads", _base_claims_more, "publisher, announcer", based

@@ -10,27 +10,19 @@ import pytest
 
 from shared.errors import Conflict, InvalidState
 from shared.model import api_keys as model
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.callers import Scope
 from shared.model.idempotency import Request
 from shared.model.identifiers import BATCH
 from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.revocations import Revocation
-from shared.model.service_accounts import Status
-from shared.model.signing_keys import SigningKey
-from shared.model.signing_keys import Status as KeyStatus
-from shared.operations.api import (
-    api_key_rotation,
-    api_keys,
-    revocation_batches,
-    revocation_counts,
-    revocations,
-    sealed_log,
-    service_accounts,
-)
-from shared.operations.audit import sealing
-from shared.operations.rules import api_key_creation, audit, operation
-from shared.operations.rules.idempotency import Repeatable
+from shared.model.service_accounts import AccountStatus
+from shared.model.signing_keys import KeyStatus, SigningKey
+from shared.operations.access import api_key_creation, api_key_rotation, api_keys, service_accounts
+from shared.operations.audit import revocation_counts, sealed_log, sealing
+from shared.operations.base import audit, operation
+from shared.operations.base.idempotency import Repeatable
+from shared.operations.changes import revocation_batches, revocations
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.scheduler import Actor, World, explore, rest
@@ -108,10 +100,10 @@ def test_the_account_of_the_last_admin_key_stays(tmp_path: Path, ports: Ports) -
         assert list(run.outcomes.values()).count("kept") == 1, run
 
 
-@pytest.mark.parametrize("switched", [Status.DISABLED, Status.ACTIVE])
+@pytest.mark.parametrize("switched", [AccountStatus.DISABLED, AccountStatus.ACTIVE])
 @pytest.mark.parametrize("makes", ["create", "rotate"])
 def test_a_switched_account_has_no_other_key(
-    tmp_path: Path, ports: Ports, makes: str, switched: Status
+    tmp_path: Path, ports: Ports, makes: str, switched: AccountStatus
 ) -> None:
     """ACCOUNT-4, F488a: A disabled account has no key that opens, though one was made meanwhile.
 
@@ -141,7 +133,7 @@ def test_a_switched_account_has_no_other_key(
 
     def switch(ports: Ports) -> object:
         service_accounts.disable(ports, tenant.operator, account_id=account.id)
-        if switched is Status.ACTIVE:
+        if switched is AccountStatus.ACTIVE:
             service_accounts.enable(ports, tenant.operator, account_id=account.id)
         return None
 
@@ -153,7 +145,7 @@ def test_a_switched_account_has_no_other_key(
                 item = ports.store.get(model.credential_address(each.digest))
                 assert item is not None
                 credential = model.Credential.from_item(item)
-                assert credential.disabled == (switched is Status.DISABLED), run
+                assert credential.disabled == (switched is AccountStatus.DISABLED), run
                 assert credential.expires_at == each.expires_at, run
 
 
@@ -221,7 +213,7 @@ def test_a_repetition_gets_the_same_response(
 
 
 def test_a_repeated_take_back_sees_the_first_one_in_part(tmp_path: Path, ports: Ports) -> None:
-    """REVOKE-22, F483d: A call that sees itself in part still tells what was taken back."""
+    """REVOKE-22, F483d: A call that sees itself in part still reports what was taken back."""
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     batch = Batch(BatchAction.TAKE_BACK, ("svc_wrt_a",), "r", id=ports.new_id(BATCH))

@@ -101,7 +101,7 @@ def reader(there: Path, settings: dict[str, str]) -> Iterator[_Terminal]:
 def api(log: Path, settings: dict[str, str]) -> Iterator[str]:
     """A server on the stage's tables, in place of the functions."""
     port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "infra.local_app:app", f"--port={port}"]
+    command = [sys.executable, "-m", "uvicorn", "infra.server.app:app", f"--port={port}"]
     server = Group(command, log, lambda: answers(port, 401), settings)
     server.start()
     try:

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from shared.model.sealed_log.checkpoint import Key, is_signed_by
+from shared.model.audit.checkpoint import NoteKey, is_signed_by
 from shared.operations.audit import sealing
 from tests.state_machine.attempts import CONFLICT, OK, Done, Outcome
 from tests.state_machine.books import Books, Fields, moment, passed
@@ -58,4 +58,4 @@ class AuditLogRules(Machine):
             note, now = self.ask(books, "/v1/audit-logs/checkpoint").text, self.clock()
             for each in books.audit_signers.values():
                 signs = not passed(each["signs_until"], now)
-                assert is_signed_by(note, Key.parse(each["verifier_key"])) is signs
+                assert is_signed_by(note, NoteKey.parse(each["verifier_key"])) is signs

@@ -63,7 +63,7 @@ class Books:
     etag: str = ""
     # Whether anything was revoked or taken back since the last list.
     changed: bool = False
-    # Whether marks may be left that ask for one list more (docs/adr/0021): those of a publication
+    # Whether marks may be left that ask for one list more (docs/adr/02): those of a publication
     # in which something broke, and those of keys, which are looked at again after a while.
     may_be_marked: bool = False
     entries: Counter[Entry] = field(default_factory=Counter)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
 from shared.errors import Unavailable
-from shared.model.srl import verification as srl_verification
-from shared.operations.srl import worker
+from shared.model.lists import verification as srl_verification
+from shared.operations.lists import publication
 from tests.faults import Crash, Fault
 from tests.state_machine.attempts import CHECKERS, NOT_MODIFIED, OK, Done, Span
 from tests.state_machine.books import Books, Fields, moment
@@ -89,7 +89,7 @@ class SrlRules(Machine):
         start = self.clock()
         with self.service.storming(faults):
             try:
-                tick: worker.Tick | None = worker.publish_due(self.service.ports)
+                tick: publication.Tick | None = publication.publish_due(self.service.ports)
             except (Crash, Unavailable):
                 assert self.service.broke()
                 tick = None
@@ -117,7 +117,7 @@ class SrlRules(Machine):
         super().end()
 
     def _check_schedule(
-        self, books: Books, tick: worker.Tick | None, span: Span, *, broke: bool
+        self, books: Books, tick: publication.Tick | None, span: Span, *, broke: bool
     ) -> None:
         due = {books.is_due(each) for each in span}
         published = self._newer(books) is not None

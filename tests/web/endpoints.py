@@ -1,6 +1,7 @@
 """Every endpoint as the contract has it: who may call it, what it answers, what it leaves behind.
 
-Written by hand from the contract, so that no route can vouch for itself.
+Written by hand from the contract, so that no route can vouch for itself. `make written` writes the
+table of scopes in AUTH-4 from it.
 """
 
 import json
@@ -11,22 +12,26 @@ from itertools import chain
 from secrets import token_hex
 from typing import Any, Final
 
-from shared.model import deliveries
-from shared.model.audit_log import month
+from shared.model.audit.audit_log import month
 from shared.model.callers import Scope
-from shared.model.deliveries import Delivery, Outcome, State
 from shared.model.items import Item
+from shared.model.webhooks import deliveries
+from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
 from shared.operations.audit import log, sealing, signers
-from shared.operations.srl import feed
+from shared.operations.lists import publication
 from shared.ports.store import Delete, Expect, Put
 from tests.api import Client, Tenant
 from tests.asgi import Answer, bearer, send
+from tests.processes import ROOT
 
 ADMIN, AUTHORIZER, READ_ONLY = Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY
 REVOKER, SIGNER, AUDITOR = Scope.REVOKER, Scope.SIGNER, Scope.AUDITOR
 # As the API document lists them.
 ANY = (ADMIN, AUTHORIZER, READ_ONLY, REVOKER, SIGNER, AUDITOR)
 
+# The page with AUTH-4, and the rows of its table.
+PAGE: Final = ROOT / "docs" / "spec" / "access.md"
+_TABLE: Final = re.compile(r"(?<=\| Accepted scopes \|\n\| --- \| --- \|\n)(?:\|.*\n)+")
 _IDENTIFIER: Final = re.compile(r"svc_[a-z]+_[0-9a-z]{26}")
 
 
@@ -34,10 +39,14 @@ _IDENTIFIER: Final = re.compile(r"svc_[a-z]+_[0-9a-z]{26}")
 class Endpoint:
     """One method of one path. `target` prepares what a call acts on, and is the path to call.
 
-    `fields` is what `shape` says of the answer; `resource` names what the audit entry is about,
-    by the path that was called and the answer. `unknown` is the status for an unknown resource.
+    `name` is the operation's in generated clients, which never changes. `fields` is what `shape`
+    says of the answer; `resource` names what the audit entry is about, by the path that was called
+    and the answer. `unknown` is the status for an unknown resource. `secret` is the field of the
+    answer that shows one. `is_kept` is whether a POST or PATCH can be repeated with an
+    `Idempotency-Key`; it cannot if it makes no change, or is harmless to repeat.
     """
 
+    name: str
     scopes: tuple[Scope, ...]
     target: Callable[[Tenant], str]
     status: int = 200
@@ -47,6 +56,8 @@ class Endpoint:
     action: str | None = None
     resource: Callable[[str, Any], str] | None = None
     unknown: int = 404
+    secret: str | None = None
+    is_kept: bool = True
 
 
 def shape(value: Any) -> Any:
@@ -115,7 +126,7 @@ def _revocation(tenant: Tenant) -> str:
 def _propagation(tenant: Tenant) -> str:
     """How far a revocation has got that the feed has, but an authorizer does not."""
     revocation_id = _revocation(tenant)
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
     body = {"name": "gateway"}
     assert tenant.authorizer.post("/v1/authorizers/register", json=body).status_code in {200, 201}
     return f"/v1/revocations/{revocation_id}/propagation"
@@ -222,10 +233,10 @@ def _delivered(tenant: Tenant) -> str:
         tenant.ports.new_id("evt"),
         index=0,
         type="rescind.test",
-        state=State.DELIVERED,
+        state=DeliveryState.DELIVERED,
         attempts=1,
         attempted_at=tenant.ports.now(),
-        outcome=Outcome.ANSWERED,
+        outcome=DeliveryOutcome.ANSWERED,
         status=204,
         milliseconds=1,
         answer="",
@@ -358,17 +369,19 @@ def _feed_of_revoked(tenant: Tenant) -> str:
     """A feed that has an entry after its base."""
     _listed(tenant)
     tenant.revoke(tenant.ports.new_id("wrt"))
-    feed.publish(tenant.ports, tenant.id)
+    publication.publish_feed(tenant.ports, tenant.id)
     return "/v1/revocations/feed"
 
 
 ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
     ("GET", "/v1/api-keys"): Endpoint(
+        "listApiKeys",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda _: "/v1/api-keys",
         fields={"api_keys": [_USED], **_names("total", "cursor")},
     ),
     ("POST", "/v1/api-keys"): Endpoint(
+        "createApiKey",
         scopes=(ADMIN,),
         target=lambda _: "/v1/api-keys",
         body={"name": "new", "scopes": ["read-only"]},
@@ -376,13 +389,16 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         fields=_KEY | _names("key"),
         action="api_key.create",
         resource=_member("id"),
+        secret="key",
     ),
     ("GET", "/v1/api-keys/{id}"): Endpoint(
+        "getApiKey",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/api-keys/{tenant.read_only.key_id}",
         fields=_USED | _names("request_count"),
     ),
     ("POST", "/v1/api-keys/{id}/rotate"): Endpoint(
+        "rotateApiKey",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/api-keys/{_spare_key(tenant)}/rotate",
         body={"grace_seconds": 60},
@@ -390,8 +406,10 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         fields=_KEY | _names("key", "predecessor_id", "predecessor_accepted_until"),
         action="api_key.rotate",
         resource=_in_path,
+        secret="key",
     ),
     ("POST", "/v1/api-keys/{id}/revoke"): Endpoint(
+        "revokeApiKey",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/api-keys/{_spare_key(tenant)}/revoke",
         fields=_names("id", "status", "revoked_at"),
@@ -399,6 +417,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("DELETE", "/v1/api-keys/{id}"): Endpoint(
+        "deleteApiKey",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/api-keys/{_spare_key(tenant)}",
         status=204,
@@ -406,17 +425,20 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("GET", "/v1/whoami"): Endpoint(
+        "getCaller",
         scopes=ANY,
         target=lambda _: "/v1/whoami",
         fields=_names("tenant_id", "tenant_name", "identity", "api_key_id", "api_key_name")
         | {"scopes": [...], "expires_at": ..., "creates_until": ...},
     ),
     ("GET", "/v1/revocations"): Endpoint(
+        "listRevocations",
         scopes=(ADMIN, REVOKER, AUDITOR),
         target=_listed_revocation,
         fields={"revocations": [_RECORD], **_names("total", "cursor")},
     ),
     ("POST", "/v1/revocations"): Endpoint(
+        "createRevocation",
         scopes=(ADMIN, REVOKER),
         target=lambda _: "/v1/revocations",
         body={"warrant_id": "svc_wrt_new", "reason": "stolen"},
@@ -426,16 +448,19 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("id"),
     ),
     ("GET", "/v1/revocations/counts"): Endpoint(
+        "countRevocations",
         scopes=(ADMIN, REVOKER, AUDITOR),
         target=_counted,
         fields={"days": [_names("date", "created", "removed")], **_names("known_from")},
     ),
     ("GET", "/v1/revocations/{id}"): Endpoint(
+        "getRevocation",
         scopes=(ADMIN, REVOKER, AUDITOR),
         target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",
         fields=_RECORD | _names("created_by_name", "feed_sequence", "list_version"),
     ),
     ("GET", "/v1/revocations/{id}/propagation"): Endpoint(
+        "getRevocationPropagation",
         scopes=(ADMIN, REVOKER, AUDITOR),
         target=_propagation,
         fields=_names("revocation_id", "warrant_id", "revoked_at", "list", "complete")
@@ -448,6 +473,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         },
     ),
     ("DELETE", "/v1/revocations/{id}"): Endpoint(
+        "deleteRevocation",
         scopes=(ADMIN, REVOKER),
         target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",
         status=204,
@@ -455,6 +481,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/revocations/batch"): Endpoint(
+        "changeRevocations",
         scopes=(ADMIN, REVOKER),
         target=lambda _: "/v1/revocations/batch",
         body={"action": "revoke", "warrant_ids": ["svc_wrt_batch"], "reason": "stolen"},
@@ -467,44 +494,54 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         },
         action="revocation.create_batch",
         resource=_member("batch_id"),
+        is_kept=False,
     ),
     ("GET", "/v1/revocations/check"): Endpoint(
+        "checkRevocation",
         scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
         target=_check_of_revoked,
         fields=_names("warrant_id", "revoked", "revoked_at", "reason"),
     ),
     ("POST", "/v1/revocations/check-batch"): Endpoint(
+        "checkRevocations",
         scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
         target=lambda _: "/v1/revocations/check-batch",
         body={"warrant_ids": _BATCH},
         fields={"results": dict.fromkeys(_BATCH, _names("revoked"))},
+        is_kept=False,
     ),
     ("GET", "/v1/revocations/feed"): Endpoint(
+        "pollFeed",
         scopes=(ADMIN, AUTHORIZER, AUDITOR),
         target=_feed_of_revoked,
         fields=_POLLED,
     ),
     ("GET", "/v1/revocations/feed/base/{version}"): Endpoint(
+        "getFeedBase",
         scopes=(ADMIN, AUTHORIZER, AUDITOR),
         target=lambda tenant: f"/v1/revocations/feed/base/{_listed(tenant)}",
         media_type="application/cbor",
     ),
     ("GET", "/v1/revocations/srl"): Endpoint(
+        "getSrl",
         scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
         target=lambda _: "/v1/revocations/srl",
         fields=_SRL,
     ),
     ("GET", "/v1/revocations/srl/signed"): Endpoint(
+        "getSignedSrl",
         scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
         target=lambda _: "/v1/revocations/srl/signed",
         fields=_SRL,
     ),
     ("GET", "/v1/revocations/srl/keys"): Endpoint(
+        "listSrlKeys",
         scopes=ANY,
         target=lambda _: "/v1/revocations/srl/keys",
         fields={"keys": [_SIGNER], **_names("cursor")},
     ),
     ("GET", "/v1/revocations/srl/status"): Endpoint(
+        "getSrlStatus",
         scopes=(ADMIN, READ_ONLY, REVOKER, AUDITOR),
         target=lambda _: "/v1/revocations/srl/status",
         fields={
@@ -513,6 +550,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         },
     ),
     ("GET", "/v1/revocations/srl/versions"): Endpoint(
+        "listSrlVersions",
         scopes=(ADMIN, READ_ONLY, REVOKER, AUDITOR),
         target=lambda _: "/v1/revocations/srl/versions",
         fields={
@@ -526,6 +564,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         },
     ),
     ("POST", "/v1/revocations/srl/regenerate"): Endpoint(
+        "regenerateSrl",
         scopes=(ADMIN,),
         target=lambda _: "/v1/revocations/srl/regenerate",
         fields=_names("version", "issued_at", "expires_at", "revocation_count"),
@@ -533,6 +572,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=lambda _, answer: f"srl/{answer.json()['version']}",
     ),
     ("POST", "/v1/revocations/srl/keys"): Endpoint(
+        "createSrlKey",
         scopes=(ADMIN,),
         target=_no_pending_signer,
         status=201,
@@ -541,6 +581,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("key_id"),
     ),
     ("POST", "/v1/revocations/srl/keys/{keyId}/activate"): Endpoint(
+        "activateSrlKey",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/revocations/srl/keys/{_pending_signer(tenant)}/activate",
         body={"force": True},
@@ -549,6 +590,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/revocations/srl/keys/{keyId}/revoke"): Endpoint(
+        "revokeSrlKey",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/revocations/srl/keys/{_pending_signer(tenant)}/revoke",
         fields=_PROVED_SIGNER,
@@ -556,6 +598,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/revocations/srl/keys/rotate"): Endpoint(
+        "rotateSrlKey",
         scopes=(ADMIN,),
         target=lambda _: "/v1/revocations/srl/keys/rotate",
         status=201,
@@ -564,11 +607,13 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("key_id"),
     ),
     ("GET", "/v1/keys"): Endpoint(
+        "listSigningKeys",
         scopes=(ADMIN, READ_ONLY, SIGNER, AUDITOR),
         target=lambda tenant: "/v1/keys" if _key(tenant) else "",
         fields={"keys": [_SIGNING_KEY], **_names("total", "cursor")},
     ),
     ("POST", "/v1/keys"): Endpoint(
+        "createSigningKey",
         scopes=(ADMIN,),
         target=lambda _: "/v1/keys",
         body={"type": "root", "name": "root"},
@@ -578,21 +623,25 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("id"),
     ),
     ("GET", "/v1/keys/{keyId}"): Endpoint(
+        "getSigningKey",
         scopes=(ADMIN, READ_ONLY, SIGNER, AUDITOR),
         target=lambda tenant: f"/v1/keys/{_key(tenant)}",
         fields=_SIGNING_KEY,
     ),
     ("GET", "/v1/keys/{keyId}/versions"): Endpoint(
+        "listSigningKeyVersions",
         scopes=(ADMIN, READ_ONLY, SIGNER, AUDITOR),
         target=lambda tenant: f"/v1/keys/{_signed_with(tenant)}/versions",
         fields={"versions": [_VERSION]},
     ),
     ("GET", "/v1/keys/{keyId}/warrants"): Endpoint(
+        "listWarrants",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/keys/{_signed_with(tenant)}/warrants",
         fields={"warrants": [_WARRANT], **_names("total", "cursor")},
     ),
     ("POST", "/v1/keys/{keyId}/rotate"): Endpoint(
+        "rotateSigningKey",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/keys/{_key(tenant)}/rotate",
         fields=_names("id", "type", "name", "status", "public_key", "rotated_at"),
@@ -600,6 +649,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/keys/{keyId}/suspend"): Endpoint(
+        "suspendSigningKey",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/keys/{_key(tenant)}/suspend",
         fields=_SIGNING_KEY | _names("suspended_at"),
@@ -607,6 +657,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/keys/{keyId}/enable"): Endpoint(
+        "enableSigningKey",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/keys/{_suspended(tenant)}/enable",
         fields=_SIGNING_KEY,
@@ -614,6 +665,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/keys/{keyId}/revoke"): Endpoint(
+        "revokeSigningKey",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/keys/{_key(tenant)}/revoke",
         body={"reason": "stolen"},
@@ -622,6 +674,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/keys/{keyId}/sign"): Endpoint(
+        "signWarrant",
         scopes=(ADMIN, SIGNER),
         target=lambda tenant: f"/v1/keys/{_key(tenant)}/sign",
         body={"payload": "aGVsbG8="},
@@ -631,6 +684,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("GET", "/v1/trust-bundle"): Endpoint(
+        "getTrustBundle",
         scopes=ANY,
         target=lambda tenant: "/v1/trust-bundle" if _key(tenant) else "",
         fields={
@@ -640,6 +694,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         },
     ),
     ("POST", "/v1/authorizers/register"): Endpoint(
+        "registerAuthorizer",
         scopes=(ADMIN, AUTHORIZER),
         target=lambda _: "/v1/authorizers/register",
         body={"name": "edge"},
@@ -649,12 +704,15 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("id"),
     ),
     ("POST", "/v1/authorizers/{id}/heartbeat"): Endpoint(
+        "sendHeartbeat",
         scopes=(ADMIN, AUTHORIZER),
         target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}/heartbeat",
         body={"sequence": 0},
         fields=_PACE | _names("status", "latest_sequence", "latest_srl_version"),
+        is_kept=False,
     ),
     ("POST", "/v1/authorizers/reports"): Endpoint(
+        "sendReports",
         scopes=(ADMIN, AUTHORIZER),
         target=lambda _: "/v1/authorizers/reports",
         body={"relay": "r", "reports": [{"id": "svc_azr_01kbm4xt3rfz8c5w7y2q9n6d1e"}]},
@@ -663,18 +721,22 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
             **_PACE,
             **_names("latest_sequence", "latest_srl_version"),
         },
+        is_kept=False,
     ),
     ("GET", "/v1/authorizers"): Endpoint(
+        "listAuthorizers",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: "/v1/authorizers" if _authorizer(tenant) else "",
         fields={"authorizers": [_AUTHORIZER], **_names("total", "cursor")},
     ),
     ("GET", "/v1/authorizers/{id}"): Endpoint(
+        "getAuthorizer",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}",
         fields=_AUTHORIZER,
     ),
     ("DELETE", "/v1/authorizers"): Endpoint(
+        "removeAuthorizersOfKey",
         scopes=(ADMIN, AUTHORIZER),
         target=_of_key,
         status=204,
@@ -682,6 +744,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("DELETE", "/v1/authorizers/{id}"): Endpoint(
+        "removeAuthorizer",
         scopes=(ADMIN, AUTHORIZER),
         target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}",
         status=204,
@@ -689,16 +752,19 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("GET", "/v1/authorizers/native-signer"): Endpoint(
+        "getNativeSigner",
         scopes=ANY,
         target=_native_signer,
         fields=_names("key_id", "algorithm", "public_key", "public_key_hex", "created_at"),
     ),
     ("GET", "/compat/tenuo/v1/revocations/srl/signed"): Endpoint(
+        "getNativeSrl",
         scopes=(ADMIN, AUTHORIZER),
         target=lambda tenant: f"{_COMPAT}/revocations/srl/signed" * bool(_native_signer(tenant)),
         fields=_names("srl", "version"),
     ),
     ("POST", "/compat/tenuo/v1/authorizers/register"): Endpoint(
+        "registerStockAuthorizer",
         scopes=(ADMIN, AUTHORIZER),
         target=lambda _: f"{_COMPAT}/authorizers/register",
         body={"name": "stock", "type": "sidecar", "version": "0.3.3"},
@@ -708,26 +774,32 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("id"),
     ),
     ("POST", "/compat/tenuo/v1/authorizers/{id}/heartbeat"): Endpoint(
+        "sendStockHeartbeat",
         scopes=(ADMIN, AUTHORIZER),
         target=lambda tenant: f"{_COMPAT}/authorizers/{tenant.ports.new_id('azr')}/heartbeat",
         body={"srl_version": 1},
         fields=_PACE | _names("status", "latest_sequence", "latest_srl_version"),
         unknown=200,
+        is_kept=False,
     ),
     ("POST", "/compat/tenuo/v1/authorizers/{id}/events"): Endpoint(
+        "countStockEvents",
         scopes=(ADMIN, AUTHORIZER),
         target=lambda tenant: f"{_COMPAT}/authorizers/{tenant.ports.new_id('azr')}/events",
         body=[{"signature": "AA==", "signing_payload": "AA=="}],
         status=202,
         fields=_names("verified", "refused"),
         unknown=202,
+        is_kept=False,
     ),
     ("GET", "/v1/service-accounts"): Endpoint(
+        "listServiceAccounts",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda _: "/v1/service-accounts",
         fields={"service_accounts": [_ACCOUNT], **_names("total", "cursor")},
     ),
     ("POST", "/v1/service-accounts"): Endpoint(
+        "createServiceAccount",
         scopes=(ADMIN,),
         target=lambda _: "/v1/service-accounts",
         body={"name": "robot"},
@@ -737,16 +809,19 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("id"),
     ),
     ("GET", "/v1/service-accounts/{id}"): Endpoint(
+        "getServiceAccount",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}",
         fields=_ACCOUNT,
     ),
     ("GET", "/v1/service-accounts/{id}/api-keys"): Endpoint(
+        "listServiceAccountApiKeys",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/service-accounts/{_owner(tenant)}/api-keys",
         fields={"api_keys": [_USED], **_names("total", "cursor")},
     ),
     ("POST", "/v1/service-accounts/{id}/disable"): Endpoint(
+        "disableServiceAccount",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}/disable",
         fields=_ACCOUNT,
@@ -754,6 +829,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/service-accounts/{id}/enable"): Endpoint(
+        "enableServiceAccount",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/service-accounts/{_disabled(tenant)}/enable",
         fields=_ACCOUNT,
@@ -761,6 +837,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("DELETE", "/v1/service-accounts/{id}"): Endpoint(
+        "deleteServiceAccount",
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}",
         status=204,
@@ -768,6 +845,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("GET", "/v1/audit-logs"): Endpoint(
+        "listAuditLog",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/audit-logs?resource_id={_spare_key(tenant)}",
         fields={
@@ -776,21 +854,25 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         },
     ),
     ("GET", "/v1/audit-logs/export"): Endpoint(
+        "exportAuditLog",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/audit-logs/export?resource_id={_spare_key(tenant)}",
         media_type="application/x-ndjson",
     ),
     ("GET", "/v1/audit-logs/checkpoint"): Endpoint(
+        "getAuditCheckpoint",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: _sealed(tenant) and "/v1/audit-logs/checkpoint",
         media_type="text/plain; charset=utf-8",
     ),
     ("GET", "/v1/audit-logs/keys"): Endpoint(
+        "listAuditSigners",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: _sealed(tenant) and "/v1/audit-logs/keys",
         fields={"origin": ..., "keys": [_AUDIT_SIGNER]},
     ),
     ("POST", "/v1/audit-logs/keys/rotate"): Endpoint(
+        "rotateAuditSigner",
         scopes=(ADMIN,),
         target=_few_audit_signers,
         fields={"origin": ..., "keys": [_AUDIT_SIGNER]},
@@ -798,21 +880,25 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=lambda _path, answer: str(answer.json()["keys"][-1]["key_id"]),
     ),
     ("GET", "/v1/audit-logs/tile/{path}"): Endpoint(
+        "getAuditTile",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: _sealed(tenant) and "/v1/audit-logs/tile/0/000.p/1",
         media_type="application/octet-stream",
     ),
     ("GET", "/v1/audit-logs/{id}/proof"): Endpoint(
+        "proveAuditEntry",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/audit-logs/{_sealed(tenant)}/proof",
         fields=_names("id", "index", "record", "checkpoint") | {"path": [...]},
     ),
     ("GET", "/v1/tenant/settings"): Endpoint(
+        "getTenantSettings",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda _: "/v1/tenant/settings",
         fields=_SETTINGS,
     ),
     ("PATCH", "/v1/tenant/settings"): Endpoint(
+        "updateTenantSettings",
         scopes=(ADMIN,),
         target=lambda _: "/v1/tenant/settings",
         body={"name": "Acme"},
@@ -821,11 +907,13 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("tenant_id"),
     ),
     ("GET", "/v1/webhooks"): Endpoint(
+        "listWebhooks",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: "/v1/webhooks" if _webhook(tenant) else "",
         fields={"webhooks": [_WEBHOOK], **_names("total", "cursor")},
     ),
     ("POST", "/v1/webhooks"): Endpoint(
+        "createWebhook",
         scopes=(ADMIN,),
         target=_spare_webhook,
         body={"url": "https://hooks.example.com/new"},
@@ -833,13 +921,16 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         fields=_WEBHOOK | _names("secret"),
         action="webhook.create",
         resource=_member("id"),
+        secret="secret",
     ),
     ("GET", "/v1/webhooks/{id}"): Endpoint(
+        "getWebhook",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=_webhook,
         fields=_WEBHOOK,
     ),
     ("PATCH", "/v1/webhooks/{id}"): Endpoint(
+        "updateWebhook",
         scopes=(ADMIN,),
         target=_renamed_webhook,
         body={"description": "new"},
@@ -848,19 +939,23 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("GET", "/v1/webhooks/{id}/deliveries"): Endpoint(
+        "listWebhookDeliveries",
         scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=_delivered,
         fields={"deliveries": [_DELIVERY], **_names("cursor")},
     ),
     ("POST", "/v1/webhooks/{id}/rotate-secret"): Endpoint(
+        "rotateWebhookSecret",
         scopes=(ADMIN,),
         target=lambda tenant: f"{_webhook(tenant)}/rotate-secret",
         body={"grace_seconds": 60},
         fields=_WEBHOOK | _names("secret"),
         action="webhook.rotate_secret",
         resource=_in_path,
+        secret="secret",
     ),
     ("POST", "/v1/webhooks/{id}/enable"): Endpoint(
+        "enableWebhook",
         scopes=(ADMIN,),
         target=lambda tenant: f"{_disabled_webhook(tenant)}/enable",
         fields=_WEBHOOK,
@@ -868,6 +963,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/webhooks/{id}/disable"): Endpoint(
+        "disableWebhook",
         scopes=(ADMIN,),
         target=lambda tenant: f"{_webhook(tenant)}/disable",
         fields=_WEBHOOK,
@@ -875,6 +971,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/webhooks/{id}/test"): Endpoint(
+        "testWebhook",
         scopes=(ADMIN,),
         target=lambda tenant: f"{_webhook(tenant)}/test",
         status=202,
@@ -883,6 +980,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/webhooks/{id}/replay"): Endpoint(
+        "replayWebhook",
         scopes=(ADMIN,),
         target=lambda tenant: f"{_webhook(tenant)}/replay",
         body={"from_index": 0},
@@ -891,6 +989,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("DELETE", "/v1/webhooks/{id}"): Endpoint(
+        "deleteWebhook",
         scopes=(ADMIN,),
         target=_webhook,
         status=204,
@@ -898,3 +997,27 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
 }
+
+
+def page() -> str:
+    """The page with AUTH-4 as it should be: its table from the rows here, and the rest as it is."""
+    groups: dict[tuple[Scope, ...], list[str]] = {}
+    for (method, path), endpoint in ENDPOINTS.items():
+        if endpoint.scopes != (ADMIN,):
+            groups.setdefault(endpoint.scopes, []).append(f"`{method} {path}`")
+    groups[ADMIN,] = ["every other endpoint"]
+    lines = (
+        f"| {', '.join(names)} | {'any' if scopes == ANY else _quoted(scopes)} |\n"
+        for scopes, names in groups.items()
+    )
+    written, found = _TABLE.subn(lambda _: "".join(lines), PAGE.read_text(encoding="utf-8"))
+    assert found == 1
+    return written
+
+
+def _quoted(scopes: tuple[Scope, ...]) -> str:
+    return ", ".join(f"`{scope}`" for scope in scopes)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

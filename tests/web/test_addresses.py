@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 from starlette.requests import Request
 
-from infra.routers import ROUTERS
+from infra.server.routers import ROUTERS
 from shared.settings import Network, trusted_proxies
-from shared.web.addresses import source_address
 from shared.web.app import create_app
+from shared.web.gate import source_address
 from shared.web.strangers import group
 from tests.api import Tenant
 from tests.asgi import bearer, send

@@ -27,12 +27,7 @@ TAKES_NONE = [
 ]
 EACH_WITHOUT = pytest.mark.parametrize("key", TAKES_NONE, ids=" ".join)
 
-
-@pytest.fixture(autouse=True)
-def refilled(standing: Tenant) -> None:
-    """A full bucket for each test: a body costs tokens by its size (AUTH-14)."""
-    clock: Any = standing.ports.now
-    clock.advance(seconds=5)
+pytestmark = pytest.mark.usefixtures("refilled")
 
 
 def post(tenant: Tenant, path: str, body: bytes, content_type: str = "application/json") -> Answer:

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from starlette.datastructures import QueryParams
 
-from infra.routers import ROUTERS
-from shared.model.authorizers import registered_address
+from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
+from shared.model.fleet.authorizers import registered_address
 from shared.model.rate_limit import BURST, HALF, Purpose, microseconds
 from shared.ports.store import Expect, Increment
 from shared.web import costs
-from shared.web.costs import COST_MAX, COSTS
+from shared.web.costs import COST_MAX, COSTS, Asked
 from shared.web.routes import ContractRoute
 from tests.api import Client, Tenant
 from tests.processes import ROOT
@@ -52,7 +52,17 @@ def spend(tenant: Tenant, clock: Clock, tokens: int) -> None:
         ("GET", "/v1/revocations?reason=lost&limit=60", None, 31),
         ("GET", "/v1/revocations?warrant_prefix=svc_wrt_a", None, 0),
         ("GET", "/v1/audit-logs?limit=100", None, 5),
-        ("GET", "/v1/audit-logs/export", None, 100),
+        ("GET", "/v1/audit-logs/export", None, 250),
+        ("GET", "/v1/audit-logs/export?actor=x&from=2017-01-01T00:00:00Z", None, 250),
+        ("GET", "/v1/audit-logs", None, 0),
+        ("GET", "/v1/audit-logs?warrant_id=svc_wrt_a&from=2000-01-01T00:00:00Z", None, 0),
+        ("GET", "/v1/audit-logs?actor=x", None, 30),
+        ("GET", "/v1/audit-logs?summary_id=x&action=key.sign&limit=100", None, 35),
+        ("GET", "/v1/audit-logs?from=2024-11-21T00:00:00Z&to=2026-11-21T00:00:00Z", None, 12),
+        ("GET", "/v1/audit-logs?from=0001-01-01T00:00:00Z", None, 60),
+        ("GET", "/v1/audit-logs?from=2024-11-21", None, 0),
+        ("GET", "/v1/audit-logs/svc_evt_01kbm4xt3rfz8c5w7y2q9n6d1e/proof", None, 5),
+        ("GET", "/v1/audit-logs/tile/0/000", None, 0),
         ("DELETE", "/v1/authorizers?owner=svc_ak_01kbm4xt3rfz8c5w7y2q9n6d1e", None, 100),
         ("POST", "/v1/revocations/check-batch", {"warrant_ids": ["x" * 70_000]}, 4),
         ("GET", "/v1/revocations?limit=10000", None, 0),
@@ -96,7 +106,7 @@ def test_a_request_that_costs_too_much_takes_nothing_more(tenant: Tenant, clock:
 
 
 def test_a_key_has_its_share_of_costs_too(tenant: Tenant, clock: Clock) -> None:
-    """AUTH-15, F563d: What costs more counts against the share of the key, and no other key's."""
+    """AUTH-15, F563d: Higher costs count against the share of the key, and no other key's."""
     thief, honest = (tenant.client(Scope.REVOKER) for _ in range(2))
     clock.advance(seconds=10)
     spend(tenant, clock, BURST - HALF)
@@ -113,12 +123,13 @@ def test_a_key_has_its_share_of_costs_too(tenant: Tenant, clock: Clock) -> None:
 
 def test_no_request_costs_more_than_a_bucket_has() -> None:
     """AUTH-14: However much a request asks for, a full bucket suffices."""
-    whole = costs.of_request(
-        "send_reports", {"reports": [{}] * 10**6}, QueryParams(), set(), lambda: 0
-    )
-    proof = costs.of_request(
-        "get_revocation_propagation", None, QueryParams(), set(), lambda: 10**6
-    )
+
+    def cost(endpoint: str, body: object, query: str = "") -> int:
+        asked = Asked(endpoint, body, QueryParams(query), set())
+        return costs.of_request(asked, now=Clock()(), fleet=lambda: 10**6)
+
+    whole = cost("send_reports", {"reports": [{}] * 10**6})
+    proof = cost("get_revocation_propagation", None)
     assert whole == proof == COST_MAX <= BURST - HALF
 
 

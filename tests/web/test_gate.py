@@ -112,7 +112,7 @@ def test_every_response_carries_its_headers(tenant: Tenant, status: int) -> None
     assert answer.headers["x-ratelimit-limit"] == "1000"
     assert 0 <= int(answer.headers["x-ratelimit-remaining"]) <= 1000
     assert int(answer.headers["x-ratelimit-reset"]) >= tenant.ports.now().timestamp()
-    assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
+    assert re.fullmatch("[0-9a-f]{16}", answer.headers["x-request-id"])
     cache = "private, no-cache" if status == 304 else "no-store"
     assert answer.headers["cache-control"] == cache
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -348,7 +348,7 @@ def test_a_line_names_the_operation(
 def test_a_line_repeats_nothing_of_the_request(
     tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """OPS-6, F17, S7: The request log repeats nothing that a caller sent."""
+    """OPS-6, F17, S7: The request log repeats no input of a caller."""
     caplog.set_level(logging.INFO)
     warrant = {"warrant_id": "svc_wrt_peculiar", "reason": "peculiar"}
     for caller in (tenant.admin, tenant.anonymous, tenant.holding("svc_peculiar")):

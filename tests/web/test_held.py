@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from infra.routers import ROUTERS
-from shared.model.authorizers import Description, Heartbeat
+from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
 from shared.model.feed import head_address
-from shared.operations.api import api_keys, authorizers, revocations
-from shared.operations.srl import feed
+from shared.model.fleet.authorizers import Description, Heartbeat
+from shared.operations.access import api_keys
+from shared.operations.changes import revocations
+from shared.operations.fleet import authorizers
+from shared.operations.lists import publication
 from shared.ports.store import Expect, Put
 from shared.web import held as web_held
 from shared.web.app import create_app
@@ -88,7 +90,7 @@ def etag(held: Held) -> str:
 
 
 def test_news_end_the_wait(held: Held) -> None:
-    """POLL-5, F214b: After a wait, the answer is what a poll without a wait would be told."""
+    """POLL-5, F214b: After a wait, the answer is that of a poll without a wait."""
     known = etag(held)
     answer = held.during(lambda: held.feed.revoke("svc_wrt_a"), etag=known)
     assert (answer.status_code, len(answer.json()["entries"])) == (200, 1)
@@ -189,7 +191,7 @@ class Proof:
     @classmethod
     def of(cls, tenant: Tenant) -> "Proof":
         revocation_id = tenant.revoke("svc_wrt_a")
-        feed.publish(tenant.ports, tenant.id)
+        publication.publish_feed(tenant.ports, tenant.id)
         described = Description("gateway")
         made = authorizers.register(tenant.ports, tenant.operator, described=described)
         return cls(tenant, revocation_id, made.authorizer.id)
@@ -230,7 +232,7 @@ def test_a_proof_that_does_not_come(proof: Proof) -> None:
 
 
 def test_a_proof_while_too_many_wait(proof: Proof) -> None:
-    """FLEET-14, F268b: If no more requests may wait, a proof is answered at once, and once only."""
+    """FLEET-14, F268b: If waiting places are full, a proof is answered at once, and once only."""
     proof.work.is_full = True
     assert proof.get("?wait=3600").json()["complete"] is False
     assert len(proof.work.pauses) == 1

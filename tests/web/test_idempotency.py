@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import pytest
 
-from infra.routers import ROUTERS
+from infra.server.routers import ROUTERS
 from shared.errors import Unavailable
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.items import Table, Value
-from shared.operations.api import key_revocation
-from shared.operations.rules.idempotency import Repeatable
+from shared.operations.base.idempotency import Repeatable
+from shared.operations.changes import key_revocation
 from shared.ports.store import Change, Put
 from shared.web.routes import ContractRoute
 from tests.api import Client, Tenant, serve
@@ -30,23 +30,8 @@ from tests.worlds import Clock
 
 KEY: Final = "Idempotency-Key"
 REPLAYED: Final = "idempotent-replayed"
-# What is called by POST and makes no change, or reports what is the case.
-NOT_KEPT: Final = {
-    ("POST", "/v1/revocations/check-batch"),
-    # Harmless to repeat by nature.
-    ("POST", "/v1/revocations/batch"),
-    ("POST", "/v1/authorizers/{id}/heartbeat"),
-    ("POST", "/v1/authorizers/reports"),
-    ("POST", "/compat/tenuo/v1/authorizers/{id}/heartbeat"),
-    ("POST", "/compat/tenuo/v1/authorizers/{id}/events"),
-}
-KEPT: Final = {key for key in ENDPOINTS if key[0] in ("POST", "PATCH")} - NOT_KEPT
-# The response has a secret, which is not kept.
-SECRET: Final = {
-    ("POST", "/v1/api-keys"),
-    ("POST", "/v1/api-keys/{id}/rotate"),
-    ("POST", "/v1/webhooks"),
-    ("POST", "/v1/webhooks/{id}/rotate-secret"),
+KEPT: Final = {
+    key for key, each in ENDPOINTS.items() if each.is_kept and key[0] in ("POST", "PATCH")
 }
 ACCOUNTS: Final = "/v1/service-accounts"
 
@@ -142,7 +127,8 @@ def test_a_repeated_request_changes_nothing(world: World, key: tuple[str, str]) 
     kept = [one.item for each in changes for one in each if isinstance(one, Put) if is_outcome(one)]
     assert [seals(dict(each)) for each in kept] == [[]]
     again = ask(world.admin, key[0], target, name, body)
-    if key in SECRET:
+    if endpoint.secret:
+        # It is not kept.
         assert refusal(again) == (409, "conflict")
         assert first.json()["id"] in again.text
     else:
@@ -216,7 +202,7 @@ def test_a_request_that_is_repeated_while_it_is_in_progress(
 
 
 def test_a_secret_is_not_kept(world: World) -> None:
-    """API-33, F369a: Nothing that is stored of a request has the secret of its response.
+    """API-33, F369a: No stored record of a request has the secret of its response.
 
     Its repetition is refused with 409, and names what was created.
     """

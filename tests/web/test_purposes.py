@@ -7,9 +7,9 @@ import pytest
 from fastapi import Response
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 
-from infra.routers import ROUTERS
+from infra.server.routers import ROUTERS
 from shared.model.rate_limit import BURST, Purpose, microseconds
-from shared.operations.api import srl
+from shared.operations.changes import srl
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.app import create_app, lambda_handler
 from shared.web.gate import Gate

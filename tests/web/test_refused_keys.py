@@ -11,6 +11,7 @@ from shared.model import api_keys as model
 from shared.model.api_keys import Credential, RevocationNote
 from shared.model.callers import Scope
 from shared.model.items import Item
+from shared.model.rate_limit import BURST
 from shared.ports.store import Delete, Expect, Put
 from tests.api import Tenant, serve
 from tests.asgi import bearer, send
@@ -134,6 +135,21 @@ def test_keys_that_do_not_open_are_alike(
     assert seen[0][4] == ["get", "get"]
 
 
+def test_refusals_are_explained_within_the_limit(tenant: Tenant, clock: Clock) -> None:
+    """AUTH-2, AUTH-9, F16b: Without a token of its address, a refused key costs one read and 429.
+
+    The second read, which is for the message, is not made.
+    """
+    secrets = [kind(tenant, clock) for kind in (malformed, revoked, disabled, expired)]
+    script = Script()
+    app = serve(scripted(tenant.ports, script)).app
+    assert {send(app, "GET", PATH).status_code for _ in range(BURST)} == {401}
+    assert script.calls == []
+    for secret in secrets:
+        assert send(app, "GET", PATH, headers=bearer(secret)).status_code == 429
+    assert script.calls == ["get"] * len(secrets)
+
+
 @pytest.mark.parametrize("kind", MESSAGES)
 def test_the_holder_learns_why_a_key_is_refused(
     tenant: Tenant, clock: Clock, kind: Callable[[Tenant, Clock], str]
@@ -150,7 +166,7 @@ def test_the_holder_learns_why_a_key_is_refused(
 def test_who_guesses_learns_nothing(
     tenant: Tenant, clock: Clock, kind: Callable[[Tenant, Clock], str]
 ) -> None:
-    """AUTH-2, F605b, S1: Whoever has less than the whole secret of a key learns nothing of it."""
+    """AUTH-2, F605b, S1: A caller with less than the whole secret of a key learns nothing of it."""
     secret = kind(tenant, clock)
     last = "A" if secret[-1] != "A" else "B"
     digest = model.digest(secret)
@@ -173,7 +189,7 @@ def test_a_malformed_key_opens_nothing_even_if_stored(
 
 
 def test_a_note_has_nothing_that_admits(tenant: Tenant, clock: Clock) -> None:
-    """F606a: What is kept of a revoked key has no scopes, no identity and no name."""
+    """F606a: The note of a revoked key has no scopes, no identity and no name."""
     digest = model.digest(revoked(tenant, clock))
     assert tenant.ports.store.get(model.credential_address(digest)) is None
     note = tenant.ports.store.get(model.revocation_note_address(digest))

@@ -14,6 +14,8 @@ PATHS = sorted({path for _, path in ENDPOINTS})
 EACH_PATH = pytest.mark.parametrize("path", PATHS)
 IDENTIFIER = "svc_ak_01m7yzmhg0ynzqw1fmh6whgvm5"
 
+pytestmark = pytest.mark.usefixtures("refilled")
+
 
 def ask(tenant: Tenant, method: str, target: str, **options: Any) -> Answer:
     headers = bearer(tenant.admin.secret)

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry import context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode
 
-from shared.web.tracing import traced
+from shared.web.app import traced
 from tests.api import Tenant
 from tests.asgi import run, send
 
@@ -70,7 +70,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> _Provider:
 def test_a_span_has_the_operation_and_nothing_of_the_request(
     provider: _Provider, tenant: Tenant
 ) -> None:
-    """OPS-20, F426a, S7: A span names operation and route, and nothing that a caller wrote."""
+    """OPS-20, F426a, S7: A span names operation and route, and no input of a caller."""
     app = tenant.admin.http.app
     headers = [("Authorization", f"Bearer {tenant.admin.secret}"), ("traceparent", PARENT)]
     path = "/v1/revocations/check?warrant_id=svc_wrt_peculiar"

@@ -10,14 +10,14 @@ import pytest
 from starlette.types import ASGIApp, Message
 from starlette.types import Scope as Exchange
 
-from shared.adapters.sqlite_usage import SqliteUsage
+from shared.adapters.sqlite_buckets import SqliteUsage
 from shared.errors import Unavailable
 from shared.model import api_keys as model
 from shared.model.api_keys import Usage
 from shared.model.callers import Caller, Scope
-from shared.operations.api import api_keys
+from shared.operations.access import api_keys
 from shared.ports import Ports
-from shared.ports.usage_counts import Used
+from shared.ports.token_buckets import Used
 from shared.web.usage import UsageCounter
 from shared.web.work import result_of
 from tests.api import Client, Tenant, serve

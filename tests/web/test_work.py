@@ -14,7 +14,7 @@ from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.usage import UsageCounter
-from shared.web.work import IN_PLACE, InPlace, Kind, result_of
+from shared.web.work import IN_PLACE, InPlace, WorkKind, result_of
 from tests import asgi
 from tests.worlds import Clock, embedded
 
@@ -28,7 +28,7 @@ class Waiting(InPlace):
     may_begin: asyncio.Event = field(default_factory=asyncio.Event)
     begun: int = 0
 
-    async def __call__(self, call: Callable[[], T], kind: Kind, *, tenant_id: str) -> T:
+    async def __call__(self, call: Callable[[], T], kind: WorkKind, *, tenant_id: str) -> T:
         self.begun += 1
         if self.begun == 1:
             await self.may_begin.wait()

@@ -106,3 +106,22 @@ export function nameOf(identity, key = null) {
   if (name.startsWith('svc_ak_')) return key ?? `API key ${short(name)}`
   return key && key !== name ? `${name} (${key})` : name
 }
+
+/**
+ * A time as it is typed, in its largest unit: `6h` for 21600 seconds.
+ * @param {number} time in seconds
+ */
+export const brief = (time) => {
+  const [size, unit] = UNITS.find(([each]) => time >= each && time % each === 0) ?? [1, 's']
+  return `${time / size}${unit[0]}`
+}
+
+/**
+ * The seconds of a time as it is typed; NaN if it is none.
+ * @param {string} text
+ */
+export const seconds = (text) => {
+  const [, value = '', letter = 's'] = /^\s*(\d+) ?([smhd])?\s*$/.exec(text) ?? []
+  const [size] = UNITS.find(([, unit]) => unit.startsWith(letter)) ?? [1]
+  return value ? Number(value) * size : NaN
+}

@@ -11,16 +11,15 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from ..responses import NoAnswer
+from ..answers import NoAnswer
+from ..formats.wire import NUMBER_MAX
 from ..view import Moment
-from ..wire import NUMBER_MAX
 from . import health
 from .documents import Document
 from .errors import Problem
-from .fleet import Fleet
+from .fleet import PATH, ROOT, Fleet, Stock
 from .held import WAIT_MAX, Held
 from .relay import Relay, age
-from .stock import PATH, ROOT, Stock
 
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 _TAG: Final = re.compile(r'(?:W/)?("[^"]*")')
@@ -100,7 +99,7 @@ class Endpoints:
         return Response(held.answer(after), headers=headers, media_type="application/json")
 
     async def base(self, request: Request) -> Response:
-        """Answer with the base of a head of which a client was told."""
+        """Answer with the base of a head that a client got."""
         text = request.path_params["version"]
         found = None
         if _DECIMAL.fullmatch(text):
@@ -172,7 +171,7 @@ def _bearer(request: Request) -> str:
 
 
 def _digest(token: str) -> bytes:
-    # A set of hashes does not tell by its time how much of a token is right.
+    # The time of a look-up among hashes does not depend on how much of a token is right.
     return hashlib.sha256(token.encode()).digest()
 
 

@@ -9,10 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from .. import files, wire
+from .. import files
+from ..answers import NoAnswer
 from ..floor import Floor
 from ..follower import BASE_MAX
-from ..responses import NoAnswer
+from ..formats import wire
 from ..transport import Transport
 from .line import Line
 
@@ -116,7 +117,7 @@ def _has(path: Path, sha256: bytes) -> bool:
         with gzip.open(path) as file:
             while block := file.read(_BLOCK):
                 digest.update(block)
-    # Whatever is wrong with it, it is fetched again.
+    # After any fault it is fetched again.
     except (OSError, EOFError, zlib.error):
         return False
     return digest.digest() == sha256

@@ -1,4 +1,4 @@
-"""What a relay repeats page by page: the list signers, and the trust bundle."""
+"""Documents that a relay repeats page by page: the list signers, and the trust bundle."""
 
 import asyncio
 import base64
@@ -12,8 +12,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from .. import files
-from ..responses import NoAnswer, Response, unexpected
-from ..signers import Reported
+from ..answers import NoAnswer, Response, unexpected
+from ..formats.statements import ReportedSigners
 from ..transport import Transport
 from ..trust import PATH, Bundle, BundleChanged
 from ..view import Moment
@@ -38,7 +38,7 @@ _NOT_MODIFIED: Final = 304
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DocumentPage:
     """The body of a response, and its `ETag`."""
 
     body: bytes
@@ -52,13 +52,13 @@ class Read:
     The service confirmed them at `confirmed`. `signers` are the list signers that they name.
     """
 
-    pages: Mapping[str, Page]
+    pages: Mapping[str, DocumentPage]
     confirmed: Moment
     signers: frozenset[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DocumentKind:
     """A document: its path, and what its pages have to be.
 
     `check` returns the public keys of the list signers in the parsed pages, or raises
@@ -70,12 +70,12 @@ class Kind:
     check: Callable[[list[Any]], frozenset[bytes]]
 
 
-def signers() -> Kind:
+def signers() -> DocumentKind:
     """Return the kind of the list signers (SIGNER-6)."""
-    return Kind("srl-keys", "/v1/revocations/srl/keys", _signers)
+    return DocumentKind("srl-keys", "/v1/revocations/srl/keys", _signers)
 
 
-def trust_bundle(tenant: str) -> Kind:
+def trust_bundle(tenant: str) -> DocumentKind:
     """Return the kind of the trust bundle of this tenant (TRUST-1)."""
 
     def check(pages: list[Any]) -> frozenset[bytes]:
@@ -84,7 +84,7 @@ def trust_bundle(tenant: str) -> Kind:
             raise ValueError("it is the trust bundle of another tenant")
         return frozenset(bundle.signers)
 
-    return Kind("trust-bundle", PATH, check)
+    return DocumentKind("trust-bundle", PATH, check)
 
 
 class Document:
@@ -93,7 +93,7 @@ class Document:
     It belongs to one event loop.
     """
 
-    def __init__(self, kind: Kind, line: Line, folder: Path) -> None:
+    def __init__(self, kind: DocumentKind, line: Line, folder: Path) -> None:
         self._kind = kind
         self._line = line
         self._file = folder / f"{kind.name}.json"
@@ -101,7 +101,9 @@ class Document:
         self._task: asyncio.Task[None] | None = None
         self._asked: tuple[float, bytes | None] = (float("-inf"), None)
 
-    async def page(self, cursor: str, *, signer: bytes | None = None) -> tuple[Page | None, Moment]:
+    async def page(
+        self, cursor: str, *, signer: bytes | None = None
+    ) -> tuple[DocumentPage | None, Moment]:
         """Return a page, and when the service confirmed it; None if there is no such cursor.
 
         With `signer`, the document names this list signer. Raises `NoAnswer` if there is none.
@@ -148,7 +150,7 @@ class Document:
         if held and etag and first.status == _NOT_MODIFIED:
             return replace(held, confirmed=asked.before(first.age))
         pages = {
-            cursor: Page(each.body, each.headers.get("etag"))
+            cursor: DocumentPage(each.body, each.headers.get("etag"))
             for cursor, each in _pages(transport, self._kind.path, first)
         }
         read = Read(pages, asked.before(first.age), self._kind.check(_parsed(pages)))
@@ -170,7 +172,7 @@ class Document:
         try:
             members = json.loads(self._file.read_bytes())
             pages = {
-                cursor: Page(base64.b64decode(body, validate=True), etag)
+                cursor: DocumentPage(base64.b64decode(body, validate=True), etag)
                 for cursor, etag, body in members["pages"]
             }
             confirmed = Moment.of_wall(float(members["confirmed"]))
@@ -184,7 +186,7 @@ class Document:
 
 def _signers(pages: list[Any]) -> frozenset[bytes]:
     for each in pages:
-        Reported.parse(json.dumps(each).encode())
+        ReportedSigners.parse(json.dumps(each).encode())
     texts = [key["public_key"] for each in pages for key in each["keys"]]
     return frozenset(base64.b64decode(each, validate=True) for each in texts)
 
@@ -213,7 +215,7 @@ def _cursor(body: bytes) -> str | None:
     return cursor if isinstance(cursor, str) and cursor else None
 
 
-def _parsed(pages: Mapping[str, Page]) -> list[Any]:
+def _parsed(pages: Mapping[str, DocumentPage]) -> list[Any]:
     return [_json(each.body) for each in pages.values()]
 
 

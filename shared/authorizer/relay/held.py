@@ -1,4 +1,4 @@
-"""What a relay answers polls with: a verified head, and entries that lead to it (POLL-1 to 3)."""
+"""The answer of a relay to polls: a verified head, and entries that lead to it (POLL-1 to 3)."""
 
 import hashlib
 from collections import OrderedDict
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
 
-from .. import wire
 from ..answers import ANSWER_BYTES_MAX, Answer
+from ..formats import wire
 from ..state import Position, State
 
 # The pause between two polls and the longest wait that a relay grants, in seconds.
@@ -31,7 +31,7 @@ class Trail:
     entries: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, answer: Answer, head: wire.Head) -> Self:
+    def of(cls, answer: Answer, head: wire.SignedHead) -> Self:
         """Return the entries of `answer` that lead from the base to the head; none if they do not.
 
         `head` is verified, and is that of the answer.
@@ -81,7 +81,7 @@ class Held:
     `head` is what `payload` encodes, and `signed_by` the public key that verified it.
     """
 
-    head: wire.Head
+    head: wire.SignedHead
     payload: bytes
     signature: bytes
     signed_by: bytes

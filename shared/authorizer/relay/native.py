@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import cbor2
 
-from .. import ed25519
-from ..responses import NoAnswer
+from ..answers import NoAnswer
+from ..formats import ed25519
 from ..state import State
 from ..transport import Transport
 from .line import Line
@@ -49,7 +49,7 @@ class _Kept:
     read_at: float
 
 
-class NativeList:
+class NewestNativeList:
     """Holds the newest list. It belongs to one event loop.
 
     `state` returns what the relay has verified of the feed. The signer of the first list stays the

@@ -1,4 +1,4 @@
-"""What a relay has: the news of the service, and the polls that wait for more."""
+"""The state of a relay: the news of the service, and the polls that wait for more."""
 
 import asyncio
 import math
@@ -17,10 +17,10 @@ from . import documents
 from .bases import Bases
 from .documents import Document
 from .line import Line
-from .native import NativeList
+from .native import NewestNativeList
 from .reports import Reports
-from .upstream import News, Upstream
-from .waiting import Waiting
+from .upstream import Upstream, UpstreamNews
+from .waiting import WaitingPolls
 
 # The largest `Age`: more than anybody's patience.
 _AGE_MAX: Final = 10**9
@@ -52,8 +52,8 @@ class Relay:
     def __init__(
         self, service: Service, trust: Trust, floor: Floor, folder: Path, *, most_waiting: int
     ) -> None:
-        self.news = News(None, NEVER)
-        self.waiting = Waiting(most_waiting)
+        self.news = UpstreamNews(None, NEVER)
+        self.waiting = WaitingPolls(most_waiting)
         self.answered: Counter[str] = Counter()
         self._upstream = Upstream(
             service.transport(), floor, trust, post=self._posted, allow_http=service.allow_http
@@ -63,7 +63,7 @@ class Relay:
         self.signers = Document(documents.signers(), self._lines[1], folder)
         self.bundle = Document(documents.trust_bundle(trust.tenant), self._lines[1], folder)
         self.reports = Reports(self._lines[2], self._lines[3], service.name)
-        self.native = NativeList(self._lines[1], lambda: self._upstream.state)
+        self.native = NewestNativeList(self._lines[1], lambda: self._upstream.state)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def load(self) -> None:
@@ -98,21 +98,21 @@ class Relay:
 
     @property
     def counts(self) -> Counter[str]:
-        """What the exchanges with the service ended with."""
+        """The numbers of exchanges with the service, by result."""
         return self._upstream.counts
 
     def is_usable(self) -> bool:
         """Return whether there is a head that clients accept now."""
         return self.news.is_usable(datetime.now(UTC))
 
-    def _posted(self, news: News) -> None:
+    def _posted(self, news: UpstreamNews) -> None:
         loop = self._loop
         # The loop may have ended before the thread.
         with suppress(RuntimeError):
             if loop:
                 loop.call_soon_threadsafe(self._take, news)
 
-    def _take(self, news: News) -> None:
+    def _take(self, news: UpstreamNews) -> None:
         is_new = news.held is not self.news.held
         self.news = news
         if news.held and is_new:

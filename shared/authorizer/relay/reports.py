@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ..answers import NoAnswer, Response, retry_after, unexpected
 from ..reports import REGISTER, Terms
-from ..responses import NoAnswer, Response, retry_after, unexpected
 from ..transport import Transport
 from .line import Line
 
@@ -33,7 +33,7 @@ _OK: Final = 200
 # The service does not take what one of the reports says; others of the batch may be right.
 _BAD: Final = frozenset({400, 413, 422})
 
-# What a report has; the rest, such as figures of stock authorizers, stays here.
+# The fields of a report; the rest, such as figures of stock authorizers, stays here.
 _MEMBERS: Final = (
     "sequence",
     "srl_version",
@@ -46,8 +46,8 @@ _MEMBERS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the service said last of a report of an authorizer, and how often it wants reports."""
+class ReportOutcome:
+    """The last response to a report of an authorizer, and how often the service wants reports."""
 
     status: str
     terms: Terms
@@ -105,17 +105,17 @@ class Reports:
             lambda line: line.post(f"{path}/{identifier}/events", data, limit=_ANSWER_MAX)
         )
 
-    def take(self, identifier: str, members: Mapping[str, Any]) -> Outcome | None:
+    def take(self, identifier: str, members: Mapping[str, Any]) -> ReportOutcome | None:
         """Note a report, to be passed on soon; None if there are too many.
 
         Return what the service said of the one before.
         """
         if not _ID.fullmatch(identifier):
-            return Outcome("not_found", self._terms)
+            return ReportOutcome("not_found", self._terms)
         # Only what is not "ok" is kept; it is said once.
         status = self._outcomes.pop(identifier, "ok")
         if status == "not_found":
-            return Outcome(status, self._terms)
+            return ReportOutcome(status, self._terms)
         known = self._sending.union(self._pending)
         if identifier not in known and len(known) >= AUTHORIZERS_MAX:
             return None
@@ -123,13 +123,13 @@ class Reports:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         report |= {"id": identifier, "seen_at": now}
         self._pending[identifier] = _joined(self._pending.get(identifier), report)
-        return Outcome(status, self._terms)
+        return ReportOutcome(status, self._terms)
 
     async def _run(self) -> None:
         while True:
             try:
                 pause = await self._send_all() if self._pending else 0.0
-            # Whatever it is: without this task, the service would not know of anybody here.
+            # Any error: without this task, the service would not know of anybody here.
             except Exception:  # noqa: BLE001
                 _log.exception("reports cannot be passed on")
                 pause = _BACKOFF_MAX

@@ -30,8 +30,8 @@ _PAUSE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """What the service said last: `held`, which it confirmed when it was asked at `confirmed`.
+class UpstreamNews:
+    """The last news of the service: `held`, which it confirmed when it was asked at `confirmed`.
 
     `held` is None if nothing may be passed on: nothing was verified yet, or the key that signed it
     was revoked.
@@ -57,7 +57,7 @@ class Upstream:
         floor: Floor,
         trust: Trust,
         *,
-        post: Callable[[News], None],
+        post: Callable[[UpstreamNews], None],
         allow_http: bool = False,
     ) -> None:
         policy = Policy(
@@ -88,7 +88,7 @@ class Upstream:
 
     @property
     def state(self) -> State | None:
-        """What was verified of the feed; None if its signer was revoked. Any thread may ask."""
+        """The verified state of the feed; None if its signer was revoked. Any thread may ask."""
         view = self._follower.view
         return view.state if view.is_trusted else None
 
@@ -103,7 +103,7 @@ class Upstream:
             try:
                 pause = self._follower.poll()
                 self._tell()
-            # Whatever it is: without this thread, all clients would become stale.
+            # Any error: without this thread, all clients would become stale.
             except Exception as error:  # noqa: BLE001
                 _log.exception("the feed could not be followed")
                 self._note(events.Failed(f"{type(error).__name__}: {error}", _PAUSE))
@@ -115,7 +115,7 @@ class Upstream:
         if view.state is not None:
             # After a start, the answer is what the floor has.
             self._held = self._next(view.state, answer or _saved(view.state))
-        self._post(News(self._held if view.is_trusted else None, view.confirmed))
+        self._post(UpstreamNews(self._held if view.is_trusted else None, view.confirmed))
 
     def _next(self, state: State, answer: Answer | None) -> Held | None:
         held = self._held

@@ -7,7 +7,7 @@ from typing import Final
 _AT_ONCE: Final = 8
 
 
-class Waiting:
+class WaitingPolls:
     """The polls that wait now; `most` is how many may. It belongs to one event loop."""
 
     def __init__(self, most: int) -> None:

@@ -1,1 +1,1 @@
-"""How the audit log is sealed, and how the sealed log is read (docs/adr/0057)."""
+"""The audit log: sealing, reading and counting its entries."""

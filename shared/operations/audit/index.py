@@ -5,9 +5,9 @@ from datetime import timedelta
 from itertools import chain
 from typing import Final
 
-from shared.model import audit_index as model
-from shared.model import audit_log, times
-from shared.model.audit_log import Action, Filters
+from shared.model import times
+from shared.model.audit import audit_log
+from shared.model.audit.audit_log import Action, EntryFilters
 from shared.model.items import Item, Partition
 from shared.operations.audit import log
 from shared.ports import Ports
@@ -21,33 +21,35 @@ _LATE_MAX: Final = timedelta(seconds=120)
 
 def write(ports: Ports, tenant_id: str, entries: Iterable[Item]) -> None:
     """Index entries that are about to be sealed; again is harmless. Raises `Unavailable`."""
-    items = chain.from_iterable(model.indexed(tenant_id, each) for each in entries)
+    items = chain.from_iterable(audit_log.indexed(tenant_id, each) for each in entries)
     changes = [Put(address, item, Expect.ANYTHING) for address, item in items]
     for start in range(0, len(changes), MOST_CHANGES):
         ports.store.write(*changes[start : start + MOST_CHANGES])
 
 
-def entries(ports: Ports, tenant_id: str, warrant_id: str, filters: Filters) -> list[Item]:
+def entries(ports: Ports, tenant_id: str, warrant_id: str, filters: EntryFilters) -> list[Item]:
     """Return the entries about a warrant that were made in the window, newest first.
 
     Expired ones may be among them. Raises `Unavailable`.
     """
-    partition = model.entries_of(tenant_id, warrant_id)
-    after, before = map(model.sort_key, (filters.after, filters.before))
+    partition = audit_log.entries_of(tenant_id, warrant_id)
+    after, before = map(audit_log.sort_key, (filters.after, filters.before))
     rows = ports.store.query(partition, after=after, before=before)
-    found = log.stored(ports, tenant_id, [model.entry_id(row.sk) for row in rows])
+    found = log.stored(ports, tenant_id, [audit_log.entry_id(row.sk) for row in rows])
     for item in _unsealed(ports, tenant_id, warrant_id, filters):
         found[str(item["id"])] = item
     return [found[entry_id] for entry_id in sorted(found, reverse=True)]
 
 
-def _unsealed(ports: Ports, tenant_id: str, warrant_id: str, filters: Filters) -> Iterable[Item]:
+def _unsealed(
+    ports: Ports, tenant_id: str, warrant_id: str, filters: EntryFilters
+) -> Iterable[Item]:
     """Yield the entries about the warrant that may not be sealed yet, and some that are."""
     head = log.head(ports, tenant_id)
     newest = None if head is None else head.newest_ms(int(ports.now().timestamp() * 1000))
     if newest is not None:
         since = times.from_seconds(newest // 1000) - _LATE_MAX
-        filters = Filters(max(filters.start, since), filters.end)
+        filters = EntryFilters(max(filters.start, since), filters.end)
     conditions = [
         Where({"details.warrant_id": warrant_id}),
         *(Where({"action": each}) for each in _OF_BATCHES),
@@ -61,7 +63,7 @@ def _unsealed(ports: Ports, tenant_id: str, warrant_id: str, filters: Filters) -
 
 
 def _matching(
-    ports: Ports, partition: Partition, where: Where, filters: Filters, warrant_id: str
+    ports: Ports, partition: Partition, where: Where, filters: EntryFilters, warrant_id: str
 ) -> Iterable[Item]:
     rows = ports.store.query(partition, after=filters.after, before=filters.before, where=where)
-    return (row.item for row in rows if warrant_id in model.warrants_of(row.item))
+    return (row.item for row in rows if warrant_id in audit_log.warrants_of(row.item))

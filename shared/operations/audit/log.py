@@ -5,15 +5,14 @@ from functools import partial
 from typing import Final
 
 from shared.errors import BlobExists, Corrupt
-from shared.model import audit_log
-from shared.model.audit_log import Entry
+from shared.model.audit import audit_log, merkle
+from shared.model.audit import head as model
+from shared.model.audit import records as record_model
+from shared.model.audit.audit_log import AuditEntry
+from shared.model.audit.head import LogHead
+from shared.model.audit.merkle import WIDTH, Place
+from shared.model.audit.records import AuditRecord
 from shared.model.items import Address, Item
-from shared.model.sealed_log import head as model
-from shared.model.sealed_log import merkle, tiles
-from shared.model.sealed_log import records as record_model
-from shared.model.sealed_log.head import LogHead
-from shared.model.sealed_log.records import Record
-from shared.model.sealed_log.tiles import WIDTH, Place
 from shared.ports import Ports
 
 FIRST_GENERATION: Final = 1
@@ -25,7 +24,7 @@ def head(ports: Ports, tenant_id: str) -> LogHead | None:
     return None if item is None else LogHead.from_item(item)
 
 
-def records(ports: Ports, tenant_id: str, first: int, end: int) -> list[Record]:
+def records(ports: Ports, tenant_id: str, first: int, end: int) -> list[AuditRecord]:
     """Return the records of the leaves from `first` to `end`, or to the end of the log.
 
     Raises `Corrupt` if a bundle is missing or malformed, `Unavailable`.
@@ -33,10 +32,12 @@ def records(ports: Ports, tenant_id: str, first: int, end: int) -> list[Record]:
     found = head(ports, tenant_id)
     if found is None:
         return []
-    return [Record.parse(each) for each in data(ports, tenant_id, found, first, end)]
+    return [AuditRecord.parse(each) for each in data(ports, tenant_id, found, first, end)]
 
 
-def entries(ports: Ports, tenant_id: str, first: int, end: int) -> list[tuple[int, Entry | None]]:
+def entries(
+    ports: Ports, tenant_id: str, first: int, end: int
+) -> list[tuple[int, AuditEntry | None]]:
     """Return the entries of these leaves with their indexes; None if one expired or was removed.
 
     Raises `Corrupt`, `Unavailable`.
@@ -46,7 +47,7 @@ def entries(ports: Ports, tenant_id: str, first: int, end: int) -> list[tuple[in
     return [(first + number, found.get(each.id)) for number, each in enumerate(wanted)]
 
 
-def by_record(ports: Ports, tenant_id: str, wanted: Sequence[Record]) -> dict[str, Entry]:
+def by_record(ports: Ports, tenant_id: str, wanted: Sequence[AuditRecord]) -> dict[str, AuditEntry]:
     """Return the entries of these records that have not expired, by identifier.
 
     Raises `Unavailable`.
@@ -54,7 +55,7 @@ def by_record(ports: Ports, tenant_id: str, wanted: Sequence[Record]) -> dict[st
     now = ports.now().timestamp()
     alive = [each.id for each in wanted if each.expires > now]
     items = stored(ports, tenant_id, alive)
-    return {entry_id: Entry.from_item(item) for entry_id, item in items.items()}
+    return {entry_id: AuditEntry.from_item(item) for entry_id, item in items.items()}
 
 
 def stored(ports: Ports, tenant_id: str, entry_ids: Sequence[str]) -> dict[str, Item]:
@@ -114,7 +115,7 @@ def _ulids(ports: Ports, tenant_id: str, found: LogHead, first: int, end: int) -
 
 def _bundle(ports: Ports, tenant_id: str, found: LogHead, number: int) -> list[bytes]:
     name = model.blob(tenant_id, found.generation, Place(None, number))
-    read = tiles.unbundled(ports.blobs.get(name) or b"")
+    read = merkle.unbundled(ports.blobs.get(name) or b"")
     if read is None or len(read) != WIDTH:
         raise Corrupt(f"the bundle {number} of the sealed log is missing or malformed")
     return read
@@ -127,7 +128,7 @@ class Tree:
         self._ports, self._tenant_id, self._head = ports, tenant_id, found
         leaves = [record_model.leaf(each) for each in found.unstored]
         self._edge, full = found.edge.extended(leaves)
-        self._read = {place: tiles.hashes(tile) for place, tile in full.items()}
+        self._read = {place: merkle.hashes(tile) for place, tile in full.items()}
 
     def tile(self, place: Place) -> bytes | None:
         """Return a tile or bundle as it is served, or None if the log does not reach so far.
@@ -135,10 +136,10 @@ class Tree:
         Raises `Corrupt`, `Unavailable`.
         """
         first, end = place.number * WIDTH, place.number * WIDTH + place.width
-        if end > tiles.count(place.level or 0, self._head.size):
+        if end > merkle.count(place.level or 0, self._head.size):
             return None
         if place.level is None:
-            return tiles.bundle(data(self._ports, self._tenant_id, self._head, first, end))
+            return merkle.bundle(data(self._ports, self._tenant_id, self._head, first, end))
         return b"".join(self._hashes(Place(place.level, place.number))[: place.width])
 
     def root(self, size: int) -> bytes:
@@ -150,17 +151,17 @@ class Tree:
         return merkle.inclusion(index, self._head.size, self._subtree)
 
     def _subtree(self, level: int, number: int) -> bytes:
-        place, first = tiles.holding(level, number)
+        place, first = merkle.holding(level, number)
         return merkle.perfect(self._hashes(place)[first : first + (1 << level % 8)])
 
     def _hashes(self, place: Place) -> list[bytes]:
         """Return the hashes of a tile: all of a full one, those that exist of a partial one."""
         level, number, _ = place
-        if level is None or number == tiles.count(level + 1, self._head.size):
+        if level is None or number == merkle.count(level + 1, self._head.size):
             return list(self._edge.levels[level or 0])
         if place not in self._read:
             name = model.blob(self._tenant_id, self._head.generation, place)
-            self._read[place] = tiles.hashes(self._ports.blobs.get(name) or b"")
+            self._read[place] = merkle.hashes(self._ports.blobs.get(name) or b"")
             if len(self._read[place]) != WIDTH:
                 raise Corrupt(f"the tile {place.path} of the sealed log is missing or malformed")
         return self._read[place]

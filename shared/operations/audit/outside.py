@@ -1,17 +1,17 @@
 """The head of the sealed log, compared with what is outside the store (LOG-12).
 
-Who can write to the store alone could otherwise remove the head, or put back an older one, and the
-next pass would sign another history.
+An attacker who can write only to the store could otherwise remove the head, or put back an older
+one, and the next pass would sign another history.
 """
 
 from shared.errors import Corrupt
-from shared.model.sealed_log import head as model
-from shared.model.sealed_log.head import LogHead
-from shared.model.sealed_log.kept import Kept
-from shared.model.srl.state import State
+from shared.model.audit import head as model
+from shared.model.audit.head import LogHead
+from shared.model.audit.kept import Kept
+from shared.model.lists.state import ListState
 from shared.operations.audit import log, signers
-from shared.operations.rules import checkpoints
-from shared.operations.rules.operation import reread
+from shared.operations.base import checkpoints
+from shared.operations.base.operation import reread
 from shared.ports import Ports
 
 
@@ -24,7 +24,7 @@ def head(ports: Ports, tenant_id: str) -> LogHead | None:
     return reread(lambda: compared(ports, tenant_id, ()))
 
 
-def compared(ports: Ports, tenant_id: str, listed: tuple[State, ...]) -> LogHead | None:
+def compared(ports: Ports, tenant_id: str, listed: tuple[ListState, ...]) -> LogHead | None:
     """Return the same, also compared with what the states of lists say, without another look."""
     # Before the head: it was stored before any checkpoint that is found now.
     kept = checkpoints.newest(ports, tenant_id)

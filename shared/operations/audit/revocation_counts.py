@@ -1,17 +1,22 @@
 """Counting the revocations of each day, in the write of the pass that seals their entries.
 
 That write decides which entries are in the log, and each is there once. So each is counted once,
-whatever fails (REVOKE-31, docs/adr/0068).
+whatever fails (REVOKE-31, docs/adr/19).
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import date, timedelta
 
 from shared.model import revocation_counts as model
+from shared.model.audit.head import LogHead
+from shared.model.callers import Caller, Scope
 from shared.model.items import Item
 from shared.model.records import integer
-from shared.model.sealed_log.head import LogHead
-from shared.operations.rules import tenants
+from shared.model.revocation_counts import Counts, Day
+from shared.operations.audit import log
+from shared.operations.base import tenants
+from shared.operations.base.operation import operation
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Put
 
@@ -43,3 +48,25 @@ def counted(ports: Ports, tenant_id: str, log: LogHead, entries: Iterable[Item])
         )
         for address, amounts in sums.items()
     ]
+
+
+@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
+def by_day(ports: Ports, caller: Caller, *, start: date, end: date) -> Counts:
+    """Return the numbers of the days from `start` to `end`, both included.
+
+    A change is counted once its audit entry is sealed. Raises `Corrupt`, `Unavailable`.
+    """
+    days = [start + timedelta(each) for each in range((end - start).days + 1)]
+    head = log.head(ports, caller.tenant_id)
+    if head is None or head.counted_from is None:
+        return Counts(None, [Day(each) for each in days])
+    known_from = head.counted_from.date()
+    places = {each: model.address(caller.tenant_id, head.generation, each) for each in days}
+    items = ports.store.get_many(
+        dict.fromkeys(place for each, place in places.items() if each >= known_from)
+    )
+    found = (
+        model.day(each, items.get(place, {})) if each >= known_from else Day(each)
+        for each, place in places.items()
+    )
+    return Counts(known_from, list(found))

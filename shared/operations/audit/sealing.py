@@ -2,7 +2,7 @@
 
 A pass reads the head, stores the full tiles that follow from it, finds the entries that are not in
 the log, and writes the next head. That one write decides: whatever fails before or after it, no
-entry is lost or appended twice (docs/adr/0057).
+entry is lost or appended twice (docs/adr/18).
 """
 
 import heapq
@@ -12,19 +12,19 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from shared.errors import Corrupt
-from shared.model import audit_log, times
-from shared.model.audit_log import Filters
+from shared.model import times
+from shared.model.audit import audit_log, checkpoint, records
+from shared.model.audit import head as model
+from shared.model.audit.audit_log import EntryFilters
+from shared.model.audit.checkpoint import Checkpoint
+from shared.model.audit.head import APPENDED_MAX, LogHead
+from shared.model.audit.kept import Kept
+from shared.model.audit.records import AuditRecord
 from shared.model.identifiers import AUDIT_ENTRY, before_all_of
 from shared.model.items import Row
-from shared.model.sealed_log import checkpoint, records
-from shared.model.sealed_log import head as model
-from shared.model.sealed_log.checkpoint import Checkpoint
-from shared.model.sealed_log.head import APPENDED_MAX, LogHead
-from shared.model.sealed_log.kept import Kept
-from shared.model.sealed_log.records import Record
 from shared.operations.audit import index, log, outside, revocation_counts, signers
-from shared.operations.rules import checkpoints, operation, tenants
-from shared.operations.rules.operation import settle
+from shared.operations.base import checkpoints, operation, tenants
+from shared.operations.base.operation import settle
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Put, Where
 
@@ -42,7 +42,7 @@ _BEFORE: Final = timedelta(days=1)
 
 
 class Extended(NamedTuple):
-    """What became of the log: its size before and after, and how many of the new ones were late."""
+    """The result of a pass: the log's size before and after, and how many new entries were late."""
 
     first: int
     size: int
@@ -138,7 +138,7 @@ def _unsealed(
 
 
 def _record(row: Row) -> bytes:
-    record = Record.of(row.item)
+    record = AuditRecord.of(row.item)
     if record.id != row.sk:
         raise Corrupt(f"the audit entry {row.sk} has another identifier")
     return record.data
@@ -153,7 +153,7 @@ def _since(ports: Ports, tenant_id: str, head: LogHead, now_ms: int) -> int:
 
 
 def _sealed(ports: Ports, tenant_id: str, head: LogHead, since_ms: int) -> set[bytes]:
-    """Return the ULIDs of sealed entries, of at least all that were made since then."""
+    """Return the ULIDs of sealed entries, at least of those that were made since then."""
     return {
         ulid
         for first, end in head.since(since_ms)
@@ -165,7 +165,7 @@ def _entries(ports: Ports, tenant_id: str, since_ms: int, now_ms: int) -> Iterat
     """Yield the rows of the entries that were made between the two, in order of identifiers."""
     start, end = _moment(max(since_ms, 0)), _moment(now_ms + 1)
     after, before = (before_all_of(each, kind=AUDIT_ENTRY) for each in (start, end))
-    for _, partitions in reversed(list(audit_log.months(tenant_id, Filters(start, end)))):
+    for _, partitions in reversed(list(audit_log.months(tenant_id, EntryFilters(start, end)))):
         queries = (ports.store.query(each, after=after, before=before) for each in partitions)
         yield from heapq.merge(*queries, key=lambda row: row.sk)
 

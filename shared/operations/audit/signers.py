@@ -1,21 +1,37 @@
 """The audit signers of a tenant: read, made, and used for a checkpoint (LOG-9)."""
 
 import logging
-from typing import Final
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
 
+from shared.errors import Corrupt
 from shared.model import seeds
+from shared.model.audit import head as model
+from shared.model.audit import merkle, records
+from shared.model.audit.audit_log import Action
+from shared.model.audit.checkpoint import Checkpoint
+from shared.model.audit.head import LogHead
+from shared.model.audit.kept import Kept
+from shared.model.audit.merkle import BUNDLES, WIDTH, Place
+from shared.model.audit.signers import AuditSigner, signers
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.sealed_log.checkpoint import Checkpoint
-from shared.model.sealed_log.signers import AuditSigner, signers
-from shared.model.seeds import Purpose
-from shared.operations.rules import operation, seals
-from shared.operations.rules.seals import SeedLost
+from shared.model.items import Value
+from shared.model.seeds import SeedPurpose
+from shared.operations.audit import log
+from shared.operations.base import checkpoints, operation, seals
+from shared.operations.base.seals import SeedLost
 from shared.ports import Ports
+from shared.ports.store import At, Expect, Put
 
 # How many signers may sign one checkpoint.
 SIGNING_MAX: Final = 4
 
 _log = logging.getLogger(__name__)
+
+
+# An entry names at most so many others.
+_NAMED_MAX: Final = 1000
 
 
 def all_of(ports: Ports, tenant_id: str) -> list[AuditSigner]:
@@ -40,7 +56,7 @@ def make(ports: Ports, tenant_id: str) -> AuditSigner:
     """Create a signer with a sealed seed, without storing it. Raises `Unavailable`."""
     key_id = ports.new_id(SIGNING_KEY)
     seed, public_key = seeds.new()
-    context = seeds.seal_context(tenant_id, key_id, purpose=Purpose.AUDIT)
+    context = seeds.seal_context(tenant_id, key_id, purpose=SeedPurpose.AUDIT)
     sealed = ports.sealer.seal(seed, context=context)
     return AuditSigner(key_id, tenant_id, public_key, ports.now(), sealed)
 
@@ -60,5 +76,79 @@ def sign(ports: Ports, checkpoint: Checkpoint, found: list[AuditSigner]) -> str:
         except SeedLost:
             if each.signs_until is None:
                 raise
-            _log.warning("the seed of a replaced audit signer does not open; it signs no more")
+            _log.warning("the seed of a replaced audit signer does not open; it cannot sign")
     return checkpoint.signed(opened)
+
+
+class Beyond(NamedTuple):
+    """The newest generation that has tiles, and those of its bundles that the head does not know.
+
+    `generation` is 0 if there are no tiles.
+    """
+
+    generation: int
+    bundles: list[int]
+
+
+def beyond(ports: Ports, tenant_id: str) -> Beyond | None:
+    """Return which tiles the head does not know, because it is older; None if it knows all.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    found = list(_bundles(ports, tenant_id))
+    # Read after the names: tiles are stored from heads that are stored.
+    head = log.head(ports, tenant_id)
+    known = (head.generation, head.size // WIDTH) if head else (0, 0)
+    newest = max((generation for generation, _ in found), default=0)
+    bundles = [number for each, number in found if each == newest and (each, number) >= known]
+    return Beyond(newest, bundles) if bundles else None
+
+
+def begin(ports: Ports, tenant_id: str, entry: Callable[..., Put], *, above: int = 0) -> int | None:
+    """Begin the next generation; return its number, or None if nothing was ever sealed.
+
+    `entry` makes the audit entry from action, resource and details. `above` is a generation that
+    the newest list names, or 0. The next pass seals all entries that are retained. Raises
+    `ExpectationLost`, `Corrupt`, `Unavailable`.
+    """
+    kept = checkpoints.newest(ports, tenant_id)
+    head, ahead = log.head(ports, tenant_id), beyond(ports, tenant_id)
+    found = [each.generation for each in (kept, head, ahead) if each is not None]
+    found += [above] if above else []
+    if not found and all(each.precedes_log for each in all_of(ports, tenant_id)):
+        return None
+    before = max(found, default=log.FIRST_GENERATION)
+    empty = LogHead.empty(before + 1, ports.now())
+    after = replace(empty, version=head.version + 1 if head else 1)
+    lost = list(_lost(ports, tenant_id, ahead)) if ahead else []
+    details: dict[str, Value] = {
+        "before": head.checkpoint if head else None,
+        "lost": [*lost[:_NAMED_MAX]],
+        "lost_count": len(lost),
+    }
+    made = entry(Action.AUDIT_LOG_NEW_GENERATION, f"audit_log/{after.generation}", **details)
+    expect = At(head.version) if head else Expect.ABSENT
+    # First: what is kept must never be older than what a recovery has begun.
+    checkpoints.keep(ports, tenant_id, Kept.begun(after.generation))
+    ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), made)
+    return after.generation
+
+
+def _lost(ports: Ports, tenant_id: str, ahead: Beyond) -> Iterator[str]:
+    """Yield the entries in bundles that the head does not know, and that are not stored."""
+    for number in ahead.bundles:
+        name = model.blob(tenant_id, ahead.generation, Place(None, number))
+        found = merkle.unbundled(ports.blobs.get(name) or b"")
+        if found is None:
+            raise Corrupt(f"the bundle {number} of the sealed log is malformed")
+        ids = [records.AuditRecord.parse(each).id for each in found]
+        stored = log.stored(ports, tenant_id, ids)
+        yield from (each for each in ids if each not in stored)
+
+
+def _bundles(ports: Ports, tenant_id: str) -> Iterator[tuple[int, int]]:
+    """Yield generation and number of each bundle that is stored."""
+    for name in ports.blobs.names(model.folder(tenant_id)):
+        generation, _, path = name.removeprefix(f"{model.folder(tenant_id)}/").partition("/tile/")
+        if path.startswith(f"{BUNDLES}/"):
+            yield int(generation), Place.parse(path).number

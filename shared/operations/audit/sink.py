@@ -4,14 +4,14 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+from shared.model.audit import head as head_model
+from shared.model.audit import records as record_model
+from shared.model.audit.head import LogHead
 from shared.model.items import Address
 from shared.model.records import Record
-from shared.model.sealed_log import head as head_model
-from shared.model.sealed_log import records as record_model
-from shared.model.sealed_log.head import LogHead
 from shared.operations.audit import log
-from shared.operations.rules import tenants
-from shared.operations.rules.operation import settle
+from shared.operations.base import tenants
+from shared.operations.base.operation import settle
 from shared.ports import Ports
 from shared.ports.audit_sink import AuditSink, Copied
 from shared.ports.store import At, Expect, Put
@@ -62,7 +62,7 @@ def _copy(ports: Ports, sink: AuditSink, tenant_id: str) -> bool:
 def _lines(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> bytes:
     """Return a line for each leaf, with its entry unless that expired, and the checkpoint."""
     data = log.data(ports, tenant_id, head, first, end)
-    ids = [record_model.Record.parse(each).id for each in data]
+    ids = [record_model.AuditRecord.parse(each).id for each in data]
     items = log.stored(ports, tenant_id, ids)
     lines = []
     for index, (entry_id, record) in enumerate(zip(ids, data, strict=True), first):

@@ -13,14 +13,14 @@ from typing import Final
 
 from shared.errors import ExpectationLost
 from shared.model import revocations
-from shared.model.audit_log import Action
+from shared.model.audit import statements as model
+from shared.model.audit.audit_log import Action
+from shared.model.audit.head import APPENDED_MAX
+from shared.model.audit.statements import AuditStatement, Last
 from shared.model.callers import Caller
-from shared.model.sealed_log import statements as model
-from shared.model.sealed_log.head import APPENDED_MAX
-from shared.model.sealed_log.statements import Last, Statement
 from shared.operations.audit import log, sealing
 from shared.operations.audit.sealing import Extended
-from shared.operations.rules import audit, counters, operation, tenants
+from shared.operations.base import audit, counters, operation, tenants
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Put
 
@@ -56,7 +56,7 @@ def forgotten(ports: Ports, tenant_id: str, entry: Callable[..., Put]) -> list[C
         return []
     generation = last.statement.generation
     made = entry(Action.AUDIT_LOG_STATEMENT, f"audit_log/{generation}", generation=generation)
-    none = Statement(0, 0, (0,) * len(last.statement.changes))
+    none = AuditStatement(0, 0, (0,) * len(last.statement.changes))
     kept = Last(none, ports.now(), last.version + 1)
     return [Put(model.address(tenant_id), kept.to_item(), At(last.version)), made]
 
@@ -94,7 +94,7 @@ def _is_news(tenant_id: str, changes: tuple[int, ...], last: Last | None) -> boo
     return changes != last.statement.changes
 
 
-def _sealed(ports: Ports, tenant_id: str, changes: tuple[int, ...]) -> Statement | None:
+def _sealed(ports: Ports, tenant_id: str, changes: tuple[int, ...]) -> AuditStatement | None:
     """Seal the entries of all counted changes; return None if more changes were made meanwhile."""
     before = log.head(ports, tenant_id)
     # After this pause, all items of the writes that were counted are visible, and after the other
@@ -108,10 +108,10 @@ def _sealed(ports: Ports, tenant_id: str, changes: tuple[int, ...]) -> Statement
         return None
     if before.generation != after.generation:
         return None
-    return Statement(after.generation, extended.size, changes)
+    return AuditStatement(after.generation, extended.size, changes)
 
 
-def _write(ports: Ports, tenant_id: str, statement: Statement, last: Last | None) -> None:
+def _write(ports: Ports, tenant_id: str, statement: AuditStatement, last: Last | None) -> None:
     settings = tenants.settings(ports, tenant_id)
     entry = audit.entry(
         ports,

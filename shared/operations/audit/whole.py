@@ -9,18 +9,17 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from shared.errors import Corrupt
-from shared.model import audit_log
-from shared.model.audit_log import Filters
+from shared.model.audit import audit_log, checkpoint, records
+from shared.model.audit import head as model
+from shared.model.audit.audit_log import EntryFilters
+from shared.model.audit.head import LogHead
+from shared.model.audit.merkle import NOTHING, WIDTH, Edge
+from shared.model.audit.records import AuditRecord
 from shared.model.items import Row
-from shared.model.sealed_log import checkpoint, records
-from shared.model.sealed_log import head as model
-from shared.model.sealed_log.head import LogHead
-from shared.model.sealed_log.records import Record
-from shared.model.sealed_log.tiles import NOTHING, WIDTH, Edge
-from shared.model.srl.state import State
+from shared.model.lists.state import ListState
 from shared.operations.audit import log, outside, signers
-from shared.operations.rules import tenants
-from shared.operations.rules.operation import reread
+from shared.operations.base import tenants
+from shared.operations.base.operation import reread
 from shared.ports import Ports
 
 # An entry that is younger need not be sealed yet; alarms tell if it is not.
@@ -37,7 +36,7 @@ _REPORTED: Final = 100_000
 def problems(
     ports: Ports,
     tenant_id: str,
-    listed: tuple[State, ...],
+    listed: tuple[ListState, ...],
     report: Callable[[int, int], object] = lambda _done, _size: None,
 ) -> Iterator[str]:
     """Yield a sentence for each thing that is wrong with a tenant's log.
@@ -89,14 +88,14 @@ class _Walk:
         return after, None
 
     def _entries(self, data: list[bytes], first: int) -> Iterator[str]:
-        sealed = [Record.parse(each) for each in data]
+        sealed = [AuditRecord.parse(each) for each in data]
         alive = [each for each in sealed if each.expires > self._now.timestamp() + _EXPIRING]
         stored = log.stored(self._ports, self._tenant_id, [each.id for each in alive])
         for index, each in enumerate(sealed, first):
             item = stored.get(each.id)
             if item is not None and records.moment(each.id) < self._now - _PENDING:
                 self.found += 1
-            if each not in alive or (item is not None and Record.of(item) == each):
+            if each not in alive or (item is not None and AuditRecord.of(item) == each):
                 continue
             self._named += 1
             if self._named <= _NAMED:
@@ -139,11 +138,11 @@ def _never_sealed(ports: Ports, tenant_id: str, found: int) -> Iterator[str]:
 
 def _old_entries(ports: Ports, tenant_id: str, now: datetime) -> Iterator[Row]:
     created_at = tenants.settings(ports, tenant_id).created_at
-    filters = Filters(min(created_at, now) - _BEFORE, now)
+    filters = EntryFilters(min(created_at, now) - _BEFORE, now)
     ends = now.timestamp() + _EXPIRING
     for _, partitions in audit_log.months(tenant_id, filters):
         for each in partitions:
             for row in ports.store.query(each, after=filters.after):
                 is_old = records.moment(row.sk) < now - _PENDING
-                if is_old and Record.of(row.item).expires > ends:
+                if is_old and AuditRecord.of(row.item).expires > ends:
                     yield row

@@ -1,21 +1,21 @@
-"""What a backup of the records needs beside them, and whether it is whole (OPS-15)."""
+"""The blobs that a backup of the records needs, and whether they are whole (OPS-15)."""
 
 from collections.abc import Iterator
 
 from shared.errors import RescindError
 from shared.model import seeds
 from shared.model.items import Table
-from shared.model.srl.blobs import folders, version_of
-from shared.operations.rules import seals, tenants
-from shared.operations.srl import in_force
+from shared.model.lists.head import folders, version_of
+from shared.operations.base import seals, tenants
+from shared.operations.lists import in_force
 from shared.ports import Ports
 
 
 def blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
     """Yield the names of the blobs that a restored tenant needs.
 
-    They are the list in force with what belongs to it, lists that are newer, and all that the
-    sealed log stored. Old lists are not needed. Raises `Corrupt`, `Unavailable`.
+    They are the list in force with what belongs to it, lists that are newer, and the blobs of the
+    sealed log. Old lists are not needed. Raises `Corrupt`, `Unavailable`.
     """
     version = in_force.head(ports, tenant_id).version
     for folder in folders(tenant_id):

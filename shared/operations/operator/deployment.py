@@ -1,10 +1,10 @@
-"""What the store says of the deployment that it belongs to (OPS-12, OPS-13)."""
+"""The note of the store about its deployment (OPS-12, OPS-13)."""
 
 from shared.model import deployment as model
 from shared.model import oldest
 from shared.model.deployment import SCHEMA, Deployment
-from shared.operations.rules import tenants
-from shared.operations.rules.operation import settle
+from shared.operations.base import tenants
+from shared.operations.base.operation import settle
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
 

@@ -8,20 +8,22 @@ from typing import Final
 
 from shared.errors import Corrupt, InvalidSrl, RescindError
 from shared.model import oldest, seeds, signing_keys, times
-from shared.model.expiring import Kind
+from shared.model.expiring import ExpiringKind
 from shared.model.items import Address, Table
-from shared.model.signing_keys import SigningKey, Status
-from shared.model.srl.head import Head
-from shared.model.srl.schedule import TURNS, Turn
-from shared.model.srl.signers import ListSigner, signers
-from shared.model.srl.verification import verify
+from shared.model.lists.head import ListHead
+from shared.model.lists.schedule import TURNS, Turn
+from shared.model.lists.signers import ListSigner, signers
+from shared.model.lists.verification import verify
+from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.tenants import DirectoryEntry
-from shared.operations.audit import generations, whole
-from shared.operations.operator import consistency, probes, propagation, restored
-from shared.operations.operator.probes import Probe
+from shared.operations.audit import signers as generations
+from shared.operations.audit import whole
+from shared.operations.base import seals, tenants
+from shared.operations.fleet import canary
+from shared.operations.lists import expiring, in_force, unpublished
+from shared.operations.operator import consistency, readiness, restored
+from shared.operations.operator.readiness import Probe
 from shared.operations.operator.recovery import differences, newest
-from shared.operations.rules import seals, tenants
-from shared.operations.srl import expiring, in_force, unpublished
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 from shared.ports.store import Delete, Expect, Put
@@ -72,7 +74,7 @@ def examine(
 def _places(ports: Ports) -> Iterator[Finding]:
     write = Probe("SVC_STORE", lambda: _write_and_delete(ports), "written to")
     failed: set[str] = set()
-    for probe in (*probes.read(ports), write):
+    for probe in (*readiness.read(ports), write):
         if probe.setting in failed:
             continue
         try:
@@ -150,8 +152,8 @@ def _tenant(
             yield each
 
 
-def _findings(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:
-    checks: tuple[Callable[[Ports, DirectoryEntry, Head], Iterator[Finding]], ...] = (
+def _findings(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Iterator[Finding]:
+    checks: tuple[Callable[[Ports, DirectoryEntry, ListHead], Iterator[Finding]], ...] = (
         _list_is_valid,
         _list_is_newest,
         _log_is_newest,
@@ -189,7 +191,7 @@ def _restore_and_recover(tenant: DirectoryEntry) -> str:
     return f"{_GUIDE}, then {_recover(tenant)}"
 
 
-def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:
+def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Iterator[Finding]:
     handle = tenant.handle
     item = ports.store.get(signers(tenant.tenant_id).address(head.key_id))
     if item is None:
@@ -205,7 +207,7 @@ def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator
         yield Finding(handle, f"its list is not valid: {error}", remedy)
 
 
-def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:
+def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Iterator[Finding]:
     if newest.highest(ports, tenant.tenant_id) > head.version:
         yield Finding(
             tenant.handle,
@@ -215,7 +217,7 @@ def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterato
         )
 
 
-def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
     """Find tiles of the sealed log that are newer than its head (LOG-10)."""
     if generations.beyond(ports, tenant.tenant_id) is not None:
         yield Finding(
@@ -240,14 +242,16 @@ def _log_is_whole(
         yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
 
 
-def _nothing_has_returned(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
-    """Find keys and accounts that a restore has made valid again (docs/adr/0024)."""
+def _nothing_has_returned(
+    ports: Ports, tenant: DirectoryEntry, _head: ListHead
+) -> Iterator[Finding]:
+    """Find keys and accounts that a restore has made valid again (docs/adr/14)."""
     for problem in differences.examine(ports, tenant.tenant_id):
         yield Finding(tenant.handle, problem, _recover(tenant))
 
 
-def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
-    """Find a restore of which nobody has reviewed what may be missing (OPS-10)."""
+def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
+    """Find a restore whose possible losses nobody has reviewed (OPS-10)."""
     mark = restored.read(ports, tenant.tenant_id)
     if mark is not None:
         problem = f"it was restored at {times.text(mark.restored_at)}, and that is not reviewed"
@@ -256,13 +260,15 @@ def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[
         yield Finding(tenant.handle, problem, remedy)
 
 
-def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:
+def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Iterator[Finding]:
     if Turn.after(head, tenant.tenant_id).is_late(ports.now()):
         remedy = f"check that the schedule runs; its log has the cause for {tenant.tenant_id}"
         yield Finding(tenant.handle, "its list is late", remedy)
 
 
-def _changes_are_published(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+def _changes_are_published(
+    ports: Ports, tenant: DirectoryEntry, _head: ListHead
+) -> Iterator[Finding]:
     try:
         waited = unpublished.waits(ports, tenant.tenant_id)
         is_late = unpublished.is_late(ports, tenant.tenant_id, waited)
@@ -277,9 +283,9 @@ def _changes_are_published(ports: Ports, tenant: DirectoryEntry, _head: Head) ->
         yield Finding(tenant.handle, problem, remedy)
 
 
-def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
     """Find authorizers that may admit a warrant that was revoked minutes ago."""
-    found, total = propagation.stragglers(ports, tenant.tenant_id)
+    found, total = canary.stragglers(ports, tenant.tenant_id)
     for each in found[:_STRAGGLERS]:
         remedy = f"see {_FLEET}; if it is gone, DELETE /v1/authorizers/{each.judged.authorizer.id}"
         yield Finding(tenant.handle, each.problem, remedy)
@@ -288,11 +294,11 @@ def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: Head) -> It
         yield Finding(tenant.handle, problem, f"see {_FLEET}")
 
 
-def _keys_last(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+def _keys_last(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
     """Find API keys and signing keys that expire within 30 days (APIKEY-11)."""
     found = expiring.soon(ports, tenant.tenant_id)
     for each in found[:_EXPIRING]:
-        name = "API key" if each.kind is Kind.API_KEY else "signing key"
+        name = "API key" if each.kind is ExpiringKind.API_KEY else "signing key"
         left = "1 day" if each.days == 1 else f"{each.days} days"
         problem = f'its {name} {each.id} "{each.name}" expires within {left}'
         yield Finding(tenant.handle, f"{problem}, at {times.text(each.expires_at)}", _REPLACE)
@@ -301,7 +307,7 @@ def _keys_last(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Fi
         yield Finding(tenant.handle, problem, _REPLACE)
 
 
-def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
     try:
         signer = in_force.signer(ports, tenant.tenant_id)
     except Corrupt:
@@ -309,10 +315,10 @@ def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Itera
     yield from _seal(ports, tenant, signer, "list signer")
 
 
-def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
     for entry in ports.store.query(signing_keys.keys(tenant.tenant_id)):
         key = SigningKey.from_item(entry.item)
-        if key.sealed_seed is None or key.status is Status.REVOKED:
+        if key.sealed_seed is None or key.status is KeyStatus.REVOKED:
             continue
         # One finding suffices: the remedy is the same for all keys.
         if finding := next(_seal(ports, tenant, key, f"signing key {key.id}"), None):

@@ -5,16 +5,16 @@ from datetime import datetime
 
 from shared.errors import Conflict, InvalidState
 from shared.model import tenants as model
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import TENANT
 from shared.model.tenants import DirectoryEntry, TenantSettings
-from shared.operations.api import api_keys, service_accounts
+from shared.operations.access import api_key_creation, api_keys, service_accounts
+from shared.operations.access.api_key_creation import Created
+from shared.operations.base import audit, tenants
+from shared.operations.base.operation import settle
+from shared.operations.lists import publication, records, signers
 from shared.operations.operator import deployment, restored
-from shared.operations.rules import api_key_creation, audit, tenants
-from shared.operations.rules.api_key_creation import Created
-from shared.operations.rules.operation import settle
-from shared.operations.srl import publication, signed_by_end, signers
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
@@ -55,7 +55,7 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
         *service_accounts.creation(account),
         *changes,
         *publication.first(ports, settings, signer),
-        signed_by_end.complete(settings.tenant_id),
+        records.by_end_complete(settings.tenant_id),
         audit.entry(
             ports,
             caller,

@@ -4,16 +4,18 @@ Takes a few reads, whatever the number of tenants, and reveals nothing about a s
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.errors import Corrupt, Unavailable
-from shared.model import times
-from shared.model.srl.schedule import ISSUES, TURNS, until
-from shared.operations.operator import probes
-from shared.operations.srl import schedule, unpublished
-from shared.operations.srl.unpublished import Waiting
+from shared.model import seeds, times
+from shared.model.items import Address, Table
+from shared.model.lists.schedule import ISSUES, TURNS, until
+from shared.model.seeds import SeedPurpose
+from shared.operations.lists import schedule, unpublished
+from shared.operations.lists.unpublished import Waiting
 from shared.ports import Ports
 
 # How many lists, those that are due first, are searched for the soonest expiry.
@@ -23,7 +25,32 @@ _TURNS_MAX: Final = 1000
 _log = logging.getLogger(__name__)
 
 
-class NotReady(Unavailable):
+class Probe(NamedTuple):
+    """A call that raises `Unavailable` if the port that `setting` names does not answer.
+
+    `verb` says what cannot be done with it then.
+    """
+
+    setting: str
+    run: Callable[[], object]
+    verb: str = "used"
+
+
+def read(ports: Ports) -> tuple[Probe, ...]:
+    """Return the probe of each port. It writes nothing and reads a few items at most."""
+    return (
+        Probe("SVC_STORE", lambda: ports.store.get_many(Address(each, "none") for each in Table)),
+        Probe("SVC_BLOBS", lambda: ports.blobs.get("srl/none")),
+        Probe("SVC_KEYS", lambda: _seal_and_open(ports)),
+    )
+
+
+def _seal_and_open(ports: Ports) -> None:
+    context = seeds.seal_context("doctor", "doctor", purpose=SeedPurpose.SRL)
+    ports.sealer.unseal(ports.sealer.seal(b"doctor", context=context), context=context)
+
+
+class PortNotReady(Unavailable):
     """A port does not answer. `setting` names it, for example `SVC_STORE`."""
 
     def __init__(self, setting: str) -> None:
@@ -45,33 +72,33 @@ class Lists:
 
 
 def waiting(ports: Ports) -> Waiting:
-    """Return what waits to be published. Raises `NotReady` if the store fails.
+    """Return what waits to be published. Raises `PortNotReady` if the store fails.
 
     It reads some items of each tenant that changed in the last minutes.
     """
     try:
         return unpublished.of_all(ports)
     except Unavailable as error:
-        raise NotReady("SVC_STORE") from error
+        raise PortNotReady("SVC_STORE") from error
 
 
 def look(ports: Ports) -> Lists:
-    """Probe the ports and return the ages of the lists. Raises `NotReady` if a port fails.
+    """Probe the ports and return the ages of the lists. Raises `PortNotReady` if a port fails.
 
     If an item that names a list is damaged, one list counts as late, and no ages are known.
     """
-    for probe in probes.read(ports):
+    for probe in read(ports):
         try:
             probe.run()
         except Unavailable as error:
-            raise NotReady(probe.setting) from error
+            raise PortNotReady(probe.setting) from error
     try:
         return _lists(ports)
     except Corrupt:
         _log.exception("the ages of the lists cannot be read")
         return Lists(None, None, late=1)
     except Unavailable as error:
-        raise NotReady("SVC_STORE") from error
+        raise PortNotReady("SVC_STORE") from error
 
 
 def _lists(ports: Ports) -> Lists:

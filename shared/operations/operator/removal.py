@@ -1,7 +1,7 @@
 """The removal of a tenant after its grace time, and the export of what it leaves (TENANT-7).
 
-The first step is final. What would let somebody in goes first, then everything else, and last what
-the tenant is found by: a removal that was interrupted can be repeated until nothing is left.
+The first step is final. Credentials go first, then everything else, and last the items by which the
+tenant is found: a removal that was interrupted can be repeated until nothing is left.
 """
 
 import base64
@@ -17,8 +17,8 @@ from shared.model import tenants as model
 from shared.model import times
 from shared.model.items import Address, Item, Table, Value
 from shared.model.tenants import DirectoryEntry, TenantSettings
-from shared.operations.rules import tenants
-from shared.operations.rules.operation import settle
+from shared.operations.base import tenants
+from shared.operations.base.operation import settle
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, At, Check, Delete, Expect, Put
 

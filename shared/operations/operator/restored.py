@@ -8,13 +8,13 @@ from datetime import datetime
 from shared.errors import Corrupt, ExpectationLost, InvalidSettings
 from shared.model import restored as model
 from shared.model import times
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.restored import Restored
+from shared.operations.base import tenants
+from shared.operations.base.operation import settle
+from shared.operations.lists import journal
 from shared.operations.operator import deployment
 from shared.operations.operator.recovery.run import Run
-from shared.operations.rules import tenants
-from shared.operations.rules.operation import settle
-from shared.operations.srl import journal
 from shared.ports import Ports
 from shared.ports.store import At, Delete, Expect, Put
 
@@ -80,8 +80,8 @@ def check_recovered(ports: Ports) -> None:
     """
     if waiting := list(_waiting(ports)):
         raise InvalidSettings(
-            "SVC_STORE: the records were put back to an earlier moment. What was revoked since is "
-            "valid again.",
+            "SVC_STORE: the records were put back to an earlier moment. Revocations since then "
+            "are missing.",
             *waiting,
         )
 

@@ -11,14 +11,14 @@ from typing import Final
 from shared.errors import Conflict
 from shared.model import api_keys, service_accounts, times
 from shared.model import tenants as model
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.items import Value
-from shared.model.srl.head import Head
+from shared.model.lists.head import ListHead
 from shared.model.tenants import DirectoryEntry, TenantSettings
+from shared.operations.base import audit, tenants
+from shared.operations.base.operation import settle
+from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
-from shared.operations.rules import audit, tenants
-from shared.operations.rules.operation import settle
-from shared.operations.srl import in_force
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Put
 
@@ -34,7 +34,7 @@ class Shown:
     settings: TenantSettings
     api_keys: int
     service_accounts: int
-    list: Head
+    list: ListHead
 
 
 def show(ports: Ports, *, handle: str) -> Shown:

@@ -1,1 +1,1 @@
-"""The wing that sends changes to webhooks, in the order of the sealed log."""
+"""Webhooks, and the sending of changes to them in the order of the sealed log."""

@@ -1,33 +1,37 @@
-"""Delivery: a worker sends a webhook what is due (HOOK-8, docs/adr/0062).
+"""Delivery: a worker sends a webhook what is due (HOOK-8, docs/adr/20).
 
 A worker takes the webhook for a while, sends events in order of their indexes, and writes after
 each batch what became of it. If it ends in between, the batch is sent once more.
 """
 
+import json
 import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from random import SystemRandom
-from typing import Final
+from typing import Any, Final
+
+from standardwebhooks.webhooks import Webhook as Signer
 
 from shared import logs
-from shared.model import deliveries, webhook_progress
-from shared.model import webhooks as model
-from shared.model.audit_log import Action
+from shared.model import times
+from shared.model.audit.audit_log import Action
+from shared.model.audit.head import LogHead
 from shared.model.callers import Caller
-from shared.model.deliveries import Answer, Delivery
-from shared.model.sealed_log.head import LogHead
-from shared.model.webhook_progress import Batch, Event
-from shared.model.webhooks import Cause, Webhook, WebhookTurn
+from shared.model.items import Value
+from shared.model.webhooks import deliveries, webhook_progress, webhooks
+from shared.model.webhooks import webhooks as model
+from shared.model.webhooks.deliveries import MESSAGE_MAX, Delivery, DeliveryAnswer, EventMessage
+from shared.model.webhooks.webhook_progress import Event, EventBatch
+from shared.model.webhooks.webhooks import Cause, Webhook, WebhookTurn
 from shared.operations.audit import log
-from shared.operations.rules import audit, operation, tenants
-from shared.operations.rules.operation import settle
-from shared.operations.webhooks import messages
-from shared.operations.webhooks import webhooks as rules
+from shared.operations.base import audit, operation, tenants
+from shared.operations.base.operation import settle
+from shared.operations.webhooks import dispatch as rules
 from shared.ports import Ports
 from shared.ports.sender import Sender
 from shared.ports.store import Change, Delete, Expect, Put
@@ -43,6 +47,63 @@ _READ: Final = 64
 _RANDOM: Final = SystemRandom()
 
 _log = logging.getLogger(__name__)
+
+
+def signers(ports: Ports, webhook: Webhook) -> list[Signer]:
+    """Return what signs messages to a webhook now, the newest secret first.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    seals = webhook.seal_contexts(ports.now())
+    opened = [ports.sealer.unseal(sealed, context=context) for sealed, context in seals]
+    return [Signer(secret.decode()) for secret in opened]
+
+
+def message(event: Event, signed_by: Sequence[Signer], now: datetime) -> EventMessage:
+    """Return the message for an event, as it is sent at `now`."""
+    body = _body(event)
+    # The library replaces the zone of the time by UTC.
+    moment, message_id = now.astimezone(UTC), event.entry.id
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Rescind",
+        "webhook-id": message_id,
+        "webhook-timestamp": str(int(moment.timestamp())),
+        "webhook-signature": " ".join(each.sign(message_id, moment, body) for each in signed_by),
+    }
+    return EventMessage(message_id, headers, body.encode())
+
+
+def _body(event: Event) -> str:
+    """Return the body; without the details if it would be too long."""
+    entry = event.entry
+    data: dict[str, Any] = {
+        "index": event.index,
+        "id": entry.id,
+        "resource_id": entry.resource_id,
+        "actor": entry.actor,
+        "actor_name": entry.actor_name,
+        "details": _without_reasons(entry.details),
+    }
+    named = {"type": webhooks.type_of(entry.action), "timestamp": times.text(entry.timestamp)}
+    body = _json(named | {"data": data})
+    if len(body.encode()) > MESSAGE_MAX:
+        return _json(named | {"data": data | {"details": None}})
+    return body
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _without_reasons(value: Value) -> Value:
+    """Return the details without what people wrote, which may be about people."""
+    if isinstance(value, list):
+        return [_without_reasons(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: each for name, each in value.items() if "reason" not in name}
+    return {name: _without_reasons(each) for name, each in kept.items()}
 
 
 def deliver(
@@ -124,7 +185,7 @@ def _work(ports: Ports, sender: Sender, webhook: Webhook, is_over: Callable[[], 
     return False
 
 
-def _batch(ports: Ports, webhook: Webhook) -> Batch | None:
+def _batch(ports: Ports, webhook: Webhook) -> EventBatch | None:
     """Return what to send next, None if nothing is due."""
     now, head = ports.now(), log.head(ports, webhook.tenant_id)
     if head is None or not _is_due(webhook, head, now):
@@ -138,22 +199,22 @@ def _batch(ports: Ports, webhook: Webhook) -> Batch | None:
     if due and not (webhook.attempts and has_more):
         found = [log.entries(ports, webhook.tenant_id, each, each + 1) for each in due]
         events = [Event(index, entry) for ((index, entry),) in found if entry is not None]
-        return Batch(tuple(events), webhook.next_index, webhook.next_index)
+        return EventBatch(tuple(events), webhook.next_index, webhook.next_index)
     first = webhook.next_index
     read = log.entries(ports, webhook.tenant_id, first, min(first + _READ, head.size))
     wanted = [Event(index, each) for index, each in read if each and webhook.wants(each)]
     end = wanted[most].index if len(wanted) > most else first + len(read)
     newest = max((each.timestamp for _, each in read if each), default=webhook.passed_at)
-    return Batch(tuple(wanted[:most]), first, end, newest)
+    return EventBatch(tuple(wanted[:most]), first, end, newest)
 
 
-def _sent(ports: Ports, sender: Sender, webhook: Webhook, batch: Batch) -> Webhook | None:
+def _sent(ports: Ports, sender: Sender, webhook: Webhook, batch: EventBatch) -> Webhook | None:
     """Send a batch and write what became of it; return the webhook, None if it was taken away."""
     started = operation.PACING.clock()
-    answers: list[Answer] = []
+    answers: list[DeliveryAnswer] = []
     if batch.events:
-        signed_by = messages.signers(ports, webhook)
-        made = [messages.message(each, signed_by, ports.now()) for each in batch.events]
+        signed_by = signers(ports, webhook)
+        made = [message(each, signed_by, ports.now()) for each in batch.events]
         answers = sender.send(webhook.url, made)
     jitter = _RANDOM.uniform(-1, 1)
     after = settle(lambda: _written(ports, webhook, batch, answers, jitter))
@@ -164,7 +225,7 @@ def _sent(ports: Ports, sender: Sender, webhook: Webhook, batch: Batch) -> Webho
     return after
 
 
-def _report(webhook: Webhook, answers: Sequence[Answer], now: datetime) -> None:
+def _report(webhook: Webhook, answers: Sequence[DeliveryAnswer], now: datetime) -> None:
     """Log what followed from the answers, and whether the webhook is failing or disabled now."""
     fields = partial(logs.fields, tenant_id=webhook.tenant_id, webhook_id=webhook.id)
     for judgement, number in Counter(map(deliveries.judge, answers)).items():
@@ -178,7 +239,7 @@ def _report(webhook: Webhook, answers: Sequence[Answer], now: datetime) -> None:
 
 
 def _written(
-    ports: Ports, sent: Webhook, batch: Batch, answers: Sequence[Answer], jitter: float
+    ports: Ports, sent: Webhook, batch: EventBatch, answers: Sequence[DeliveryAnswer], jitter: float
 ) -> Webhook | None:
     """Write what became of a batch, to the webhook as it is now."""
     webhook, now = _read(ports, sent.tenant_id, sent.id), ports.now()
@@ -203,7 +264,11 @@ def _written(
 
 
 def _deliveries(
-    ports: Ports, webhook: Webhook, batch: Batch, answers: Sequence[Answer], now: datetime
+    ports: Ports,
+    webhook: Webhook,
+    batch: EventBatch,
+    answers: Sequence[DeliveryAnswer],
+    now: datetime,
 ) -> list[Change]:
     addresses = [
         deliveries.address(webhook.tenant_id, webhook.id, each.entry.id) for each in batch.events

@@ -2,20 +2,22 @@
 
 import logging
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
 from shared.errors import Corrupt
-from shared.model import webhooks as model
-from shared.model.items import Row
-from shared.model.webhooks import Webhook, WebhookTurn, turn_name
-from shared.operations.rules import tenants
+from shared.model.items import Address, Row
+from shared.model.webhooks import webhooks as model
+from shared.model.webhooks.webhooks import TURNS, Webhook, WebhookTurn, turn_name
+from shared.operations.base import tenants
 from shared.ports import Ports
+from shared.ports.store import At, Change, Put
 
 _log = logging.getLogger(__name__)
 
 
-class State(StrEnum):
+class DispatchState(StrEnum):
     """Whether a webhook is sent events. `failing`: it is, but the last attempts failed."""
 
     ENABLED = "enabled"
@@ -23,7 +25,7 @@ class State(StrEnum):
     DISABLED = "disabled"
 
 
-def counted(ports: Ports, *, most: int) -> Counter[State] | None:
+def counted(ports: Ports, *, most: int) -> Counter[DispatchState] | None:
     """Count the webhooks of all tenants by state; None if there are more than `most` tenants.
 
     Raises `Corrupt`, `Unavailable`.
@@ -35,10 +37,10 @@ def counted(ports: Ports, *, most: int) -> Counter[State] | None:
     return Counter(_state(Webhook.from_item(row.item)) for row in rows)
 
 
-def _state(webhook: Webhook) -> State:
+def _state(webhook: Webhook) -> DispatchState:
     if not webhook.is_enabled:
-        return State.DISABLED
-    return State.ENABLED if webhook.failing_since is None else State.FAILING
+        return DispatchState.DISABLED
+    return DispatchState.ENABLED if webhook.failing_since is None else DispatchState.FAILING
 
 
 def of_tenant(ports: Ports, tenant_id: str) -> list[str]:
@@ -72,3 +74,14 @@ def parts(name: str) -> tuple[str, str]:
     """Return the identifiers of tenant and webhook in a name."""
     tenant_id, _, webhook_id = name.partition("#")
     return tenant_id, webhook_id
+
+
+def replaced(before: Webhook, after: Webhook) -> tuple[Change, Webhook]:
+    """Return the change that stores `after` in the place of `before`, and what it stores."""
+    stored = replace(after, version=before.version + 1)
+    return Put(stored.address, stored.to_item(), At(before.version)), stored
+
+
+def turn_address(webhook: Webhook) -> Address:
+    """Return the address of the webhook's turn."""
+    return TURNS.address(turn_name(webhook.tenant_id, webhook.id))

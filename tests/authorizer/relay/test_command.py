@@ -87,7 +87,7 @@ class _Stopped(server.Server):
 def test_an_interrupt_ends_a_relay(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """F303b: A relay ends with code 0 if it is told to stop, and else with 1."""
+    """F303b: A relay ends with code 0 after a signal to stop, and else with 1."""
     monkeypatch.setattr(command, "Server", _Stopped)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     tls = ["--certificate", "chain.pem", "--key", "key.pem", "--tokens", str(files / "tokens")]

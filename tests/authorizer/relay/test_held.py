@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer, parse_answer
-from shared.authorizer.refusals import NeedsBase
+from shared.authorizer.policy import NeedsBase
 from shared.authorizer.relay import held as module
 from shared.authorizer.relay.held import Held, Trail
 from shared.authorizer.state import Position, State, advance

@@ -307,7 +307,7 @@ def test_other_methods_are_refused(relay: Running) -> None:
 
 
 def test_monitors_see_what_is_held(service: Service, relay: Running) -> None:
-    """F299c: A relay tells monitors what it holds, how old that is, and what it refused."""
+    """F299c: A relay shows monitors its state, its age, and its refusals."""
     soon(lambda: relay.relay.counts["polls"])
     health = relay.get("/healthz").json()
     assert (health["status"], health["sequence"]) == ("ok", 1)

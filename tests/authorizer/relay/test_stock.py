@@ -10,7 +10,7 @@ from typing import Any
 import cbor2
 import pytest
 
-from shared.authorizer.relay import native, reports, stock
+from shared.authorizer.relay import fleet, native, reports
 from tests.authorizer.feeds import public, signer
 from tests.authorizer.relay.relays import Running, running
 from tests.authorizer.service import Response, Service, serving
@@ -119,7 +119,7 @@ def test_a_relay_without_its_service_has_no_native_list(
     assert relay.get(LIST).status == 200
     monkeypatch.setattr(relay.relay, "_take", lambda _news: None)
     news = relay.relay.news
-    relay.relay.news = replace(news, confirmed=news.confirmed.before(stock.AGE_MAX + 1))
+    relay.relay.news = replace(news, confirmed=news.confirmed.before(fleet.AGE_MAX + 1))
     assert relay.get(LIST).status == 503
     relay.relay.news = replace(news, held=None)
     assert relay.get(LIST).status == 503

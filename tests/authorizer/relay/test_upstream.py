@@ -149,7 +149,7 @@ REFUSED: dict[Callable[[Service], None], str] = {
 def test_nothing_that_is_not_verified_passes(
     service: Service, relay: Running, fault: Callable[[Service], None]
 ) -> None:
-    """FLEET-20, F298a: A relay passes on nothing that it did not verify; it keeps what it had.
+    """FLEET-20, F298a: A relay passes on only what it verified; after a fault it keeps its state.
 
     It counts why, and what it answers gets older.
     """

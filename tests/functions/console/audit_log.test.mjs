@@ -30,6 +30,20 @@ test('F476b: entries of one batch are one sentence, and no run crosses midnight'
   assert.equal(folded([of('2026-11-23T00:00:01Z', ['svc_wrt_a']), of('2026-11-22T23:59:59Z', ['svc_wrt_b'])]).length, 2)
 })
 
+test('F476d: the entries about the calls of a batch are in its sentence, and count no warrant', () => {
+  const part = (action, warrant) => entry(action, '2026-11-22T10:00:00Z', { batch_id: 'svc_bat_1', summary_id: 's', revocations: [{ warrant_id: warrant }] })
+  const call = (action, batch_id = 'svc_bat_1') => entry('revocation.batch', '2026-11-22T10:00:00Z', { action, batch_id, warrants: 2 })
+  const other = entry('key.create', '2026-11-22T10:00:00Z', { name: 'k' })
+  const runs = folded([
+    call('revoke'), part('revocation.create_batch', 'd'), other, part('revocation.extend_batch', 'c'), call('revoke'), part('revocation.create_batch', 'a'),
+    call('take_back'), part('revocation.delete_batch', 'a'), call('revoke', 'svc_bat_2'),
+  ])
+  assert.deepEqual(runs.map((run) => [run.entries.length, Object.values(sentence(run)).join(' ')]), [
+    [5, 'fraud-desk revoked 3 warrants'], [1, 'fraud-desk made the key k'],
+    [2, 'fraud-desk took back the revocation of the warrant a'], [1, 'fraud-desk began a call of the batch svc_rev_01'],
+  ])
+})
+
 test('F476c: an action that the page does not know is said as it is', () => {
   assert.deepEqual(sentence(folded([entry('moon.land', '2026-11-22T10:00:00Z')])[0]), { who: 'fraud-desk', did: 'moon.land', what: 'svc_rev_01' })
 })

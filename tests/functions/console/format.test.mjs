@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { dayBegins, dayEnds, nameOf } from '../../../functions/console/static/format.js'
+import { brief, dayBegins, dayEnds, nameOf, seconds } from '../../../functions/console/static/format.js'
 
 test('an identity is said in the same words on each page', () => {
   assert.equal(nameOf('fraud-desk@acme.svc'), 'fraud-desk')
@@ -18,4 +18,10 @@ test('an identity is said in the same words on each page', () => {
 
 test('a day has its first and its last second', () => {
   assert.deepEqual([dayBegins('2026-11-22'), dayEnds('2026-11-22')], ['2026-11-22T00:00:00Z', '2026-11-22T23:59:59Z'])
+})
+
+test('a time is typed in any unit, and shown in its largest', () => {
+  assert.deepEqual([14_400, 90, 86_400, 0, 3601].map(brief), ['4h', '90s', '1d', '0s', '3601s'])
+  assert.deepEqual(['4h', ' 90 s', '21600', '1d', '0'].map(seconds), [14_400, 90, 21_600, 86_400, 0])
+  for (const text of ['', 'h', '1.5h', '-1', '1w', '1h30m']) assert.ok(Number.isNaN(seconds(text)), text)
 })

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from shared.model import times
-from shared.model.authorizers import Authorizer, Description
+from shared.model.fleet.authorizers import Authorizer, Description
 from shared.model.identifiers import AUTHORIZER, SIGNING_KEY
 from shared.model.signing_keys import SigningKey
-from shared.operations.api import feed as feed_api
-from shared.operations.api import signing_keys
-from shared.operations.rules import authorizers
-from shared.operations.srl import feed
+from shared.operations.changes import feed as feed_api
+from shared.operations.changes import signing_keys
+from shared.operations.fleet import registrations
+from shared.operations.lists import publication
 from shared.ports.store import Expect, Put
 from tests.functions.console.seeds import DAYS, OPENED, Making, make, warrant
 
@@ -93,7 +93,7 @@ def usual(making: Making) -> None:
             _revoke(making, revoked)
             revoked += 1
         if left > _FEED_STOPS:
-            feed.publish(making.tenant.ports, making.tenant.id)
+            publication.publish_feed(making.tenant.ports, making.tenant.id)
         _report(making, timedelta(minutes=1))
 
 
@@ -117,6 +117,11 @@ def large_fleet(making: Making) -> None:
     _fleet(making, 300)
 
 
+def lone_authorizer(making: Making) -> None:
+    """One authorizer, at the newest entry."""
+    _fleet(making, 1)
+
+
 def huge_fleet(making: Making) -> None:
     """10,000 authorizers, likewise."""
     _fleet(making, 10_000)
@@ -133,7 +138,7 @@ def _fleet(making: Making, size: int) -> None:
     ports, tenant_id = making.tenant.ports, making.tenant.id
     newest = feed_api.head(ports, making.tenant.operator).sequence
     for number in range(size):
-        ports.store.write(*authorizers.creation(tenant_id, _member(making, number, newest)))
+        ports.store.write(*registrations.creation(tenant_id, _member(making, number, newest)))
 
 
 def _member(making: Making, number: int, newest: int) -> Authorizer:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from shared.model import times
 from shared.operations.audit import sealing
-from shared.operations.srl import feed, worker
+from shared.operations.lists import publication
 from tests.api import Client, Tenant, serve
 from tests.processes import ROOT
 from tests.worlds import Clock, close, embedded, in_memory
@@ -148,8 +148,8 @@ def _carried_out(plan: Plan, folder: Path) -> Seed:
 def run_schedule(ports: Any, tenant_id: str) -> None:
     """Seal the audit log of a tenant, publish its feed, then the list if it is due."""
     sealing.extend(ports, tenant_id)
-    feed.publish(ports, tenant_id)
-    worker.publish_if_due(ports, tenant_id)
+    publication.publish_feed(ports, tenant_id)
+    publication.publish_if_due(ports, tenant_id)
 
 
 def warrant(key_id: str, number: int) -> str:

@@ -16,8 +16,9 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from infra import console_code, local_app
-from infra.local_console import CODES_VARIABLE
+from infra.server import app as local_app
+from infra.server import console_code
+from infra.server.console import CODES_VARIABLE
 from shared import wiring
 from shared.model.rate_limit import BURST, Purpose, microseconds
 from shared.ports import Ports
@@ -127,7 +128,7 @@ def serving(seed: Seed, folder: Path) -> Iterator[World]:
 
 def _application() -> ASGIApp:
     """The local application anew: it keeps ports, rate limits and threads as long as it lives."""
-    found = importlib.util.spec_from_file_location("infra.local_app", local_app.__file__)
+    found = importlib.util.spec_from_file_location("infra.server.app", local_app.__file__)
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)

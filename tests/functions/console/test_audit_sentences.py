@@ -3,7 +3,7 @@
 import re
 
 from functions.console.files import STATIC
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 
 
 def test_each_action_has_a_sentence() -> None:

@@ -55,7 +55,7 @@ def test_a_key_is_made_replaced_and_revoked(console: Console) -> None:
 
 
 def test_a_key_of_a_link_makes_keys_that_last(visitor: Console) -> None:
-    """APIKEY-4, F594a: Who signed in by a link gives authorizers keys that outlive the session."""
+    """APIKEY-4, F594a: A session by a link can make keys for authorizers that outlive it."""
     page, world = visitor.page, visitor.world
     visitor.sign_in_by_link()
     visitor.open("#/api-keys")
@@ -73,7 +73,7 @@ def test_a_key_of_a_link_makes_keys_that_last(visitor: Console) -> None:
 
 
 def test_a_key_that_ends_soon_makes_keys_that_end_with_it(visitor: Console) -> None:
-    """F530a: Who is signed in with a key that ends soon is offered only what it may make."""
+    """F530a: With a key that ends soon, the page offers only keys that it may make."""
     page, world = visitor.page, visitor.world
     end = times.text(world.clock() + timedelta(hours=12))
     made = world.post("api-keys", name="spare", scopes=["admin"], expires_at=end)
@@ -184,5 +184,5 @@ def test_an_account_is_made_stopped_and_deleted(console: Console) -> None:
     page.get_by_label("Name").fill("new-desk")
     page.get_by_role("button", name="Make the account").click()
     expect(page.get_by_role("row", name="new-desk")).to_contain_text("active")
-    page.get_by_role("row", name="new-desk").get_by_role("link", name="Its keys").click()
+    page.get_by_role("row", name="new-desk").get_by_role("link", name="Keys of new-desk").click()
     expect(page.get_by_text("This account has no keys.")).to_be_visible()

@@ -3,12 +3,14 @@
 import csv
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from playwright.sync_api import expect
 
+from shared.model import times
 from shared.model.items import Table, Value
 from shared.operations.audit import sealing
 from shared.ports.store import Expect, Put
@@ -31,7 +33,7 @@ def _check(console: Console, key: str) -> str:
 
 
 def test_people_have_names(console: Console) -> None:
-    """F596b: Who did something is told by the name of the API key then, which leads to the key."""
+    """F596b: The audit page names the API key of each change, with a link to it."""
     page, world = console.page, console.world
     made = world.post("api-keys", name="anna.lindqvist", scopes=["revoker"])
     world.seed.secrets["anna"] = made["key"]
@@ -71,6 +73,10 @@ def test_the_log_is_read_searched_and_exported(console: Console) -> None:
     lines = [json.loads(line) for line in Path(kept.value.path()).read_text().splitlines()]
     assert [line["entry"]["details"]["warrant_id"] for line in lines[:-1]] == [warrant]
     assert list(lines[-1]) == ["checkpoint"]
+    oldest = world.get("revocations?limit=100&to=2026-11-10T00:00:00Z")["revocations"]
+    console.open(f"#/audit?warrant={oldest[-1]['warrant_id']}")
+    expect(page.get_by_text("of all times")).to_be_visible()
+    expect(page.get_by_text(f"revoked the warrant {oldest[-1]['warrant_id']}")).to_be_visible()
     console.open("#/audit?action=key.revoke&from=2026-11-01")
     with page.expect_download() as kept:
         page.get_by_role("button", name="Export CSV").click()
@@ -78,6 +84,30 @@ def test_the_log_is_read_searched_and_exported(console: Console) -> None:
     assert MARKUP in [json.loads(row["details"])["reason"] for row in rows]
     console.open("#/audit?actor=nobody@acme.svc")
     expect(page.get_by_text("Nothing happened that these filters find.")).to_be_visible()
+
+
+def test_a_batch_is_one_sentence(console: Console) -> None:
+    """F479d: All calls of a batch are one sentence, and its export has the window of the page."""
+    page, world = console.page, console.world
+    batch = None
+    for call in range(3):
+        names = [f"svc_wrt_folded-{call}-{number:03}" for number in range(150)]
+        body: dict[str, Any] = {"action": "revoke", "warrant_ids": names, "reason": "recalled"}
+        answer = world.post("revocations/batch", **body, **({"batch_id": batch} if batch else {}))
+        batch = answer["batch_id"]
+    console.open("#/audit")
+    sentence = page.get_by_text(re.compile("revoked 450 warrants"))
+    expect(sentence).to_have_count(1)
+    expect(page.get_by_text("a call of the batch")).to_have_count(0)
+    sentence.click()
+    expect(page.get_by_text("revocation.batch", exact=True)).not_to_have_count(0)
+    console.check_looks("audit-batch")
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Export CSV").click()
+    rows = list(csv.DictReader(Path(kept.value.path()).read_text().splitlines()))
+    newest, oldest = (times.parse(rows[each]["timestamp"]) for each in (-1, 0))
+    assert newest - oldest <= timedelta(days=7)
+    expect(page.get_by_text("It has what is shown below: of the last 7 days.")).to_be_visible()
 
 
 def test_the_sealed_log_is_checked_in_the_browser(console: Console) -> None:

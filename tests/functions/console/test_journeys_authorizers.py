@@ -143,8 +143,33 @@ def test_a_tenant_without_authorizers(console: Console) -> None:
 
 
 def test_no_authorizer_says_what_to_do(visitor: Console) -> None:
-    """F478f: A key that may not see authorizers is told so, in the place of the list."""
+    """F478f: A key that may not see authorizers sees why, in the place of the list."""
     visitor.expect_failures(403)
     visitor.sign_in("desk")
     visitor.open("#/authorizers")
     expect(visitor.page.get_by_text("This key may not do that.")).to_be_visible()
+
+
+class TestBoundsOfTheTable:
+    """A fleet of one, and of as many as are shown without a search, and one more."""
+
+    @pytest.fixture
+    def plan(self) -> Plan:
+        return plans.lone_authorizer
+
+    def test_each_is_shown_at_1_20_and_21(self, console: Console) -> None:
+        """F591d: Of 1, 20 and 21 authorizers each has a row; the search is there from 21 on."""
+        page, world = console.page, console.world
+        registered = 1
+        for size in (1, 20, 21):
+            for number in range(registered, size):
+                world.post("authorizers/register", name=f"door-{number}")
+            registered = size
+            console.open("#/overview")
+            console.open("#/authorizers")
+            expect(page.locator("tbody tr")).to_have_count(size)
+            noun = "authorizer" if size == 1 else "authorizers"
+            expect(page.get_by_text(f"{size} of {size} {noun}", exact=True)).to_be_visible()
+            expect(page.get_by_role("searchbox")).to_have_count(int(size > 20))
+            console.check_axe()
+        expect(page.locator("tbody tr").first).to_contain_text("not reported yet")

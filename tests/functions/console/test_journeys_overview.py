@@ -117,7 +117,7 @@ def test_a_fault_of_one_panel_leaves_the_others(console: Console) -> None:
 
 
 def test_a_fault_in_a_narrow_panel_can_be_read(console: Console) -> None:
-    """F533b: What a panel says of its fault is never squeezed to a word a line by its button."""
+    """F533b: A panel's button never squeezes the text of a fault to a word a line."""
     page = console.page
     console.expect_failures(503)
     for path in ("**/v1/authorizers*", "**/v1/keys?*"):

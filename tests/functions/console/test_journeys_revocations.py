@@ -175,11 +175,11 @@ def test_many_warrants_are_revoked_from_a_file(console: Console) -> None:
     console.keep_picture("revocations-batch-undone")
     assert world.get("revocations?limit=1")["total"] == total
     page.get_by_role("link", name="The entries of the audit log").click()
-    expect(page.get_by_text("took back the revocations of")).to_be_visible()
+    expect(page.get_by_text("took back the revocation of")).to_be_visible()
 
 
 def test_the_service_dies_while_many_are_revoked(console: Console) -> None:
-    """F474b: If the service dies in the middle, the console tells what is done, and can go on.
+    """F474b: If the service dies in the middle, the console says what is done, and can continue.
 
     A call whose answer was lost is repeated under the same batch, and revokes nothing twice.
     """
@@ -263,7 +263,7 @@ def test_ten_thousand_revocations(console: Console) -> None:
 
 
 def test_who_may_not_revoke_sees_no_button_for_it(visitor: Console) -> None:
-    """F475b: A key that cannot read revocations is told so; one that only reads has no buttons."""
+    """F475b: A key that cannot read revocations sees why; one that only reads has no buttons."""
     page = visitor.page
     visitor.sign_in("reader")
     visitor.open("#/revocations")

@@ -17,7 +17,7 @@ def assert_signed_out(console: Console, why: str) -> None:
 
 
 def test_the_keyboard_is_enough_to_sign_in_and_out(visitor: Console) -> None:
-    """F457a: Signing out forgets the key and all that was shown, also for the Back button."""
+    """F457a: Signing out forgets the key and the pages, also for the Back button."""
     page = visitor.page
     visitor.wait("door")
     visitor.check_looks("door")
@@ -117,7 +117,7 @@ def test_each_end_of_a_session_ends_the_key_of_its_link(visitor: Console, ends: 
 
 
 def test_signing_out_ends_no_key_of_a_person(visitor: Console) -> None:
-    """F457g: Who was locked out of a session by link, and types a key, keeps that key."""
+    """F457g: A key typed after a session by link was locked is kept."""
     visitor.sign_in_by_link()
     visitor.be_away(minutes=16)
     visitor.wait("door")
@@ -205,7 +205,7 @@ def test_an_answer_that_is_lost(console: Console) -> None:
 
 
 def test_a_dialog_belongs_to_its_page(console: Console) -> None:
-    """F531b: Who goes back while a dialog is open leaves the dialog, and nothing is done."""
+    """F531b: Going back closes an open dialog, and nothing is done."""
     page = console.page
     console.open("#/settings")
     console.open("#/accounts")
@@ -221,7 +221,7 @@ def test_a_dialog_belongs_to_its_page(console: Console) -> None:
 
 
 def test_who_does_not_wait_for_an_answer(console: Console) -> None:
-    """F531d: Who closes a dialog before the answer comes is told that it may still be done."""
+    """F531d: Closing a dialog before the answer warns that it may still be done."""
     page, held = console.page, list[Route]()
 
     def hold(route: Route) -> None:

@@ -149,7 +149,7 @@ def test_what_goes_dark_is_what_a_revocation_reaches(console: Console) -> None:
 
 
 def test_the_revocation_of_a_key_is_followed(console: Console) -> None:
-    """F595a: After a key is revoked, the page says how far that has come, and claims no more."""
+    """F595a: After a key is revoked, the page shows how far that has come, and not more."""
     page, world = console.page, console.world
     for name in ("eu-1", "eu-2", "us-1"):
         world.post("authorizers/register", name=name)
@@ -337,7 +337,7 @@ def test_the_tree_is_there_before_its_numbers(console: Console) -> None:
 
 @pytest.mark.parametrize("plan", [nothing])
 def test_the_first_key_is_a_root(console: Console) -> None:
-    """F470g: A tenant without keys is told to make a root, and made one is shown."""
+    """F470g: A tenant without keys sees how to make a root; the new root is shown."""
     console.open("#/keys")
     expect(console.page.get_by_text("No keys yet. Make a root;")).to_be_visible()
     _button(console, "Make a root key…").click()

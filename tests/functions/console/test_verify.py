@@ -13,11 +13,19 @@ import cbor2
 import pytest
 
 from shared.model import times
-from shared.model.srl import encoding as srl
-from shared.model.srl.encoding import Payload
+from shared.model.lists import encoding as srl
+from shared.model.lists.encoding import Payload
 from shared.model.times import CLOCK_TOLERANCE
-from tests.model import test_srl_verification as vectors
-from tests.model.test_srl_verification import HOUR, MEMBERS, NOW, PAYLOAD, SEED, changed, document
+from tests.model.lists import test_srl_verification as vectors
+from tests.model.lists.test_srl_verification import (
+    HOUR,
+    MEMBERS,
+    NOW,
+    PAYLOAD,
+    SEED,
+    changed,
+    document,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 
 from infra.cli.audit_source import exported
 from infra.cli.client import Api
-from infra.cli.errors import NoAnswer
+from infra.cli.errors import NoUsableAnswer
 from infra.cli.profiles import Profile
 from tests.infra.cli.conftest import Shell
 from tests.processes import LocalServer
@@ -83,7 +83,7 @@ def test_an_export_that_was_cut_is_refused(
 
     with Api(Profile(tmp_path, service.url, service.admin_key)) as api:
         monkeypatch.setattr(api, "send", send)
-        with pytest.raises(NoAnswer):
+        with pytest.raises(NoUsableAnswer):
             list(exported(api, {}))
 
 

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from infra.cli.client import Api
-from infra.cli.errors import ApiError, NoAnswer
+from infra.cli.errors import ApiError, NoUsableAnswer
 from infra.cli.profiles import Profile
 
 _BUSY = b'{"error": {"code": "rate_limited", "message": "Wait."}}'
@@ -44,7 +44,7 @@ def _service(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str,
 
 
 def test_a_busy_service_is_asked_again(tmp_path: Path) -> None:
-    """F421a: After 429 and 503 the client waits as told, and repeats the same Idempotency-Key."""
+    """F421a: After 429 and 503 the client waits, and repeats the same Idempotency-Key."""
     waited: list[float] = []
     with (
         _service((429, {"Retry-After": "3"}, _BUSY), (503, {}, _BUSY), (201, {}, b"{}")) as (
@@ -83,7 +83,7 @@ def test_another_program_is_not_the_service(
     with (
         _service(answer) as (url, _),
         Api(Profile(tmp_path, url, "k")) as api,
-        pytest.raises(NoAnswer),
+        pytest.raises(NoUsableAnswer),
     ):
         api.post("/v1/revocations", {})
 

@@ -101,7 +101,7 @@ def test_the_version_is_of_the_newest_release_or_after_it(shell: Shell) -> None:
 
 
 def test_functions_do_not_get_what_the_command_line_needs() -> None:
-    """F416b: What only the command line needs is not among what Lambda runs."""
+    """F416b: Lambda's artefact lacks the packages that only the command line needs."""
     served = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     local = (ROOT / "infra" / "requirements.lock").read_text(encoding="utf-8")
     for name in ("typer", "rich", "httpx2"):

@@ -73,7 +73,7 @@ def test_lists_name_people(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_is_not_known_is_no_number(admin: Shell) -> None:
-    """REVOKE-31: `counts` shows no number for a day of which the service does not know any."""
+    """REVOKE-31: `counts` shows no number for a day without known numbers."""
     window = ("revocations", "counts", "--since", "2020-02-28", "--until", "2020-03-01")
     days = [line.split() for line in admin.run(*window).out.splitlines()[1:]]
     assert days == [[day, "-", "-"] for day in ("2020-02-28", "2020-02-29", "2020-03-01")]

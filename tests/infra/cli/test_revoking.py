@@ -9,7 +9,7 @@ import pytest
 
 from infra.cli import batches, profiles
 from infra.cli.client import Api
-from infra.cli.errors import NoAnswer
+from infra.cli.errors import NoUsableAnswer
 from tests.infra.cli.conftest import Shell
 from tests.processes import LocalServer, local_server
 
@@ -54,7 +54,7 @@ def test_a_file_is_revoked_and_the_batch_taken_back(admin: Shell, tmp_path: Path
 def test_what_one_key_revoked_is_taken_back(
     admin: Shell, service: LocalServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F357b: What an API key revoked since a time is taken back, and nothing of another key."""
+    """F357b: Revocations of one API key since a time are taken back, and no others."""
     api = httpx2.Client(
         base_url=service.url, headers={"Authorization": f"Bearer {service.admin_key}"}
     )
@@ -83,7 +83,7 @@ def test_what_one_key_revoked_is_taken_back(
 
 
 def test_what_a_key_signed_is_cut_off(admin: Shell) -> None:
-    """F357c: What a signing key signed before a time is revoked, and nothing of later."""
+    """F357c: Warrants that a key signed before a time are revoked, and no later ones."""
     key = admin.json("keys", "create", "root", "cut-off")["id"]
     with Api(profiles.load(profiles.DEFAULT)) as api:
         signed = [
@@ -143,9 +143,9 @@ def test_a_batch_that_stopped_goes_on(
         if len(calls) == 2:
             # The change is made, and its answer is lost: the call is repeated.
             post(self, path, body)
-            raise NoAnswer("lost")
+            raise NoUsableAnswer("lost")
         if len(calls) > 3:
-            raise NoAnswer("down")
+            raise NoUsableAnswer("down")
         return post(self, path, body)
 
     monkeypatch.setattr(Api, "post", failing)

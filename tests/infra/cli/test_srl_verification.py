@@ -22,10 +22,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from functions.srl.schemas import SrlKey, SrlKeyList
 from infra.cli import app, srl_verification
 from shared.model import times
-from shared.model.srl import encoding as srl
-from shared.model.srl.verifier import verify_next
-from shared.operations.api import list_signers
-from shared.operations.srl import in_force
+from shared.model.lists import encoding as srl
+from shared.model.lists.verification import verify_next
+from shared.operations.changes import list_signers
+from shared.operations.lists import in_force
 from shared.ports import Ports
 from tests import processes
 from tests.infra.commands import Command

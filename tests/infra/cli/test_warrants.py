@@ -12,10 +12,10 @@ import pytest
 
 from infra.cli import app
 from shared.model.signing_keys import SigningKey
-from shared.model.warrant_format import Format
-from shared.operations.api import warrants
-from shared.operations.api.warrants import Order
-from shared.operations.srl import in_force
+from shared.model.warrant_format import WarrantFormat
+from shared.operations.changes import warrants
+from shared.operations.changes.warrants import Order
+from shared.operations.lists import in_force
 from shared.ports import Ports
 from tests import processes
 from tests.infra.commands import Command
@@ -142,7 +142,7 @@ def test_a_list_that_is_not_valid(world: World) -> None:
 
 def test_a_raw_signature_is_no_warrant(world: World) -> None:
     """F42: what the service signed as it came is refused: it does not say what it is."""
-    order = Order(b"svc_wrt_a", Format.RAW, "svc_wrt_a")
+    order = Order(b"svc_wrt_a", WarrantFormat.RAW, "svc_wrt_a")
     made = warrants.sign(world.ports, world.tenant.operator, key_id=world.key.id, order=order)
     assert made.signature is not None
     assert world.verify(made.signature)[0] == 1

@@ -22,6 +22,8 @@ const FILTERS = /** @type {const} */ ([
   ['resource', 'resource_id', 'About', 'svc_…'],
 ])
 const DAYS = 7
+const DAY = 86_400_000
+const FIRST = '2000-01-01T00:00:00Z'
 
 export const title = 'Audit'
 
@@ -60,15 +62,26 @@ function filters(query) {
   </form></details>`
 }
 
+/** @param {number} time */
+const iso = (time) => `${new Date(time).toISOString().slice(0, 19)}Z`
+
 /**
- * The parameters of the API for the filters of the address.
+ * What happened to one warrant or in one batch is little, and is shown whole.
+ * @param {URLSearchParams} query
+ */
+const isOfAllTimes = (query) => query.has('warrant') || query.has('batch')
+
+/**
+ * The parameters of the API for the filters of the address. An export has the window of the page.
  * @param {URLSearchParams} query
  * @returns {Record<string, string | null>}
  */
 function parameters(query) {
   const [from, to] = [query.get('from'), query.get('to')]
+  const end = to ? dayEnds(to) : iso(now())
+  const begin = from ? dayBegins(from) : isOfAllTimes(query) ? FIRST : iso(Date.parse(end) - DAYS * DAY)
   return Object.fromEntries([
-    ['action', query.get('action')], ['from', from && dayBegins(from)], ['to', to && dayEnds(to)],
+    ['action', query.get('action')], ['from', begin], ['to', to && end],
     ...FILTERS.map(([name, parameter]) => [parameter, query.get(name)]),
   ])
 }
@@ -81,9 +94,10 @@ async function entries(query, signal) {
   const place = one(html`<div class="body"></div>`)
   /** @type {Entry[]} */
   const found = []
+  const asked = parameters(query)
   /** @param {string | null} cursor */
   const load = async (cursor) => {
-    const answer = /** @type {Api.AuditEntryList} */ (await get('/v1/audit-logs', { signal, query: { limit: 100, ...parameters(query), cursor } }))
+    const answer = /** @type {Api.AuditEntryList} */ (await get('/v1/audit-logs', { signal, query: { limit: 100, ...asked, cursor } }))
     found.push(...answer.audit_logs)
     const more = answer.cursor ? () => load(answer.cursor).catch((error) => place.append(problem(error, 'The next entries could not be loaded.'))) : null
     put(place, html`<p class="soft">${total(answer.total, query)}</p>`, found.length ? days(found) : empty('Nothing happened that these filters find.'), more && footer(found.length, answer.total, more))
@@ -97,8 +111,15 @@ async function entries(query, signal) {
  * @param {URLSearchParams} query
  */
 function total(entries_, query) {
-  const always = query.has('warrant') || query.has('batch')
-  return `${count(entries_, 'entry', 'entries')} ${query.has('from') ? `since ${query.get('from')}` : always ? 'of all times' : `of the last ${DAYS} days`}${query.has('to') ? `, until ${query.get('to')}` : ''}. Times are UTC.`
+  return `${count(entries_, 'entry', 'entries')} ${window_(query)}. Times are UTC.`
+}
+
+/** @param {URLSearchParams} query */
+function window_(query) {
+  const until = query.has('to') ? `until ${query.get('to')}` : ''
+  if (query.has('from')) return `since ${query.get('from')}${until && `, ${until}`}`
+  if (isOfAllTimes(query)) return until || 'of all times'
+  return until ? `of the ${DAYS} days ${until}` : `of the last ${DAYS} days`
 }
 
 /** @param {Entry[]} found */
@@ -154,11 +175,12 @@ const fact = (entry) => html`<div class="entry">${facts([
 async function save(format, query, place, signal) {
   /** @type {ArrayBuffer[]} */
   const parts = []
+  const asked = parameters(query)
   /** @type {string | null} */
   let cursor = null
   const step = async () => {
     if (parts.length && cursor === null) return null
-    const answer = await call('GET', '/v1/audit-logs/export', undefined, { signal, query: { ...parameters(query), format, cursor } })
+    const answer = await call('GET', '/v1/audit-logs/export', undefined, { signal, query: { ...asked, format, cursor } })
     parts.push(answer.body)
     cursor = answer.headers.get('X-Next-Cursor')
     return `${number(Math.round(parts.reduce((sum, part) => sum + part.byteLength, 0) / 1024))} kB are loaded.`
@@ -166,7 +188,7 @@ async function save(format, query, place, signal) {
   try {
     if (!await advance(place, step, signal)) return put(place, banner('info', 'Stopped. No file was made.'))
     download(`audit-${date(now())}.${format}`, format === 'csv' ? 'text/csv' : 'application/x-ndjson', parts)
-    put(place, banner('force', 'The file is complete.'))
+    put(place, banner('force', `The file is complete. It has what is shown below: ${window_(query)}.`))
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     put(place, problem(error, 'The log could not be exported. No file was made.', () => save(format, query, place, signal)))

@@ -33,7 +33,7 @@ const accounts = (signal, redraw) => listing('/v1/service-accounts', 'service_ac
   { heading: 'In the audit log', cell: (account) => html`<code>${account.email}</code>` },
   { heading: 'Status', cell: (account) => tag(stateOf(account.status), account.status) },
   { heading: 'Made', cell: (account) => when(account.created_at) },
-  { heading: 'Keys', cell: (account) => html`<a href=${`#/api-keys?account=${account.id}`}>Its keys</a>` },
+  { heading: 'Keys', cell: (account) => html`<a href=${`#/api-keys?account=${account.id}`}>Keys of ${account.name}</a>` },
   { heading: '', kind: 'action', cell: (account) => may() && actions(account, redraw) },
 ], rows), { signal, nothing: empty('No accounts yet. Make one for each program that calls the API, then give it a key.') })
 

@@ -1,22 +1,26 @@
 /** What holds for the whole tenant, and what does each setting do? */
 
 import { ApiError, get, patch } from '../api.js'
-import { number, span } from '../format.js'
+import { brief, number, seconds, span } from '../format.js'
 import { html, one, put } from '../html.js'
 import { announce, banner, heading, named, panel, problem, ready, when } from '../parts/panel.js'
 import { facts } from '../parts/table.js'
 import { may } from '../session.js'
 
 /** @typedef {Api.TenantSettings} Settings */
-/** @typedef {{name: keyof Settings & keyof Api.UpdateTenantSettings, words: string, unit?: string, kind?: 'text' | 'choice', effect: (value: any) => string}} Setting */
+/** @typedef {{name: keyof Settings & keyof Api.UpdateTenantSettings, words: string, unit?: string, choices?: Record<string, string>, effect: (value: any) => string}} Setting the `choices` with their words */
+
+/** How a length of time is typed: `6h` is as good as `21600`. */
+const TIME = 's, m, h or d'
 
 /** @type {Setting[]} */
 const SETTINGS = [
-  { name: 'name', words: 'Name', kind: 'text', effect: () => 'The name of the tenant, for people.' },
-  { name: 'srl_ttl_seconds', words: 'Lists live for', unit: 'seconds', effect: (value) => `A list is valid for ${span(value)}: an authorizer that hears nothing for as long refuses everything after that. A new list is published at half of the time.` },
-  { name: 'list_publication', words: 'Lists are published', kind: 'choice', effect: (value) => value === 'follow' ? 'A list follows each change at once, and is published for a twentieth of the time at most.' : 'A list is published within about a minute of a change. Authorizers that follow the feed hear of it at once.' },
+  { name: 'name', words: 'Name', effect: () => 'The name of the tenant, for people.' },
+  { name: 'srl_ttl_seconds', words: 'Lists live for', unit: TIME, effect: (value) => `A list is valid for ${span(value)}: an authorizer that hears nothing for as long refuses everything after that. A new list is published at half of the time.` },
+  { name: 'list_publication', words: 'Lists are published', choices: { scheduled: 'by the schedule', follow: 'after each change' }, effect: (value) => value === 'follow' ? 'A list follows each change at once, and is published for a twentieth of the time at most.' : 'A list is published within about a minute of a change. Authorizers that follow the feed hear of it at once.' },
   { name: 'feed_window_ms', words: 'The feed gathers changes for', unit: 'milliseconds', effect: (value) => `Changes within ${number(value)} ms of each other are one entry of the feed. A longer window makes fewer entries, and delays changes that follow each other.` },
-  { name: 'rotation_grace_seconds', words: 'A new list signer waits for', unit: 'seconds', effect: (value) => `A pending signer can be activated after ${span(value)}, so that each authorizer has fetched its key before it signs.` },
+  { name: 'rotation_grace_seconds', words: 'A new list signer waits for', unit: TIME, effect: (value) => `A pending signer can be activated after ${span(value)}, so that each authorizer has fetched its key before it signs.` },
+  { name: 'take_back', words: 'Revocations are taken back by', choices: { any: 'every revoker', own: 'who made them, and admins' }, effect: (value) => value === 'own' ? 'A key without the scope admin takes back only what its own identity revoked, so that a stolen one cannot let in what others revoked.' : 'Each key with the scope revoker can take back each revocation, whoever made it.' },
   { name: 'authorizers_max', words: 'Authorizers of one API key', unit: 'registrations', effect: (value) => `One API key may register ${number(value)} authorizers, so that a stolen one cannot fill the registry. A relay registers all that are behind it.` },
   { name: 'audit_retention_days', words: 'Audit entries are kept for', unit: 'days', effect: (value) => `An entry is deleted after ${number(value)} days. What was deleted cannot be had again.` },
 ]
@@ -67,7 +71,7 @@ function form(setting, settings) {
     const given = String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get(name))
     put(fault)
     try {
-      draw(await patch('/v1/tenant/settings', { [name]: unit ? Number(given) : given }))
+      draw(await patch('/v1/tenant/settings', { [name]: unit === TIME ? seconds(given) : unit ? Number(given) : given }))
       announce(`${words}: saved.`)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
@@ -82,9 +86,10 @@ function form(setting, settings) {
  * @param {Setting} setting
  * @param {Settings} settings
  */
-function input({ name, kind, unit }, settings) {
-  const value = settings[name]
-  if (!may()) return html`<output>${named(value)}</output>`
-  if (kind === 'choice') return html`<select name=${name}>${['scheduled', 'follow'].map((each) => html`<option ?selected=${each === value}>${each}</option>`)}</select>`
-  return html`<input name=${name} value=${value} required inputmode=${unit ? 'numeric' : null} pattern=${unit ? '[0-9]+' : null} autocomplete="off">`
+function input({ name, choices, unit }, settings) {
+  const value = unit === TIME ? brief(Number(settings[name])) : settings[name]
+  if (!may()) return html`<output>${named(choices?.[String(value)] ?? value)}</output>`
+  if (choices) return html`<select name=${name}>${Object.entries(choices).map(([each, words]) => html`<option value=${each} ?selected=${each === value}>${words}</option>`)}</select>`
+  const pattern = unit === TIME ? '[0-9]+ ?[smhd]?' : unit ? '[0-9]+' : null
+  return html`<input name=${name} value=${value} required inputmode=${unit && unit !== TIME ? 'numeric' : null} pattern=${pattern} autocomplete="off">`
 }

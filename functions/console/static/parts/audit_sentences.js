@@ -24,9 +24,9 @@ const DONE = {
   'revocation.create': ['revoked', 'the warrant', 'warrants'],
   'revocation.delete': ['took back the revocation of', 'the warrant', 'warrants'],
   'revocation.extend': ['set a later end of the revocation of', 'the warrant', 'warrants'],
-  'revocation.extend_batch': ['set a later end of the revocations of', 'the warrants', 'warrants'],
-  'revocation.create_batch': ['revoked', 'the warrants', 'warrants'],
-  'revocation.delete_batch': ['took back the revocations of', 'the warrants', 'warrants'],
+  'revocation.extend_batch': ['set a later end of the revocation of', 'the warrant', 'warrants'],
+  'revocation.create_batch': ['revoked', 'the warrant', 'warrants'],
+  'revocation.delete_batch': ['took back the revocation of', 'the warrant', 'warrants'],
   'revocation.batch': ['began', 'a call of the batch', 'calls of batches'],
   'revocation.repair': ['repaired the revocation of', 'the warrant', 'warrants'],
   'srl.regenerate': ['published', 'list', 'lists'],
@@ -65,32 +65,54 @@ const DONE = {
 /** The actions that have a sentence. */
 export const ACTIONS = Object.keys(DONE)
 
+/** The entry about a whole call for many revocations, and what the parts of such a call do. */
+const SUMMARY = 'revocation.batch'
+/** @type {Record<string, string>} */
+const KINDS = { 'revocation.create_batch': 'revoke', 'revocation.extend_batch': 'revoke', 'revocation.delete_batch': 'take_back' }
+
 /**
- * Put entries of one actor and action together that are within a minute of their neighbours, and
- * those of one batch.
+ * Put entries of one actor and action together that are within a minute of their neighbours, and all
+ * of one batch on one day, with the entries about its calls, at the place of the newest.
  * @param {Entry[]} entries newest first
  * @returns {Run[]}
  */
 export function folded(entries) {
   /** @type {Run[]} */
   const runs = []
+  /** @type {Map<string, Run>} */
+  const batches = new Map()
   for (const entry of entries) {
-    const last = runs.at(-1)
-    const before = last?.entries.at(-1)
-    if (last && before && last.actor === entry.actor && last.name === entry.actor_name && last.action === entry.action && isNear(before, entry)) last.entries.push(entry)
-    else runs.push({ entries: [entry], actor: entry.actor, name: entry.actor_name, action: entry.action })
+    const batch = batchOf(entry)
+    const last = batch ? batches.get(batch) : runs.at(-1)
+    if (last && (batch || isNext(last, entry))) {
+      last.entries.push(entry)
+      if (last.action === SUMMARY) last.action = entry.action
+    } else {
+      const run = { entries: [entry], actor: entry.actor, name: entry.actor_name, action: entry.action }
+      runs.push(run)
+      if (batch) batches.set(batch, run)
+    }
   }
   return runs
 }
 
 /**
- * @param {Entry} before
+ * What the entries of one batch have in common, by day and actor; null for an entry of none.
  * @param {Entry} entry
  */
-function isNear(before, entry) {
-  const sameDay = date(before.timestamp) === date(entry.timestamp)
-  const sameBatch = before.details.batch_id !== undefined && before.details.batch_id === entry.details.batch_id
-  return sameDay && (sameBatch || Date.parse(before.timestamp) - Date.parse(entry.timestamp) <= MINUTE)
+function batchOf({ action, actor, actor_name, timestamp, details }) {
+  const kind = details.action ?? KINDS[action] ?? action
+  return details.batch_id === undefined ? null : JSON.stringify([details.batch_id, kind, date(timestamp), actor, actor_name])
+}
+
+/**
+ * @param {Run} run
+ * @param {Entry} entry
+ */
+function isNext(run, entry) {
+  const before = run.entries[run.entries.length - 1]
+  const isAlike = batchOf(before) === null && run.actor === entry.actor && run.name === entry.actor_name && run.action === entry.action
+  return isAlike && date(before.timestamp) === date(entry.timestamp) && Date.parse(before.timestamp) - Date.parse(entry.timestamp) <= MINUTE
 }
 
 /**
@@ -101,8 +123,9 @@ function isNear(before, entry) {
 export function sentence({ entries, action, actor, name }) {
   const who = nameOf(actor, name)
   const known = DONE[action]
-  const many = entries.reduce((sum, { details }) => sum + (Array.isArray(details.revocations) ? details.revocations.length : 1), 0)
-  const [entry] = entries
+  const parts = entries.filter((each) => action === SUMMARY || each.action !== SUMMARY)
+  const many = parts.reduce((sum, { details }) => sum + (Array.isArray(details.revocations) ? details.revocations.length : 1), 0)
+  const [entry] = parts
   if (!known) return { who, did: action, what: entries.length > 1 ? `(${entries.length} entries)` : entry.resource_id }
   const [did, one, several] = known
   return { who, did, what: many > 1 ? count(many, one, several) : `${one} ${thing(entry)}`.trimEnd() }

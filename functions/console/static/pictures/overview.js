@@ -73,7 +73,7 @@ export function dial(list, now, width) {
       <path class="hand" d=${`M${from.join(' ')}L${to.join(' ')}`}/>
       <text class="reading" x=${x} y=${y - 18} text-anchor="middle">${over ? 'expired' : span(left)}</text>
       <text class="soft" x=${x} y=${y} text-anchor="middle">${over ? 'all who use it refuse all' : 'until it expires'}</text>
-      ${end('issued', list.issued_at, x - radius)}${end('expires', list.expires_at, x + radius)}
+      ${end('issued, UTC', list.issued_at, x - radius)}${end('expires, UTC', list.expires_at, x + radius)}
     </svg>`))
 }
 

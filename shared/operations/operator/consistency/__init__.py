@@ -1,4 +1,4 @@
-"""Consistency of a tenant's records: comparison and repair (docs/adr/0025).
+"""Consistency of a tenant's records: comparison and repair (docs/adr/14).
 
 A write stores all of its items or none, but a backup of DynamoDB may contain only some of them.
 Repairs choose the safe side: what is revoked in one record is revoked in all.
@@ -9,6 +9,7 @@ from typing import Final
 
 from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.model.callers import Caller
+from shared.operations.base import audit, operation, tenants
 from shared.operations.operator.consistency import (
     accounts,
     api_keys,
@@ -22,7 +23,6 @@ from shared.operations.operator.consistency import (
     signing_keys,
 )
 from shared.operations.operator.consistency.inconsistency import Check, Inconsistency
-from shared.operations.rules import audit, operation, tenants
 from shared.ports import Ports
 
 # The order matters: later repairs rely on earlier ones.

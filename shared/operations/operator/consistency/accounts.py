@@ -9,20 +9,24 @@ from dataclasses import dataclass, replace
 from shared.model import api_keys
 from shared.model import service_accounts as model
 from shared.model.api_keys import ApiKey, Credential
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.callers import identity
 from shared.model.items import Partition, Table
 from shared.model.revoked_signers import LOST
-from shared.model.service_accounts import ServiceAccount, Status
-from shared.operations.operator.consistency.inconsistency import Event, Inconsistency, recounted
-from shared.operations.rules import tenants
-from shared.operations.srl import tombstones
+from shared.model.service_accounts import AccountStatus, ServiceAccount
+from shared.operations.base import tenants
+from shared.operations.lists import records as srl_records
+from shared.operations.operator.consistency.inconsistency import (
+    Inconsistency,
+    RepairEvent,
+    recounted,
+)
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundAccount:
     """Records of an account's keys, identifiers that the account lists, and credentials."""
 
     keys: dict[str, ApiKey]
@@ -65,18 +69,18 @@ def _names(ports: Ports, tenant_id: str) -> dict[str, str]:
     return {str(entry.item["id"]): entry.sk.removeprefix(prefix) for entry in entries}
 
 
-def _found(ports: Ports, tenant_id: str, account_id: str, keys: dict[str, ApiKey]) -> _Found:
+def _found(ports: Ports, tenant_id: str, account_id: str, keys: dict[str, ApiKey]) -> _FoundAccount:
     listed = ports.store.query(api_keys.owned_by(tenant_id, account_id))
     addresses = [api_keys.credential_address(key.digest) for key in keys.values()]
     items = ports.store.get_many(addresses) if addresses else {}
     credentials = [
         Credential.from_item(items[address]) for address in addresses if address in items
     ]
-    return _Found(keys, {entry.sk for entry in listed}, credentials)
+    return _FoundAccount(keys, {entry.sk for entry in listed}, credentials)
 
 
 def _lost(
-    ports: Ports, tenant_id: str, account_id: str, name: str | None, found: _Found
+    ports: Ports, tenant_id: str, account_id: str, name: str | None, found: _FoundAccount
 ) -> Inconsistency:
     """Restore an account that owns keys but has no record; disabled if one of its keys is."""
     problem = f"the account {account_id} owns API keys, but has no record"
@@ -89,14 +93,14 @@ def _lost(
         name=name,
         email=identity(name, handle=tenants.settings(ports, tenant_id).handle),
         description=None,
-        status=Status.DISABLED if disabled else Status.ACTIVE,
+        status=AccountStatus.DISABLED if disabled else AccountStatus.ACTIVE,
         created_at=min(key.created_at for key in found.keys.values()),
         api_key_count=len(found.keys),
     )
     return Inconsistency(problem, (Put(account.address, account.to_item(), Expect.ABSENT),))
 
 
-def _owned(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]:
+def _owned(account: ServiceAccount, found: _FoundAccount) -> Iterator[Inconsistency]:
     partition = api_keys.owned_by(account.tenant_id, account.id)
     records = api_keys.records(account.tenant_id)
     changes: list[Change] = [
@@ -115,11 +119,11 @@ def _owned(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]:
         )
 
 
-def _disabled(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]:
-    is_disabled = account.status is Status.DISABLED
+def _disabled(account: ServiceAccount, found: _FoundAccount) -> Iterator[Inconsistency]:
+    is_disabled = account.status is AccountStatus.DISABLED
     if all(each.disabled is is_disabled for each in found.credentials):
         return
-    disabled = replace(account, status=Status.DISABLED, version=account.version + 1)
+    disabled = replace(account, status=AccountStatus.DISABLED, version=account.version + 1)
     yield Inconsistency(
         f"the account {account.id} is {account.status}, but some of its API keys are not",
         (
@@ -129,7 +133,7 @@ def _disabled(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]
                 for each in found.credentials
                 if not each.disabled
             ),
-            *tombstones.noted(account.tenant_id),
+            *srl_records.noted(account.tenant_id),
         ),
-        Event(Action.SERVICE_ACCOUNT_DISABLE, account.id, {"reason": LOST}),
+        RepairEvent(Action.SERVICE_ACCOUNT_DISABLE, account.id, {"reason": LOST}),
     )

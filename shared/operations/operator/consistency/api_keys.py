@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from shared.model import api_keys as model
-from shared.model.api_keys import ApiKey, Credential, Status, Usage
-from shared.model.audit_log import Action
+from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
+from shared.model.audit.audit_log import Action
+from shared.model.lists import tombstones as tombstones_model
+from shared.model.lists.tombstones import Tombstone
 from shared.model.revoked_signers import LOST
-from shared.model.srl import tombstones as tombstones_model
-from shared.model.srl.tombstones import Tombstone
-from shared.operations.operator.consistency.inconsistency import Event, Inconsistency, recounted
-from shared.operations.rules import credential_end
-from shared.operations.srl import tombstones
+from shared.operations.access import credential_end
+from shared.operations.lists import records
+from shared.operations.operator.consistency.inconsistency import (
+    Inconsistency,
+    RepairEvent,
+    recounted,
+)
 from shared.ports import Ports
 from shared.ports.store import At, Check, Delete, Expect, Put
 
@@ -66,7 +70,7 @@ def _credentials(
     items = ports.store.get_many(addresses.values())
     for key_id, address in addresses.items():
         item, key = items.get(address), keys.get(key_id)
-        if key is not None and key.status is Status.ACTIVE:
+        if key is not None and key.status is ApiKeyStatus.ACTIVE:
             if item is None or _differs(Credential.from_item(item), key):
                 yield _revocation(ports, key)
         elif item is not None:
@@ -114,15 +118,15 @@ def _notes(
 def _revocation(ports: Ports, key: ApiKey) -> Inconsistency:
     """Revoke a key: it is not known whether its creation or its revocation is incomplete."""
     now = ports.now()
-    revoked = replace(key, status=Status.REVOKED, revoked_at=now, version=key.version + 1)
+    revoked = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
     return Inconsistency(
         f"the API key {key.id} is active, but has no credential",
         (
             Put(key.address, revoked.to_item(), At(key.version)),
             *credential_end.revoked(key, now, Expect.ANYTHING),
-            *tombstones.noted(key.tenant_id),
+            *records.noted(key.tenant_id),
         ),
-        Event(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),
+        RepairEvent(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),
     )
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from shared.errors import Corrupt
 from shared.model import tenants as model
-from shared.model.srl import schedule
-from shared.model.srl.head import Head, head_address, publications
-from shared.model.srl.schedule import Turn
+from shared.model.lists import schedule
+from shared.model.lists.head import ListHead, head_address, publications
+from shared.model.lists.schedule import Turn
 from shared.model.tenants import DirectoryEntry, TenantSettings
+from shared.operations.base import counters
+from shared.operations.lists import marks
 from shared.operations.operator.consistency.inconsistency import Inconsistency
-from shared.operations.rules import counters
-from shared.operations.srl import marks
 from shared.ports import Ports
 from shared.ports.store import At, Check, Expect, Put
 
@@ -54,7 +54,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     published = newest(ports, tenant_id)
     address = head_address(tenant_id)
     item = ports.store.get(address)
-    head = None if item is None else Head.from_item(item)
+    head = None if item is None else ListHead.from_item(item)
     if published is not None and (head is None or published.version > head.version):
         # Otherwise each publication would fail, because its version exists.
         expected = At(head.version) if head else Expect.ABSENT
@@ -81,15 +81,15 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         yield Inconsistency(problem, (marks.on_tenant(tenant_id, tenant_id),))
 
 
-def newest(ports: Ports, tenant_id: str) -> Head | None:
+def newest(ports: Ports, tenant_id: str) -> ListHead | None:
     """Read the head of the newest published list; None if there is none."""
     # "head" sorts after the numbers of the others.
     entries = ports.store.query(publications(tenant_id), before="head")
-    heads = (Head.from_item(entry.item) for entry in entries)
+    heads = (ListHead.from_item(entry.item) for entry in entries)
     return max(heads, key=lambda head: head.version, default=None)
 
 
-def _turn(head: Head, tenant_id: str) -> list[Put]:
+def _turn(head: ListHead, tenant_id: str) -> list[Put]:
     turn = Turn.after(head, tenant_id)
     return [
         Put(turn.address, turn.to_item(), Expect.ANYTHING),

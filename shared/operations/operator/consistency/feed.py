@@ -1,20 +1,20 @@
 """Consistency of the feed: its head, its entries, and its base, which is the list in force.
 
 If a feed contradicts itself, the repair removes its head. The next list then begins another feed,
-far above this one, and clients continue from that list (docs/adr/0046).
+far above this one, and clients continue from that list (docs/adr/12).
 """
 
 from collections.abc import Iterator
 
-from shared.authorizer import ed25519, wire
+from shared.authorizer.formats import ed25519, wire
 from shared.errors import Corrupt
 from shared.model import feed as model
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.items import Item, Row
-from shared.model.srl.head import Head
-from shared.model.srl.signers import ListSigner, signers
+from shared.model.lists.head import ListHead
+from shared.model.lists.signers import ListSigner, signers
+from shared.operations.lists import in_force, marks, records
 from shared.operations.operator.consistency.inconsistency import Inconsistency
-from shared.operations.srl import in_force, marks, tombstones
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 
@@ -33,7 +33,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     except Corrupt as error:
         # Otherwise entries may have been published during the walk.
         if ports.store.get(address) == item:
-            changes = (Delete(address, Expect.PRESENT), *tombstones.noted(tenant_id))
+            changes = (Delete(address, Expect.PRESENT), *records.noted(tenant_id))
             yield Inconsistency(f"its feed contradicts itself: {error}", changes)
             yield from _unreadable(ports, tenant_id)
         return
@@ -46,10 +46,10 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 def _without_list(ports: Ports, tenant_id: str, problem: str) -> Iterator[Inconsistency]:
     """Yield a problem that the next list solves, unless a mark makes the schedule look."""
     if not marks.of_tenant(ports, tenant_id):
-        yield Inconsistency(f"{problem}, and none is due", tuple(tombstones.noted(tenant_id)))
+        yield Inconsistency(f"{problem}, and none is due", tuple(records.noted(tenant_id)))
 
 
-def _has_base(ports: Ports, newest: FeedHead, listed: Head) -> bool:
+def _has_base(ports: Ports, newest: FeedHead, listed: ListHead) -> bool:
     """Return whether clients can start from the list in force, and go on to the head."""
     if newest.base.version != listed.version or newest.is_broken or listed.base is None:
         return False
@@ -60,7 +60,7 @@ def _has_base(ports: Ports, newest: FeedHead, listed: Head) -> bool:
     return True
 
 
-def _examined(ports: Ports, tenant_id: str, item: Item, listed: Head) -> FeedHead:
+def _examined(ports: Ports, tenant_id: str, item: Item, listed: ListHead) -> FeedHead:
     """Return the head of the feed. Raises `Corrupt` if it cannot be continued."""
     newest = FeedHead.from_item(item)
     head = newest.signed
@@ -72,7 +72,7 @@ def _examined(ports: Ports, tenant_id: str, item: Item, listed: Head) -> FeedHea
     return newest
 
 
-def _check_signature(ports: Ports, tenant_id: str, newest: FeedHead, listed: Head) -> None:
+def _check_signature(ports: Ports, tenant_id: str, newest: FeedHead, listed: ListHead) -> None:
     item = ports.store.get(signers(tenant_id).address(newest.key_id))
     if item is None and newest.key_id == listed.key_id:
         return  # The signer of the list is lost. Another one signs both with the next list.
@@ -82,7 +82,7 @@ def _check_signature(ports: Ports, tenant_id: str, newest: FeedHead, listed: Hea
         raise Corrupt("its head is not signed by a list signer")
 
 
-def _check_base(head: wire.Head, listed: Head) -> None:
+def _check_base(head: wire.SignedHead, listed: ListHead) -> None:
     base = head.base
     if head.sequence < (listed.sequence or 0):
         raise Corrupt("its head is older than the list in force")
@@ -95,7 +95,7 @@ def _check_base(head: wire.Head, listed: Head) -> None:
         raise Corrupt("its base has the version of the list in force, but is another list")
 
 
-def _check_entries(ports: Ports, head: wire.Head) -> None:
+def _check_entries(ports: Ports, head: wire.SignedHead) -> None:
     """Check that the entries after the base lead to the head, and that none follows it."""
     sequence, chain = head.base.sequence, head.base.chain
     after = model.entry_sk(sequence)
@@ -108,7 +108,7 @@ def _check_entries(ports: Ports, head: wire.Head) -> None:
         raise Corrupt("its entries do not lead to its head")
 
 
-def _entry(row: Row) -> tuple[StoredEntry, wire.Entry]:
+def _entry(row: Row) -> tuple[StoredEntry, wire.FeedEntry]:
     """Return the entry as it is stored, and opened. Raises `Corrupt` if no client can read it."""
     stored = StoredEntry.from_item(row.item)
     entry, _ = stored.opened()

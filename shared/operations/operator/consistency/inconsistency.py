@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.items import Address, Item, Value
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class RepairEvent:
     """The audit entry of a repair that callers of the API can notice."""
 
     action: Action
@@ -29,7 +29,7 @@ class Inconsistency:
 
     problem: str
     changes: tuple[Change, ...] = ()
-    event: Event | None = None
+    event: RepairEvent | None = None
 
 
 Check: TypeAlias = Callable[[Ports, str], Iterator[Inconsistency]]

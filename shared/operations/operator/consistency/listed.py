@@ -4,17 +4,16 @@ from collections.abc import Iterator
 
 from shared.errors import Corrupt
 from shared.model import revocations
+from shared.model.lists import encoding, schedule
+from shared.model.lists.content import Content
+from shared.model.lists.head import ListHead
+from shared.model.lists.schedule import SignersMark
 from shared.model.signing_keys import Signer
-from shared.model.srl import encoding, schedule
-from shared.model.srl.content import Content
-from shared.model.srl.head import Head
-from shared.model.srl.schedule import SignersMark
+from shared.operations.base import counters, tenants
+from shared.operations.lists import in_force, marks, records, verdicts
+from shared.operations.lists.records import signed_by
 from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.operator.consistency.revocations import published_again, repaired
-from shared.operations.rules import counters, revoked_signers, tenants
-from shared.operations.srl import content as srl_content
-from shared.operations.srl import feed_storage, in_force, marks, tombstones
-from shared.operations.srl.signed import signed_by
 from shared.ports import Ports
 
 
@@ -23,8 +22,8 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     head = in_force.head(ports, tenant_id)
     counted = counters.counted(ports, tenant_id)
     listed = in_force.body(ports, head)
-    signers = revoked_signers.read(ports, tenant_id)
-    content = srl_content.of_all_records(ports, tenant_id, signers).content
+    signers = verdicts.revoked_signers(ports, tenant_id)
+    content = records.of_all(ports, tenant_id, signers).content
     # The marks before the feed: what had a mark when its change was read has one, or an entry.
     marked = _marked(ports, tenant_id)
     made = _followed(ports, tenant_id, head, encoding.revoked_ids(listed))
@@ -48,16 +47,16 @@ def _marked(ports: Ports, tenant_id: str) -> set[str]:
     return marked.union(each for each, _ in signed_by(ports, tenant_id, pending))
 
 
-def _followed(ports: Ports, tenant_id: str, head: Head, listed: list[str]) -> set[str] | None:
+def _followed(ports: Ports, tenant_id: str, head: ListHead, listed: list[str]) -> set[str] | None:
     """Return the warrants that the next list has, apart from those that have marks.
 
     Returns None if that list is made from all records.
     """
     try:
-        newest = feed_storage.head(ports, tenant_id)
+        newest = in_force.feed_head(ports, tenant_id)
         if newest is None or newest.is_broken or head.sequence is None:
             return None
-        stored = feed_storage.entries(ports, tenant_id, after=head.sequence, until=newest.sequence)
+        stored = in_force.entries(ports, tenant_id, after=head.sequence, until=newest.sequence)
         opened = [each.opened() for each in stored]
     except Corrupt:
         return None  # The check of the feed reports this.
@@ -79,22 +78,22 @@ def _lacking(
                 f"{min(signed)}, and no mark makes the feed name them",
                 (
                     marks.on_signers(tenant_id, [Signer.parse(signer)]),
-                    *tombstones.noted(tenant_id),
+                    *records.noted(tenant_id),
                 ),
             )
 
 
-def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[Inconsistency]:
-    """Check that the state of the list has all tombstones (docs/adr/0024)."""
+def _state(ports: Ports, tenant_id: str, head: ListHead, changes: int) -> Iterator[Inconsistency]:
+    """Check that the state of the list has all tombstones (docs/adr/14)."""
     try:
         signer = in_force.signer(ports, tenant_id)
     except Corrupt:
         return  # `list_signers` reports this.
     state = in_force.state(ports, head, signer)
-    if state.tombstones != tombstones.gathered(ports, tenant_id, changes=changes):
+    if state.tombstones != records.tombstones(ports, tenant_id, changes=changes):
         yield Inconsistency(
             "the state beside its list lacks something that was revoked, deleted or disabled",
-            tuple(tombstones.noted(tenant_id)),
+            tuple(records.noted(tenant_id)),
         )
 
 

@@ -7,10 +7,10 @@ the next list is compared with all records.
 from collections.abc import Iterator
 
 from shared.errors import Corrupt
-from shared.model.srl import schedule
-from shared.model.srl.schedule import Mark, SignersMark
+from shared.model.lists import schedule
+from shared.model.lists.schedule import Mark, SignersMark
+from shared.operations.lists import marks, records
 from shared.operations.operator.consistency.inconsistency import Inconsistency
-from shared.operations.srl import marks, tombstones
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Item
 
@@ -31,7 +31,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             removed = Delete(signers.address(row.sk), Expect.ANYTHING)
             yield Inconsistency(
                 f"the mark {row.sk} on signers cannot be read",
-                (removed, *tombstones.noted(tenant_id)),
+                (removed, *records.noted(tenant_id)),
             )
 
 

@@ -9,17 +9,18 @@ from itertools import chain, islice
 
 from shared.model import identifiers, warrants
 from shared.model import revocations as model
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.callers import identity
 from shared.model.items import Partition, Row
+from shared.model.lists import schedule
 from shared.model.records import moment
 from shared.model.revocations import Revocation, RevokedWarrant
 from shared.model.revoked_signers import LOST
-from shared.model.srl import schedule
 from shared.model.warrants import Standing
-from shared.operations.operator.consistency.inconsistency import Event, Inconsistency
-from shared.operations.rules import counters, tenants
-from shared.operations.srl import ended, marks
+from shared.operations.base import counters, tenants
+from shared.operations.lists import marks
+from shared.operations.lists import records as srl_records
+from shared.operations.operator.consistency.inconsistency import Inconsistency, RepairEvent
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
@@ -61,7 +62,7 @@ def _entries(ports: Ports, partitions: Iterable[Partition]) -> Iterator[Row]:
 def _listed(ports: Ports, shard: Partition) -> Iterator[tuple[str, datetime | None]]:
     pages = ports.store.column(shard, "ends_at", after=identifiers.BEFORE_WARRANT_IDS)
     found = ((name, moment(at, "ends_at")) for name, at in chain.from_iterable(pages))
-    return chain(found, ended.read(ports, shard))
+    return chain(found, srl_records.ended(ports, shard))
 
 
 def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
@@ -70,7 +71,7 @@ def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None
     item = ports.store.get(shard.address(warrant_id))
     if item is not None:
         return RevokedWarrant.from_item(item)
-    moved = (at for each, at in ended.read(ports, shard) if each == warrant_id)
+    moved = (at for each, at in srl_records.ended(ports, shard) if each == warrant_id)
     return next((RevokedWarrant(at) for at in moved), None)
 
 
@@ -85,7 +86,7 @@ def _miscounted(
         yield Inconsistency(
             f"the counters of {address.pk} have {before} revoked warrants, but there are {number}",
             (Increment(address, {"count": number - before, "changes": 1}, Expect.ANYTHING),),
-            Event(Action.REVOCATION_REPAIR, f"shard/{index}", {"shard": index}),
+            RepairEvent(Action.REVOCATION_REPAIR, f"shard/{index}", {"shard": index}),
         )
 
 
@@ -142,14 +143,16 @@ def _settled(
         (*changes, *published_again(tenant_id, warrant_id, adds=listed is None)),
         repaired(warrant_id)
         if standing.revocation_id
-        else Event(Action.REVOCATION_CREATE, record.id, details),
+        else RepairEvent(Action.REVOCATION_CREATE, record.id, details),
     )
 
 
-def repaired(warrant_id: str) -> Event:
+def repaired(warrant_id: str) -> RepairEvent:
     """Return the audit entry of a change that is counted and revokes nothing (LOG-30)."""
     shard = model.shard_number(warrant_id)
-    return Event(Action.REVOCATION_REPAIR, warrant_id, {"warrant_id": warrant_id, "shard": shard})
+    return RepairEvent(
+        Action.REVOCATION_REPAIR, warrant_id, {"warrant_id": warrant_id, "shard": shard}
+    )
 
 
 def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Change]:
@@ -169,7 +172,9 @@ def _relisted(
     listed = model.shard_of(tenant_id, warrant_id).address(warrant_id)
     changes: list[Change] = [Put(listed, RevokedWarrant(ends_at).to_item(), Expect.ANYTHING)]
     if before is not None:
-        changes.append(Delete(ended.address(tenant_id, warrant_id, before), Expect.ANYTHING))
+        changes.append(
+            Delete(srl_records.ended_address(tenant_id, warrant_id, before), Expect.ANYTHING)
+        )
     return changes
 
 
@@ -188,7 +193,7 @@ def _missing(
 def _record(
     ports: Ports, tenant_id: str, warrant_id: str, standing: Standing, found: list[Revocation]
 ) -> Revocation:
-    """Return the record to keep: that which the standing names, or the oldest, or a new one."""
+    """Return the record to keep: the one that the standing names, or the oldest, or a new one."""
     if standing.revocation_id is None and found:
         return found[0]
     for each in found:

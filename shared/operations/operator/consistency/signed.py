@@ -6,14 +6,15 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, islice
 
-from shared.model import audit_log, signing_keys
+from shared.model import signing_keys
 from shared.model import warrants as model
-from shared.model.audit_log import Action, Entry, Filters
+from shared.model.audit import audit_log
+from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
 from shared.model.signing_keys import SigningKey
-from shared.model.warrants import Standing, Warrant
+from shared.model.warrants import Standing, WarrantRecord
+from shared.operations.base import counters
+from shared.operations.lists import records
 from shared.operations.operator.consistency.inconsistency import Inconsistency, recounted
-from shared.operations.rules import counters
-from shared.operations.srl import signed_by_end
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, At, Expect, Put
 
@@ -32,9 +33,9 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             for found in _out_of_order(ports, key):
                 is_in_order = False
                 yield found
-    if is_in_order and not signed_by_end.is_complete(ports, tenant_id):
+    if is_in_order and not records.is_by_end_complete(ports, tenant_id):
         problem = "the note that its signed warrants are in order of their ends is missing"
-        yield Inconsistency(problem, (signed_by_end.complete(tenant_id),))
+        yield Inconsistency(problem, (records.by_end_complete(tenant_id),))
 
 
 def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
@@ -42,7 +43,7 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
     recount: Counter[str] = Counter()
     known: set[str] = set()
     rest = ports.store.query(model.signed_by(key.tenant_id, key.id))
-    while batch := [Warrant.from_item(entry.item) for entry in islice(rest, _BATCH)]:
+    while batch := [WarrantRecord.from_item(entry.item) for entry in islice(rest, _BATCH)]:
         known.update(each.warrant_id for each in batch)
         recount.update(model.version_count(each.key_version) for each in batch)
         yield from _standings(ports, key.tenant_id, batch)
@@ -61,7 +62,7 @@ def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
     """Check that the index by ends, which lists read, has each warrant of a key."""
     tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
     rest = ports.store.query(model.signed_by(tenant_id, key.id))
-    while batch := [Warrant.from_item(entry.item) for entry in islice(rest, MOST_CHANGES)]:
+    while batch := [WarrantRecord.from_item(entry.item) for entry in islice(rest, MOST_CHANGES)]:
         sks = {
             each: order.address(model.by_end_sk(each.warrant_id, each.ends_at)) for each in batch
         }
@@ -71,11 +72,13 @@ def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
             yield Inconsistency(
                 f"lists may not find {len(lost)} warrants signed by {key.id}, such as "
                 f"{lost[0].warrant_id}",
-                tuple(signed_by_end.put(tenant_id, each) for each in lost),
+                tuple(records.put_by_end(tenant_id, each) for each in lost),
             )
 
 
-def _standings(ports: Ports, tenant_id: str, signed: list[Warrant]) -> Iterator[Inconsistency]:
+def _standings(
+    ports: Ports, tenant_id: str, signed: list[WarrantRecord]
+) -> Iterator[Inconsistency]:
     """Check that the standing of each warrant names the key that signed it."""
     addresses = {
         each.warrant_id: model.warrant_address(tenant_id, each.warrant_id) for each in signed
@@ -117,7 +120,7 @@ def _unlisted(ports: Ports, key: SigningKey, known: set[str]) -> Iterator[Incons
         standing = Standing.of(items.get(addresses[warrant_id]))
         if standing.key_id != key.id or standing.key_version is None:
             continue
-        warrant = Warrant(
+        warrant = WarrantRecord(
             warrant_id, key.id, standing.key_version, entry.timestamp, standing.ends_at
         )
         # Derived from the entry, so that two repairs do not add the warrant twice.
@@ -128,13 +131,13 @@ def _unlisted(ports: Ports, key: SigningKey, known: set[str]) -> Iterator[Incons
         )
 
 
-def _signatures(ports: Ports, key: SigningKey) -> Iterator[Entry]:
+def _signatures(ports: Ports, key: SigningKey) -> Iterator[AuditEntry]:
     now = ports.now()
     # One day more, because a clock may have been ahead.
-    span = Filters(start=key.created_at, end=max(now, key.created_at) + timedelta(days=1))
+    span = EntryFilters(start=key.created_at, end=max(now, key.created_at) + timedelta(days=1))
     months = audit_log.months(key.tenant_id, span)
     for partition in chain.from_iterable(partitions for _, partitions in months):
         for stored in ports.store.query(partition):
-            entry = Entry.from_item(stored.item)
+            entry = AuditEntry.from_item(stored.item)
             if entry.action is Action.KEY_SIGN and entry.resource_id == key.id:
                 yield entry

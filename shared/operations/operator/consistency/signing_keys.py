@@ -10,13 +10,17 @@ from dataclasses import replace
 from shared.model import identifiers
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as model
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.revoked_signers import LOST, Count, Marker
-from shared.model.signing_keys import Signer, SigningKey, Status
-from shared.operations.api.signing_keys import counted
-from shared.operations.operator.consistency.inconsistency import Event, Inconsistency, recounted
-from shared.operations.rules import revoked_signers
-from shared.operations.srl import marks, tombstones
+from shared.model.signing_keys import KeyStatus, Signer, SigningKey
+from shared.operations.changes.signing_keys import counted
+from shared.operations.lists import marks, verdicts
+from shared.operations.lists import records as srl_records
+from shared.operations.operator.consistency.inconsistency import (
+    Inconsistency,
+    RepairEvent,
+    recounted,
+)
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
 
@@ -62,7 +66,7 @@ def _versions(
             changes: list[Change] = [
                 Put(stub.address, stub.to_item(), Expect.ABSENT),
                 Put(address, {"id": record_id}, Expect.ANYTHING),
-                *tombstones.noted(key.tenant_id),
+                *srl_records.noted(key.tenant_id),
             ]
             yield Inconsistency(f"{name} has no record", tuple(changes))
         elif pointers.get(version) != record.id:
@@ -73,11 +77,11 @@ def _versions(
 def _undone(
     key: SigningKey, version: int, record: SigningKey | None, pointer: Delete
 ) -> Inconsistency:
-    """Undo a rotation of which only the superseded version was stored."""
+    """Undo a rotation that stored only the superseded version."""
     changes: list[Change] = [
         pointer,
         Check(key.address, At(key.version)),
-        *tombstones.noted(key.tenant_id),
+        *srl_records.noted(key.tenant_id),
     ]
     if record is not None:
         changes.append(Delete(record.address, At(record.version)))
@@ -89,11 +93,11 @@ def _undone(
 
 
 def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
-    """Create a record for a superseded version of which only the number is known."""
+    """Create a record for a superseded version whose number alone is known."""
     return replace(
         key,
         id=record_id,
-        status=Status.ROTATED,
+        status=KeyStatus.ROTATED,
         current_id=key.id,
         key_version=version,
         public_key=_UNKNOWN,
@@ -113,7 +117,7 @@ def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Itera
     if ports.store.get(address) == before:
         yield from _miscounted(tenant_id, Count.of(before), map(Signer.parse, marked))
     by_signer = {str(key.signer): key for key in keys.values()}
-    revoked = {name for name, key in by_signer.items() if key.status is Status.REVOKED}
+    revoked = {name for name, key in by_signer.items() if key.status is KeyStatus.REVOKED}
     for name in sorted(revoked - marked):
         yield _unmarked(ports, by_signer[name])
     for name in sorted(marked - revoked):
@@ -135,9 +139,9 @@ def _miscounted(tenant_id: str, held: Count, marked: Iterable[Signer]) -> Iterat
 def _unmarked(ports: Ports, key: SigningKey) -> Inconsistency:
     marker = Marker(key.revoked_at or ports.now(), key.revoked_reason or LOST)
     changes = [
-        revoked_signers.marked(key.tenant_id, key.signer, marker),
+        verdicts.put_marker(key.tenant_id, key.signer, marker),
         marks.on_signers(key.tenant_id, [key.signer]),
-        *tombstones.noted(key.tenant_id),
+        *srl_records.noted(key.tenant_id),
     ]
     return Inconsistency(
         f"the signing key {key.id} is revoked, but its marker {key.signer} is missing",
@@ -159,7 +163,7 @@ def _unrevoked(
         (
             Put(key.address, revoked.to_item(), At(key.version)),
             counted(tenant_id, (key, -1), (revoked, 1)),
-            *tombstones.noted(tenant_id),
+            *srl_records.noted(tenant_id),
         ),
-        Event(Action.KEY_REVOKE, key.id, {"reason": LOST}),
+        RepairEvent(Action.KEY_REVOKE, key.id, {"reason": LOST}),
     )

@@ -13,12 +13,12 @@ import cbor2
 
 from shared.errors import BlobExists, Corrupt
 from shared.model import deployment
+from shared.model.fleet import native
 from shared.model.items import Address, Item, Table
-from shared.model.srl import native
+from shared.operations.base import tenants
+from shared.operations.lists import in_force
 from shared.operations.operator import backup
 from shared.operations.operator.moving import reseal
-from shared.operations.rules import tenants
-from shared.operations.srl import in_force
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Put
 
@@ -32,7 +32,7 @@ Report = Callable[[int], object]
 
 @dataclass(slots=True)
 class Pass:
-    """What a pass did: how many items it read, put and deleted, and how many blobs it copied."""
+    """The numbers of items that a pass read, put and deleted, and of blobs that it copied."""
 
     read: int = 0
     put: int = 0

@@ -3,12 +3,12 @@
 import secrets
 
 from shared.errors import InvalidState
-from shared.model.deployment import SCHEMA, Deployment, Part
+from shared.model.deployment import SCHEMA, Deployment, DeploymentPart
+from shared.operations.base import tenants
+from shared.operations.base.operation import settle
+from shared.operations.lists import publication
 from shared.operations.operator import backup, deployment, onboarding
 from shared.operations.operator.moving import copying
-from shared.operations.rules import tenants
-from shared.operations.rules.operation import settle
-from shared.operations.srl import publication
 from shared.ports import Ports
 
 
@@ -22,20 +22,22 @@ def begin(source: Ports, target: Ports) -> None:
     ours, theirs = deployment.read(source), deployment.read(target)
     for each in (ours, theirs):
         each.check_schema()
-    if ours.part is Part.MOVED and ours.moved_to == theirs.receipt is not None:
+    if ours.part is DeploymentPart.MOVED and ours.moved_to == theirs.receipt is not None:
         return  # Only the end is missing.
     ours.check_in_charge()
-    came_from = theirs.part is Part.MOVED and theirs.moved_to == ours.receipt is not None
+    came_from = theirs.part is DeploymentPart.MOVED and theirs.moved_to == ours.receipt is not None
     if ours.schema < SCHEMA or ours.version == 0:
         # To raise it here would stop processes of that release, which may still serve it.
         raise InvalidState("The source is of an earlier release: update it, and run upgrade on it.")
-    if theirs.part is Part.RECEIVING:
+    if theirs.part is DeploymentPart.RECEIVING:
         deployment.mark_schema(target)
         return
     if not came_from and not copying.is_empty(target):
         raise InvalidState("The target has data of its own; name an empty store.")
     receipt = secrets.token_hex(16)
-    receiving = theirs.next(schema=SCHEMA, part=Part.RECEIVING, receipt=receipt, moved_to=None)
+    receiving = theirs.next(
+        schema=SCHEMA, part=DeploymentPart.RECEIVING, receipt=receipt, moved_to=None
+    )
     deployment.write(target, theirs, receiving)
 
 
@@ -47,10 +49,10 @@ def finish(source: Ports, target: Ports, *, user: str | None = None) -> list[tup
     `Corrupt`, `Unavailable`.
     """
     ours, theirs = deployment.read(source), deployment.read(target)
-    has_moved = ours.part is Part.MOVED
+    has_moved = ours.part is DeploymentPart.MOVED
     if theirs.receipt is None or (has_moved and ours.moved_to != theirs.receipt):
         raise InvalidState("No move from this store to that one has begun.")
-    if theirs.part is Part.RECEIVING:
+    if theirs.part is DeploymentPart.RECEIVING:
         copying.copy(source, target)
         _check(source, target)
         _hand_over(source, target, ours, theirs)
@@ -64,16 +66,16 @@ def finish(source: Ports, target: Ports, *, user: str | None = None) -> list[tup
 def _hand_over(source: Ports, target: Ports, ours: Deployment, theirs: Deployment) -> None:
     """Take the source out of charge, and only then put the target in charge."""
     moved = ours
-    if ours.part is not Part.MOVED:
-        moved = ours.next(part=Part.MOVED, moved_to=theirs.receipt)
+    if ours.part is not DeploymentPart.MOVED:
+        moved = ours.next(part=DeploymentPart.MOVED, moved_to=theirs.receipt)
         deployment.write(source, ours, moved)
     changed = next(copying.differences(source, target), None)
     if changed is not None:
         # Nobody reads the target yet, so the source may go on.
-        back = moved.next(part=Part.SERVING, moved_to=ours.moved_to)
+        back = moved.next(part=DeploymentPart.SERVING, moved_to=ours.moved_to)
         deployment.write(source, moved, back)
         raise InvalidState("The source still changes: restart all of it with SVC_MODE=read-only.")
-    serving = theirs.next(part=Part.SERVING)
+    serving = theirs.next(part=DeploymentPart.SERVING)
     deployment.write(target, theirs, serving)
 
 

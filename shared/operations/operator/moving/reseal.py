@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from shared.errors import Corrupt
-from shared.model import seeds, webhooks
+from shared.model import seeds
+from shared.model.audit.signers import AuditSigner
+from shared.model.fleet.native import NativeSigner
 from shared.model.items import Address, Item, Table, Value
-from shared.model.sealed_log.signers import AuditSigner
+from shared.model.lists.signers import ListSigner
 from shared.model.signing_keys import SigningKey
-from shared.model.srl.native import NativeSigner
-from shared.model.srl.signers import ListSigner
+from shared.model.webhooks import webhooks
 from shared.ports import Ports
 
 _Signer: TypeAlias = type[SigningKey] | type[ListSigner] | type[NativeSigner] | type[AuditSigner]

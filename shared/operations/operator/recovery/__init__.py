@@ -1,1 +1,1 @@
-"""Recovery after the records were restored from a backup (docs/adr/0024)."""
+"""Recovery after the records were restored from a backup (docs/adr/14)."""

@@ -1,4 +1,4 @@
-"""Recovery of API keys and service accounts (docs/adr/0024).
+"""Recovery of API keys and service accounts (docs/adr/14).
 
 The last admin key is not protected here (APIKEY-7): revoked keys must stay revoked, and the
 operator can create an admin key.
@@ -10,14 +10,14 @@ from functools import partial
 
 from shared.model import api_keys, service_accounts, times
 from shared.model.api_keys import ApiKey, Credential
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
+from shared.model.lists import tombstones as model
+from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.service_accounts import ServiceAccount
-from shared.model.srl import tombstones as model
-from shared.model.srl.tombstones import Status, Tombstone
+from shared.operations.access import credential_end
+from shared.operations.base.operation import settle
+from shared.operations.lists import records as srl_records
 from shared.operations.operator.recovery.run import Run
-from shared.operations.rules import credential_end
-from shared.operations.rules.operation import settle
-from shared.operations.srl import tombstones
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
 
@@ -35,7 +35,7 @@ def apply_to_accounts(run: Run, found: Iterable[Tombstone], *, is_behind: bool) 
     have been enabled since.
     """
     for tombstone in found:
-        applies = is_behind or tombstone.status is Status.DELETED
+        applies = is_behind or tombstone.status is TombstoneStatus.DELETED
         if applies and (line := settle(partial(_account, run, tombstone))):
             run.report(line)
 
@@ -46,19 +46,21 @@ def _key(run: Run, tombstone: Tombstone) -> str | None:
     if key is None:
         _keep(run, tombstone)
         return _without_credential(run, tombstone)
-    if tombstone.status is Status.DELETED:
+    if tombstone.status is TombstoneStatus.DELETED:
         run.ports.store.write(*_deletion(run, key, tombstone))
         return f'Deleted again: API key {key.id} "{key.name}"'
-    if key.status is api_keys.Status.REVOKED:
+    if key.status is api_keys.ApiKeyStatus.REVOKED:
         return _without_credential(run, tombstone)
-    if tombstone.status is Status.ROTATED:
+    if tombstone.status is TombstoneStatus.ROTATED:
         return _end(run, key, tombstone)
     at = tombstone.at or run.ports.now()
-    revoked = replace(key, status=api_keys.Status.REVOKED, revoked_at=at, version=key.version + 1)
+    revoked = replace(
+        key, status=api_keys.ApiKeyStatus.REVOKED, revoked_at=at, version=key.version + 1
+    )
     run.ports.store.write(
         Put(key.address, revoked.to_item(), At(key.version)),
         *credential_end.revoked(key, at, Expect.ANYTHING),
-        *tombstones.noted(run.tenant_id),
+        *srl_records.noted(run.tenant_id),
         run.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
     )
     return f'Revoked again: API key {key.id} "{key.name}"'
@@ -81,7 +83,7 @@ def _end(run: Run, key: ApiKey, tombstone: Tombstone) -> str | None:
             Put(each.address, replace(each, expires_at=until).to_item(), Expect.PRESENT)
             for each in found
         ),
-        *tombstones.noted(run.tenant_id),
+        *srl_records.noted(run.tenant_id),
         run.entry(Action.API_KEY_ROTATE, key.id, name=key.name, expires_at=times.text(until)),
     )
     return f'Ended again: API key {key.id} "{key.name}", which was rotated'
@@ -109,7 +111,7 @@ def _deletion(run: Run, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
         yield Delete(api_keys.owned_by(run.tenant_id, owner).address(key.id), Expect.ANYTHING)
         if run.ports.store.get(account) is not None:
             yield Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT)
-    yield from tombstones.left(run.tenant_id, tombstone)
+    yield from srl_records.left(run.tenant_id, tombstone)
     yield run.entry(Action.API_KEY_DELETE, key.id, name=key.name)
 
 
@@ -119,26 +121,26 @@ def _account(run: Run, tombstone: Tombstone) -> str | None:
     if account is None:
         _keep(run, tombstone)
         return None
-    if tombstone.status is Status.DELETED and not account.api_key_count:
+    if tombstone.status is TombstoneStatus.DELETED and not account.api_key_count:
         run.ports.store.write(
             Delete(account.address, At(account.version)),
             Increment(
                 service_accounts.count_address(run.tenant_id), {"count": -1}, Expect.ANYTHING
             ),
-            *tombstones.left(run.tenant_id, tombstone),
+            *srl_records.left(run.tenant_id, tombstone),
             run.entry(Action.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
         )
         return f'Deleted again: service account {account.id} "{account.name}"'
     credentials = list(_credentials(run, account))
-    if account.status is service_accounts.Status.DISABLED and not credentials:
+    if account.status is service_accounts.AccountStatus.DISABLED and not credentials:
         return None
     disabled = replace(
-        account, status=service_accounts.Status.DISABLED, version=account.version + 1
+        account, status=service_accounts.AccountStatus.DISABLED, version=account.version + 1
     )
     run.ports.store.write(
         Put(account.address, disabled.to_item(), At(account.version)),
         *credentials,
-        *tombstones.noted(run.tenant_id),
+        *srl_records.noted(run.tenant_id),
         run.entry(Action.SERVICE_ACCOUNT_DISABLE, account.id, name=account.name),
     )
     return f'Disabled again: service account {account.id} "{account.name}"'
@@ -148,7 +150,7 @@ def _keep(run: Run, tombstone: Tombstone) -> None:
     """Store a tombstone without a record: a later restore may bring the record back."""
     address = model.deleted(run.tenant_id).address(tombstone.id)
     if run.ports.store.get(address) is None:
-        run.ports.store.write(*tombstones.left(run.tenant_id, tombstone))
+        run.ports.store.write(*srl_records.left(run.tenant_id, tombstone))
 
 
 def _credentials(run: Run, account: ServiceAccount) -> Iterator[Change]:

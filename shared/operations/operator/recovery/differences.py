@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 
-from shared.model.signing_keys import SigningKey, Status
-from shared.model.srl.signers import ENDED
-from shared.model.srl.state import State
-from shared.model.srl.tombstones import Status as Ended
-from shared.model.srl.tombstones import Tombstones
+from shared.model.lists.signers import ENDED
+from shared.model.lists.state import ListState
+from shared.model.lists.tombstones import Tombstones, TombstoneStatus
+from shared.model.signing_keys import KeyStatus, SigningKey
+from shared.operations.base import counters
+from shared.operations.lists import records, signers
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import unknown
-from shared.operations.rules import counters
-from shared.operations.srl import archive, signers, tombstones
 from shared.ports import Ports
 
 
@@ -28,7 +27,7 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[str]:
     if is_behind and unknown.scheduled(ports, tenant_id):
         yield "its table of keys is older than its newest list"
     counted = counters.counted(ports, tenant_id).tombstones
-    now = tombstones.gathered(ports, tenant_id, changes=counted)
+    now = records.tombstones(ports, tenant_id, changes=counted)
     for found in newest.tombstones:
         yield from _access(found, now, is_behind=is_behind)
         yield from _keys(found, now, is_behind=is_behind)
@@ -42,7 +41,7 @@ def _access(recorded: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterat
         if each.id not in ended:
             yield f"the API key {each.id} was {each.status}, and is not"
     for each in recorded.accounts:
-        if each.id not in ended and (is_behind or each.status is Ended.DELETED):
+        if each.id not in ended and (is_behind or each.status is TombstoneStatus.DELETED):
             yield f"the service account {each.id} was {each.status}, and is not"
 
 
@@ -57,20 +56,20 @@ def _keys(recorded: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator
 def _has_returned(recorded: SigningKey, now: SigningKey | None, *, is_behind: bool) -> bool:
     if now is None:
         # A key that was suspended and never rotated has no tombstone after it is enabled.
-        was_enabled = recorded.status is Status.SUSPENDED and recorded.key_version == 1
+        was_enabled = recorded.status is KeyStatus.SUSPENDED and recorded.key_version == 1
         return is_behind or not was_enabled
-    if recorded.status is Status.REVOKED and now.status is not Status.REVOKED:
+    if recorded.status is KeyStatus.REVOKED and now.status is not KeyStatus.REVOKED:
         return True
-    if is_behind and recorded.status is Status.SUSPENDED and now.status is Status.ACTIVE:
+    if is_behind and recorded.status is KeyStatus.SUSPENDED and now.status is KeyStatus.ACTIVE:
         return True
     return now.key_version < recorded.key_version
 
 
-def _signers(ports: Ports, tenant_id: str, state: State) -> Iterator[str]:
+def _signers(ports: Ports, tenant_id: str, state: ListState) -> Iterator[str]:
     recorded = {each.id: each for each in state.list_signers if each.status in ENDED}
     found = signers.find(ports, tenant_id, recorded)
     for each in recorded.values():
         if each.id not in found or found[each.id].status not in ENDED:
             yield f"the list signer {each.id} was {each.status}, and is not"
-    for each in archive.missing(signers.all_of(ports, tenant_id), state.list_signers):
+    for each in signers.missing(signers.all_of(ports, tenant_id), state.list_signers):
         yield f"the list signer {each.id} was archived, and is {each.status}"

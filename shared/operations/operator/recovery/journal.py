@@ -1,23 +1,23 @@
-"""What was published after the newest list, by the journal (OPS-23, docs/adr/0076)."""
+"""Changes after the newest list, by the journal (OPS-23, docs/adr/14)."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from shared.authorizer.wire import Entry
+from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt
-from shared.model.srl import journal as model
-from shared.model.srl import signed_blob
-from shared.model.srl.journal import Journal
-from shared.model.srl.state import State
-from shared.model.srl.tombstones import Tombstones
+from shared.model.lists import journal as model
+from shared.model.lists import signed_blob
+from shared.model.lists.journal import Journal
+from shared.model.lists.state import ListState
+from shared.model.lists.tombstones import Tombstones
 from shared.ports import Ports
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What the journal says since the newest state.
+    """The content of the journal since the newest state.
 
     `revoked` are warrants with their ends, and `removed` those that are not to be refused any more.
     `tombstones` is None if they did not change. `gaps` has a sentence for each part that is
@@ -33,7 +33,7 @@ class Replayed:
 
 
 def replay(
-    ports: Ports, tenant_id: str, keys: Collection[bytes], states: Sequence[State]
+    ports: Ports, tenant_id: str, keys: Collection[bytes], states: Sequence[ListState]
 ) -> Replayed:
     """Replay what the blobs of the journal add to the newest states.
 
@@ -96,7 +96,7 @@ def _opened(blob: bytes, name: str, keys: Collection[bytes]) -> Journal:
 
 def _entries(
     found: Sequence[Journal], listed: int, gaps: list[str]
-) -> Iterator[tuple[Entry, list[datetime | None]]]:
+) -> Iterator[tuple[FeedEntry, list[datetime | None]]]:
     """Yield the entries after those that the states cover, and note what is missing."""
     after = listed
     for each in found:
@@ -122,7 +122,7 @@ def _ended(found: Sequence[Journal], changes: int, gaps: list[str]) -> list[Tomb
     ended = []
     for each in found:
         if each.changes > changes:
-            gaps.append(f"the journal lacks what ended before its blob {each.number}")
+            gaps.append(f"the journal lacks ends before its blob {each.number}")
         if each.tombstones.changes > changes:
             changes = each.tombstones.changes
             ended.append(each.tombstones)

@@ -1,19 +1,18 @@
-"""Recovery of rotated, revoked and suspended signing keys (docs/adr/0024)."""
+"""Recovery of rotated, revoked and suspended signing keys (docs/adr/14)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
 from shared.model import signing_keys as model
-from shared.model.audit_log import Action
+from shared.model.audit.audit_log import Action
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.revoked_signers import Marker, marker_address
-from shared.model.signing_keys import SigningKey, Status
-from shared.operations.api.signing_keys import counted, new_seed
+from shared.model.signing_keys import KeyStatus, SigningKey
+from shared.operations.base.operation import settle
+from shared.operations.changes.signing_keys import counted, new_seed
+from shared.operations.lists import marks, records, verdicts
 from shared.operations.operator.recovery.run import Run
-from shared.operations.rules import revoked_signers
-from shared.operations.rules.operation import settle
-from shared.operations.srl import marks, tombstones
 from shared.ports.store import At, Change, Expect, Put
 
 # Each version takes two changes; a write may have a hundred.
@@ -36,9 +35,9 @@ def apply(run: Run, found: Iterable[SigningKey], *, is_behind: bool) -> None:
         if recorded.current_id is None:
             _report(run, partial(_rotated, run, recorded, superseded.get(recorded.id, [])))
     for recorded in keys:
-        if recorded.status is Status.REVOKED:
+        if recorded.status is KeyStatus.REVOKED:
             _report(run, partial(_revoked, run, recorded))
-        elif recorded.status is Status.SUSPENDED and is_behind:
+        elif recorded.status is KeyStatus.SUSPENDED and is_behind:
             _report(run, partial(_suspended, run, recorded))
 
 
@@ -73,7 +72,7 @@ def _rotated(run: Run, recorded: SigningKey, superseded: list[SigningKey]) -> st
         Put(key.address, rotated.to_item(), At(key.version)),
         *_version(last),
         counted(run.tenant_id, (last, 1)),
-        *tombstones.noted(run.tenant_id),
+        *records.noted(run.tenant_id),
         run.entry(Action.KEY_ROTATE, key.id, superseded_id=last.id, key_version=number),
     )
     return (
@@ -86,18 +85,18 @@ def _rotated(run: Run, recorded: SigningKey, superseded: list[SigningKey]) -> st
 def _without_seed(run: Run, recorded: SigningKey, superseded: list[SigningKey]) -> str | None:
     """Restore, as suspended, a key that the restored records do not have; its seed is lost."""
     _restore_versions(run, superseded)
-    if recorded.status is Status.REVOKED:
+    if recorded.status is KeyStatus.REVOKED:
         return None
     suspended = replace(
         recorded,
-        status=Status.SUSPENDED,
+        status=KeyStatus.SUSPENDED,
         suspended_at=recorded.suspended_at or run.ports.now(),
         sealed_seed=None,
     )
     run.ports.store.write(
         Put(suspended.address, suspended.to_item(), Expect.ABSENT),
         counted(run.tenant_id, (suspended, 1)),
-        *tombstones.noted(run.tenant_id),
+        *records.noted(run.tenant_id),
         run.entry(Action.KEY_SUSPEND, recorded.id),
     )
     return (
@@ -109,7 +108,7 @@ def _without_seed(run: Run, recorded: SigningKey, superseded: list[SigningKey]) 
 def _restore_versions(run: Run, superseded: list[SigningKey]) -> None:
     """Store missing records of superseded versions; `apply` revokes the revoked ones later."""
     missing = [
-        replace(each, status=Status.ROTATED, revoked_at=None, revoked_reason=None)
+        replace(each, status=KeyStatus.ROTATED, revoked_at=None, revoked_reason=None)
         for each in superseded
         if _record(run, each.id) is None
     ]
@@ -137,7 +136,7 @@ def _version(superseded: SigningKey) -> list[Change]:
 def _revoked(run: Run, recorded: SigningKey) -> str | None:
     key = _record(run, recorded.id)
     is_marked = run.ports.store.get(marker_address(run.tenant_id, recorded.signer)) is not None
-    if is_marked and key is not None and key.status is Status.REVOKED:
+    if is_marked and key is not None and key.status is KeyStatus.REVOKED:
         return None
     at = recorded.revoked_at or run.ports.now()
     revoked = (key or recorded).revoked(at, reason=recorded.revoked_reason or run.reason)
@@ -145,7 +144,7 @@ def _revoked(run: Run, recorded: SigningKey) -> str | None:
     before = [] if key is None else [(key, -1)]
     run.ports.store.write(
         Put(revoked.address, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
-        *revoked_signers.added(run.ports, run.tenant_id, {recorded.signer: marker}),
+        *verdicts.revoking(run.ports, run.tenant_id, {recorded.signer: marker}),
         marks.on_signers(run.tenant_id, [recorded.signer]),
         marks.on_keys(run.tenant_id),
         counted(run.tenant_id, *before, (revoked, 1)),
@@ -156,13 +155,13 @@ def _revoked(run: Run, recorded: SigningKey) -> str | None:
 
 def _suspended(run: Run, recorded: SigningKey) -> str | None:
     key = _record(run, recorded.id)
-    if key is None or key.status is not Status.ACTIVE:
+    if key is None or key.status is not KeyStatus.ACTIVE:
         return None
     suspended = key.suspended(recorded.suspended_at or run.ports.now())
     run.ports.store.write(
         Put(key.address, suspended.to_item(), At(key.version)),
         counted(run.tenant_id, (key, -1), (suspended, 1)),
-        *tombstones.noted(run.tenant_id),
+        *records.noted(run.tenant_id),
         run.entry(Action.KEY_SUSPEND, key.id),
     )
     return f'Suspended again: signing key {key.id} "{key.name}"'

@@ -1,18 +1,18 @@
-"""Recovery of list signers, so that no retired or revoked one signs again (docs/adr/0024)."""
+"""Recovery of list signers, so that no retired or revoked one signs again (docs/adr/14)."""
 
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from shared.model.audit_log import Action
-from shared.model.srl.signers import ListSigner, Status, signers
+from shared.model.audit.audit_log import Action
+from shared.model.lists.signers import ListSigner, SignerStatus, signers
+from shared.operations.base.operation import settle
+from shared.operations.lists import records as srl_records
+from shared.operations.lists import signers as srl_signers
 from shared.operations.operator.recovery.run import Run
-from shared.operations.rules.operation import settle
-from shared.operations.srl import archive, tombstones
-from shared.operations.srl import signers as srl_signers
 from shared.ports.store import Expect, Put
 
-_ORDER = [Status.PENDING, Status.ACTIVE, Status.RETIRED, Status.REVOKED]
+_ORDER = [SignerStatus.PENDING, SignerStatus.ACTIVE, SignerStatus.RETIRED, SignerStatus.REVOKED]
 
 
 def apply(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) -> None:
@@ -23,7 +23,7 @@ def apply(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) ->
     signer is revoked, because it is not known whether it was retired or revoked.
     """
     records = {each.id: each for each in _records(run)}
-    archived = [each.revoked() for each in archive.missing(records.values(), found)]
+    archived = [each.revoked() for each in srl_signers.missing(records.values(), found)]
     found = (*found, *archived)
     records |= srl_signers.find(run.ports, run.tenant_id, [each.id for each in found])
     vouching = _vouching(records, found)
@@ -31,7 +31,7 @@ def apply(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) ->
         step = partial(_brought, run, records.get(each.id), each, listed_until)
         if line := settle(step):
             run.report(line)
-    if not any(each.status is Status.ACTIVE for each in _records(run)):
+    if not any(each.status is SignerStatus.ACTIVE for each in _records(run)):
         run.report(settle(partial(_started, run, vouching)))
 
 
@@ -42,13 +42,13 @@ def _records(run: Run) -> list[ListSigner]:
 
 def _vouching(records: dict[str, ListSigner], found: tuple[ListSigner, ...]) -> ListSigner | None:
     """Return the newest signer that is not revoked and whose seed the records have, or None."""
-    revoked = {each.id for each in found if each.status is Status.REVOKED}
+    revoked = {each.id for each in found if each.status is SignerStatus.REVOKED}
     sound = [
         each
         for each in records.values()
         if each.sealed_seed is not None
         and each.id not in revoked
-        and each.status in (Status.ACTIVE, Status.RETIRED)
+        and each.status in (SignerStatus.ACTIVE, SignerStatus.RETIRED)
     ]
     return sound[-1] if sound else None
 
@@ -57,21 +57,25 @@ def _brought(
     run: Run, record: ListSigner | None, recorded: ListSigner, listed_until: datetime
 ) -> str | None:
     if record is None:
-        status = Status.REVOKED if recorded.status is Status.REVOKED else Status.RETIRED
-        until = recorded.listed_until if recorded.status is Status.RETIRED else listed_until
+        status = (
+            SignerStatus.REVOKED
+            if recorded.status is SignerStatus.REVOKED
+            else SignerStatus.RETIRED
+        )
+        until = recorded.listed_until if recorded.status is SignerStatus.RETIRED else listed_until
         lost = replace(
             recorded, status=status, listed_until=until, sealed_seed=None, pending_id=None
         )
         run.ports.store.write(
             Put(lost.address, lost.to_item(), Expect.ABSENT),
-            *tombstones.noted(run.tenant_id),
+            *srl_records.noted(run.tenant_id),
         )
         return f"Listed again: list signer {lost.id}, {lost.status}; its seed is lost"
     if _ORDER.index(record.status) >= _ORDER.index(recorded.status):
         return None
-    if recorded.status is Status.REVOKED:
+    if recorded.status is SignerStatus.REVOKED:
         moved, action = record.revoked(), Action.SRL_REVOKE_KEY
-    elif recorded.status is Status.RETIRED:
+    elif recorded.status is SignerStatus.RETIRED:
         moved = record.retired(listed_until=recorded.listed_until or listed_until)
         action = Action.SRL_ROTATE_KEY
     else:
@@ -79,7 +83,7 @@ def _brought(
         action = Action.SRL_ACTIVATE_KEY
     run.ports.store.write(
         *srl_signers.replaced(record, moved),
-        *tombstones.noted(run.tenant_id),
+        *srl_records.noted(run.tenant_id),
         run.entry(action, moved.id),
     )
     return f"Again {moved.status}: list signer {moved.id}"
@@ -92,7 +96,7 @@ def _started(run: Run, vouching: ListSigner | None) -> str:
         new = srl_signers.vouched(run.ports, new, vouching, _records(run))
     run.ports.store.write(
         Put(new.address, new.to_item(), Expect.ABSENT),
-        *tombstones.noted(run.tenant_id),
+        *srl_records.noted(run.tenant_id),
         run.entry(Action.SRL_ROTATE_KEY, new.id),
     )
     return (

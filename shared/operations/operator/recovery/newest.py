@@ -1,7 +1,7 @@
 """The newest stored list and its state, if a trusted signer signed them.
 
 After a restore, the records may lack the signer of the newest list. It is trusted if statements in
-the newest states lead to it from a signer in the records (docs/adr/0026), or if the operator names
+the newest states lead to it from a signer in the records (docs/adr/13), or if the operator names
 its public key.
 """
 
@@ -12,20 +12,20 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from shared.authorizer.statements import Statement, follow
+from shared.authorizer.formats.statements import Statement, follow
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.feed import LEAP
-from shared.model.srl import encoding, signed_blob, state
-from shared.model.srl.blobs import lists_folder, states_folder, version_of
-from shared.model.srl.encoding import Payload
-from shared.model.srl.journal import merged
-from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
-from shared.model.srl.state import State
-from shared.model.srl.tombstones import Tombstones
-from shared.model.srl.verification import verify
+from shared.model.lists import encoding, signed_blob, state
+from shared.model.lists.encoding import Payload
+from shared.model.lists.head import lists_folder, states_folder, version_of
+from shared.model.lists.journal import merged
+from shared.model.lists.signers import ENDED, ListSigner, SignerStatus, archive, signers
+from shared.model.lists.state import ListState
+from shared.model.lists.tombstones import Tombstones
+from shared.model.lists.verification import verify
+from shared.operations.lists import in_force
 from shared.operations.operator.recovery import journal
 from shared.operations.operator.recovery.journal import Replayed
-from shared.operations.srl import in_force
 from shared.ports import Ports
 
 # How many states are searched for statements. Limited, because others may write to the bucket.
@@ -44,14 +44,14 @@ class Newest:
     """The newest lists and states of a tenant in the blob store.
 
     `version` is the highest version of a list, 0 if there is none. `lists` are the lists of this
-    version, of which there may be several after a restore. `states` are the valid states of the
-    newest version that has one. `doubts` says which states are not valid, and why. `journal` is
-    what was published after them.
+    version; after a restore there may be several. `states` are the valid states of the newest
+    version that has one. `doubts` says which states are not valid, and why. `journal` is what was
+    published after them.
     """
 
     version: int
     lists: tuple[Payload, ...]
-    states: tuple[State, ...]
+    states: tuple[ListState, ...]
     doubts: tuple[str, ...]
     journal: Replayed = field(default_factory=Replayed)
 
@@ -152,7 +152,9 @@ def _believed(
     addresses = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
     entries = (entry for address in addresses for entry in ports.store.query(address))
     records = [ListSigner.from_item(entry.item) for entry in entries]
-    revoked = frozenset(each.public_bytes for each in records if each.status is Status.REVOKED)
+    revoked = frozenset(
+        each.public_bytes for each in records if each.status is SignerStatus.REVOKED
+    )
     known = {each.public_bytes for each in records} | set(trusted)
     forms = [form for blob in states for form in _statements(ports, tenant_id, blob)]
     # Keys of revoked signers are included: lists that they signed were published.
@@ -183,11 +185,11 @@ def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
 
 def _states(
     ports: Ports, tenant_id: str, blobs: list[str], keys: set[bytes]
-) -> tuple[list[State], list[str]]:
+) -> tuple[list[ListState], list[str]]:
     """Return the valid states of the newest version that has one, and errors of newer states."""
     doubts: list[str] = []
     for _version, same in groupby(blobs, key=version_of):
-        found: list[State] = []
+        found: list[ListState] = []
         for blob in same:
             try:
                 found.append(_state(ports, tenant_id, blob, keys))
@@ -198,9 +200,11 @@ def _states(
     return [], doubts
 
 
-def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> State:
+def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> ListState:
     data = in_force.read(ports, blob)
     for key in keys:
         with suppress(signed_blob.NotSigned):
-            return State.opened(data, public_key=key, tenant_id=tenant_id, version=version_of(blob))
+            return ListState.opened(
+                data, public_key=key, tenant_id=tenant_id, version=version_of(blob)
+            )
     raise Corrupt("it is not signed by a signer of this tenant")

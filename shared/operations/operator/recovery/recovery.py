@@ -1,8 +1,8 @@
-"""Recovery after the records were restored from a backup (OPS-9, docs/adr/0017).
+"""Recovery after the records were restored from a backup (OPS-9, docs/adr/14).
 
 Verifiers reject a version below one that they have seen, and revocations that the backup lacks
 would be lost. The blobs are not restored with the records: the newest list has the version and the
-revoked warrants, and its state what else was revoked, deleted or disabled (docs/adr/0024).
+revoked warrants, and its state what else was revoked, deleted or disabled (docs/adr/14).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -12,25 +12,27 @@ from typing import Final
 
 from shared.model import times
 from shared.model.callers import Caller
+from shared.model.lists.head import ListHead, head_address
+from shared.model.lists.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
+from shared.model.lists.tombstones import counter_address
 from shared.model.records import moment
-from shared.model.revocations import Verdict
-from shared.model.srl.head import Head, head_address
-from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
-from shared.model.srl.tombstones import counter_address
-from shared.operations.api import revocation_changes as changes
-from shared.operations.api import revocations
+from shared.model.revocations import WarrantVerdict
+from shared.operations.access import last_admin
+from shared.operations.base import counters, tenants
+from shared.operations.base.operation import settle
+from shared.operations.changes import revocation_changes as changes
+from shared.operations.changes import revocations
+from shared.operations.lists import in_force, publication
+from shared.operations.lists.publication import Above
+from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator import consistency, restored
-from shared.operations.operator.recovery import access, keys, list_signers, sealed_log
+from shared.operations.operator.recovery import access, keys, list_signers
 from shared.operations.operator.recovery import newest as srl_newest
+from shared.operations.operator.recovery import run as sealed_log
 from shared.operations.operator.recovery import unknown as recovery_unknown
 from shared.operations.operator.recovery.newest import Newest
 from shared.operations.operator.recovery.run import Run
 from shared.operations.operator.recovery.unknown import Behind, Unknown
-from shared.operations.rules import counters, last_admin, tenants
-from shared.operations.rules.operation import settle
-from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import in_force, publication
-from shared.operations.srl.publication import Above
 from shared.ports import Ports
 from shared.ports.store import At, Check, Delete, Expect, Increment
 
@@ -39,16 +41,15 @@ _SOON: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveryResult:
     """The result of a recovery; `head` is that of the list that was published.
 
-    `revoked_again` are the warrants whose revocations the records lacked. `repaired` has a sentence
-    for each inconsistency that was repaired. `locked_out` is true if no admin key is accepted.
+    `revoked_again` are the warrants whose revocations the records lacked. `locked_out` is true if
+    no admin key is accepted.
     """
 
-    head: Head
+    head: ListHead
     revoked_again: list[str]
-    repaired: list[str]
     unknown: Unknown
     locked_out: bool
 
@@ -60,7 +61,7 @@ def recover(
     report: Callable[[str], None] = lambda _line: None,
     trusted: Collection[bytes] = (),
     reviewed: bool = False,
-) -> Recovered:
+) -> RecoveryResult:
     """Repair the records, apply the newest list and its state, and publish a higher version.
 
     A recovery may be repeated. `report` is called with a line for each change, and for each unknown
@@ -77,8 +78,7 @@ def recover(
     run = Run(ports, operator, settings, newest.version, report)
     # First, because each step of the recovery writes entries.
     sealed_log.apply(run, newest)
-    repaired = consistency.repair(ports, operator)
-    for each in repaired:
+    for each in consistency.repair(ports, operator):
         report(f"Repaired: {each}")
     _apply(run, newest, tables)
     lost = _revoke_again(run, newest)
@@ -94,7 +94,7 @@ def recover(
     if mark is not None and is_reviewed:
         settle(lambda: restored.reviewed(run, mark))
     restored.recovered(run)
-    return Recovered(head, lost, repaired, unknown, not last_admin.is_left(ports, tenant_id))
+    return RecoveryResult(head, lost, unknown, not last_admin.is_left(ports, tenant_id))
 
 
 def _apply(run: Run, newest: Newest, tables: Behind) -> None:
@@ -148,7 +148,7 @@ def _recorded(newest: Newest) -> dict[str, str]:
 
 
 def _extended_since(
-    run: Run, newest: Newest, found: Mapping[str, Verdict], recorded: Mapping[str, str]
+    run: Run, newest: Newest, found: Mapping[str, WarrantVerdict], recorded: Mapping[str, str]
 ) -> list[str]:
     """Return the revoked warrants whose end is later in the newest state than in the records."""
     if all(each.version < newest.version for each in newest.states):

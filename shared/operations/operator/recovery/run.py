@@ -3,11 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shared.model.audit_log import Action
+from shared.errors import Corrupt
+from shared.model.audit import audit_log
+from shared.model.audit.audit_log import Action, EntryFilters
 from shared.model.callers import Caller
 from shared.model.items import Value
 from shared.model.tenants import TenantSettings
-from shared.operations.rules import audit
+from shared.operations.audit import outside, signers, statements
+from shared.operations.base import audit
+from shared.operations.base.operation import reread, settle
+from shared.operations.operator.recovery.newest import Newest
 from shared.ports import Ports
 from shared.ports.store import Put
 
@@ -46,3 +51,47 @@ class Run:
             restored_from=self.version,
             **details,
         )
+
+
+def apply(run: Run, newest: Newest) -> None:
+    """Begin the next generation if the audit table is older than the log or the newest list.
+
+    Each list is stored with an audit entry, so a table without an entry since then was restored.
+    """
+    ports, tenant_id = run.ports, run.tenant_id
+    cut = _problem(run, newest)
+    if cut is not None:
+        run.report(f"Cut: {cut}")
+    is_older = cut is not None or signers.beyond(ports, tenant_id) is not None
+    if is_older or not _has_entry_since(run, newest):
+        above = max((each.log.generation for each in newest.states if each.log), default=0)
+        begun = settle(lambda: signers.begin(ports, tenant_id, run.entry, above=above))
+        if begun is not None:
+            run.report(f"The sealed log begins anew: generation {begun}")
+    settle(lambda: _forget_statement(run))
+
+
+def _problem(run: Run, newest: Newest) -> Corrupt | None:
+    try:
+        reread(lambda: outside.compared(run.ports, run.tenant_id, newest.states))
+    except Corrupt as error:
+        return error
+    return None
+
+
+def _forget_statement(run: Run) -> None:
+    """Have the counters of revocations stated anew: they may be of another time than the log."""
+    if changes := statements.forgotten(run.ports, run.tenant_id, run.entry):
+        run.ports.store.write(*changes)
+
+
+def _has_entry_since(run: Run, newest: Newest) -> bool:
+    """Return whether the audit log has an entry since the newest list, or there is no list."""
+    if newest.issued_at is None:
+        return True
+    filters = EntryFilters(newest.issued_at, max(newest.issued_at, run.ports.now()))
+    return any(
+        next(run.ports.store.query(each, after=filters.after, limit=1), None)
+        for _, partitions in audit_log.months(run.tenant_id, filters)
+        for each in partitions
+    )

@@ -1,4 +1,4 @@
-"""What a recovery cannot know and the operator must review (OPS-10, docs/adr/0024)."""
+"""Changes that a recovery cannot know and the operator must review (OPS-10, docs/adr/14)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from itertools import chain
 from shared.errors import Corrupt
 from shared.model import api_keys, revocations, service_accounts, signing_keys, times, warrants
 from shared.model.api_keys import ApiKey, Usage
+from shared.model.lists import schedule
+from shared.model.lists.head import head_address
+from shared.model.lists.schedule import TURNS, Turn
 from shared.model.records import integer
 from shared.model.restored import Restored
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
-from shared.model.srl import schedule
-from shared.model.srl.head import head_address
-from shared.model.srl.schedule import TURNS, Turn
-from shared.model.warrants import Warrant, left_behind
+from shared.model.warrants import WarrantRecord, left_behind
+from shared.operations.base import counters, tenants
+from shared.operations.lists import in_force
+from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator.recovery.newest import Newest
-from shared.operations.rules import counters, tenants
-from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import feed_storage
 from shared.ports import Ports
 
 
@@ -73,7 +73,7 @@ def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
 def _is_short(ports: Ports, tenant_id: str, newest: Newest) -> bool:
     """Return whether the feed ends before the journal, as it may if its head is damaged."""
     try:
-        feed = feed_storage.head(ports, tenant_id)
+        feed = in_force.feed_head(ports, tenant_id)
         end = None if feed is None else feed.sequence
     except Corrupt:
         return True
@@ -117,9 +117,9 @@ def _reasons(newest: Newest, tables: Behind, mark: Restored | None) -> Iterator[
         yield f"The tables ({tables}) are older than {what} {times.text(horizon)}."
     if (mark or tables) and horizon is not None:
         yield (
-            f"Horizon: revocations until {times.text(horizon)} are known and applied again. What "
-            "was revoked or ended after that is unknown; what was created after the restored "
-            "moment is lost."
+            f"Horizon: revocations until {times.text(horizon)} are known and applied again. Later "
+            "revocations and ends are unknown; whatever was created after the restored moment "
+            "is lost."
         )
     yield from (f"{gap[0].upper()}{gap[1:]}." for gap in newest.journal.gaps)
     for doubt in newest.doubts:
@@ -129,7 +129,7 @@ def _reasons(newest: Newest, tables: Behind, mark: Restored | None) -> Iterator[
 def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
     entries = ports.store.query(api_keys.records(tenant_id))
     keys = [ApiKey.from_item(entry.item) for entry in entries]
-    active = [key for key in keys if key.status is api_keys.Status.ACTIVE]
+    active = [key for key in keys if key.status is api_keys.ApiKeyStatus.ACTIVE]
     usage_of = api_keys.usage(tenant_id)
     usages = ports.store.get_many(usage_of.address(key.id) for key in active)
     for key in active:
@@ -142,10 +142,10 @@ def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
 def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
     for entry in ports.store.query(signing_keys.keys(tenant_id)):
         key = SigningKey.from_item(entry.item)
-        if key.status is signing_keys.Status.ACTIVE:
+        if key.status is signing_keys.KeyStatus.ACTIVE:
             signed = warrants.signed_by(tenant_id, key.id)
             newest = next(ports.store.query(signed, newest_first=True, limit=1), None)
-            used = None if newest is None else Warrant.from_item(newest.item).signed_at
+            used = None if newest is None else WarrantRecord.from_item(newest.item).signed_at
             yield f'active signing key {key.id} "{key.name}", last signed {_moment(used)}'
 
 
@@ -157,11 +157,11 @@ def _disabled_since(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[st
     recorded |= {each.id for found in newest.tombstones for each in found.accounts}
     for entry in ports.store.query(signing_keys.keys(tenant_id)):
         key = SigningKey.from_item(entry.item)
-        if key.status is signing_keys.Status.SUSPENDED and key.id not in recorded:
+        if key.status is signing_keys.KeyStatus.SUSPENDED and key.id not in recorded:
             yield f'suspended signing key {key.id} "{key.name}", which had been enabled since'
     for entry in ports.store.query(service_accounts.accounts(tenant_id)):
         account = ServiceAccount.from_item(entry.item)
-        if account.status is service_accounts.Status.DISABLED and account.id not in recorded:
+        if account.status is service_accounts.AccountStatus.DISABLED and account.id not in recorded:
             yield f'disabled account {account.id} "{account.name}", which had been enabled since'
 
 

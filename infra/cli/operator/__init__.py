@@ -1,0 +1,1 @@
+"""The commands of operators, which work on the data itself."""

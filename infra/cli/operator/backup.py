@@ -1,0 +1,84 @@
+"""`rescind backup` and `restore`, for operators of one machine."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from infra import backup, data_folder, restore
+from infra.cli.commands import local_command
+from infra.cli.operator.operators import DataOption, KeysOption
+from infra.cli.output import Output
+from shared.errors import InvalidSettings
+
+Destination = Annotated[Path, typer.Argument(metavar="BACKUP", help="A folder to be made.")]
+Source = Annotated[Path, typer.Argument(metavar="BACKUP", help="The folder that `backup` made.")]
+WithKey = Annotated[
+    bool,
+    typer.Option(
+        "--with-master-key",
+        help="Copy the master key, too: whoever has the backup can then sign with every key.",
+    ),
+]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Set the store that is there aside, under another name.")
+]
+
+_WITH_KEY = "It has the master key: whoever has this folder can sign with every key."
+_WITHOUT_KEY = "It lacks the master key, unless you add --with-master-key: keep a copy elsewhere."
+_LEFT_OUT = "It lacks admin.key: after a restore, create another key (rescind admin-key)."
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    for name, function in (("backup", back_up), ("restore", put_back)):
+        example = f"rescind {name} /backups/monday --data .data"
+        local_command(root, name, example=example)(function)
+
+
+def back_up(
+    out: Output,
+    folder: Destination,
+    data: DataOption = None,
+    keys: KeysOption = None,
+    with_master_key: WithKey = False,
+) -> None:
+    """Copy a data folder to a new folder while the server runs, and verify the copy.
+
+    It has the store, the lists in force and the sealed log, with a hash of each file.
+    """
+    data = _named(data)
+    data_folder.chosen(data, keys, os.environ)
+    key = data_folder.master_key(data, keys, os.environ)
+    made = backup.back_up(data, key, folder, with_key=with_master_key)
+    out.say(f"Made and verified {folder}: {made.tenants} tenant(s), {len(made.files)} files.")
+    out.say(_WITH_KEY if with_master_key else _WITHOUT_KEY)
+    out.say(_LEFT_OUT)
+
+
+def put_back(
+    out: Output,
+    folder: Source,
+    data: DataOption = None,
+    keys: KeysOption = None,
+    replace: Replace = False,
+) -> None:
+    """Verify a backup, and put it into a data folder on which no server runs.
+
+    Lists that are newer than the backup stay: `recover` revokes again what they have. Run it for
+    each tenant before you start the server.
+    """
+    data = _named(data)
+    done = restore.restore(folder, data, key=keys, replace=replace)
+    if done.set_aside is not None:
+        out.say(f"The store that was there is {done.set_aside} now.")
+    out.say(f"Put the backup of {done.manifest.made_at} back. Before you start the server, run:")
+    for handle in done.handles:
+        out.say(f"  rescind recover {handle} --data {data}")
+
+
+def _named(data: Path | None) -> Path:
+    if data is None:
+        raise InvalidSettings("backup and restore work on a data folder: name it with --data.")
+    return data

@@ -1,0 +1,38 @@
+"""Write `rescind` into an environment: `python -m infra.cli.operator.install FOLDER`.
+
+The wheel has its own. This one runs the code of the checkout in whose folder the environment is, so
+that checkouts can share an environment by a link.
+"""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+_ROOT: Final = Path(__file__).resolve().parents[3]
+
+_PROGRAM: Final = """\
+#!{python}
+import runpy
+import sys
+from pathlib import Path
+
+beside = Path(sys.argv[0]).absolute().parent.parent.parent
+root = beside if (beside / "infra" / "cli").is_dir() else Path({root!r})
+sys.path.insert(0, str(root))
+
+# Workers of the server import this file.
+if __name__ == "__main__":
+    runpy.run_module("infra.cli", run_name="__main__")
+"""
+
+
+def install(folder: Path) -> None:
+    """Write the program into the environment `folder`."""
+    bin_ = folder.absolute() / "bin"
+    program = bin_ / "rescind"
+    program.write_text(_PROGRAM.format(python=bin_ / "python", root=str(_ROOT)), encoding="utf-8")
+    program.chmod(0o755)
+
+
+if __name__ == "__main__":
+    install(Path(sys.argv[1]))

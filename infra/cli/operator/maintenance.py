@@ -1,0 +1,138 @@
+"""`rescind doctor`, `upgrade`, `publish`, `recover` and `canary`, for operators."""
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+import typer
+
+from infra import canary
+from infra.cli.commands import described
+from infra.cli.errors import Exit, checked
+from infra.cli.operator.operators import Handle, Operator, operator_command
+from shared.errors import RescindError
+from shared.model.deployment import SCHEMA
+from shared.model.lists.verification import public_key_bytes
+from shared.operations.access import api_keys
+from shared.operations.base import tenants
+from shared.operations.lists import in_force, publication
+from shared.operations.operator import deployment, doctor
+from shared.operations.operator.recovery import recovery
+
+_ADMIN_KEY_AGE_MAX: Final = timedelta(days=30)
+
+Signers = Annotated[
+    list[bytes] | None,
+    typer.Option(
+        "--signer",
+        parser=checked(public_key_bytes),
+        metavar="PUBLIC_KEY",
+        help="Public key, in base64, of a list signer that the restored tables do not have; may be "
+        "repeated.",
+    ),
+]
+Reviewed = Annotated[
+    bool,
+    typer.Option(
+        "--reviewed",
+        help="End the review that an earlier recovery asked for: remove the restore's mark.",
+    ),
+]
+Seconds = Annotated[int, typer.Option(metavar="N", help="How long to wait for the authorizers.")]
+
+
+class Unhealthy(RescindError):
+    """The doctor found a problem."""
+
+
+class Unpublished(RescindError):
+    """A list that is due could not be published."""
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    for name, example, function in (
+        ("doctor", "rescind doctor --data .data", examine),
+        ("publish", "rescind publish --data .data", publish),
+        ("recover", "rescind recover acme --data .data", recover),
+        ("upgrade", "rescind upgrade --data .data", upgrade),
+        ("canary", "rescind canary acme --seconds 60", fly_canary),
+    ):
+        operator_command(root, name, example=example)(function)
+
+
+def examine(operator: Operator) -> None:
+    """Print each problem of the service and its remedy; exit code 1 if there is one."""
+    _warn_of_old_admin_key(operator)
+    findings = list(doctor.examine(operator.ports, operator.out.say))
+    for each in findings:
+        operator.out.say(f"{each.subject}: {each.problem}\n  → {each.remedy}")
+    if findings:
+        raise Unhealthy(f"{len(findings)} problem(s) found")
+    operator.out.say("All is well.")
+
+
+def _warn_of_old_admin_key(operator: Operator) -> None:
+    """Print a warning if the file of the first admin key is old and its key is still accepted."""
+    if operator.data is None or not (path := operator.data / "admin.key").exists():
+        return
+    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    if (age := operator.ports.now() - written) < _ADMIN_KEY_AGE_MAX:
+        return
+    with suppress(RescindError):
+        secret = path.read_text(encoding="ascii", errors="replace").strip()
+        api_keys.authenticate(operator.ports, secret)
+        operator.out.say(f"{path} is {age.days} days old, but its key is still in force.")
+        operator.out.say("  → create the keys that you need, revoke this one, and delete the file")
+
+
+def upgrade(operator: Operator) -> None:
+    """After an update of all processes: let no earlier release use the data any more."""
+    deployment.mark_schema(operator.ports)
+    operator.out.say(f"The data has schema {SCHEMA}; releases before this one refuse to use it.")
+
+
+def publish(operator: Operator) -> None:
+    """Publish every list that is due, as the schedule does."""
+    handles = {each.tenant_id: each.handle for each in tenants.directory(operator.ports)}
+    tick = publication.publish_due(operator.ports)
+    for tenant_id in tick.published:
+        head = in_force.head(operator.ports, tenant_id)
+        handle = handles.get(tenant_id, tenant_id)
+        operator.out.say(f"{handle}: published version {head.version} with {head.count} warrants.")
+    for tenant_id, error in tick.failed.items():
+        handle = handles.get(tenant_id, tenant_id)
+        operator.out.say(f"{handle}: not published: {described(error)}")
+    if tick.failed:
+        raise Unpublished(f"{len(tick.failed)} list(s) could not be published")
+    operator.out.say(f"{len(tick.published)} list(s) published; no other was due.")
+
+
+def recover(
+    operator: Operator, tenant: Handle, signer: Signers = None, reviewed: Reviewed = False
+) -> int:
+    """After a restore: revoke again what the newest list has, and publish.
+
+    Exit code 3: recovered, but some changes since the restored moment are unknown. Review what the
+    command lists, then run it again with --reviewed.
+    """
+    recovered = recovery.recover(
+        operator.ports,
+        operator.caller(tenant),
+        report=operator.out.say,
+        trusted=signer or [],
+        reviewed=reviewed,
+    )
+    head = recovered.head
+    operator.out.say(f"Published version {head.version} with {head.count} warrants.")
+    if recovered.locked_out:
+        operator.out.say(f"No admin key is left; to create one, run: rescind admin-key {tenant}")
+    return Exit.UNKNOWN if recovered.unknown else Exit.DONE
+
+
+def fly_canary(
+    operator: Operator, tenant: Handle, seconds: Seconds = canary.SECONDS_DEFAULT
+) -> None:
+    """Measure how long a revocation takes to reach every authorizer, and print the seconds."""
+    taken = canary.run(operator.ports, operator.caller(tenant), seconds, report=operator.out.say)
+    operator.out.show({"seconds": round(taken, 1)}, f"{taken:.1f}")

@@ -1,0 +1,128 @@
+"""`rescind migrate`, for operators: all data to another store, of either engine."""
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from infra import data_folder, private_files
+from infra.cli.commands import local_command
+from infra.cli.output import Output
+from shared import wiring
+from shared.errors import InvalidSettings
+from shared.operations.operator.moving import copying, cutover
+from shared.ports import Ports
+
+_SQLITE: Final = "sqlite"
+_EXAMPLE: Final = (
+    "rescind migrate --from sqlite:.data/svc.db --to dynamodb:rescind-prod- "
+    "--to-blobs s3:BUCKET --to-keys kms:alias/rescind-prod"
+)
+_NEXT: Final = """The source is still in charge. To end the move:
+  1. Restart every process of the source with SVC_MODE=read-only, and wait for a minute.
+  2. Repeat this command with --finish.
+  3. Serve from the target."""
+
+
+def _option(name: str, help_: str) -> typer.models.OptionInfo:
+    found: typer.models.OptionInfo = typer.Option(name, metavar="PLACE", help=help_)
+    return found
+
+
+From = Annotated[str, _option("--from", "The store to move: sqlite:FILE or dynamodb:PREFIX.")]
+FromBlobs = Annotated[str | None, _option("--from-blobs", "Its blobs; of a file, those beside it.")]
+FromKeys = Annotated[str | None, _option("--from-keys", "Its key; of a file, that beside it.")]
+To = Annotated[str, _option("--to", "The store to move to, which must be empty.")]
+ToBlobs = Annotated[str | None, _option("--to-blobs", "Its blobs; of a file, those beside it.")]
+ToKeys = Annotated[str | None, _option("--to-keys", "Its key; of a file, that beside it.")]
+Finish = Annotated[
+    bool, typer.Option("--finish", help="End the move: the source must be read-only.")
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command."""
+    local_command(root, "migrate", example=_EXAMPLE)(migrate)
+
+
+def migrate(
+    out: Output,
+    from_: From,
+    to: To,
+    from_blobs: FromBlobs = None,
+    from_keys: FromKeys = None,
+    to_blobs: ToBlobs = None,
+    to_keys: ToKeys = None,
+    finish: Finish = False,
+) -> None:
+    """Move all data to another store, between one machine and AWS or between two of a kind.
+
+    The first run copies while the source serves. With --finish it copies what changed, compares
+    both, and puts the target in charge. It may be repeated if it was stopped.
+    """
+    with ExitStack() as stack:
+        source = stack.enter_context(_opened(from_, from_blobs, from_keys))
+        target = stack.enter_context(_opened(to, to_blobs, to_keys))
+        cutover.begin(source, target)
+        if not finish:
+            _copy(out, source, target)
+            out.say(_NEXT)
+            return
+        stack.enter_context(_frozen(from_))
+        for handle, version in cutover.finish(source, target, user=private_files.name()):
+            out.say(f"{handle}: published version {version} from the target.")
+        out.say("The target is in charge now. The source refuses to start.")
+
+
+def _copy(out: Output, source: Ports, target: Ports) -> None:
+    with out.progress("items read", None) as bar:
+        read = 0
+
+        def report(so_far: int) -> None:
+            nonlocal read
+            bar.by(so_far - read)
+            read = so_far
+
+        done = copying.copy(source, target, report=report)
+    moved = f"{done.put} put, {done.deleted} deleted, {done.blobs} blobs copied"
+    out.say(f"Read {done.read} items: {moved}.")
+
+
+def _frozen(store: str) -> AbstractContextManager[None]:
+    """Refuse to end a move from this machine while a server may still change the source.
+
+    Its changes after the move would be lost. On AWS this cannot be seen from here.
+    """
+    scheme, _, location = store.partition(":")
+    if scheme != _SQLITE:
+        return nullcontext()
+    remedy = "Restart it with SVC_MODE=read-only, and repeat this command."
+    return data_folder.alone(Path(location).parent, remedy)
+
+
+@contextmanager
+def _opened(store: str, blobs: str | None, keys: str | None) -> Iterator[Ports]:
+    """Open the ports of a place, which need not be in charge."""
+    scheme, _, location = store.partition(":")
+    if scheme == _SQLITE:
+        folder = Path(location).parent
+        blobs, keys = blobs or f"file:{folder / 'blobs'}", keys or f"file:{folder / 'master.key'}"
+        if keys == f"file:{folder / 'master.key'}" and not (folder / "master.key").exists():
+            _prepare(folder, Path(location))
+    if blobs is None or keys is None:
+        raise InvalidSettings(f"{store} needs its blobs and its key: add the options for both.")
+    named = {"SVC_STORE": store, "SVC_BLOBS": blobs, "SVC_KEYS": keys}
+    environment = {name: value for name, value in os.environ.items() if name != "SVC_MODE"}
+    with closing(wiring.assemble(wiring.settings(environment | named))) as ports:
+        yield ports
+
+
+def _prepare(folder: Path, store: Path) -> None:
+    """Make the folder of a new store, with a master key."""
+    if store.exists():
+        raise InvalidSettings(f"{folder / 'master.key'} is missing: say where it is.")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    wiring.create_master_key(folder / "master.key")

@@ -1,0 +1,105 @@
+"""Commands of operators, which work on the store itself.
+
+    @operator_command(app, "doctor", example="rescind doctor --data .data")
+    def examine(operator: Operator) -> None:
+        '''Print each problem and its remedy.'''
+
+The store is that of `--data`, or the one that the environment names (see shared/settings.py).
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from infra import data_folder, private_files
+from infra.cli.commands import OPTIONS, PANEL, Command, add, guarded
+from infra.cli.errors import checked
+from infra.cli.output import Output
+from shared import wiring
+from shared.errors import InvalidSettings
+from shared.model import tenants as model
+from shared.model.callers import Caller
+from shared.operations.operator import onboarding
+from shared.ports import Ports
+
+_REMEDY: Final = "Set them in the environment, or name a data folder with --data."
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        envvar="RESCIND_DATA",
+        metavar="FOLDER",
+        help="The data folder, such as .data.",
+        rich_help_panel=PANEL,
+    ),
+]
+KeysOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        metavar="FILE",
+        help="With --data: the master key, if kept elsewhere.",
+        rich_help_panel=PANEL,
+    ),
+]
+
+_OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
+    "data": (DataOption, None),
+    "keys": (KeysOption, None),
+    "output": OPTIONS["output"],
+}
+
+
+def _handle(value: str) -> str:
+    try:
+        return model.handle(value)
+    except ValueError as error:
+        raise ValueError(f"a tenant's name {error}") from None
+
+
+Handle = Annotated[
+    str, typer.Argument(metavar="TENANT", parser=checked(_handle), help="The name of the tenant.")
+]
+
+
+@dataclass
+class Operator:
+    """The ports of a command of operators, and the folder if `--data` names one."""
+
+    out: Output
+    ports: Ports
+    data: Path | None
+
+    def caller(self, handle: str) -> Caller:
+        """Return the operator as a caller in a tenant. Raises `NotFound`."""
+        return onboarding.operator(self.ports, handle=handle, user=private_files.name())
+
+
+def operator_command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command], Command]:
+    """Add a command that works on the store. Its first parameter is an `Operator`."""
+
+    def run(function: Command, given: dict[str, Any]) -> int | None:
+        data, keys, out = given.pop("data"), given.pop("keys"), Output(given.pop("output"))
+
+        def work() -> int | None:
+            with closing(_opened(data, keys)) as ports:
+                return function(Operator(out, ports, data), **given)
+
+        return guarded(out, work)
+
+    return add(app, name, example=example, options=_OPTIONS, run=run)
+
+
+def _opened(data: Path | None, keys: Path | None) -> Ports:
+    try:
+        return wiring.build(wiring.settings(data_folder.chosen(data, keys, os.environ)))
+    except InvalidSettings as error:
+        if data is not None:
+            raise
+        raise InvalidSettings(*error.problems, _REMEDY) from None

@@ -1,0 +1,112 @@
+"""`rescind serve`: run the whole service on one machine."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from infra.cli.commands import local_command, noun
+from infra.cli.errors import checked
+from infra.cli.output import Output
+from infra.server import addresses
+from infra.server import server as local_server
+from infra.server.addresses import OpsAddress
+from infra.server.console import ConsoleMode
+from infra.server.documents import DocumentsMode
+
+EXAMPLE: Final = "rescind serve --port 8080 --data .data"
+
+
+def _address(text: str) -> str:
+    return str(addresses.ip(text))
+
+
+Host = Annotated[
+    str,
+    typer.Option(
+        "--host",
+        parser=checked(_address),
+        metavar="ADDRESS",
+        help="IP address to serve on. Only this machine reaches 127.0.0.1.",
+    ),
+]
+Port = Annotated[int, typer.Option("--port", help="TCP port.")]
+Data = Annotated[
+    Path, typer.Option("--data", envvar="RESCIND_DATA", metavar="FOLDER", help="Where the data is.")
+]
+Keys = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys", metavar="FILE", help="The master key, if it is not master.key in the data folder."
+    ),
+]
+Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that answer requests.")]
+Ops = Annotated[
+    OpsAddress | None,
+    typer.Option(
+        "--ops-address",
+        parser=checked(OpsAddress.parse),
+        metavar="ADDRESS:PORT",
+        help="Serve metrics and health there without a key, such as 127.0.0.1:9464.",
+    ),
+]
+
+
+class Level(StrEnum):
+    """The lines that are logged on standard error."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+ConsoleChoice = Annotated[
+    ConsoleMode,
+    typer.Option("--console", help="Serve the console at /; reload reads its files each time."),
+]
+DocsChoice = Annotated[
+    DocumentsMode, typer.Option("--docs", help="Serve the API document at /docs and /openapi.json.")
+]
+LogLevel = Annotated[Level, typer.Option("--log-level", help="info logs each request.")]
+
+
+def serve(
+    out: Output,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    data: Data = Path(".data"),
+    keys: Keys = None,
+    workers: Workers = 1,
+    ops_address: Ops = None,
+    log_level: LogLevel = Level.INFO,
+    console: ConsoleChoice = ConsoleMode.ON,
+    docs: DocsChoice = DocumentsMode.ON,
+) -> int:
+    """Run the whole service on one machine, with its data in one folder. Ctrl-C stops it.
+
+    The first start creates the tenant `local` and its admin key. Due lists are published at the
+    start and then every minute. A change is in the feed at once.
+    """
+    del out
+    address = addresses.ip(host)
+    return local_server.serve(
+        local_server.Options(
+            address, port, data, keys, workers, ops_address, log_level, console, docs
+        )
+    )
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command."""
+    local_command(root, "serve", example=EXAMPLE)(serve)
+
+
+if __name__ == "__main__":
+    # The tests start many servers, and this imports less than `rescind serve`.
+    os.umask(0o077)
+    server = noun("The server.")
+    register(server)
+    server()

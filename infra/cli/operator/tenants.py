@@ -1,0 +1,207 @@
+"""`rescind tenant` and `rescind admin-key`, for operators."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from infra import data_folder, private_files
+from infra.cli.commands import confirm, noun
+from infra.cli.errors import WrongUsage, Yes, checked
+from infra.cli.operator.operators import Handle, Operator, operator_command
+from infra.cli.output import Column
+from shared.model import times
+from shared.model.tenants import TenantSettings
+from shared.operations.base import tenants
+from shared.operations.operator import onboarding, removal
+from shared.operations.operator import tenants as operations
+
+_UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+_COLUMNS: Final = (
+    Column("name", "name"),
+    Column("tenant", "tenant_id"),
+    Column("created at", "created_at"),
+)
+
+
+def _duration(value: str) -> timedelta:
+    found = re.fullmatch(r"([1-9][0-9]{0,4})([dhm])", value)
+    if found is None:
+        raise ValueError("a time is a number of days, hours or minutes: 30d, 12h, 45m")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+ExpiresIn = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--expires-in",
+        parser=checked(_duration),
+        metavar="TIME",
+        help="Such as 30d, 12h or 45m; without it, never.",
+    ),
+]
+
+Grace = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--grace",
+        parser=checked(_duration),
+        metavar="TIME",
+        help="How long the tenant stays at least: 1d to 365d; without it, 30d.",
+    ),
+]
+Export = Annotated[
+    Path | None,
+    typer.Option("--export", metavar="FILE", help="A new file for all data of the tenant."),
+]
+NoExport = Annotated[bool, typer.Option("--no-export", help="Remove without an export.")]
+
+app = noun("Tenants of the service, for operators.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="tenant")
+    operator_command(root, "admin-key", example="rescind admin-key acme --expires-in 12h")(mint)
+
+
+@operator_command(app, "create", example="rescind tenant create acme --data .data > admin.key")
+def create(operator: Operator, tenant: Handle) -> None:
+    """Create a tenant, and print its first admin key, which is shown only once."""
+    settings, created = onboarding.create_tenant(
+        operator.ports, handle=tenant, user=private_files.name()
+    )
+    operator.out.say(f"Created tenant {settings.handle} ({settings.tenant_id}).")
+    _show(operator, created.api_key.id, created.secret)
+
+
+@operator_command(app, "list", example="rescind tenant list --data .data")
+def list_(operator: Operator) -> None:
+    """List the tenants, the oldest first."""
+    rows = [
+        {
+            "name": each.handle,
+            "tenant_id": each.tenant_id,
+            "created_at": times.text(each.created_at),
+        }
+        for each in tenants.directory(operator.ports)
+    ]
+    operator.out.table({"tenants": rows}, rows, _COLUMNS)
+
+
+@operator_command(app, "show", example="rescind tenant show acme --data .data")
+def show(operator: Operator, tenant: Handle) -> None:
+    """Show a tenant: its settings, its list, and how many keys and accounts it has."""
+    found = operations.show(operator.ports, handle=tenant)
+    operator.out.record(
+        {
+            **_document(found.settings),
+            "api_keys": found.api_keys,
+            "service_accounts": found.service_accounts,
+            "list_version": found.list.version,
+            "list_count": found.list.count,
+            "list_expires_at": times.text(found.list.expires_at),
+        }
+    )
+
+
+@operator_command(app, "rename", example="rescind tenant rename acme acme-corp --data .data")
+def rename(operator: Operator, tenant: Handle, new: Handle) -> None:
+    """Give a tenant another name. The old one stays its own, and is still accepted here.
+
+    Accounts keep their identities, which the audit log has.
+    """
+    done = operations.rename(operator.ports, handle=tenant, new=new, user=private_files.name())
+    operator.out.say(f"The tenant {done.tenant_id} is {done.handle} now.")
+
+
+@operator_command(app, "delete", example="rescind tenant delete acme --grace 30d --data .data")
+def delete(operator: Operator, tenant: Handle, grace: Grace = None) -> None:
+    """Allow that a tenant is removed after a grace time, in which it is served as before.
+
+    To withdraw it, run `rescind tenant keep`.
+    """
+    grace = grace or operations.GRACE_DEFAULT
+    try:
+        done = operations.delete(
+            operator.ports, handle=tenant, grace=grace, user=private_files.name()
+        )
+    except ValueError as error:
+        raise WrongUsage(str(error)) from None
+    operator.out.record(_document(done))
+    operator.out.say(f"After that time, run: rescind tenant remove {done.handle}")
+
+
+@operator_command(app, "keep", example="rescind tenant keep acme --data .data")
+def keep(operator: Operator, tenant: Handle) -> None:
+    """Withdraw the deletion of a tenant."""
+    done = operations.keep(operator.ports, handle=tenant, user=private_files.name())
+    operator.out.say(f"The tenant {done.handle} stays.")
+
+
+@operator_command(app, "export", example="rescind tenant export acme acme.ndjson --data .data")
+def export(
+    operator: Operator, tenant: Handle, file: Annotated[Path, typer.Argument(metavar="FILE")]
+) -> None:
+    """Write all data of a tenant to a new file, one JSON object in each line, without secrets."""
+    _export(operator, tenants.identifier(operator.ports, tenant), file)
+
+
+@operator_command(
+    app, "remove", example="rescind tenant remove acme --export acme.ndjson --data .data"
+)
+def remove(
+    operator: Operator,
+    tenant: Handle,
+    export: Export = None,
+    no_export: NoExport = False,
+    yes: Yes = False,
+) -> None:
+    """Remove a tenant whose grace time has passed, with all its data, for good.
+
+    Repeat the command, with --no-export, if it was interrupted.
+    """
+    if (export is None) is not no_export:
+        raise WrongUsage("name a file with --export, or add --no-export.")
+    tenant_id = removal.check_due(operator.ports, handle=tenant)
+    confirm(f"Remove the tenant {tenant} with all its data?", yes=yes)
+    if export is not None:
+        _export(operator, tenant_id, export)
+    removed = removal.remove(operator.ports, handle=tenant)
+    operator.out.say(f"Removed the tenant {tenant}: {removed} items, and all its lists.")
+
+
+def _export(operator: Operator, tenant_id: str, file: Path) -> None:
+    lines = removal.export(operator.ports, tenant_id)
+    try:
+        written = data_folder.write_lines(file, lines)
+    except OSError as error:
+        raise WrongUsage(f"{file} cannot be written: {error.strerror}.") from error
+    operator.out.say(f"Wrote {written} lines to {file}.")
+
+
+def _document(settings: TenantSettings) -> dict[str, object]:
+    return {
+        "name": settings.handle,
+        "tenant_id": settings.tenant_id,
+        "created_at": times.text(settings.created_at),
+        "removal_at": settings.removal_at and times.text(settings.removal_at),
+    }
+
+
+def mint(operator: Operator, tenant: Handle, expires_in: ExpiresIn = None) -> None:
+    """Create an admin key for a tenant that is locked out, and print it."""
+    now = operator.ports.now()
+    expires_at = None if expires_in is None else times.whole(now + expires_in)
+    created = onboarding.mint_admin_key(
+        operator.ports, handle=tenant, user=private_files.name(), expires_at=expires_at
+    )
+    _show(operator, created.api_key.id, created.secret)
+
+
+def _show(operator: Operator, key_id: str, secret: str) -> None:
+    """Print the secret alone on standard output, so that a file can have it."""
+    operator.out.say(f"Admin key {key_id}; its secret is shown only once:")
+    operator.out.show({"api_key_id": key_id, "key": secret}, secret)

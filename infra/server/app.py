@@ -1,0 +1,129 @@
+"""All functions as one ASGI application, with the console, the API document and the blobs."""
+
+import importlib
+import os
+from functools import cache
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from infra import data_folder
+from infra.server import protocol
+from infra.server.console import Console
+from infra.server.documents import Documents
+from infra.server.keyless import Keyless
+from infra.server.news import listener
+from infra.server.ops import Health, alive
+from infra.server.publications import Publications
+from infra.server.routers import ROUTERS
+from infra.server.threads import Threads
+from infra.server.waiting import WaitingRequests
+from shared import wiring
+from shared.errors import NotFound
+from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type, sha256_of
+from shared.ports import Ports
+from shared.ports.one_machine import Listener, LocalBlobs, News
+from shared.web.app import create_app
+from shared.web.conditional import matches
+from shared.web.stored import StoredFile
+from shared.web.strangers import AnonymousLimiter
+
+_BLOBS: Final = "/blobs/"
+
+
+def _blob(request: Request) -> Response:
+    """Return a blob by its signed address, as S3 does. Raises `NotFound`, `Unavailable`."""
+    blobs = wiring.from_environment().blobs
+    parts = request.query_params
+    if not isinstance(blobs, LocalBlobs):
+        raise NotFound
+    name = request.scope["path"].removeprefix(_BLOBS)
+    file = blobs.open_url(
+        name,
+        expires=parts.get("expires", ""),
+        signature=parts.get("signature", ""),
+    )
+    if file is None:
+        raise NotFound
+    headers = {
+        "ETag": f'"{sha256_of(name)}"',
+        "Cache-Control": CACHE_CONTROL,
+    }
+    if matches(request, etag=headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    if encoding := content_encoding(name):
+        headers["Content-Encoding"] = encoding
+    return StoredFile(file, headers=headers, media_type=media_type(name))
+
+
+async def _blobs(scope: Scope, receive: Receive, send: Send) -> None:
+    await _blob(Request(scope))(scope, receive, send)
+
+
+async def _health(scope: Scope, receive: Receive, send: Send) -> None:
+    request = Request(scope)
+    answer = await (_checks.ready(request) if scope["path"] == _READY else alive(request))
+    await answer(scope, receive, send)
+
+
+@cache
+def _ports() -> Ports:
+    """Return the ports of this process, which measure if the server has metrics."""
+    ports = wiring.from_environment()
+    if data_folder.METRICS_VARIABLE not in os.environ:
+        return ports
+    measured: Ports = importlib.import_module("infra.server.measured_store").measured(ports)
+    return measured
+
+
+_READY: Final = "/readyz"
+_HEALTH: Final = {"/healthz", _READY}
+# A flood of other requests does not make an address that watches this server think it is down.
+_HEALTH_BUCKET: Final = "#health"
+
+
+def _listen() -> Listener | None:
+    return listener(_ports(), News.FEED)
+
+
+# All callers without a key, on any path, draw on the same buckets.
+_anonymous = AnonymousLimiter(wiring.now)
+_keyless = Keyless(_anonymous, wiring.trusted_proxies)
+_work = Threads(WaitingRequests(protocol.limits().waiting, _listen))
+
+
+def publish_by(publications: Publications) -> None:
+    """Have the publisher make the lists that requests ask for."""
+    _work.publications = publications
+
+
+_contract = create_app(*ROUTERS, ports=_ports, work=_work, anonymous=_anonymous)
+_checks = Health(wiring.from_environment, _work)
+_console = Console(_ports, _work)
+_documents = Documents(_work)
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve the API, the console, and the read-only paths that only this server has."""
+    beside = _beside(scope)
+    if beside is None:
+        await _contract(scope, receive, send)
+    else:
+        bucket = _HEALTH_BUCKET if beside is _health else ""
+        await _keyless.answer(beside, scope, receive, send, bucket=bucket)
+
+
+def _beside(scope: Scope) -> ASGIApp | None:
+    """Return what serves a request that needs no key; None if it is one of the API."""
+    if _console.serves(scope):
+        return _console
+    path: str = scope.get("path", "")
+    if scope.get("method") not in {"GET", "HEAD"}:
+        return None
+    if path in _HEALTH:
+        return _health
+    if path.startswith(_BLOBS):
+        return _blobs
+    return _documents if _documents.serves(path) else None

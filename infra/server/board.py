@@ -1,0 +1,90 @@
+"""Numbers in memory that the processes of a server on one machine share.
+
+Times are of the monotonic clock, which all processes of a machine have in common.
+"""
+
+import mmap
+import time
+from collections.abc import Sequence
+from typing import Final
+
+# The names of processes.
+PUBLISHER: Final = "publisher"
+OPS: Final = "ops"
+
+_WORDS: Final = 4
+_BYTES: Final = 8
+
+
+class Board:
+    """The state of each process by its name, and when lists were published and logs sealed.
+
+    It is shared with every process that is forked after it was made.
+    """
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.names = tuple(names)
+        size = _WORDS * (1 + len(self.names)) * _BYTES
+        self._words = memoryview(mmap.mmap(-1, size)).cast("d")
+        # Ages count from the start until the first round has ended.
+        self._words[0] = self._words[1] = time.monotonic()
+
+    # --- what is published ---
+
+    def publishing(self, *, schedule: float, sealed: float) -> None:
+        """Note when the last round of lists ended, and when the last whole round of seals began.
+
+        Earlier times than those noted are ignored, such as those of a process that has just begun.
+        """
+        self._words[0] = max(self._words[0], schedule)
+        self._words[1] = max(self._words[1], sealed)
+
+    def schedule_seconds(self) -> float:
+        """Return the time since the last round of lists; 0 for a server that publishes nothing."""
+        return self._since(self._words[0])
+
+    def sealed_seconds(self) -> float:
+        """Return the time since the audit logs of all tenants were sealed; 0 as above."""
+        return self._since(self._words[1])
+
+    def _since(self, moment: float) -> float:
+        return time.monotonic() - moment if PUBLISHER in self.names else 0.0
+
+    def begun(self) -> None:
+        """Note that what was due at the start is published, or is another server's work."""
+        self._words[2] = 1
+
+    def has_begun(self) -> bool:
+        """Return whether `begun` was called."""
+        return bool(self._words[2])
+
+    # --- processes ---
+
+    def started(self, name: str) -> None:
+        """Note that a process runs."""
+        self._words[self._place(name)] = 1
+
+    def ended(self, name: str) -> None:
+        """Note that a process has ended."""
+        at = self._place(name)
+        self._words[at] = self._words[at + 2] = 0
+        self._words[at + 1] += 1
+
+    def beat(self, name: str) -> None:
+        """Note that a process goes on."""
+        self._words[self._place(name) + 2] += 1
+
+    def beats(self, name: str) -> int:
+        """Return how often a process beat since it was started."""
+        return int(self._words[self._place(name) + 2])
+
+    def ends(self, name: str) -> int:
+        """Return how often a process has ended."""
+        return int(self._words[self._place(name) + 1])
+
+    def down(self) -> list[str]:
+        """Return the names of the processes that do not run."""
+        return [name for name in self.names if not self._words[self._place(name)]]
+
+    def _place(self, name: str) -> int:
+        return _WORDS * (1 + self.names.index(name))

@@ -1,0 +1,117 @@
+"""The API document and its pages on one machine: `/docs` (Swagger UI) and `/openapi.json`.
+
+They are made once, by the first request, and then sent as bytes.
+"""
+
+import importlib
+import json
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from functions.console.files import File
+from shared.web.work import Work, WorkKind
+
+# Worker processes read this variable.
+VARIABLE: Final = "RESCIND_DOCS"
+
+_DOCUMENT: Final = "/openapi.json"
+_PAGE: Final = "/docs"
+_SWAGGER: Final = ("swagger-ui.css", "swagger-ui-bundle.js")
+_INIT: Final = """\
+SwaggerUIBundle({
+  url: "openapi.json",
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  presets: [SwaggerUIBundle.presets.apis, SwaggerUIBundle.SwaggerUIStandalonePreset],
+});
+"""
+# The addresses have no first slash, so that they also hold below a base path.
+_HTML: Final = """\
+<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Rescind: the API</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="docs/swagger-ui.css">
+<div id="swagger-ui"></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/init.js"></script>
+</html>
+"""
+# As of the console, but Swagger has pictures in its styles, and it knows no trusted types.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; "
+    "base-uri 'none'"
+)
+_HEADERS: Final = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": _POLICY,
+    "Vary": "Accept-Encoding",
+}
+
+
+class DocumentsMode(StrEnum):
+    """Whether the documents are served."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class Documents:
+    """The ASGI application of the documents. `work` makes them in a thread."""
+
+    def __init__(self, work: Work) -> None:
+        self._work, self._lock = work, Lock()
+        self._files: Mapping[str, File] | None = None
+
+    def serves(self, path: str) -> bool:
+        """Return whether `path` is that of a document, if they are served at all."""
+        is_ours = path in {_PAGE, _DOCUMENT} or path.startswith(f"{_PAGE}/")
+        return is_ours and os.environ.get(VARIABLE) != DocumentsMode.OFF and path in _PATHS
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a GET or HEAD of a path that `serves`."""
+        files = self._files
+        if files is None:
+            files = await self._work(self._made, WorkKind.USUAL, tenant_id=_DOCUMENT)
+        request = Request(scope)
+        names = ("if-none-match", "accept-encoding")
+        asked = {name: ",".join(request.headers.getlist(name)) for name in names}
+        answer = files[scope["path"]].answer(asked, with_body=scope["method"] == "GET")
+        await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
+
+    def _made(self) -> Mapping[str, File]:
+        with self._lock:
+            if self._files is None:
+                self._files = {path: _file(path) for path in _PATHS}
+            return self._files
+
+
+_PATHS: Final = (_PAGE, _DOCUMENT, *(f"{_PAGE}/{name}" for name in (*_SWAGGER, "init.js")))
+
+
+def _file(path: str) -> File:
+    name = Path(path).name
+    match name:
+        case "docs":
+            return File.of(".html", _HTML.encode(), _HEADERS)
+        case "openapi.json":
+            openapi = _imported("infra.openapi")
+            document = json.dumps(openapi.document(openapi.HERE), ensure_ascii=False)
+            return File.of(".json", document.encode(), _HEADERS)
+        case "init.js":
+            return File.of(".js", _INIT.encode(), _HEADERS)
+    static = Path(_imported("fastapi_offline").__file__).parent / "static"
+    return File.of(Path(name).suffix, (static / name).read_bytes(), _HEADERS)
+
+
+def _imported(name: str) -> Any:
+    """Import a module now: `rescind serve` reads this one for its options, and shall be quick."""
+    return importlib.import_module(name)

@@ -1,0 +1,162 @@
+"""The address for the operator's monitoring: metrics and health, without a key (docs/metrics.md).
+
+Nothing else is served there. It is a process of its own, so it tells when another one is down.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from infra.server import publisher, worker
+from infra.server.board import OPS, Board
+from infra.server.metrics import Exposition, Gauges
+from infra.server.threads import Threads
+from shared import wiring
+from shared.operations.lists.unpublished import Waiting
+from shared.operations.operator import readiness
+from shared.operations.operator.readiness import Lists, PortNotReady
+from shared.ports import Ports
+from shared.web.work import Work, WorkKind
+
+# How long an answer is repeated, and the longest wait for a new one.
+_FRESH_SECONDS: Final = 2.0
+_PATIENCE_SECONDS: Final = 5.0
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_NAMES: Final = {"SVC_STORE": "store", "SVC_BLOBS": "blob store", "SVC_KEYS": "key wrapper"}
+
+_log = logging.getLogger("rescind")
+
+
+# The schedule has a round each minute.
+_IDLE_SECONDS_MAX: Final = 180
+
+
+class _Answer(NamedTuple):
+    status: HTTPStatus
+    body: dict[str, Any]
+
+    def response(self) -> Response:
+        retry = {} if self.status is HTTPStatus.OK else {"Retry-After": "1"}
+        body = json.dumps(self.body)
+        return Response(body, self.status, _HEADERS | retry, media_type="application/json")
+
+
+async def alive(_request: Request) -> Response:
+    """`GET /healthz`: 200 if this process answers and the feed is published. Checks no store.
+
+    503 if the process that publishes has ended. It is started again by itself.
+    """
+    if publisher.is_missing():
+        return unavailable("The process that publishes has ended; it is started again.").response()
+    return _Answer(HTTPStatus.OK, {"status": "alive"}).response()
+
+
+class Health:
+    """Checks with `work` whether `ports` can be used, and repeats the result for a short time."""
+
+    def __init__(
+        self, ports: Callable[[], Ports], work: Work, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ports, self._work, self._clock = ports, work, clock
+        self._last: _Answer | None = None
+        self._seen_at = self._began_at = 0.0
+        self._looking: asyncio.Task[None] | None = None
+
+    async def ready(self, _request: Request) -> Response:
+        """`GET /readyz`: 200 with the ages of the lists and of what waits to be published.
+
+        503 if a store does not answer, or if a change was not published for too long.
+        """
+        if (seen := self._fresh()) is None:
+            await self._look_once()
+            seen = self._fresh() or unavailable("A place that holds data takes too long.")
+        return seen.response()
+
+    def _fresh(self) -> _Answer | None:
+        return self._last if self._clock() - self._seen_at < _FRESH_SECONDS else None
+
+    async def _look_once(self) -> None:
+        """Start a check or wait for the one in progress, for at most `_PATIENCE_SECONDS` in all."""
+        if self._looking is None or self._looking.done():
+            self._began_at = self._clock()
+            self._looking = asyncio.create_task(self._look())
+        patience = self._began_at + _PATIENCE_SECONDS - self._clock()
+        await asyncio.wait([self._looking], timeout=max(patience, 0))
+
+    async def _look(self) -> None:
+        try:
+            look = partial(_look, self._ports())
+            answer = _ready(*await self._work(look, WorkKind.USUAL, tenant_id=""))
+        except PortNotReady as error:
+            answer = unavailable(f"The {_NAMES[error.setting]} does not answer.")
+            _log.error("not ready: %s: %s", error, error.__cause__)
+        except Exception as error:  # noqa: BLE001 (a bug is also reported as not ready)
+            answer = unavailable("The service failed; its log says where.")
+            # Not the text: it may hold a secret.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
+        self._last, self._seen_at = answer, self._clock()
+
+
+def _look(ports: Ports) -> tuple[Lists, Waiting]:
+    return readiness.look(ports), readiness.waiting(ports)
+
+
+def _ready(lists: Lists, waiting: Waiting) -> _Answer:
+    if waiting.late:
+        return unavailable("Changes that were acknowledged are not published.")
+    feed = "stopped" if publisher.is_missing() else "published"
+    told = {"feed": feed, "unpublished_seconds": waiting.oldest_seconds}
+    return _Answer(HTTPStatus.OK, {"status": "ready", "lists": asdict(lists), **told})
+
+
+def unavailable(message: str) -> _Answer:
+    """Return a 503 with this message."""
+    return _Answer(
+        HTTPStatus.SERVICE_UNAVAILABLE, {"error": {"code": "unavailable", "message": message}}
+    )
+
+
+def run(stop: int, listener: socket.socket, board: Board) -> None:
+    """Serve until the descriptor `stop` is at its end."""
+    app = _app(wiring.from_environment(), board)
+    config = uvicorn.Config(app, log_config=None, log_level="error", lifespan="off", ws="none")
+    worker.serve(config, listener, stop, partial(board.beat, OPS))
+
+
+def _app(ports: Ports, board: Board) -> Starlette:
+    exposition = Exposition(Gauges(ports, board))
+    health = Health(lambda: ports, Threads())
+
+    def metrics(request: Request) -> Response:
+        body, content_type = exposition.answer(request.headers.get("accept", ""))
+        return Response(body, headers={"Content-Type": content_type})
+
+    async def lives(request: Request) -> Response:
+        if down := board.down():
+            names = ", ".join(down)
+            return unavailable(f"Down, and about to be started again: {names}.").response()
+        return await alive(request)
+
+    async def ready(request: Request) -> Response:
+        if board.schedule_seconds() > _IDLE_SECONDS_MAX:
+            return unavailable("The schedule that publishes lists has stopped.").response()
+        return await health.ready(request)
+
+    return Starlette(
+        routes=[Route("/metrics", metrics), Route("/healthz", lives), Route("/readyz", ready)]
+    )

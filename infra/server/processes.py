@@ -1,0 +1,210 @@
+"""The processes of a server on one machine: started, started again, and all ended together.
+
+They are forked, so what the supervisor has imported is in memory once (docs/adr/21).
+"""
+
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+from typing import Final, NoReturn, Self
+
+from infra.server.board import Board
+
+# The pauses before a process is started again: after its first end, its second one, …
+_PAUSES: Final = (0.1, 0.5, 2.0, 10.0, 30.0)
+# A process that ran so long is started again as after its first end.
+_STEADY_SECONDS: Final = 60.0
+# A process that does not go on for so many looks is killed.
+_LOOK_SECONDS: Final = 5.0
+_LOOKS_MAX: Final = 6
+# How often it is asked, while the server starts, whether it is so far.
+_START_SECONDS: Final = 0.02
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_fork: Final = multiprocessing.get_context("fork")
+
+_log = logging.getLogger("rescind")
+
+# The work of a process. It ends soon after the descriptor that it is given is at its end.
+Work = Callable[[int], None]
+
+
+def pause_after(ends: int) -> float:
+    """Return the seconds until a process is started again that has ended so often in a row."""
+    return _PAUSES[min(ends, len(_PAUSES)) - 1]
+
+
+@dataclass(slots=True)
+class _Child:
+    """A process; it is started at `start_at` if it does not run."""
+
+    name: str
+    work: Work
+    process: ForkProcess | None = None
+    start_at: float = 0.0
+    started_at: float = 0.0
+    ends: int = 0
+    beats: int = 0
+    silent: int = 0
+
+    def ended(self, now: float) -> float:
+        """Plan the next start; return the seconds until then."""
+        is_steady = now - self.started_at >= _STEADY_SECONDS
+        self.ends = 1 if is_steady else self.ends + 1
+        pause = pause_after(self.ends)
+        self.process, self.start_at = None, now + pause
+        return pause
+
+    def is_hung(self, beats: int) -> bool:
+        """Return whether the process has not gone on since `_LOOKS_MAX` looks.
+
+        Looks are counted, and not time: if the machine sleeps, the process does not go on either.
+        """
+        self.silent = self.silent + 1 if beats == self.beats and beats else 0
+        self.beats = beats
+        return self.silent >= _LOOKS_MAX
+
+
+class Processes:
+    """Keeps the processes of a server running until the body of `with` ends, and ends them.
+
+    Each holds the end of a pipe, so that none outlives this process, whatever ends it.
+    """
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._children: list[_Child] = []
+        # Nothing is ever written. The first ends with this process; the second, to stop them.
+        self._alive, self._hold = os.pipe()
+        self._stop, self._stopping = os.pipe()
+        self._look_at = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Have all processes stop, and wait for what is under way in them."""
+        os.close(self._stopping)
+        for child in self._children:
+            if child.process is not None:
+                child.process.join()
+
+    def start(self, name: str, work: Work) -> None:
+        """Start a process, whose name is on the board."""
+        child = _Child(name, work)
+        self._children.append(child)
+        self._start(child)
+
+    def keep(self) -> NoReturn:
+        """Start again what ends, until a signal raises."""
+        while True:
+            self._turn(_LOOK_SECONDS)
+
+    def wait(self, is_so: Callable[[], bool], *, seconds: float) -> None:
+        """Do as `keep` until it is so, for `seconds` at most."""
+        end = time.monotonic() + seconds
+        while not is_so() and time.monotonic() < end:
+            self._turn(_START_SECONDS)
+
+    def _turn(self, seconds: float) -> None:
+        now = time.monotonic()
+        due = [each.start_at for each in self._children if each.process is None]
+        wait(self._sentinels(), timeout=max(0.0, min([now + seconds, *due]) - now))
+        self._look()
+
+    def _sentinels(self) -> list[int]:
+        return [each.process.sentinel for each in self._children if each.process is not None]
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        for child in self._children:
+            if child.process is None:
+                if now >= child.start_at:
+                    self._start(child)
+            elif child.process.exitcode is not None:
+                self._ended(child, child.process, now)
+        if now >= self._look_at:
+            self._look_at = now + _LOOK_SECONDS
+            for child in self._children:
+                if child.process is not None and child.is_hung(self._board.beats(child.name)):
+                    _log.error("%s does not go on; it is killed", child.name)
+                    child.process.kill()
+
+    def _ended(self, child: _Child, process: ForkProcess, now: float) -> None:
+        how = _said(process.exitcode or 0)
+        number = process.pid
+        process.close()
+        self._board.ended(child.name)
+        pause = child.ended(now)
+        _log.error(
+            "%s (process %s) %s; it is started again in %.1f seconds",
+            child.name,
+            number,
+            how,
+            pause,
+        )
+
+    def _start(self, child: _Child) -> None:
+        child.started_at, child.beats, child.silent = time.monotonic(), 0, 0
+        process = _fork.Process(target=self._live, args=(child,), name=child.name)
+        # Present objects are shared as long as nothing writes to them, as the collector would.
+        gc.freeze()
+        try:
+            # A signal must not part the process from its record, nor end it before it is set up.
+            with _blocked():
+                process.start()
+                child.process = process
+        except OSError as error:
+            # The machine has no room for another process just now.
+            pause = child.ended(child.started_at)
+            _log.error("%s cannot start: %s; tried again in %.1f seconds", child.name, error, pause)
+        else:
+            self._board.started(child.name)
+
+    def _live(self, child: _Child) -> None:
+        """Do the work of a process."""
+        os.close(self._hold)
+        os.close(self._stopping)
+        # A terminal and systemd signal all processes; this server's first one has the others stop.
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        threading.Thread(target=self._end_with_server, name="alive", daemon=True).start()
+        with suppress(OSError):
+            # So that `ps` and `top` tell the processes apart.
+            Path("/proc/self/comm").write_text(f"rescind-{child.name}"[:15])
+        try:
+            child.work(self._stop)
+        except Exception:  # noqa: BLE001 (without this, a traceback would be no line of the log)
+            _log.exception("%s failed", child.name)
+            sys.exit(1)
+
+    def _end_with_server(self) -> None:
+        os.read(self._alive, 1)
+        os._exit(1)
+
+
+@contextmanager
+def _blocked() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _said(exit_code: int) -> str:
+    if exit_code < 0:
+        return f"was ended by signal {-exit_code}"
+    return f"ended with code {exit_code}"

@@ -1,0 +1,111 @@
+"""Publications that requests ask for: the publisher makes them (docs/adr/21).
+
+So no list is made in a process that answers requests. The request is authenticated, and its answer
+is made, where it came in. A worker sends the publisher one end of a connection for each call.
+"""
+
+import logging
+import select
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+from shared.errors import RescindError, Unavailable
+from shared.ports import Ports
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# How long a publisher that is just being started again is waited for.
+_TAKEN_SECONDS: Final = 5.0
+_THREADS: Final = 16
+
+_log = logging.getLogger("rescind")
+
+
+class Publications:
+    """Where workers ask, and the publisher takes; made before either is forked.
+
+    The next publisher takes requests that came while there was none.
+    """
+
+    def __init__(self) -> None:
+        self._asking, self._taking = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._asking.setblocking(False)
+
+    def close(self) -> None:
+        """Close both ends in this process."""
+        self._asking.close()
+        self._taking.close()
+
+    def ask(self, call: Callable[Concatenate[Ports, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what `call` returns in the publisher, or raise what it raises.
+
+        Raises `Unavailable` if the publisher does not answer. Then the call may still be made.
+        """
+        try:
+            with self._asked() as answers:
+                answers.send((call, args, kwargs))
+                if not answers.poll(_TAKEN_SECONDS):
+                    raise Unavailable
+                answers.recv()
+                failure, result = answers.recv()
+        except (EOFError, OSError) as error:
+            raise Unavailable from error
+        if failure is not None:
+            raise _rebuilt(*failure)
+        found: R = result
+        return found
+
+    def _asked(self) -> "Connection[Any, Any]":
+        ours, theirs = Pipe()
+        with theirs:
+            try:
+                socket.send_fds(self._asking, [b"\0"], [theirs.fileno()])
+            except OSError:
+                ours.close()
+                raise
+        return ours
+
+    def take(self, stop: int, ports: Callable[[], Ports]) -> None:
+        """Make what is asked for, until `stop` is at its end and all is made."""
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="publication") as pool:
+            while stop not in select.select([self._taking.fileno(), stop], [], [])[0]:
+                _, descriptors, _, _ = socket.recv_fds(self._taking, 1, 1)
+                for each in descriptors:
+                    pool.submit(_make, Connection(each), ports)
+
+
+def _make(asked: "Connection[Any, Any]", ports: Callable[[], Ports]) -> None:
+    try:
+        with asked:
+            # Fails if nobody waits any more.
+            asked.send("taken")
+            call, args, kwargs = asked.recv()
+            asked.send(_outcome(call, ports, args, kwargs))
+    except (EOFError, OSError):
+        return
+    except Exception:  # noqa: BLE001 (nothing else would report it)
+        _log.exception("a publication cannot be told to the request that asked for it")
+
+
+def _outcome(
+    call: Callable[..., Any], ports: Callable[[], Ports], args: Any, kwargs: Any
+) -> tuple[Any, Any]:
+    try:
+        return None, call(ports(), *args, **kwargs)
+    except Exception as error:  # noqa: BLE001 (the request that asked for it reports it)
+        if not isinstance(error, RescindError):
+            _log.exception("a publication failed")
+        return (type(error), error.args, vars(error)), None
+
+
+def _rebuilt(kind: type[Exception], args: tuple[Any, ...], values: dict[str, Any]) -> Exception:
+    """Return the error as it was. Those of the service have other parameters than `args`."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    vars(error).update(values)
+    return error

@@ -1,0 +1,171 @@
+"""The schedule on one machine: a thread that publishes due lists."""
+
+import logging
+import math
+import queue
+import threading
+import time
+from collections import deque
+from typing import Final
+
+from shared import logs
+from shared.operations.fleet import propagation, stale
+from shared.operations.lists import expiring, publication
+from shared.ports import Ports
+from shared.ports.one_machine import LocalBlobs, LocalStore
+
+_READINGS: Final = 60
+_BATCHES: Final = 10
+
+
+_PUBLISH_SECONDS: Final = 60
+# How long the start waits for the first round, which takes longer only with thousands of tenants or
+# a very slow disk.
+_FIRST_SECONDS: Final = 30
+# Far longer than any write takes.
+_LEFTOVER_SECONDS: Final = 24 * 3600
+
+_log = logging.getLogger("rescind")
+
+
+class Retention:
+    """Removes expired audit entries and items of the table `keys`, a part at each call.
+
+    A removal is final, and a clock may be wrong for some time. So nothing is removed in the first
+    `readings` calls; then the time is the earliest of the last `readings` calls.
+    """
+
+    def __init__(self, ports: Ports, *, readings: int = _READINGS) -> None:
+        self._ports = ports
+        self._said: deque[int] = deque(maxlen=readings)
+
+    def apply(self) -> None:
+        """Remove some of the items that expired. A fault is logged."""
+        self._said.append(int(self._ports.now().timestamp()))
+        store = self._ports.store
+        if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, LocalStore):
+            return
+        try:
+            for _ in range(_BATCHES):
+                if not store.remove_expired(before=min(self._said)):
+                    break
+        except Exception:  # noqa: BLE001 (the caller must go on)
+            _log.exception("expired items could not be removed; the next attempt follows")
+
+
+class Timer:
+    """Publishes all due lists at the start, and then every minute; and those that are asked for."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._stopped, self._first_is_over = threading.Event(), threading.Event()
+        # None wakes the thread.
+        self._wanted: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="timer")
+        self._round_at = -math.inf
+
+    def start(self) -> None:
+        """Start the thread. Return after the first round, or after `_FIRST_SECONDS`.
+
+        After a pause all lists may have expired, and verifiers accept no expired list. The most
+        urgent lists are published first. A failure is logged and retried in the next round; it does
+        not prevent the start.
+        """
+        self._thread.start()
+        if not self._first_is_over.wait(_FIRST_SECONDS):
+            _log.warning(
+                "publishing due lists takes more than %d seconds; serving meanwhile, and some"
+                " lists may have expired",
+                _FIRST_SECONDS,
+            )
+
+    def stop(self) -> None:
+        """Start no further publication. The one in progress is completed in its thread."""
+        self._stopped.set()
+        self._wanted.put(None)
+
+    def publish(self, tenant_id: str) -> None:
+        """Have the list of a tenant published soon, if it is due."""
+        self._wanted.put(tenant_id)
+
+    def join(self) -> None:
+        """Wait until what was in progress at `stop` is completed."""
+        self._thread.join()
+
+    def is_alive(self) -> bool:
+        """Return whether anything may still be published."""
+        return self._thread.is_alive()
+
+    def round_at(self) -> float:
+        """Return when the last round ended, by the monotonic clock; -inf before that."""
+        return self._round_at
+
+    def _run(self) -> None:
+        retention = Retention(self._ports)
+        self._round()
+        self._first_is_over.set()
+        round_at = time.monotonic() + _PUBLISH_SECONDS
+        while not self._stopped.is_set():
+            if time.monotonic() >= round_at:
+                self._round()
+                retention.apply()
+                round_at = time.monotonic() + _PUBLISH_SECONDS
+            self._publish_wanted(round_at - time.monotonic())
+
+    def _round(self) -> None:
+        """Remove files of crashed writers, publish all due lists, and announce what is to be known.
+
+        The removal comes first because it may free space for a list. Each step runs even if
+        another fails.
+        """
+        for step in (
+            self._remove_leftovers,
+            self._publish_due,
+            self._announce_expiring,
+            self._announce_stale,
+        ):
+            try:
+                step()
+            except Exception:  # noqa: BLE001 (without a retry, lists would expire)
+                _log.exception("%s failed; the next attempt follows", step.__name__.strip("_"))
+        self._round_at = time.monotonic()
+
+    def _remove_leftovers(self) -> None:
+        if isinstance(self._ports.blobs, LocalBlobs):
+            self._ports.blobs.remove_leftovers(older_than_seconds=_LEFTOVER_SECONDS)
+
+    def _publish_due(self) -> None:
+        tick = publication.publish_due(self._ports, until=self._stopped.is_set)
+        for tenant_id, error in tick.failed.items():
+            _log_failure(tenant_id, error)
+
+    def _announce_expiring(self) -> None:
+        expiring.announce_due(self._ports)
+
+    def _announce_stale(self) -> None:
+        found = propagation.survey(self._ports) if propagation.is_due(self._ports.now()) else None
+        if found is not None:
+            figures = {
+                "AuthorizersHolding": found.holding,
+                "AuthorizersClosed": found.closed,
+                "AuthorizersUnknown": found.unknown,
+            }
+            _log.info("authorizers", extra=logs.fields(metrics=figures))
+            stale.announce_all(self._ports, found.settled)
+
+    def _publish_wanted(self, seconds: float) -> None:
+        """Publish one list that is asked for meanwhile; return after that, or after `seconds`."""
+        try:
+            tenant_id = self._wanted.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            return
+        if tenant_id is None or self._stopped.is_set():
+            return
+        try:
+            publication.publish_if_due(self._ports, tenant_id)
+        except Exception as error:  # noqa: BLE001 (the next round tries again)
+            _log_failure(tenant_id, error)
+
+
+def _log_failure(tenant_id: str, error: Exception) -> None:
+    _log.error("the list of tenant %s could not be published", tenant_id, exc_info=error)

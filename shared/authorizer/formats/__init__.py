@@ -1,0 +1,1 @@
+"""The formats that the service and its clients share. They import nothing outside this folder."""

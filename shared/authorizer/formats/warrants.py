@@ -1,0 +1,171 @@
+"""Warrants of the format `cose`: their claims, and the checks of one (WARRANT-1, WARRANT-9).
+
+Revocation is not among the checks: for that, a verifier uses the list or the feed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+import cbor2
+
+from . import cose, ed25519, ids, wire
+
+# application/cwt in the registry of CoAP content formats.
+CONTENT_TYPE: Final = 61
+
+# How far the clock of the service may be ahead of the verifier's clock.
+CLOCK_TOLERANCE: Final = timedelta(minutes=5)
+
+# Claim numbers (RFC 8392, section 3.1). Those below -65536 are for private use (section 9.1).
+_ISSUER: Final = 1
+_EXPIRES_AT: Final = 4
+_ISSUED_AT: Final = 6
+_ID: Final = 7
+_PAYLOAD: Final = -65537
+
+
+class WarrantReason(StrEnum):
+    """Why a warrant must not be accepted: the first check that failed, in this order.
+
+    Programs compare these words, so they do not change (WARRANT-9).
+    """
+
+    MALFORMED = "malformed"
+    HEADER = "header"
+    SIGNATURE = "signature"
+    CLAIMS = "claims"
+    ISSUER = "issuer"
+    FUTURE = "future"
+    TIMES = "times"
+    EXPIRED = "expired"
+
+
+class InvalidWarrant(Exception):
+    """The warrant must not be accepted; `reason` is the first check that failed."""
+
+    def __init__(self, reason: StrEnum, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims of a warrant. Times are whole seconds in UTC. `payload` is the caller's bytes."""
+
+    tenant_id: str
+    warrant_id: str
+    issued_at: datetime
+    expires_at: datetime | None
+    payload: bytes
+
+    def encode(self) -> bytes:
+        """Return the CWT claims set, in the deterministic encoding of RFC 8949, section 4.2.1."""
+        claims: dict[int, str | int | bytes] = {
+            _ISSUER: self.tenant_id,
+            _ISSUED_AT: _seconds(self.issued_at),
+            _ID: self.warrant_id.encode(),
+            _PAYLOAD: self.payload,
+        }
+        if self.expires_at is not None:
+            claims[_EXPIRES_AT] = _seconds(self.expires_at)
+        return cbor2.dumps(claims, canonical=True)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Claims":
+        """Return the claims in bytes that `encode` made. Raises `ValueError` for other bytes."""
+        claims = cose.decode(data)
+        if not isinstance(claims, Mapping):
+            raise ValueError("a map of claims is expected")  # noqa: TRY004
+        decoded = cls(
+            tenant_id=_claim(claims, _ISSUER, str),
+            warrant_id=ids.warrant_id(_claim(claims, _ID, bytes).decode("ascii")),
+            issued_at=_moment(claims, _ISSUED_AT),
+            expires_at=_moment(claims, _EXPIRES_AT) if _EXPIRES_AT in claims else None,
+            payload=_claim(claims, _PAYLOAD, bytes),
+        )
+        # A difference means other claims, repeated claims, or another encoding.
+        if decoded.encode() != data:
+            raise ValueError("deterministic encoding and no other claims are expected")
+        return decoded
+
+
+def verify(
+    warrant: bytes, *, public_keys: Iterable[bytes], tenant_id: str, now: datetime
+) -> Claims:
+    """Return the claims of a warrant after every check has passed (WARRANT-9).
+
+    `warrant` is the COSE_Sign1 message. `public_keys` are raw Ed25519 keys of 32 bytes: one of them
+    must have signed the message, for this tenant. Raises `InvalidWarrant`.
+    """
+    message, _ = opened(warrant)
+    return signed_claims(message, public_keys, tenant_id=tenant_id, now=now)
+
+
+def opened(warrant: bytes) -> tuple[cose.Message, bytes]:
+    """Return the message of a warrant, and the key identifier in its header; neither is verified.
+
+    Raises `InvalidWarrant`.
+    """
+    try:
+        message = cose.parse(warrant)
+    except ValueError as error:
+        raise InvalidWarrant(WarrantReason.MALFORMED, f"not a warrant: {error}") from None
+    try:
+        return message, cose.key_id_of(message.protected, content_type=CONTENT_TYPE)
+    except ValueError as error:
+        raise InvalidWarrant(
+            WarrantReason.HEADER, f"not a warrant of this service: {error}"
+        ) from None
+
+
+def signed_claims(
+    message: cose.Message, public_keys: Iterable[bytes], *, tenant_id: str, now: datetime
+) -> Claims:
+    """Return the claims of an opened message after all further checks. Raises `InvalidWarrant`."""
+    # The key identifier in the header proves nothing, so each key is tried.
+    signed = message.signed
+    if not any(ed25519.is_signed(signed, message.signature, public_key=key) for key in public_keys):
+        raise InvalidWarrant(WarrantReason.SIGNATURE, "none of the given keys made the signature")
+    try:
+        claims = Claims.decode(message.payload)
+    except ValueError as error:
+        raise InvalidWarrant(
+            WarrantReason.CLAIMS, f"the signed claims are not a warrant: {error}"
+        ) from None
+    _check(claims, tenant_id, now)
+    return claims
+
+
+def _check(claims: Claims, tenant_id: str, now: datetime) -> None:
+    if claims.tenant_id != tenant_id:
+        raise InvalidWarrant(WarrantReason.ISSUER, "another tenant issued the warrant")
+    if claims.issued_at > now + CLOCK_TOLERANCE:
+        issued = wire.text(claims.issued_at)
+        raise InvalidWarrant(WarrantReason.FUTURE, f"issued in the future, at {issued}")
+    if claims.expires_at is None:
+        return
+    if claims.expires_at <= claims.issued_at:
+        raise InvalidWarrant(WarrantReason.TIMES, "exp is not after iat")
+    if claims.expires_at <= now:
+        raise InvalidWarrant(WarrantReason.EXPIRED, f"expired at {wire.text(claims.expires_at)}")
+
+
+def _seconds(moment: datetime) -> int:
+    return int(moment.timestamp())
+
+
+def _claim(claims: Mapping[Any, Any], number: int, kind: type) -> Any:
+    value = claims.get(number)
+    if type(value) is not kind:
+        raise ValueError(f"claim {number} of type {kind.__name__} is expected")
+    return value
+
+
+def _moment(claims: Mapping[Any, Any], number: int) -> datetime:
+    try:
+        return datetime.fromtimestamp(_claim(claims, number, int), UTC)
+    except (OverflowError, OSError):
+        raise ValueError(f"claim {number} is out of range") from None

@@ -1,0 +1,209 @@
+"""The audit log: what was done, by whom, and from which address (AUDIT-1)."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from shared.model.identifiers import AUDIT_ENTRY, before_all_of, is_identifier
+from shared.model.items import Address, Item, Partition, Table, Value
+from shared.model.records import Record
+
+# Partitions per month. Each takes 1,000 write units a second (docs/adr/02).
+SHARDS: Final = 8
+_MONTH: Final = re.compile(r"([^#]+)#\d{4}-\d{2}(?:#\d)?", re.ASCII)
+
+
+_PARTITION: Final = "audit-of"
+_KIND: Final = f"svc_{AUDIT_ENTRY}_"
+
+
+class Action(StrEnum):
+    """A kind of change. Each change writes an entry."""
+
+    API_KEY_CREATE = "api_key.create"
+    API_KEY_ROTATE = "api_key.rotate"
+    API_KEY_REVOKE = "api_key.revoke"
+    API_KEY_DELETE = "api_key.delete"
+    API_KEY_EXPIRING = "api_key.expiring"
+    KEY_CREATE = "key.create"
+    KEY_ROTATE = "key.rotate"
+    KEY_REVOKE = "key.revoke"
+    KEY_SUSPEND = "key.suspend"
+    KEY_ENABLE = "key.enable"
+    KEY_SIGN = "key.sign"
+    KEY_EXPIRING = "key.expiring"
+    REVOCATION_CREATE = "revocation.create"
+    REVOCATION_DELETE = "revocation.delete"
+    REVOCATION_EXTEND = "revocation.extend"
+    REVOCATION_CREATE_BATCH = "revocation.create_batch"
+    REVOCATION_DELETE_BATCH = "revocation.delete_batch"
+    REVOCATION_EXTEND_BATCH = "revocation.extend_batch"
+    REVOCATION_BATCH = "revocation.batch"
+    REVOCATION_REPAIR = "revocation.repair"
+    SRL_REGENERATE = "srl.regenerate"
+    SRL_ROTATE_KEY = "srl.rotate_key"
+    SRL_CREATE_KEY = "srl.create_key"
+    SRL_ACTIVATE_KEY = "srl.activate_key"
+    SRL_REVOKE_KEY = "srl.revoke_key"
+    NATIVE_SIGNER_CREATE = "native_signer.create"
+    SERVICE_ACCOUNT_CREATE = "service_account.create"
+    SERVICE_ACCOUNT_DISABLE = "service_account.disable"
+    SERVICE_ACCOUNT_ENABLE = "service_account.enable"
+    SERVICE_ACCOUNT_DELETE = "service_account.delete"
+    AUTHORIZER_REGISTER = "authorizer.register"
+    AUTHORIZER_REMOVE = "authorizer.remove"
+    AUTHORIZER_REMOVE_BATCH = "authorizer.remove_batch"
+    AUTHORIZER_STALE = "authorizer.stale"
+    AUDIT_LOG_ROTATE_KEY = "audit_log.rotate_key"
+    AUDIT_LOG_NEW_GENERATION = "audit_log.new_generation"
+    AUDIT_LOG_STATEMENT = "audit_log.statement"
+    TENANT_CREATE = "tenant.create"
+    TENANT_UPDATE_SETTINGS = "tenant.update_settings"
+    RECOVERY_REVIEW = "recovery.review"
+    TENANT_RENAME = "tenant.rename"
+    TENANT_DELETE = "tenant.delete"
+    TENANT_KEEP = "tenant.keep"
+    WEBHOOK_CREATE = "webhook.create"
+    WEBHOOK_UPDATE = "webhook.update"
+    WEBHOOK_ROTATE = "webhook.rotate_secret"
+    WEBHOOK_ENABLE = "webhook.enable"
+    WEBHOOK_DISABLE = "webhook.disable"
+    WEBHOOK_REPLAY = "webhook.replay"
+    WEBHOOK_TEST = "webhook.test"
+    WEBHOOK_DELETE = "webhook.delete"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry(Record):
+    """One change, written in the same transaction as the change itself (AUDIT-2).
+
+    `source_ip`, `request_id` and `actor_key_id` are None if the change did not come over HTTP.
+    `actor_name` is the name that this key had. These are also None in entries of releases that did
+    not record them. The store deletes the entry some time after `expires`, which is in seconds
+    since the epoch.
+    """
+
+    id: str
+    timestamp: datetime
+    actor: str
+    action: Action
+    resource_id: str
+    result: str
+    source_ip: str | None
+    request_id: str | None
+    details: dict[str, Value]
+    expires: int
+    actor_key_id: str | None = None
+    actor_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilters:
+    """The entries to return: those that match all values that are not None (AUDIT-4).
+
+    `start` and `end` are whole seconds, and both are included. Entries about `warrant_id` are found
+    by the index, because one entry may name several warrants.
+    """
+
+    start: datetime
+    end: datetime
+    action: Action | None = None
+    actor: str | None = None
+    resource_id: str | None = None
+    actor_key_id: str | None = None
+    warrant_id: str | None = None
+    batch_id: str | None = None
+    summary_id: str | None = None
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The values that an entry must have, by the path of the attribute; not the warrant."""
+        values = {
+            "action": self.action,
+            "actor": self.actor,
+            "actor_key_id": self.actor_key_id,
+            "resource_id": self.resource_id,
+            "details.batch_id": self.batch_id,
+            "details.summary_id": self.summary_id,
+        }
+        return {path: str(value) for path, value in values.items() if value is not None}
+
+    @property
+    def after(self) -> str:
+        """A text that sorts before the identifiers of all entries in the range of time."""
+        return before_all_of(self.start, kind=AUDIT_ENTRY)
+
+    @property
+    def before(self) -> str:
+        """A text that sorts after the identifiers of all entries in the range of time."""
+        return before_all_of(self.end + timedelta(seconds=1), kind=AUDIT_ENTRY)
+
+
+def address(tenant_id: str, entry_id: str, moment: datetime) -> Address:
+    """Return the address of an entry that was made at `moment`."""
+    number = hashlib.sha256(entry_id.encode()).digest()[0] % SHARDS
+    return month(tenant_id, moment)[number].address(entry_id)
+
+
+def month(tenant_id: str, moment: datetime) -> list[Partition]:
+    """Return the partitions of the month of `moment`; the entries of each are in order of time."""
+    name = f"{tenant_id}#{moment:%Y-%m}"
+    # Earlier releases stored all entries in the first partition.
+    names = [name, *(f"{name}#{number}" for number in range(1, SHARDS))]
+    return [Partition(Table.AUDIT, each) for each in names]
+
+
+def entry_of(pk: str, sk: str) -> tuple[str, str] | None:
+    """Return tenant and identifier of the entry at these keys; None if another item is there."""
+    found = _MONTH.fullmatch(pk)
+    if found is None or not is_identifier(sk, kind=AUDIT_ENTRY):
+        return None
+    return found[1], sk
+
+
+def months(tenant_id: str, filters: EntryFilters) -> Iterator[tuple[str, list[Partition]]]:
+    """Yield the months in the filters' range, newest first, as `YYYY-MM` with their partitions."""
+    moment = filters.end
+    while (moment.year, moment.month) >= (filters.start.year, filters.start.month):
+        yield f"{moment:%Y-%m}", month(tenant_id, moment)
+        moment = moment.replace(day=1) - timedelta(days=1)
+
+
+def entries_of(tenant_id: str, warrant_id: str) -> Partition:
+    """Return the partition whose sort keys are those of the entries about a warrant."""
+    return Partition(Table.AUDIT, f"{tenant_id}#{_PARTITION}#{warrant_id}")
+
+
+def indexed(tenant_id: str, entry: Item) -> Iterator[tuple[Address, Item]]:
+    """Yield the items of the index for an entry as it is stored; they expire with it."""
+    for warrant_id in warrants_of(entry):
+        place = entries_of(tenant_id, warrant_id).address(sort_key(str(entry["id"])))
+        yield place, {"expires": entry["expires"]}
+
+
+def sort_key(entry_id: str) -> str:
+    """Return the sort key for an entry, or for a bound of identifiers: the ULID alone.
+
+    So the stream of new entries, which wakes the sealing, does not take it for an entry.
+    """
+    return entry_id.removeprefix(_KIND)
+
+
+def entry_id(sort_key: str) -> str:
+    """Return the identifier of the entry with this sort key."""
+    return f"{_KIND}{sort_key}"
+
+
+def warrants_of(entry: Item) -> list[str]:
+    """Return the warrants that an entry names, each once: one, or all those of a batch."""
+    details = entry.get("details")
+    if not isinstance(details, dict):
+        return []
+    batch = details.get("revocations")
+    named = [details, *(batch if isinstance(batch, list) else [])]
+    found = (each.get("warrant_id") for each in named if isinstance(each, dict))
+    return list(dict.fromkeys(each for each in found if isinstance(each, str)))

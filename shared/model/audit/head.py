@@ -1,0 +1,205 @@
+"""The head of the sealed log: the item that decides what the log contains (LOG-5, docs/adr/18).
+
+The head has all records that are not in full tiles yet, so the tiles follow from it, and are stored
+after it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, NamedTuple, Self
+
+from shared.model.audit import merkle, records
+from shared.model.audit.merkle import WIDTH, Edge, Place
+from shared.model.items import Address, Partition, Table
+from shared.model.records import SPARSE, Record
+
+# The most records that a pass adds: with the rest of the last pass, the head stays below 400 KB.
+APPENDED_MAX: Final = 4_000
+# An entry is late if it is sealed after one that is newer by more than this.
+LATE_MS: Final = 60_000
+
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 60 * _MINUTE_MS
+_BY_MINUTE_MS: Final = 10 * _MINUTE_MS
+_BY_HOUR_MS: Final = 50 * _HOUR_MS
+_SEGMENTS_MAX: Final = 200
+# The newest segments are not joined, so that many passes over old entries find their neighbours.
+_SEGMENTS_APART: Final = 8
+_NUMBER_BYTES: Final = 8
+
+
+class Segment(NamedTuple):
+    """A part of the log: the leaves up to `end`, and when the newest of their entries was made."""
+
+    end: int
+    newest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogHead(Record):
+    """The sealed log of a tenant, as the last pass left it.
+
+    `stored` leaves are in full tiles, and `edges` are the joined hashes of the partial tiles above
+    level 0 at that size. `records` are those of the leaves from `stored` to `size`. `segments` say
+    how new the entries of each part are. `late` counts the late entries so far. The revocations in
+    all entries since `counted_from`, the start of a day, are counted (`revocation_counts`); it is
+    None if a release that counted none wrote the head.
+    """
+
+    generation: int
+    size: int
+    stored: int
+    records: bytes = field(repr=False)
+    edges: tuple[bytes, ...] = field(repr=False)
+    segments: bytes = field(repr=False)
+    checkpoint: str
+    sealed_at: datetime
+    late: int = field(default=0, metadata=SPARSE)
+    version: int = 1
+    counted_from: datetime | None = None
+
+    @classmethod
+    def empty(cls, generation: int, now: datetime) -> Self:
+        """Return the head of a log without entries, not yet stored or signed."""
+        return cls(generation, 0, 0, b"", (), b"", "", now, version=0)
+
+    @property
+    def unstored(self) -> list[bytes]:
+        """The records of the leaves from `stored` on."""
+        return records.split(self.records)
+
+    @property
+    def edge(self) -> Edge:
+        """The right edge at `stored` leaves."""
+        return Edge(self.stored, ((), *(tuple(merkle.hashes(each)) for each in self.edges)))
+
+    @property
+    def spans(self) -> list[Segment]:
+        """The segments, in order of leaves."""
+        starts = range(0, len(self.segments), _NUMBER_BYTES)
+        numbers = [
+            int.from_bytes(self.segments[each : each + _NUMBER_BYTES], "big") for each in starts
+        ]
+        return [Segment(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
+
+    @property
+    def root(self) -> bytes:
+        """The root over all leaves, 32 bytes."""
+        return self.edge.extended([records.leaf(each) for each in self.unstored])[0].root()
+
+    def with_checkpoint(self, note: str) -> Self:
+        """Return the head with its signed checkpoint."""
+        return replace(self, checkpoint=note)
+
+    def full_tiles(self) -> dict[Place, bytes]:
+        """Return the full tiles and bundles that follow from the head and are not stored yet."""
+        data = self.unstored[: self._full]
+        _, full = self.edge.extended([records.leaf(each) for each in data])
+        for start in range(0, self._full, WIDTH):
+            place = Place(None, (self.stored + start) // WIDTH)
+            full[place] = merkle.bundle(data[start : start + WIDTH])
+        return full
+
+    def settled(self) -> Self:
+        """Return the next head, without the records of full tiles, once these are stored."""
+        data = self.unstored
+        edge, _ = self.edge.extended([records.leaf(each) for each in data[: self._full]])
+        return replace(
+            self,
+            stored=edge.size,
+            records=b"".join(data[self._full :]),
+            edges=tuple(b"".join(each) for each in edge.levels[1:]),
+            version=self.version + 1,
+        )
+
+    def appended(self, added: Sequence[bytes], now: datetime) -> Self:
+        """Return the head with these records (56 bytes each) at its end, without checkpoint."""
+        newest = self.newest_ms(_ms(now)) or 0
+        made = [records.milliseconds(each) for each in records.ulids(b"".join(added))]
+        size = self.size + len(added)
+        return replace(
+            self,
+            size=size,
+            records=self.records + b"".join(added),
+            segments=_joined([*self.spans, Segment(size, max(made))], _ms(now)),
+            checkpoint="",
+            sealed_at=now,
+            late=self.late + sum(each < newest - LATE_MS for each in made),
+        )
+
+    def newest_ms(self, until_ms: int) -> int | None:
+        """Return when the newest sealed entry was made, of those made until then; about, or None.
+
+        Entries of the future are left out, because they would hide all others until then.
+        """
+        return max(
+            (each.newest_ms for each in self.spans if each.newest_ms <= until_ms), default=None
+        )
+
+    def since(self, made_ms: int) -> list[tuple[int, int]]:
+        """Return the ranges of leaves in which all entries are that were made since then."""
+        spans = self.spans
+        starts = [0, *(each.end for each in spans)]
+        ranges = zip(starts, spans, strict=False)
+        return [(start, each.end) for start, each in ranges if each.newest_ms >= made_ms]
+
+    @property
+    def _full(self) -> int:
+        return (self.size - self.stored) // WIDTH * WIDTH
+
+
+def partition(tenant_id: str) -> Partition:
+    """Return the partition of a tenant's head."""
+    return Partition(Table.AUDIT, f"{tenant_id}#log")
+
+
+def address(tenant_id: str) -> Address:
+    """Return the address of a tenant's head."""
+    return partition(tenant_id).address("head")
+
+
+def tenant_of(pk: str, sk: str) -> str | None:
+    """Return the tenant whose head is at these keys of the table `audit`, None if none is."""
+    tenant_id = pk.partition("#")[0]
+    return tenant_id if address(tenant_id) == Address(Table.AUDIT, pk, sk) else None
+
+
+def folder(tenant_id: str, generation: int | None = None) -> str:
+    """Return the folder of a tenant's tiles, of one generation or of all."""
+    tenant = f"audit/{tenant_id}"
+    return tenant if generation is None else f"{tenant}/{generation}"
+
+
+def blob(tenant_id: str, generation: int, place: Place) -> str:
+    """Return the name of the blob with a full tile or bundle."""
+    return f"{folder(tenant_id, generation)}/tile/{place.path}"
+
+
+def _joined(segments: Sequence[Segment], now_ms: int) -> bytes:
+    """Return the segments as bytes. Neighbours of the same period are joined, except the newest."""
+    kept: list[Segment] = []
+    for each in segments[:-_SEGMENTS_APART]:
+        if kept and _period(kept[-1], now_ms) == _period(each, now_ms):
+            each = Segment(each.end, max(kept.pop().newest_ms, each.newest_ms))  # noqa: PLW2901
+        kept.append(each)
+    while len(kept) > _SEGMENTS_MAX:
+        first, second, *rest = kept
+        kept = [Segment(second.end, max(first.newest_ms, second.newest_ms)), *rest]
+    kept += segments[-_SEGMENTS_APART:]
+    return b"".join(number.to_bytes(_NUMBER_BYTES, "big") for each in kept for number in each)
+
+
+def _period(segment: Segment, now_ms: int) -> tuple[str, int]:
+    """Return the minute or hour of a segment. One of the future is joined with no other."""
+    made = segment.newest_ms
+    age = now_ms - made
+    if age < 0:
+        return "end", segment.end
+    if age < _BY_MINUTE_MS:
+        return "minute", made // _MINUTE_MS
+    return ("hour", made // _HOUR_MS) if age < _BY_HOUR_MS else ("old", 0)
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,59 @@
+"""The newest checkpoint, kept outside the store in the name of a blob (LOG-12)."""
+
+from typing import Any, Final, NamedTuple, Self
+
+from shared.errors import Corrupt
+from shared.model.audit import merkle
+from shared.model.audit.head import LogHead
+
+_GENERATIONS: Final = 10**8
+_SIZES: Final = 10**16
+
+
+class Kept(NamedTuple):
+    """A statement of a log: its generation, its number of leaves, and the root over them.
+
+    They compare as the log grows.
+    """
+
+    generation: int
+    size: int
+    root: bytes
+
+    @classmethod
+    def of(cls, head: LogHead) -> Self:
+        """Return what a head states."""
+        return cls(head.generation, head.size, head.root)
+
+    @classmethod
+    def begun(cls, generation: int) -> Self:
+        """Return what is stated of a generation that has no leaf yet."""
+        return cls(generation, 0, merkle.EMPTY)
+
+    def name(self, tenant_id: str) -> str:
+        """Return the name of the blob. The newest one is the first of its folder."""
+        generation, size = _GENERATIONS - self.generation, _SIZES - self.size
+        return f"{folder(tenant_id)}/{generation:08d}-{size:016d}-{self.root.hex()}"
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """Return what the blob of this name states. Raises `Corrupt`."""
+        try:
+            generation, size, root = name.rpartition("/")[2].split("-")
+            return cls(_GENERATIONS - int(generation), _SIZES - int(size), bytes.fromhex(root))
+        except ValueError:
+            raise Corrupt("a blob among the checkpoints of a log has another name") from None
+
+    def members(self) -> dict[str, Any]:
+        """Return the values by name, as the state of a list has them."""
+        return {"Generation": self.generation, "Size": self.size, "Root": self.root}
+
+    @classmethod
+    def from_members(cls, members: dict[str, Any]) -> Self:
+        """Return what `members` made. Raises `KeyError`, `TypeError`, `ValueError`."""
+        return cls(int(members["Generation"]), int(members["Size"]), bytes(members["Root"]))
+
+
+def folder(tenant_id: str) -> str:
+    """Return the folder of a tenant's checkpoints."""
+    return f"checkpoints/{tenant_id}"

@@ -1,0 +1,145 @@
+"""Records: the leaves of the sealed log, each a commitment to one audit entry (LOG-2).
+
+A record has the identifier of the entry, its expiry and the SHA-256 of its line. It reveals nothing
+else of the entry, so it stays when the entry is deleted.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, NamedTuple, Self
+
+from shared.errors import Corrupt
+from shared.model import times
+from shared.model.identifiers import AUDIT_ENTRY, is_identifier
+from shared.model.items import Item, Value
+from shared.model.records import integer
+
+SIZE: Final = 56
+_ULID_BYTES: Final = 16
+_EXPIRES_BYTES: Final = 8
+_DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_ULID_DIGITS: Final = 26
+_DIGIT_BITS: Final = 5
+_RANDOM_BITS: Final = 80
+# The prefix of the hash of a leaf (RFC 6962, section 2.1).
+_LEAF: Final = b"\x00"
+# Above this, programs that read numbers of JSON as floating point lose digits (RFC 8785).
+_MOST_INTEGER: Final = 2**53
+
+
+class AuditRecord(NamedTuple):
+    """The commitment to one audit entry.
+
+    `expires` is in seconds since the epoch; `digest` is the SHA-256 of the entry's line, 32 bytes.
+    """
+
+    id: str
+    expires: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, item: Item) -> Self:
+        """Return the record of an entry as it is stored. Raises `Corrupt`."""
+        entry_id = item.get("id")
+        if not isinstance(entry_id, str) or not is_identifier(entry_id, kind=AUDIT_ENTRY):
+            raise Corrupt("an audit entry has no identifier")
+        expires = integer(item, "expires")
+        if not 0 <= expires < 2 ** (8 * _EXPIRES_BYTES):
+            raise Corrupt(f"the expiry of the audit entry {entry_id} is malformed")
+        return cls(entry_id, expires, hashlib.sha256(line(item)).digest())
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Return the record in 56 bytes. Raises `Corrupt`."""
+        if len(data) != SIZE:
+            raise Corrupt("a record of the sealed log has another length")
+        ulid, rest = data[:_ULID_BYTES], data[_ULID_BYTES:]
+        return cls(
+            identifier(ulid), int.from_bytes(rest[:_EXPIRES_BYTES], "big"), rest[_EXPIRES_BYTES:]
+        )
+
+    @property
+    def data(self) -> bytes:
+        """The 56 bytes: ULID (16), expiry (8), digest (32), integers in network byte order."""
+        return ulid_of(self.id) + self.expires.to_bytes(_EXPIRES_BYTES, "big") + self.digest
+
+    @property
+    def made_ms(self) -> int:
+        """When the entry was made, in milliseconds since the epoch."""
+        return milliseconds(ulid_of(self.id))
+
+
+def line(item: Item) -> bytes:
+    """Return the line of an entry: its item in canonical JSON (RFC 8785).
+
+    Members are sorted, and nothing stands between tokens. Raises `Corrupt` if the item cannot be
+    written as JSON.
+    """
+    try:
+        text = json.dumps(dict(item), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return text.encode()
+    except (TypeError, ValueError):
+        raise Corrupt("an audit entry cannot be written as JSON") from None
+
+
+def check(item: Item) -> None:
+    """Raise `ValueError` or `TypeError` unless every program reads the line as it is written."""
+    _check(dict(item))
+    line(item)
+
+
+def leaf(data: bytes) -> bytes:
+    """Return the hash of the leaf with these bytes: SHA-256(0x00 || data)."""
+    return hashlib.sha256(_LEAF + data).digest()
+
+
+def split(data: bytes) -> list[bytes]:
+    """Return the records in the joined bytes of several, each 56 bytes."""
+    return [data[start : start + SIZE] for start in range(0, len(data), SIZE)]
+
+
+def ulids(data: bytes) -> Iterable[bytes]:
+    """Yield the ULID (16 bytes) of each record in the joined bytes of several."""
+    return (data[start : start + _ULID_BYTES] for start in range(0, len(data), SIZE))
+
+
+def ulid_of(entry_id: str) -> bytes:
+    """Return the 16 bytes of the ULID in the identifier of an entry."""
+    number = 0
+    for digit in entry_id[-_ULID_DIGITS:]:
+        number = number << _DIGIT_BITS | _DIGITS.index(digit)
+    return number.to_bytes(_ULID_BYTES, "big")
+
+
+def identifier(ulid: bytes) -> str:
+    """Return the identifier of the entry with this ULID (16 bytes)."""
+    number = int.from_bytes(ulid, "big")
+    shifts = range(_DIGIT_BITS * (_ULID_DIGITS - 1), -1, -_DIGIT_BITS)
+    return f"svc_{AUDIT_ENTRY}_" + "".join(_DIGITS[number >> shift & 31] for shift in shifts)
+
+
+def milliseconds(ulid: bytes) -> int:
+    """Return the time in a ULID (16 bytes), in milliseconds since the epoch."""
+    return int.from_bytes(ulid, "big") >> _RANDOM_BITS
+
+
+def moment(entry_id: str) -> datetime:
+    """Return the time in the identifier of an entry, in whole seconds. Raises `Corrupt`."""
+    try:
+        return times.from_seconds(milliseconds(ulid_of(entry_id)) // 1000)
+    except (OverflowError, ValueError):
+        raise Corrupt("the identifier of an audit entry has no time") from None
+
+
+def _check(value: Value) -> None:
+    if isinstance(value, list):
+        for each in value:
+            _check(each)
+    elif isinstance(value, dict):
+        _check(list(value.values()))
+    elif isinstance(value, bytes):
+        raise TypeError("an audit entry has no bytes, because JSON has none")
+    elif isinstance(value, int) and abs(value) >= _MOST_INTEGER:
+        raise ValueError("a number in an audit entry is less than 2^53")

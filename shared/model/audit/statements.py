@@ -1,0 +1,68 @@
+"""Statements: what the counters of revocations were when the log had a size (LOG-29)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
+
+from shared.errors import Corrupt
+from shared.model import times
+from shared.model.audit import head
+from shared.model.items import Address, Item, Value
+from shared.model.records import integer
+
+
+@dataclass(frozen=True, slots=True)
+class AuditStatement:
+    """The changes of revocations in each shard, up to leaf `size`.
+
+    `generation` is that of the log.
+    """
+
+    generation: int
+    size: int
+    changes: tuple[int, ...]
+
+    def to_item(self) -> dict[str, Value]:
+        """Return the details of the audit entry, which `from_item` turns into a statement."""
+        return {
+            "generation": self.generation,
+            "size": self.size,
+            "changes": [*self.changes],
+        }
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        """Return the statement of these details. Raises `Corrupt` if they are malformed."""
+        changes = item.get("changes")
+        if not isinstance(changes, list) or not all(type(each) is int for each in changes):
+            raise Corrupt("a statement has no list of changes")
+        numbers = tuple(each for each in changes if isinstance(each, int))
+        return cls(integer(item, "generation"), integer(item, "size"), numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The last statement of a tenant, as it is kept beside the head of the log."""
+
+    statement: AuditStatement
+    stated_at: datetime
+    version: int
+
+    def to_item(self) -> dict[str, Value]:
+        """Return the item that `from_item` turns back into an equal value."""
+        kept: dict[str, Value] = {"stated_at": times.text(self.stated_at), "version": self.version}
+        return self.statement.to_item() | kept
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        """Return the last statement. Raises `Corrupt` if the item is malformed."""
+        try:
+            stated_at = times.parse(str(item.get("stated_at")))
+        except ValueError as error:
+            raise Corrupt("a statement has no time") from error
+        return cls(AuditStatement.from_item(item), stated_at, integer(item, "version"))
+
+
+def address(tenant_id: str) -> Address:
+    """Return the address of a tenant's last statement."""
+    return head.partition(tenant_id).address("statement")

@@ -1,0 +1,1 @@
+"""Authorizers, the native lists of stock authorizers, and propagation."""

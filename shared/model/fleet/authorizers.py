@@ -1,0 +1,286 @@
+"""Authorizers: the programs that enforce warrants, and what each reports of itself (FLEET-1)."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.model.items import Address, Partition, Table
+from shared.model.records import SPARSE, Record
+
+# The most authorizers that a tenant may have registered (FLEET-3).
+REGISTERED_MAX: Final = 20_000
+# The most reports in one request of a relay.
+REPORTS_MAX: Final = 100
+
+# How many of them one API key may register, unless the tenant has another setting.
+REGISTERED_MAX_DEFAULT: Final = 200
+
+# How long a registration counts without a heartbeat.
+UNSEEN: Final = timedelta(days=30)
+# A heartbeat that says nothing new is stored only this long after the last one. It is a little
+# shorter than the shortest pause between heartbeats, which no client keeps to the second.
+STORED_EVERY: Final = timedelta(seconds=270)
+
+# The pause between two polls of the feed, in seconds, above a number of authorizers that poll.
+# 10,000 of them then stay below the 1,000 polls per second that a tenant has (AUTH-11).
+POLL_SECONDS_MIN: Final = 1
+_POLL_SECONDS: Final = ((6_000, 15), (1_000, 10), (200, 5))
+
+_REPORT_AFTER_MIN: Final = 300
+_IDLE_PER_SECOND: Final = 50
+_NEWS_PER_SECOND: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The description that an authorizer gives of itself when it registers.
+
+    `public_key` is 64 hexadecimal digits, or empty. `relay` names the relay that reports for it; it
+    is empty if the authorizer reports by itself.
+    """
+
+    name: str
+    type: str = ""
+    program_version: str = ""
+    public_key: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    relay: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The state that an authorizer reports.
+
+    `sequence` is the last entry of the feed that it applied, None if it holds nothing. `chain` is
+    the chain there in hex, empty if it does not report it. `verified_at` is when the service last
+    confirmed what it holds. `refused` counts answers that it did not accept, by reason. `seen_at`
+    is when a relay heard from it; None means now.
+    """
+
+    sequence: int | None
+    chain: str = ""
+    verified_at: datetime | None = None
+    max_staleness_seconds: int | None = None
+    allow_when_stale: bool = False
+    refused: Mapping[str, int] = field(default_factory=dict)
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Authorizer(Record):
+    """The registration of an authorizer, with its last stored heartbeat.
+
+    `owner` is the identity of the caller that registered it, and `key_id` its API key; that is
+    empty if release 0.3.0 registered it. `seen_at` is the time of the last
+    stored heartbeat, or of the registration. The fields from `sequence` to `refused` are those of
+    `Heartbeat`, but `chain` is 32 bytes, or none; before the first one, `sequence` is None.
+    `is_foreign` is whether it reported a chain that this service does not have at `sequence`. All
+    registrations are read to prove that a revocation has reached them, so they are stored small.
+    """
+
+    id: str
+    name: str
+    owner: str
+    registered_at: datetime
+    seen_at: datetime
+    type: str = field(default="", metadata=SPARSE)
+    program_version: str = field(default="", metadata=SPARSE)
+    public_key: str = field(default="", metadata=SPARSE)
+    metadata: dict[str, str] = field(default_factory=dict, metadata=SPARSE)
+    relay: str = field(default="", metadata=SPARSE)
+    sequence: int | None = None
+    chain: bytes = field(default=b"", metadata=SPARSE)
+    verified_at: datetime | None = None
+    max_staleness_seconds: int | None = None
+    allow_when_stale: bool = field(default=False, metadata=SPARSE)
+    refused: dict[str, int] = field(default_factory=dict, metadata=SPARSE)
+    is_foreign: bool = field(default=False, metadata=SPARSE)
+    version: int = 1
+    key_id: str = field(default="", metadata=SPARSE)
+
+    @classmethod
+    def new(
+        cls,
+        authorizer_id: str,
+        described: Description,
+        *,
+        owner: str,
+        now: datetime,
+        key_id: str = "",
+    ) -> "Authorizer":
+        """Return the registration of an authorizer that has not reported yet."""
+        return cls(
+            authorizer_id,
+            described.name,
+            owner,
+            registered_at=now,
+            seen_at=now,
+            type=described.type,
+            program_version=described.program_version,
+            public_key=described.public_key,
+            metadata=dict(described.metadata),
+            relay=described.relay,
+            key_id=key_id,
+        )
+
+    @property
+    def srl_version(self) -> int:
+        """The version of the native list that it holds; 0 if it holds none."""
+        return native_version(self.sequence)
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the registration ends if no heartbeat comes."""
+        return self.seen_at + UNSEEN
+
+    @property
+    def polls(self) -> bool:
+        """Whether it polls the service itself, and not a relay."""
+        return not self.relay
+
+    def is_expired(self, now: datetime) -> bool:
+        """Return whether the registration has ended, so that it does not count any more."""
+        return self.expires_at <= now
+
+    def is_registered_by(self, key_id: str) -> bool:
+        """Return whether this API key registered it. Without `key_id`, the owner may name the key.
+
+        It does so if the key belongs to no service account.
+        """
+        return (self.key_id or self.owner.partition("@")[0]) == key_id
+
+    def described_as(self, described: Description, now: datetime) -> "Authorizer":
+        """Return the registration after it was registered again with this description."""
+        return replace(
+            self,
+            type=described.type,
+            program_version=described.program_version,
+            metadata=dict(described.metadata),
+            relay=described.relay,
+            seen_at=max(now, self.seen_at),
+            version=self.version + 1,
+        )
+
+    def after(
+        self, beat: Heartbeat, now: datetime, *, relay: str, is_foreign: bool
+    ) -> "Authorizer":
+        """Return the registration after a heartbeat.
+
+        A time that the heartbeat reports counts as `now` if it is later.
+        """
+        return replace(
+            self,
+            relay=relay,
+            seen_at=max(self.seen_at, _no_later(beat.seen_at, now) or now),
+            sequence=beat.sequence,
+            chain=bytes.fromhex(beat.chain),
+            verified_at=_no_later(beat.verified_at, now),
+            max_staleness_seconds=beat.max_staleness_seconds,
+            allow_when_stale=beat.allow_when_stale,
+            refused=dict(beat.refused),
+            is_foreign=is_foreign,
+            version=self.version + 1,
+        )
+
+    def says_more_than(self, before: "Authorizer") -> bool:
+        """Return whether this must be stored in the place of `before` (FLEET-4)."""
+        # These change at each heartbeat, and are no news.
+        same = self == replace(
+            before,
+            seen_at=self.seen_at,
+            verified_at=self.verified_at,
+            refused=self.refused,
+            version=self.version,
+        )
+        return not same or self.seen_at - before.seen_at >= STORED_EVERY
+
+
+@dataclass(frozen=True, slots=True)
+class Registered(Record):
+    """How many authorizers a tenant has registered, and how many of them poll the service.
+
+    Expired registrations count until they are removed. A lost write may leave wrong numbers, also
+    negative ones, until the next count. `counted_at` is when the registrations
+    themselves were last counted, None if they never were.
+    """
+
+    count: int = 0
+    polling: int = 0
+    counted_at: datetime | None = None
+    version: int = 0
+
+    @property
+    def room(self) -> int:
+        """How many more authorizers the tenant may register."""
+        return max(0, REGISTERED_MAX - self.count)
+
+    @property
+    def poll_seconds(self) -> int:
+        """How many seconds each authorizer should wait between two polls of the feed (FLEET-8)."""
+        longer = (seconds for above, seconds in _POLL_SECONDS if self.polling > above)
+        return next(longer, POLL_SECONDS_MIN)
+
+    @property
+    def report_after_seconds(self) -> int:
+        """How many seconds after a heartbeat the next one is due, if there is no news."""
+        return max(_REPORT_AFTER_MIN, -(-self.count // _IDLE_PER_SECOND))
+
+    @property
+    def spread_seconds(self) -> int:
+        """The seconds over which the authorizers spread their heartbeats after an advance."""
+        return max(0, self.count // _NEWS_PER_SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class OfKey(Record):
+    """How many of the registered authorizers an API key has registered (FLEET-3).
+
+    A lost write may leave a wrong number, until the next count.
+    """
+
+    count: int = 0
+    version: int = 0
+
+
+def native_version(sequence: int | None) -> int:
+    """Return the version of the native list that covers the feed up to `sequence`; 0 for None."""
+    return 0 if sequence is None else sequence + 1
+
+
+def authorizers(tenant_id: str) -> Partition:
+    """Return the partition of a tenant's authorizers, in order of registration."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#authorizers")
+
+
+def removed(tenant_id: str) -> Partition:
+    """Return the partition of what release 0.3.0 kept of removed authorizers, which has no use."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#removed-authorizers")
+
+
+def stale(tenant_id: str) -> Partition:
+    """Return the partition of the notes that authorizers were announced as stale, by identifier."""
+    return Partition(Table.KEYS, f"{tenant_id}#stale-authorizers")
+
+
+def registered_address(tenant_id: str) -> Address:
+    """Return the address of the numbers of registered authorizers."""
+    return Address(Table.REVOCATIONS, f"{tenant_id}#registered-authorizers")
+
+
+def of_keys(tenant_id: str) -> Partition:
+    """Return the partition of how many authorizers each API key has registered, by its id."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#authorizers-of-keys")
+
+
+def name_address(tenant_id: str, *, owner: str, name: str, public_key: str) -> Address:
+    """Return the address of the item that holds the identifier of an owner's authorizer."""
+    bound = json.dumps([owner, name, public_key])
+    digest = hashlib.sha256(bound.encode()).hexdigest()
+    return Address(Table.REVOCATIONS, f"{tenant_id}#authorizer-names", digest)
+
+
+def _no_later(reported: datetime | None, now: datetime) -> datetime | None:
+    return None if reported is None else min(reported, now)

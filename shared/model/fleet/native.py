@@ -1,0 +1,164 @@
+"""The native list: revocations in the format of unmodified `tenuo` authorizers (NATIVE-1).
+
+It has the identifiers of warrants that `tenuo` uses, a signer of its own, and for its version the
+sequence of the feed that it covers, plus one.
+"""
+
+import base64
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+import cbor2
+
+from shared.authorizer.formats.ed25519 import is_signed
+from shared.model import seeds, times
+from shared.model.fleet.authorizers import native_version
+from shared.model.items import Address, Table
+from shared.model.lists.head import Form
+from shared.model.records import Record
+from shared.model.seeds import ALGORITHM, SeedPurpose
+
+# A stored list is made again after this time, before the store removes it by its age.
+KEPT: Final = timedelta(hours=12)
+
+# A stock authorizer refuses everything this many seconds after the last list that it received.
+STALE_AFTER_SECONDS: Final = 300
+
+# A stock authorizer takes each list for a new one. It gets none if a change was not published for
+# this many seconds, as long as clients of the feed wait by default (NATIVE-5).
+AGE_MAX: Final = 30
+
+# The number of Ed25519 before a key and before a signature.
+_ED25519: Final = 1
+# What a signature covers before the payload: the prefix of all that `tenuo` signs, and of lists.
+_SIGNED: Final = b"tenuo-warrant-v1"
+_LIST: Final = b"tenuo-srl-v1"
+
+_OURS: Final = re.compile(r"^svc_wrt_(?=[0-9a-f]{32}$)", re.MULTILINE)
+_SEQUENCE_DIGITS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NativeSigner(Record):
+    """The key that signs a tenant's native lists, and nothing else (NATIVE-2).
+
+    `public_key` is base64 of the 32 raw bytes. It is never replaced, because a stock authorizer
+    takes another key only with a new configuration.
+    """
+
+    id: str
+    tenant_id: str
+    public_key: str
+    created_at: datetime
+    sealed_seed: bytes | None = field(repr=False)
+    version: int = 1
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm of the key."""
+        return ALGORITHM
+
+    @property
+    def address(self) -> Address:
+        """Where the record is stored."""
+        return signer_address(self.tenant_id)
+
+    @property
+    def seal_context(self) -> dict[str, str]:
+        """The context that the sealed seed is bound to."""
+        return seeds.seal_context(self.tenant_id, self.id, purpose=SeedPurpose.NATIVE)
+
+    @property
+    def public_bytes(self) -> bytes:
+        """The 32 raw bytes of the public key."""
+        return base64.b64decode(self.public_key)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeList(Record):
+    """The newest native list of a tenant: its blob, and what it was made from.
+
+    It covers the feed up to `sequence`, where the chain is `chain`. The native signer `signer_id`
+    signed it. `size` of the blob is in bytes.
+    """
+
+    sequence: int
+    chain: bytes
+    signer_id: str
+    made_at: datetime
+    blob: str
+    size: int
+    version: int = 1
+
+    @property
+    def form(self) -> Form:
+        """The response body as it is stored."""
+        return Form(self.blob, self.size)
+
+    def is_kept(self, now: datetime) -> bool:
+        """Return whether the blob is not so old that the store may remove it."""
+        return self.made_at <= now < self.made_at + KEPT
+
+
+def signer_address(tenant_id: str) -> Address:
+    """Return the address of a tenant's native signer."""
+    return Address(Table.KEYS, f"{tenant_id}#native-signer")
+
+
+def list_address(tenant_id: str) -> Address:
+    """Return the address of a tenant's newest native list."""
+    return Address(Table.REVOCATIONS, f"{tenant_id}#native-list")
+
+
+def folder(tenant_id: str) -> str:
+    """Return the folder of a tenant's native lists. They are not among the lists of SRL-1."""
+    return f"native/{tenant_id}"
+
+
+def blob_prefix(sequence: int) -> str:
+    """Return the start of the names of the lists that cover the feed up to `sequence`."""
+    return f"{sequence:0{_SEQUENCE_DIGITS}d}"
+
+
+def native_ids(warrant_ids: Iterable[str]) -> list[str]:
+    """Return the identifiers as a native list has them (NATIVE-3).
+
+    `svc_wrt_` and 32 hexadecimal digits become `tnu_wrt_` and these digits. No warrant of `tenuo`
+    has another form of identifier, so any other one stays as it is.
+    """
+    # As one text: a search in each identifier of a long list takes several times as long.
+    lines = _OURS.sub("tnu_wrt_", "\n".join(warrant_ids))
+    return lines.split("\n") if lines else []
+
+
+def signed_body(
+    warrant_ids: Iterable[str], *, sequence: int, issued_at: datetime, seed: bytes
+) -> bytes:
+    """Return the response body: a signed list of these warrants, in base64, and its version.
+
+    `warrant_ids` are as `native_ids` returns them, `seed` is the 32 bytes of the native signer.
+    """
+    version = native_version(sequence)
+    public_key = base64.b64decode(seeds.public_key(seed))
+    # Verifiers encode the payload again, in this order, and compare the signature with the result.
+    payload = cbor2.dumps(
+        {
+            "revoked_ids": list(warrant_ids),
+            "version": version,
+            "issued_at": times.text(issued_at),
+            "issuer": [_ED25519, public_key],
+        }
+    )
+    signature = seeds.signature(_SIGNED + _LIST + payload, seed=seed)
+    # The payload is inserted as it was signed: encoding it twice would double the time.
+    end = cbor2.dumps("signature") + cbor2.dumps([_ED25519, signature])
+    signed = b"".join([b"\xa2", cbor2.dumps("payload"), payload, end])
+    return b"".join([b'{"srl":"', base64.b64encode(signed), b'","version":%d}' % version])
+
+
+def is_event_signed(signing_payload: bytes, signature: bytes, *, public_key: bytes) -> bool:
+    """Return whether the authorizer with this key (32 bytes) signed an event (NATIVE-7)."""
+    return is_signed(_SIGNED + signing_payload, signature, public_key=public_key)

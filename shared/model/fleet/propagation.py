@@ -1,0 +1,137 @@
+"""Whether each authorizer refuses a warrant: by what it holds, or because it is stale (FLEET-11).
+
+An authorizer confirms its state with polls, and refuses everything once its last confirmed poll is
+`max_staleness_seconds` old. A poll that is answered after an entry was published brings this entry.
+So at that age of the entry, an authorizer has applied it, or refuses everything.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from shared.model.fleet.authorizers import Authorizer
+
+# The most stragglers that are named.
+STRAGGLERS_MAX: Final = 100
+
+# Every poll sees an entry this long after its `issued_at`: the write that publishes it has ended,
+# and the clocks of the service do not differ by more.
+VISIBLE_AFTER: Final = timedelta(minutes=1)
+
+
+class Proof(StrEnum):
+    """The state of an authorizer for a warrant."""
+
+    # It reported that it has the entry.
+    HOLDING = "holding"
+    # It has the entry, or it refuses everything.
+    CLOSED = "closed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The entry of the feed from which on clients refuse a warrant.
+
+    `chains` has the chain (32 bytes) at each entry from this one on; it is empty if not stored.
+    """
+
+    sequence: int
+    issued_at: datetime
+    chains: Mapping[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An authorizer, and what is known of it.
+
+    It refuses everything from `denies_all_from` on unless it has the entry then. None if that
+    cannot be said.
+    """
+
+    authorizer: Authorizer
+    proof: Proof
+    denies_all_from: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Propagation:
+    """How many authorizers are registered, and what is known of them.
+
+    `stragglers` are those that are not holding, at most `STRAGGLERS_MAX`: unknown ones first, and
+    among these the ones with the oldest report.
+    """
+
+    registered: int
+    holding: int
+    closed: int
+    unknown: int
+    stragglers: tuple[Judged, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether each authorizer refuses the warrant. False if none is registered."""
+        return self.registered > 0 and self.unknown == 0
+
+
+def propagation(
+    authorizers: Iterable[Authorizer], published: Published | None, now: datetime
+) -> Propagation:
+    """Return how far an entry has got; `published` is None if there is none yet."""
+    judged = [judge(each, published, now) for each in authorizers]
+    behind = [each for each in judged if each.proof is not Proof.HOLDING]
+    closed = sum(each.proof is Proof.CLOSED for each in behind)
+    return Propagation(
+        registered=len(judged),
+        holding=len(judged) - len(behind),
+        closed=closed,
+        unknown=len(behind) - closed,
+        stragglers=tuple(heapq.nsmallest(STRAGGLERS_MAX, behind, key=_urgency)),
+    )
+
+
+def judge(authorizer: Authorizer, published: Published | None, now: datetime) -> Judged:
+    """Return what is known of one authorizer."""
+    if published is None:
+        return Judged(authorizer, Proof.UNKNOWN)
+    if _holds(authorizer, published):
+        return Judged(authorizer, Proof.HOLDING)
+    denies_all_from = _denies_all_from(authorizer, published)
+    is_closed = denies_all_from is not None and denies_all_from <= now
+    return Judged(authorizer, Proof.CLOSED if is_closed else Proof.UNKNOWN, denies_all_from)
+
+
+def _holds(authorizer: Authorizer, published: Published) -> bool:
+    sequence = authorizer.sequence
+    if sequence is None or sequence < published.sequence or authorizer.is_foreign:
+        return False
+    # After a restore, authorizers may report entries that are lost.
+    chain = published.chains.get(sequence)
+    # Authorizers of other makers do not know the chain.
+    return chain is not None and authorizer.chain in (b"", chain)
+
+
+def _denies_all_from(authorizer: Authorizer, published: Published) -> datetime | None:
+    seconds, visible_at = authorizer.max_staleness_seconds, published.issued_at + VISIBLE_AFTER
+    if seconds is None or authorizer.allow_when_stale or _contradicts(authorizer, published):
+        return None
+    try:
+        return visible_at + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
+def _contradicts(authorizer: Authorizer, published: Published) -> bool:
+    """Return whether its report shows that it does not follow this feed as a client does."""
+    if authorizer.is_foreign or (authorizer.sequence or 0) >= published.sequence:
+        return True
+    confirmed_at = authorizer.verified_at
+    return confirmed_at is not None and confirmed_at > published.issued_at + VISIBLE_AFTER
+
+
+def _urgency(judged: Judged) -> tuple[bool, datetime, str]:
+    authorizer = judged.authorizer
+    return judged.proof is Proof.CLOSED, authorizer.seen_at, authorizer.id

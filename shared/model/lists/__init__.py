@@ -1,0 +1,1 @@
+"""Lists, their signers, their states and their schedule."""

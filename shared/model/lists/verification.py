@@ -1,0 +1,295 @@
+"""The checks that a verifier makes before it accepts a Signed Revocation List (VERIFY-1).
+
+The publisher makes the same checks before it puts a list in force (SRL-8).
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from operator import lt
+from typing import Any, Final
+
+import cbor2
+
+from shared.authorizer.formats import ed25519
+from shared.authorizer.formats import statements as srl_statements
+from shared.authorizer.formats.statements import Form, ReportedSigners
+from shared.errors import InvalidSrl, SrlReason
+from shared.model import identifiers, times
+from shared.model import text as strict_json
+from shared.model.lists import encoding as srl
+from shared.model.lists.encoding import Payload
+
+LIFETIME_MAX: Final = timedelta(days=7)
+
+# A verifier that accepted a larger version would refuse every later list as a rollback. At one list
+# a second it is reached after thirty thousand years.
+VERSION_MAX: Final = 10**12 - 1
+
+# The characters of base64 that encode three bytes.
+_GROUP: Final = 4
+
+
+# One list a second for eleven days. After a version far above this, all later lists would be
+# refused.
+MAX_STEP: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A list that passed every check, the signed bytes, and the raw public key of its signer."""
+
+    payload: Payload
+    signed: bytes
+    signer: bytes
+
+
+def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 1) -> Payload:
+    """Return the content of a response body of the SRL endpoint after all checks (VERIFY-1).
+
+    `public_key` is the 32 raw bytes of the signer. A list below `min_version`, the highest version
+    accepted so far, is a rollback. Raises `InvalidSrl`.
+    """
+    return verify_by_one_of(
+        body, public_keys=[public_key], now=now, min_version=min_version
+    ).payload
+
+
+def verify_by_one_of(
+    body: bytes, *, public_keys: Iterable[bytes], now: datetime, min_version: int = 1
+) -> Verified:
+    """Do the same as `verify` for a list that one of several keys signed."""
+    shown, encoded, signature = _open(body)
+    signer = _signer(encoded, signature, public_keys)
+    members = _decode(encoded)
+    payload = _content(members)
+    if not _same(shown, members):
+        raise InvalidSrl(SrlReason.MIXED, "payload differs from the signed Payload")
+    _check(payload, now)
+    if payload.version < min_version:
+        problem = f"version {payload.version} is older than {min_version}"
+        raise InvalidSrl(SrlReason.ROLLBACK, problem)
+    return Verified(payload, encoded, signer)
+
+
+def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetime) -> None:
+    """Check that `body` shows `payload`, and that `verify` would accept it at `now`.
+
+    The publisher uses this because it is faster than `verify`: it compares the body with the bytes
+    that it must have, so it parses neither JSON nor base64. It decodes the CBOR as clients do.
+    Raises `InvalidSrl`.
+    """
+    try:
+        signature = _decoded(srl.signature(body, shows=payload))
+        members = cbor2.loads(payload.encoded)
+    except (ValueError, cbor2.CBORError) as error:
+        raise InvalidSrl(
+            SrlReason.MALFORMED, f"not the response that was to be made: {error}"
+        ) from None
+    _signer(payload.encoded, signature, [public_key])
+    if members != payload.members():
+        raise InvalidSrl(
+            SrlReason.MIXED, "the signed content differs from what was to be published"
+        )
+    # These are equal to those of the payload, and lie side by side in memory: that is faster.
+    revoked_ids = members["RevokedIDs"]
+    if not identifiers.are_warrant_ids(revoked_ids):
+        raise InvalidSrl(SrlReason.CONTENT, "RevokedIDs has an invalid warrant identifier")
+    _check(replace(payload, revoked_ids=revoked_ids), now)
+
+
+def public_key_bytes(value: str) -> bytes:
+    """Return the raw public key from base64. Raises `ValueError` if the key is not safe."""
+    key = _base64(value)
+    if len(key) != ed25519.PUBLIC_KEY_BYTES:
+        raise ValueError(
+            f"a public key has {ed25519.PUBLIC_KEY_BYTES} bytes, this one has {len(key)}"
+        )
+    if not ed25519.is_safe(key):
+        raise ValueError("this key is a point of small order, so anybody can forge its signatures")
+    return key
+
+
+def _open(body: bytes) -> tuple[Any, bytes, bytes]:
+    try:
+        document = strict_json.parse(body)
+        shown, signed = _members(document, "payload", "srl")
+        payload, signature = _members(signed, "Payload", "Signature")
+        return shown, _base64(payload), _base64(signature)
+    except (TypeError, ValueError) as error:
+        raise InvalidSrl(
+            SrlReason.MALFORMED, f"not a response of the SRL endpoint: {error}"
+        ) from None
+
+
+def _members(value: Any, *names: str) -> list[Any]:
+    if not isinstance(value, dict) or set(value) != set(names):
+        raise TypeError(f"an object with the members {' and '.join(names)} is expected")
+    return [value[name] for name in names]
+
+
+def _base64(text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError("base64 text is expected")
+    return _decoded(text.encode())
+
+
+def _decoded(text: bytes | memoryview) -> bytes:
+    try:
+        decoded = binascii.a2b_base64(text, strict_mode=True)
+    except binascii.Error:
+        raise ValueError("padded base64 of the standard alphabet is expected") from None
+    # Only zero spare bits in the last group are accepted. Otherwise several texts would stand for
+    # the same bytes.
+    if not bytes(text[-_GROUP:]).endswith(base64.b64encode(decoded[len(decoded) // 3 * 3 :])):
+        raise ValueError("base64 with zero spare bits is expected")
+    return decoded
+
+
+def _signer(encoded: bytes, signature: bytes, public_keys: Iterable[bytes]) -> bytes:
+    for key in public_keys:
+        if ed25519.is_signed(encoded, signature, public_key=key):
+            return key
+    raise InvalidSrl(SrlReason.SIGNATURE, "none of the given keys made the signature")
+
+
+def _decode(encoded: bytes) -> Any:
+    try:
+        members = cbor2.loads(encoded)
+        # A difference means duplicate keys, tags, or another order.
+        if cbor2.dumps(members, canonical=True) == encoded:
+            return members
+    except (cbor2.CBORError, UnicodeError, RecursionError, TypeError, ValueError):
+        pass
+    raise InvalidSrl(SrlReason.ENCODING, "Payload is not deterministically encoded CBOR")
+
+
+def _content(members: Any) -> Payload:
+    try:
+        version, issued_at, expires_at, revoked_ids = _members(
+            members, "Version", "IssuedAt", "ExpiresAt", "RevokedIDs"
+        )
+        if type(version) is not int or version < 1:
+            raise TypeError("Version is a positive integer")
+        if not _are_warrant_ids(revoked_ids):
+            raise TypeError("RevokedIDs is an array of warrant identifiers")
+        return Payload(version, _moment(issued_at), _moment(expires_at), revoked_ids)
+    except (TypeError, ValueError) as error:
+        raise InvalidSrl(SrlReason.CONTENT, f"the signed content is not a list: {error}") from None
+
+
+def _are_warrant_ids(values: Any) -> bool:
+    is_texts = isinstance(values, list) and set(map(type, values)) <= {str}
+    return is_texts and identifiers.are_warrant_ids(values)
+
+
+def _moment(value: Any) -> datetime:
+    if not isinstance(value, str):
+        raise TypeError("a time is text")
+    moment = times.parse(value)
+    if times.text(moment) != value:
+        raise ValueError("a time is in UTC, whole seconds, with Z")
+    return moment
+
+
+def _same(shown: Any, members: dict[str, Any]) -> bool:
+    # Python has `1 == True == 1.0`, but only an integer is what was signed.
+    return bool(shown == members) and type(shown["Version"]) is int
+
+
+def _check(payload: Payload, now: datetime) -> None:
+    _check_order(payload)
+    _check_times(payload, now)
+    if payload.version > VERSION_MAX:
+        raise InvalidSrl(SrlReason.VERSION, f"version {payload.version} is too high")
+
+
+def _check_order(payload: Payload) -> None:
+    ids = payload.revoked_ids
+    if not all(map(lt, ids, islice(ids, 1, None))):
+        raise InvalidSrl(
+            SrlReason.ORDER, "RevokedIDs is not sorted bytewise, or repeats an identifier"
+        )
+
+
+def _check_times(payload: Payload, now: datetime) -> None:
+    lifetime = payload.expires_at - payload.issued_at
+    # A list with a longer lifetime could be replayed in place of all later ones.
+    if not timedelta(0) < lifetime <= LIFETIME_MAX:
+        raise InvalidSrl(SrlReason.TIMES, "ExpiresAt is not after IssuedAt, by at most 7 days")
+    if times.is_ahead(payload.issued_at, now):
+        raise InvalidSrl(
+            SrlReason.FUTURE, f"issued in the future, at {times.text(payload.issued_at)}"
+        )
+    if payload.expires_at <= now:
+        raise InvalidSrl(SrlReason.EXPIRED, f"expired at {times.text(payload.expires_at)}")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierPolicy:
+    """The trust of a verifier: its `pinned` raw keys, and the others that the service `reported`.
+
+    A list is refused if its version is below `min_version`, or more than `max_step` above the last.
+    """
+
+    pinned: Iterable[bytes]
+    reported: ReportedSigners = field(default_factory=ReportedSigners)
+    min_version: int = 1
+    max_step: int = MAX_STEP
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The last list that was accepted.
+
+    `sha256` is the hash of the signed bytes, in hex. `signer` is the raw key that signed them, and
+    `statements` lead to it from a pinned key. `revoked` are all raw keys that were ever reported as
+    revoked and had signed something (FEED-9).
+    """
+
+    version: int
+    sha256: str
+    signer: bytes
+    statements: tuple[Form, ...] = ()
+    revoked: frozenset[bytes] = field(default_factory=frozenset)
+
+
+def verify_next(
+    body: bytes, policy: VerifierPolicy, *, seen: Seen | None, now: datetime
+) -> tuple[Payload, Seen]:
+    """Return the content of the next list, and what the verifier must keep (VERIFY-3).
+
+    The signer must be a pinned key, or one that statements of `policy` or `seen` lead to from a
+    pinned key, and must not be revoked. The version must not be below that of `seen`, nor equal
+    with another content, nor more than `max_step` above it. Raises `InvalidSrl`, also if a check of
+    `verify` fails.
+    """
+    before = (seen.statements, seen.revoked) if seen else ((), frozenset[bytes]())
+    revoked = before[1] | policy.reported.revoked
+    statements = [*before[0], *policy.reported.statements]
+    signed = srl_statements.authors(statements) | ({seen.signer} if seen else set())
+    kept = before[1] | revoked & signed
+    believed = srl_statements.follow(policy.pinned, statements, revoked=revoked)
+    verified = verify_by_one_of(body, public_keys=believed, now=now, min_version=policy.min_version)
+    version, sha256 = verified.payload.version, hashlib.sha256(verified.signed).hexdigest()
+    if seen is not None:
+        _check_step(version, sha256, seen, policy.max_step)
+    chain = tuple(believed[verified.signer])
+    return verified.payload, Seen(version, sha256, verified.signer, chain, kept)
+
+
+def _check_step(version: int, sha256: str, seen: Seen, max_step: int) -> None:
+    if version < seen.version:
+        raise InvalidSrl(SrlReason.ROLLBACK, f"version {version} is older than {seen.version}")
+    if version == seen.version and sha256 != seen.sha256:
+        raise InvalidSrl(
+            SrlReason.EQUIVOCATION, f"another list of version {version} was accepted before"
+        )
+    if version - seen.version > max_step:
+        raise InvalidSrl(
+            SrlReason.STEP, f"version {version} is {version - seen.version} above the last one"
+        )

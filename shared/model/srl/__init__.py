@@ -1,1 +1,0 @@
-"""The Signed Revocation List: its content, signature, storage and verification."""

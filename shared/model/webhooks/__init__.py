@@ -1,0 +1,1 @@
+"""Webhooks, where they may be, and what became of each delivery."""

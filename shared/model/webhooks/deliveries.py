@@ -1,0 +1,134 @@
+"""Deliveries: what became of each event that was sent to a webhook (HOOK-8)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from shared.model.items import Address, Partition, Table
+from shared.model.records import Record
+
+# How long a delivery is shown.
+KEPT: Final = timedelta(days=14)
+# How long an event, or a webhook, may fail before it is given up.
+PATIENCE: Final = timedelta(days=1)
+# The longest `Retry-After` that is followed, in seconds.
+RETRY_AFTER_MAX: Final = 3600
+# The bytes of a receiver's answer that are kept.
+ANSWER_MAX: Final = 1024
+# The bytes of a message.
+MESSAGE_MAX: Final = 20 * 1024
+
+# The seconds between two attempts, by the number of failures; the last one repeats.
+_PAUSES: Final = (5, 30, 120, 600, 1800, 3600, 7200, 10_800)
+
+_OK, _REDIRECTION, _GONE, _SERVER_ERROR = 200, 300, 410, 500
+# Request timeout, and too many requests: the receiver asks for another attempt.
+_LATER: Final = (408, 429)
+
+
+class DeliveryOutcome(StrEnum):
+    """What an attempt to send met.
+
+    `answered`: a status. `refused`: the address may not be used, and nothing was sent to it.
+    `no_answer`: no connection, no valid certificate, or no well-formed answer in time.
+    """
+
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    NO_ANSWER = "no_answer"
+
+
+@dataclass(frozen=True, slots=True)
+class EventMessage:
+    """An event as it is sent: its identifier, its headers, its body."""
+
+    id: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryAnswer:
+    """The outcome of one attempt. `body` has the first bytes of the answer, as text.
+
+    `status` is None unless `outcome` is `answered`; `retry_after` is in seconds.
+    """
+
+    outcome: DeliveryOutcome
+    milliseconds: int
+    status: int | None = None
+    retry_after: int | None = None
+    body: str = ""
+
+
+class Judgement(StrEnum):
+    """The consequence of an answer (HOOK-9).
+
+    `accepted`: done. `wait`: the webhook waits, and is then sent the same event. `aside`: the event
+    is set aside and sent again later, while others go on. `gone`: the webhook is disabled.
+    """
+
+    ACCEPTED = "accepted"
+    WAIT = "wait"
+    ASIDE = "aside"
+    GONE = "gone"
+
+
+class DeliveryState(StrEnum):
+    """Whether an event was accepted, will be sent again, or was given up."""
+
+    DELIVERED = "delivered"
+    RETRYING = "retrying"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery(Record):
+    """The outcome of an event: the last attempt, and the number of attempts.
+
+    `id` and `index` are those of the entry in the sealed log. The store may delete it after
+    `expires`, in seconds since the epoch.
+    """
+
+    id: str
+    index: int
+    type: str
+    state: DeliveryState
+    attempts: int
+    attempted_at: datetime
+    outcome: DeliveryOutcome
+    status: int | None
+    milliseconds: int
+    answer: str
+    expires: int
+
+
+def judge(answer: DeliveryAnswer) -> Judgement:
+    """Return what follows from an answer."""
+    status = answer.status
+    if status is None or status >= _SERVER_ERROR or status in _LATER:
+        return Judgement.WAIT
+    if _OK <= status < _REDIRECTION:
+        return Judgement.ACCEPTED
+    return Judgement.GONE if status == _GONE else Judgement.ASIDE
+
+
+def pause(failures: int, answer: DeliveryAnswer, *, jitter: float) -> timedelta:
+    """Return how long to wait after this many failures in a row; `answer` is the last.
+
+    `jitter` is from -1 to 1: the pause differs by up to a fifth, so that webhooks of one receiver
+    do not come back together.
+    """
+    seconds = _PAUSES[min(failures, len(_PAUSES)) - 1] * (1 + jitter / 5)
+    return timedelta(seconds=max(seconds, min(answer.retry_after or 0, RETRY_AFTER_MAX)))
+
+
+def deliveries(tenant_id: str, webhook_id: str) -> Partition:
+    """Return the partition of a webhook's deliveries, by the identifiers of the entries."""
+    return Partition(Table.AUDIT, f"{tenant_id}#deliveries#{webhook_id}")
+
+
+def address(tenant_id: str, webhook_id: str, entry_id: str) -> Address:
+    """Return the address of a delivery."""
+    return deliveries(tenant_id, webhook_id).address(entry_id)

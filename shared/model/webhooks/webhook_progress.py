@@ -1,0 +1,194 @@
+"""How far a webhook gets: what follows from the answers to the events that it was sent (HOOK-9)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from shared.model import times
+from shared.model.audit.audit_log import AuditEntry
+from shared.model.webhooks import webhooks
+from shared.model.webhooks.deliveries import (
+    KEPT,
+    PATIENCE,
+    Delivery,
+    DeliveryAnswer,
+    DeliveryState,
+    Judgement,
+    judge,
+    pause,
+)
+from shared.model.webhooks.webhooks import ASIDE_MAX, Cause, Webhook
+
+_ENDS: Final = (Judgement.WAIT, Judgement.GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An entry of the audit log, with its index in the sealed log."""
+
+    index: int
+    entry: AuditEntry
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """Events that are sent at the same time, in order of index.
+
+    They are the events of the indexes from `first` to `end` that the webhook wants, or events that
+    were set aside; then `first` and `end` are equal. `passed_at` is when the newest of these
+    changes was made.
+    """
+
+    events: tuple[Event, ...]
+    first: int
+    end: int
+    passed_at: datetime | None = None
+
+    @property
+    def is_of_aside(self) -> bool:
+        """Whether these events were set aside."""
+        return self.first == self.end
+
+
+class WebhookProgress(NamedTuple):
+    """The webhook after a batch, and the cause if it is disabled now."""
+
+    webhook: Webhook
+    cause: Cause | None
+
+
+class Aside(NamedTuple):
+    """An event that is set aside: how often it was refused, since when, when it is sent again.
+
+    The times are in seconds since the epoch.
+    """
+
+    attempts: int
+    since: int
+    next_at: int
+
+
+def asides(webhook: Webhook) -> dict[int, Aside]:
+    """Return the events that are set aside, by index."""
+    return {int(index): Aside(*each) for index, each in sorted(webhook.aside.items())}
+
+
+def due_aside(webhook: Webhook, now: datetime) -> list[int]:
+    """Return the indexes of the events that were set aside and are to be sent again now."""
+    seconds = now.timestamp()
+    return [index for index, each in asides(webhook).items() if each.next_at <= seconds]
+
+
+def takes_more(webhook: Webhook) -> bool:
+    """Return whether further events may be sent, and not only those that were set aside."""
+    return len(webhook.aside) < ASIDE_MAX
+
+
+def due_at(webhook: Webhook) -> datetime | None:
+    """Return when a worker must look at the webhook again, None if only for new events."""
+    if webhook.waits_until is not None:
+        return webhook.waits_until
+    seconds = [each.next_at for each in asides(webhook).values()]
+    return times.from_seconds(min(seconds)) if seconds else None
+
+
+def progressed(
+    webhook: Webhook,
+    batch: EventBatch,
+    answers: Sequence[DeliveryAnswer],
+    now: datetime,
+    *,
+    jitter: float,
+) -> WebhookProgress:
+    """Return the webhook after a batch got these answers; `jitter` is that of `pause`."""
+    judged = [judge(each) for each in answers]
+    stopped = next((n for n, each in enumerate(judged) if each in _ENDS), None)
+    after = _moved(webhook, batch, stopped)
+    count = len(judged) if stopped is None or batch.is_of_aside else stopped
+    outcomes = zip(batch.events[:count], answers[:count], judged[:count], strict=True)
+    for event, answer, judgement in outcomes:
+        after = _noted(after, event.index, answer, judgement, now, jitter)
+    accepted = Judgement.ACCEPTED in judged
+    if judged:
+        since = None if accepted else after.failing_since or now
+        after = replace(after, failing_since=since, waits_until=None)
+    if stopped is not None:
+        failures = 1 if accepted else after.attempts + 1
+        waits_until = now + pause(failures, answers[stopped], jitter=jitter)
+        after = replace(after, attempts=failures, waits_until=waits_until)
+    elif judged:
+        after = replace(after, attempts=0)
+    return _judged(after, gone=Judgement.GONE in judged, tried=bool(judged), now=now)
+
+
+def _judged(webhook: Webhook, *, gone: bool, tried: bool, now: datetime) -> WebhookProgress:
+    """Return the webhook, disabled if it asked for that, or accepted nothing for a day."""
+    since = webhook.failing_since
+    is_failing = tried and since is not None and now - since >= PATIENCE
+    if not (gone or is_failing):
+        return WebhookProgress(webhook, None)
+    cause = Cause.GONE if gone else Cause.FAILING
+    return WebhookProgress(webhook.disabled(cause), cause)
+
+
+def delivery(
+    event: Event, answer: DeliveryAnswer, before: Delivery | None, now: datetime, *, given_up: bool
+) -> Delivery:
+    """Return what is shown of an event after an attempt; `before` is what was shown of it."""
+    accepted = judge(answer) is Judgement.ACCEPTED
+    state = (
+        DeliveryState.DELIVERED
+        if accepted
+        else DeliveryState.FAILED
+        if given_up
+        else DeliveryState.RETRYING
+    )
+    return Delivery(
+        id=event.entry.id,
+        index=event.index,
+        type=webhooks.type_of(event.entry.action),
+        state=state,
+        attempts=before.attempts + 1 if before else 1,
+        attempted_at=now,
+        outcome=answer.outcome,
+        status=answer.status,
+        milliseconds=answer.milliseconds,
+        answer=answer.body,
+        expires=int((now + KEPT).timestamp()),
+    )
+
+
+def _moved(webhook: Webhook, batch: EventBatch, stopped: int | None) -> Webhook:
+    """Return the webhook with the index that is sent next."""
+    # It may have been set back while the batch was sent.
+    if batch.is_of_aside or webhook.next_index != batch.first:
+        return webhook
+    if stopped is None:
+        return replace(webhook, next_index=batch.end, passed_at=batch.passed_at)
+    return replace(webhook, next_index=batch.events[stopped].index)
+
+
+def _noted(
+    webhook: Webhook,
+    index: int,
+    answer: DeliveryAnswer,
+    judgement: Judgement,
+    now: datetime,
+    jitter: float,
+) -> Webhook:
+    """Return the webhook after one event was accepted, or is set aside, or given up.
+
+    One that was set aside stays so if it is not answered, so that others go on before its turn.
+    """
+    before = asides(webhook).get(index)
+    if judgement is Judgement.GONE or (judgement is Judgement.WAIT and before is None):
+        return webhook
+    aside = {name: each for name, each in webhook.aside.items() if name != str(index)}
+    seconds = int(now.timestamp())
+    attempts, since = (before.attempts + 1, before.since) if before else (1, seconds)
+    is_over = seconds - since >= PATIENCE.total_seconds()
+    if judgement is not Judgement.ACCEPTED and not is_over and index < webhook.next_index:
+        wait = pause(attempts, answer, jitter=jitter).total_seconds()
+        aside[str(index)] = [attempts, since, seconds + int(wait)]
+    return replace(webhook, aside=aside)

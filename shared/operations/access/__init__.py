@@ -1,0 +1,1 @@
+"""Operations on API keys, service accounts and the settings of the tenant."""

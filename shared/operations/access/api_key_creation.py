@@ -1,0 +1,138 @@
+"""The creation of API keys, by a caller, by a rotation, or with a tenant."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from shared.errors import Conflict, InvalidRequest, InvalidState, NotFound
+from shared.model import api_keys as model
+from shared.model import service_accounts, times
+from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
+from shared.model.callers import Caller, Scope, identity
+from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
+from shared.model.items import Address, Value
+from shared.model.service_accounts import ServiceAccount
+from shared.model.tenants import TenantSettings
+from shared.operations.base.allowance import find
+from shared.ports import Ports
+from shared.ports.store import At, Change, Expect, Increment, Put
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new key and its secret, which is returned only once and not stored."""
+
+    api_key: ApiKey
+    secret: str = field(repr=False)
+
+
+def creation(  # noqa: PLR0913 (what a key is made of)
+    ports: Ports,
+    settings: TenantSettings,
+    *,
+    name: str,
+    scopes: tuple[Scope, ...],
+    expires_at: datetime | None = None,
+    account: ServiceAccount | None = None,
+    is_session: bool = False,
+) -> tuple[Created, list[Change]]:
+    """Return a new key, and the changes that store it; the caller of `creation` writes them."""
+    secret = model.new_secret()
+    key = ApiKey(
+        id=ports.new_id(API_KEY),
+        tenant_id=settings.tenant_id,
+        name=name,
+        scopes=scopes,
+        status=ApiKeyStatus.ACTIVE,
+        digest=model.digest(secret),
+        created_at=ports.now(),
+        expires_at=expires_at,
+        service_account_id=account.id if account else None,
+        is_session=is_session,
+    )
+    accepted = credential(key, settings, account)
+    return Created(key, secret), [
+        Put(key.address, key.to_item(), Expect.ABSENT),
+        Put(accepted.address, accepted.to_item(), Expect.ABSENT),
+        Put(
+            model.usage(key.tenant_id).address(key.id),
+            Usage(digest=key.digest).to_item(),
+            Expect.ABSENT,
+        ),
+        Increment(model.count_address(key.tenant_id), {"count": 1}, Expect.ANYTHING),
+        *([Put(owned(account.id, key), {"id": key.id}, Expect.ABSENT)] if account else []),
+    ]
+
+
+def credential(key: ApiKey, settings: TenantSettings, account: ServiceAccount | None) -> Credential:
+    """Return the credential of an active key, whose account is active if it has one."""
+    return Credential(
+        digest=key.digest,
+        tenant_id=key.tenant_id,
+        key_id=key.id,
+        identity=account.email if account else identity(key.id, handle=settings.handle),
+        scopes=key.scopes,
+        expires_at=key.expires_at,
+        is_session=key.is_session,
+        name=key.name,
+    )
+
+
+def check_outlives(caller: Caller, expires_at: datetime | None) -> None:
+    """Raise `InvalidRequest` if a key would outlive the key that creates it (APIKEY-4)."""
+    end = caller.bounds_keys_at
+    if end is not None and (expires_at is None or expires_at > end):
+        raise InvalidRequest(
+            f"expires_at: must be given, and be {times.text(end)} or earlier: the calling key "
+            "expires then, and cannot create one that outlives it."
+        )
+
+
+def find_account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
+    """Read a service account of the caller's tenant. Raises `NotFound`."""
+    accounts = service_accounts.accounts(caller.tenant_id)
+    return find(ports, accounts, account_id, kind=SERVICE_ACCOUNT, record=ServiceAccount)
+
+
+def joinable(ports: Ports, caller: Caller, account_id: str | None) -> ServiceAccount | None:
+    """Return the account that a new key shall belong to, or None if there is to be none.
+
+    Raises `InvalidRequest` if it is unknown, `InvalidState` if it is disabled, and `Conflict` if it
+    has the maximum number of keys.
+    """
+    if account_id is None:
+        return None
+    try:
+        account = find_account(ports, caller, account_id)
+    except NotFound:
+        message = "service_account_id: must be the identifier of a service account."
+        raise InvalidRequest(message) from None
+    if account.status is not service_accounts.AccountStatus.ACTIVE:
+        raise InvalidState("The service account is disabled; enable it first.")
+    if account.api_key_count >= service_accounts.API_KEYS_MAX:
+        most = service_accounts.API_KEYS_MAX
+        raise Conflict(f"The service account has {most} API keys; delete one first.")
+    return account
+
+
+def joined(account: ServiceAccount | None) -> list[Change]:
+    """Return the changes of an account that a new key joins; none if there is no account."""
+    if account is None:
+        return []
+    # The write expects the version on which the number of keys was checked.
+    counted = replace(account, api_key_count=account.api_key_count + 1, version=account.version + 1)
+    return [Put(account.address, counted.to_item(), At(account.version))]
+
+
+def owned(account_id: str, key: ApiKey) -> Address:
+    """Return the address of a key among the keys of its account."""
+    return model.owned_by(key.tenant_id, account_id).address(key.id)
+
+
+def details(key: ApiKey) -> dict[str, Value]:
+    """Return the details of an audit entry, which must describe a key that may be deleted later."""
+    return {
+        "name": key.name,
+        "scopes": [scope.value for scope in key.scopes],
+        "service_account_id": key.service_account_id,
+        "expires_at": times.text(key.expires_at) if key.expires_at else None,
+    }

@@ -1,0 +1,132 @@
+"""Rotation of API keys: a key takes the place of another, which ends after a time of grace."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from shared.errors import InvalidState
+from shared.model import api_keys as model
+from shared.model import times
+from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import API_KEY
+from shared.operations.access import api_key_creation, credential_end, last_admin
+from shared.operations.access.api_key_creation import Created
+from shared.operations.base import allowance, audit, tenants
+from shared.operations.base.idempotency import Keep, once, secret_shown
+from shared.operations.lists import records as srl_records
+from shared.ports import Ports
+from shared.ports.store import At, Change, Expect, Put
+
+_LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """The new key, the key in whose place it is, and the moment from which that one is refused."""
+
+    created: Created
+    predecessor: ApiKey
+    accepted_until: datetime
+
+
+def _created_id(rotated: Rotated) -> str:
+    return rotated.created.api_key.id
+
+
+@once(Scope.ADMIN, keeps=secret_shown(_created_id))
+def rotate(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[Rotated],
+    *,
+    key_id: str,
+    grace_seconds: int,
+    expires_at: datetime | None = None,
+) -> Rotated:
+    """Create a key with the name, scopes and account of another, which ends soon (APIKEY-10).
+
+    The old key is accepted for `grace_seconds`, and no longer than before; with 0 it is revoked.
+    Without `expires_at`, the new key gets the lifetime that the old one was created with.
+
+    Raises `NotFound`; `InvalidState` if the old key ended or was rotated, or if its account is
+    disabled; `Conflict` if the account has the maximum number of keys, or if no admin key would be
+    left (APIKEY-7); `InvalidRequest` if `expires_at` has passed, or if the new key would outlive
+    the calling key (APIKEY-4).
+    """
+    records, now = model.records(caller.tenant_id), times.whole(ports.now())
+    key = allowance.find(ports, records, key_id, kind=API_KEY, record=ApiKey)
+    _check_rotates(key, now)
+    end = _end(ports, caller, key, expires_at, now)
+    settings = tenants.settings(ports, caller.tenant_id)
+    account = api_key_creation.joinable(ports, caller, key.service_account_id)
+    created, changes = api_key_creation.creation(
+        ports, settings, name=key.name, scopes=key.scopes, expires_at=end, account=account
+    )
+    until = min(key.expires_at or _LAST, now + timedelta(seconds=grace_seconds))
+    ending = _ending(key, created.api_key.id, until, is_at_once=not grace_seconds)
+    details = api_key_creation.details(ending) | {"successor_id": created.api_key.id}
+    rotated, joined = Rotated(created, ending, until), api_key_creation.joined(account)
+    ports.store.write(
+        *changes,
+        # It conflicts with a write that disables the account meanwhile.
+        *joined,
+        *_guard(ports, caller, key, max(until, end or _LAST), joined),
+        *_ended(key, ending, api_key_creation.credential(ending, settings, account)),
+        *srl_records.noted(caller.tenant_id),
+        audit.entry(ports, caller, Action.API_KEY_ROTATE, key.id, settings=settings, **details),
+        *keep(rotated),
+    )
+    return rotated
+
+
+def _check_rotates(key: ApiKey, now: datetime) -> None:
+    if key.successor_id is not None:
+        raise InvalidState(f"The API key was rotated; rotate its successor {key.successor_id}.")
+    if key.status is ApiKeyStatus.REVOKED:
+        raise InvalidState("The API key is revoked; create another one.")
+    if times.has_passed(key.expires_at, now):
+        raise InvalidState("The API key has expired; create another one.")
+
+
+def _end(
+    ports: Ports, caller: Caller, key: ApiKey, expires_at: datetime | None, now: datetime
+) -> datetime | None:
+    """Return when the new key expires, which is checked."""
+    allowance.check_end(ports, expires_at)
+    if expires_at is None and key.expires_at is not None:
+        lifetime = key.expires_at - times.whole(key.created_at)
+        expires_at = now + min(lifetime, _LAST - now)
+    api_key_creation.check_outlives(caller, expires_at)
+    return expires_at
+
+
+def _guard(
+    ports: Ports, caller: Caller, key: ApiKey, last: datetime, joined: Sequence[Change]
+) -> list[Change]:
+    """Return the checks of a write with `joined`, after which both keys have ended at `last`.
+
+    Raises `Conflict` if they end soon, sooner than the old key did, and no admin key would be left.
+    """
+    is_soon = times.has_passed(last, ports.now() + last_admin.REMAINING)
+    if not is_soon or last >= (key.expires_at or _LAST):
+        return []
+    written = [each.address for each in joined]
+    return last_admin.guard(ports, caller, losing=[key], written=written)
+
+
+def _ending(key: ApiKey, successor_id: str, until: datetime, *, is_at_once: bool) -> ApiKey:
+    ending = replace(key, successor_id=successor_id, version=key.version + 1)
+    if is_at_once:
+        return replace(ending, status=ApiKeyStatus.REVOKED, revoked_at=until)
+    return replace(ending, expires_at=until)
+
+
+def _ended(key: ApiKey, ending: ApiKey, credential: Credential) -> list[Change]:
+    """Return the changes after which the old key and its secret end as `ending` says."""
+    accepted: list[Change] = [Put(credential.address, credential.to_item(), Expect.PRESENT)]
+    if ending.revoked_at is not None:
+        accepted = credential_end.revoked(key, ending.revoked_at, Expect.PRESENT)
+    return [Put(ending.address, ending.to_item(), At(key.version)), *accepted]

@@ -1,0 +1,241 @@
+"""API keys: list, create, get, revoke, delete, and authenticate a request."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from shared.errors import InvalidApiKey, NotFound
+from shared.model import api_keys as model
+from shared.model import service_accounts
+from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import API_KEY
+from shared.model.items import Address, Item, Partition
+from shared.model.lists.tombstones import Tombstone, TombstoneStatus
+from shared.model.tenants import TenantSettings
+from shared.operations.access import api_key_creation, credential_end, last_admin
+from shared.operations.access.api_key_creation import Created
+from shared.operations.base import allowance, audit, tenants
+from shared.operations.base.allowance import find
+from shared.operations.base.idempotency import Keep, of_record, once, secret_shown
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page, Walk, count
+from shared.operations.lists import records as srl_records
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+
+def authenticate(
+    ports: Ports, secret: str, *, refusing: Callable[[], object] = lambda: None
+) -> Credential:
+    """Return the credential of a key string, in one consistent read (AUTH-3).
+
+    Raises `InvalidApiKey` if it is not accepted, after a second read, and `Unavailable` if the
+    store does not answer. `refusing` is called before the second read, and may raise instead.
+    """
+    digest = model.digest(secret)
+    # A malformed key is looked up like any other, so that response times reveal nothing.
+    item = ports.store.get(model.credential_address(digest))
+    credential = None if item is None else Credential.from_item(item)
+    refusal = credential.refusal(ports.now()) if credential else None
+    is_well_formed = model.is_well_formed(secret)
+    if credential and is_well_formed and not refusal:
+        return credential
+    refusing()
+    # Each refusal costs this read (AUTH-2).
+    if ports.store.get(model.revocation_note_address(digest)) is not None:
+        refusal = "The API key was revoked."
+    if refusal and is_well_formed:
+        raise InvalidApiKey(refusal)
+    raise InvalidApiKey
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def page(
+    ports: Ports, caller: Caller, *, before: str | None, limit: int, account_id: str | None = None
+) -> Page[tuple[ApiKey, Usage]]:
+    """Return the tenant's keys, newest first (API-19), or those of one account (APIKEY-9).
+
+    If the tenant has no such account, the page is empty.
+    """
+    if account_id is None:
+        return _page_of_all(ports, caller, before, limit)
+    try:
+        return page_of_account(ports, caller, account_id=account_id, before=before, limit=limit)
+    except NotFound:
+        return Page([], 0, None)
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def page_of_account(
+    ports: Ports, caller: Caller, *, account_id: str, before: str | None, limit: int
+) -> Page[tuple[ApiKey, Usage]]:
+    """Return the keys of a service account, newest first, with revoked ones. Raises `NotFound`."""
+    account = api_key_creation.find_account(ports, caller, account_id)
+    owned_by = model.owned_by(caller.tenant_id, account.id)
+    owned = ports.store.query(owned_by, before=before, newest_first=True, limit=limit + 1)
+    ids = [entry.sk for entry in owned]
+    records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
+    items = ports.store.get_many(of.address(each) for each in ids for of in (records, usage_of))
+    keys = [
+        (
+            ApiKey.from_item(items[records.address(each)]),
+            Usage.from_item(items[usage_of.address(each)]),
+        )
+        for each in ids[:limit]
+        # A key that has been deleted since the query has neither item.
+        if {records.address(each), usage_of.address(each)} <= items.keys()
+    ]
+    next_before = ids[limit - 1] if len(ids) > limit else None
+    return Page(keys, account.api_key_count, next_before)
+
+
+def _page_of_all(
+    ports: Ports, caller: Caller, before: str | None, limit: int
+) -> Page[tuple[ApiKey, Usage]]:
+    records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
+    (found, next_before), usages, total = ports.gather(
+        lambda: Walk(records, ApiKey.from_item, before, limit).run(ports),
+        lambda: _usages(ports, usage_of, before=before, limit=limit),
+        lambda: count(ports, model.count_address(caller.tenant_id)),
+    )
+    # Keys may have been created or deleted between the two queries: read what is missing.
+    missed = [usage_of.address(key.id) for key in found if usage_of.address(key.id) not in usages]
+    if missed:
+        usages |= ports.store.get_many(missed)
+    keys = [
+        (key, Usage.from_item(usages[usage_of.address(key.id)]))
+        for key in found
+        # The usage of a key is deleted with the key.
+        if usage_of.address(key.id) in usages
+    ]
+    return Page(keys, total, next_before)
+
+
+def _created_id(created: Created) -> str:
+    return created.api_key.id
+
+
+@once(Scope.ADMIN, keeps=secret_shown(_created_id))
+def create(  # noqa: PLR0913 (callers pass no `keep`)
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[Created],
+    *,
+    name: str,
+    scopes: tuple[Scope, ...],
+    expires_at: datetime | None = None,
+    service_account_id: str | None = None,
+    is_session: bool = False,
+) -> Created:
+    """Create an active key (APIKEY-3), which only the operator makes `is_session` (APIKEY-4).
+
+    Raises `InvalidRequest` if `expires_at` has passed, if the key would outlive the calling key
+    (APIKEY-4), or if the account is unknown; `InvalidState` if the account is disabled; `Conflict`
+    if it has the maximum number of keys.
+    """
+    allowance.check_end(ports, expires_at)
+    api_key_creation.check_outlives(caller, expires_at)
+    settings = tenants.settings(ports, caller.tenant_id)
+    account = api_key_creation.joinable(ports, caller, service_account_id)
+    created, changes = api_key_creation.creation(
+        ports,
+        settings,
+        name=name,
+        scopes=scopes,
+        expires_at=expires_at,
+        account=account,
+        is_session=is_session,
+    )
+    entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
+    ports.store.write(*changes, *api_key_creation.joined(account), entry, *keep(created))
+    return created
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
+    """Return a key of the tenant and its usage. Raises `NotFound`."""
+    key = _find(ports, caller, key_id)
+    item = ports.store.get(model.usage(caller.tenant_id).address(key_id))
+    if item is None:
+        raise NotFound
+    return key, Usage.from_item(item)
+
+
+@once(Scope.ADMIN, keeps=of_record(ApiKey))
+def revoke(ports: Ports, caller: Caller, keep: Keep[ApiKey], *, key_id: str) -> ApiKey:
+    """Revoke a key; the next request with it fails (APIKEY-5). A revoked key is returned unchanged.
+
+    Raises `NotFound`; `Conflict` if it is the last admin key (APIKEY-7).
+    """
+    key = _find(ports, caller, key_id)
+    if key.status is ApiKeyStatus.REVOKED:
+        return key
+    now = ports.now()
+    revoked = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
+    ports.store.write(
+        Put(key.address, revoked.to_item(), At(key.version)),
+        *credential_end.revoked(key, now, Expect.PRESENT),
+        *last_admin.guard(ports, caller, losing=[key]),
+        *srl_records.noted(key.tenant_id),
+        _entry(ports, caller, Action.API_KEY_REVOKE, key),
+        *keep(revoked),
+    )
+    return revoked
+
+
+@operation(Scope.ADMIN)
+def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
+    """Delete a key in any state (APIKEY-6).
+
+    Raises `NotFound`; `Conflict` if it is the last admin key (APIKEY-7).
+    """
+    key = _find(ports, caller, key_id)
+    leaving = _leave_account(key)
+    ports.store.write(
+        Delete(key.address, At(key.version)),
+        *credential_end.deleted(key),
+        Delete(model.usage(key.tenant_id).address(key.id), Expect.PRESENT),
+        Increment(model.count_address(key.tenant_id), {"count": -1}, Expect.PRESENT),
+        *leaving,
+        *last_admin.guard(ports, caller, losing=[key], written=[each.address for each in leaving]),
+        *srl_records.left(
+            key.tenant_id, Tombstone(key.id, TombstoneStatus.DELETED, ports.now(), key.digest)
+        ),
+        _entry(ports, caller, Action.API_KEY_DELETE, key),
+    )
+
+
+def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
+    return find(ports, model.records(caller.tenant_id), key_id, kind=API_KEY, record=ApiKey)
+
+
+def _entry(
+    ports: Ports,
+    caller: Caller,
+    action: Action,
+    key: ApiKey,
+    settings: TenantSettings | None = None,
+) -> Put:
+    return audit.entry(
+        ports, caller, action, key.id, settings=settings, **api_key_creation.details(key)
+    )
+
+
+def _usages(
+    ports: Ports, partition: Partition, *, before: str | None, limit: int
+) -> dict[Address, Item]:
+    """Read the usages of a page of keys; a usage has the same identifier as its key."""
+    entries = ports.store.query(partition, before=before, newest_first=True, limit=limit)
+    return {partition.address(entry.sk): entry.item for entry in entries}
+
+
+def _leave_account(key: ApiKey) -> list[Change]:
+    if key.service_account_id is None:
+        return []
+    account = service_accounts.accounts(key.tenant_id).address(key.service_account_id)
+    return [
+        Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT),
+        Delete(api_key_creation.owned(key.service_account_id, key), Expect.PRESENT),
+    ]

@@ -1,0 +1,81 @@
+"""Protection of a tenant's last admin key (APIKEY-7)."""
+
+from collections.abc import Collection, Iterable, Iterator
+from datetime import timedelta
+from typing import Final
+
+from shared.errors import Conflict
+from shared.model import api_keys as model
+from shared.model import service_accounts
+from shared.model.api_keys import ApiKey
+from shared.model.callers import Caller
+from shared.model.service_accounts import ServiceAccount
+from shared.ports import Ports
+from shared.ports.store import Address, At, Change, Check
+
+# The remaining admin key must be valid for at least this long.
+REMAINING: Final = timedelta(hours=24)
+
+
+def guard(
+    ports: Ports, caller: Caller, *, losing: Collection[ApiKey], written: Collection[Address] = ()
+) -> list[Change]:
+    """Return checks for the write that ends the keys `losing`: another admin key must remain.
+
+    Items at `written` are not checked, because the same write already expects their version.
+    Raises `Conflict` if one of `losing` is a live admin key and no other admin key stays
+    accepted for `REMAINING`.
+    """
+    now = ports.now()
+    if not any(key.is_live_admin(now) for key in losing):
+        return []
+    ids = {key.id for key in losing}
+    # Nearly always the caller's own key remains, which saves reading all of them.
+    stays = _another(ports, caller.tenant_id, _own(ports, caller, ids))
+    stays = stays or _another(ports, caller.tenant_id, _all(ports, caller.tenant_id, ids))
+    if stays is None:
+        raise Conflict(
+            "This would end the last active admin key; first create another one that does not "
+            "expire within 24 hours."
+        )
+    # A concurrent write that ends that key or disables its account conflicts with this one.
+    return [Check(each.address, At(each.version)) for each in stays if each.address not in written]
+
+
+def is_left(ports: Ports, tenant_id: str) -> bool:
+    """Return whether the tenant has an admin key that stays accepted for `REMAINING`."""
+    return _another(ports, tenant_id, _all(ports, tenant_id, set())) is not None
+
+
+def _own(ports: Ports, caller: Caller, losing: set[str]) -> list[ApiKey]:
+    """Return the caller's own API key, unless it is in `losing`."""
+    if caller.key_id is None or caller.key_id in losing:
+        return []
+    item = ports.store.get(model.records(caller.tenant_id).address(caller.key_id))
+    return [] if item is None else [ApiKey.from_item(item)]
+
+
+def _all(ports: Ports, tenant_id: str, losing: set[str]) -> Iterator[ApiKey]:
+    entries = ports.store.query(model.records(tenant_id), newest_first=True)
+    return (ApiKey.from_item(entry.item) for entry in entries if entry.sk not in losing)
+
+
+def _another(
+    ports: Ports, tenant_id: str, keys: Iterable[ApiKey]
+) -> tuple[ApiKey] | tuple[ApiKey, ServiceAccount] | None:
+    """Return a remaining admin key among `keys`, with its account if it has one."""
+    # A key that expires soon would leave no key that can create another one.
+    until = ports.now() + REMAINING
+    owned: dict[str, ApiKey] = {}
+    for key in keys:
+        if key.is_live_admin(until):
+            if key.service_account_id is None:
+                return (key,)
+            owned.setdefault(key.service_account_id, key)
+    accounts = service_accounts.accounts(tenant_id)
+    items = ports.store.get_many(accounts.address(owner) for owner in owned)
+    found = map(ServiceAccount.from_item, items.values())
+    active = next(
+        (each for each in found if each.status is service_accounts.AccountStatus.ACTIVE), None
+    )
+    return (owned[active.id], active) if active else None

@@ -1,0 +1,180 @@
+"""Service accounts: create, list, get, disable, enable, delete (ACCOUNT-4)."""
+
+from dataclasses import replace
+from typing import Final
+
+from shared.errors import Conflict
+from shared.model import api_keys
+from shared.model import service_accounts as model
+from shared.model.api_keys import ApiKey, Credential
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope, identity
+from shared.model.identifiers import SERVICE_ACCOUNT
+from shared.model.lists.tombstones import Tombstone, TombstoneStatus
+from shared.model.service_accounts import AccountStatus, ServiceAccount
+from shared.model.tenants import TenantSettings
+from shared.operations.access import last_admin
+from shared.operations.base import audit, tenants
+from shared.operations.base.allowance import find
+from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.operation import operation, wait_for_writes
+from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.lists import records as srl_records
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+_SWITCHED: Final = {
+    AccountStatus.DISABLED: Action.SERVICE_ACCOUNT_DISABLE,
+    AccountStatus.ACTIVE: Action.SERVICE_ACCOUNT_ENABLE,
+}
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[ServiceAccount]:
+    """Return a page of the tenant's accounts, newest first."""
+    partition = model.accounts(caller.tenant_id)
+    walk = Walk(partition, ServiceAccount.from_item, before, limit)
+    return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def get(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
+    """Return an account of the tenant. Raises `NotFound`."""
+    return _find(ports, caller, account_id)
+
+
+@once(Scope.ADMIN, keeps=of_record(ServiceAccount))
+def create(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[ServiceAccount],
+    *,
+    name: str,
+    description: str | None = None,
+) -> ServiceAccount:
+    """Create an active account. Raises `Conflict` if the name is or was that of another account."""
+    settings = tenants.settings(ports, caller.tenant_id)
+    if ports.store.get(model.name_address(caller.tenant_id, name)) is not None:
+        raise Conflict("name: is or was the name of a service account; choose another.")
+    account = new(ports, settings, name=name, description=description)
+    ports.store.write(
+        *creation(account),
+        audit.entry(
+            ports,
+            caller,
+            Action.SERVICE_ACCOUNT_CREATE,
+            account.id,
+            settings=settings,
+            name=name,
+            description=description,
+        ),
+        *keep(account),
+    )
+    return account
+
+
+@once(Scope.ADMIN, keeps=of_record(ServiceAccount))
+def disable(
+    ports: Ports, caller: Caller, keep: Keep[ServiceAccount], *, account_id: str
+) -> ServiceAccount:
+    """Disable all keys of an account at once; a disabled account is returned unchanged.
+
+    Raises `NotFound`; `Conflict` if no admin key would be left (APIKEY-7).
+    """
+    return _switch(ports, caller, keep, account_id, AccountStatus.DISABLED)
+
+
+@once(Scope.ADMIN, keeps=of_record(ServiceAccount))
+def enable(
+    ports: Ports, caller: Caller, keep: Keep[ServiceAccount], *, account_id: str
+) -> ServiceAccount:
+    """Enable an account and its keys that are not revoked. Raises `NotFound`."""
+    return _switch(ports, caller, keep, account_id, AccountStatus.ACTIVE)
+
+
+@operation(Scope.ADMIN)
+def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
+    """Delete an account. Raises `NotFound`; `Conflict` if it owns keys.
+
+    Its name cannot be used again, because revocations and audit entries name accounts by e-mail.
+    """
+    account = _find(ports, caller, account_id)
+    if account.api_key_count:
+        raise Conflict("The service account owns API keys; delete them first.")
+    ports.store.write(
+        Delete(account.address, At(account.version)),
+        Increment(model.count_address(caller.tenant_id), {"count": -1}, Expect.PRESENT),
+        *srl_records.left(
+            caller.tenant_id, Tombstone(account.id, TombstoneStatus.DELETED, ports.now())
+        ),
+        audit.entry(ports, caller, Action.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
+    )
+
+
+def new(
+    ports: Ports, settings: TenantSettings, *, name: str, description: str | None = None
+) -> ServiceAccount:
+    """Return a new active account without storing it."""
+    return ServiceAccount(
+        id=ports.new_id(SERVICE_ACCOUNT),
+        tenant_id=settings.tenant_id,
+        name=name,
+        email=identity(name, handle=settings.handle),
+        description=description,
+        status=AccountStatus.ACTIVE,
+        created_at=ports.now(),
+    )
+
+
+def creation(account: ServiceAccount) -> list[Change]:
+    """Return the changes that store an account and reserve its name."""
+    return [
+        Put(account.address, account.to_item(), Expect.ABSENT),
+        Put(model.name_address(account.tenant_id, account.name), {"id": account.id}, Expect.ABSENT),
+        Increment(model.count_address(account.tenant_id), {"count": 1}, Expect.ANYTHING),
+    ]
+
+
+def _find(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
+    accounts = model.accounts(caller.tenant_id)
+    return find(ports, accounts, account_id, kind=SERVICE_ACCOUNT, record=ServiceAccount)
+
+
+def _switch(
+    ports: Ports, caller: Caller, keep: Keep[ServiceAccount], account_id: str, target: AccountStatus
+) -> ServiceAccount:
+    account = _find(ports, caller, account_id)
+    if account.status is target:
+        return account
+    # The items of a write that made or rotated a key become visible one by one, the account perhaps
+    # first. After this, all keys of this version of the account are visible as they are.
+    wait_for_writes()
+    keys = _keys(ports, account)
+    switched = replace(account, status=target, version=account.version + 1)
+    losing = keys if target is AccountStatus.DISABLED else []
+    ports.store.write(
+        # If a key of the account is created or deleted concurrently, the version differs.
+        Put(account.address, switched.to_item(), At(account.version)),
+        *_credentials(ports, keys, disabled=target is AccountStatus.DISABLED),
+        *last_admin.guard(ports, caller, losing=losing),
+        *srl_records.noted(caller.tenant_id),
+        audit.entry(ports, caller, _SWITCHED[target], account.id, name=account.name),
+        *keep(switched),
+    )
+    return switched
+
+
+def _keys(ports: Ports, account: ServiceAccount) -> list[ApiKey]:
+    owned = api_keys.owned_by(account.tenant_id, account.id)
+    records = api_keys.records(account.tenant_id)
+    items = ports.store.get_many(records.address(entry.sk) for entry in ports.store.query(owned))
+    return [ApiKey.from_item(item) for item in items.values()]
+
+
+def _credentials(ports: Ports, keys: list[ApiKey], *, disabled: bool) -> list[Change]:
+    # A revoked key has no credential, so enabling does not restore it.
+    items = ports.store.get_many(api_keys.credential_address(key.digest) for key in keys)
+    return [
+        Put(each.address, replace(each, disabled=disabled).to_item(), Expect.PRESENT)
+        for each in map(Credential.from_item, items.values())
+    ]

@@ -1,0 +1,47 @@
+"""Tenant settings: get, update (TENANT-2)."""
+
+from dataclasses import replace
+
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.tenants import SettingsChange, TenantSettings
+from shared.operations.base import audit, tenants
+from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.operation import operation
+from shared.ports import Ports
+from shared.ports.store import At, Put
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def get(ports: Ports, caller: Caller) -> TenantSettings:
+    """Return the settings of the caller's tenant."""
+    return tenants.settings(ports, caller.tenant_id)
+
+
+@once(Scope.ADMIN, keeps=of_record(TenantSettings))
+def update(
+    ports: Ports, caller: Caller, keep: Keep[TenantSettings], *, change: SettingsChange
+) -> TenantSettings:
+    """Change settings; the list uses them from its next publication on.
+
+    Nothing is written if the settings stay the same.
+    """
+    settings = tenants.settings(ports, caller.tenant_id)
+    changed = change.beside(settings)
+    if not changed:
+        return settings
+    updated = replace(settings, version=settings.version + 1, **changed)
+    ports.store.write(
+        Put(settings.address, updated.to_item(), At(settings.version)),
+        audit.entry(
+            ports,
+            caller,
+            Action.TENANT_UPDATE_SETTINGS,
+            caller.tenant_id,
+            # If the retention becomes shorter, keep this entry for the longer one.
+            settings=max(settings, updated, key=lambda each: each.audit_retention_days),
+            **{name: {"old": getattr(settings, name), "new": new} for name, new in changed.items()},
+        ),
+        *keep(updated),
+    )
+    return updated

@@ -1,1 +1,0 @@
-"""The operations of the API: authorise, read, decide, write once."""

@@ -1,0 +1,180 @@
+"""Reading the audit log (AUDIT-4)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final, Self, TypeAlias
+
+from shared.model import times
+from shared.model.audit import audit_log as model
+from shared.model.audit.audit_log import AuditEntry, EntryFilters
+from shared.model.callers import Caller, Scope
+from shared.model.items import Item
+from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, AUDIT_RETENTION_DAYS_MIN
+from shared.operations.audit import index
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page, merged
+from shared.ports import Ports
+from shared.ports.store import Where
+
+# Entries, each with the month of its partition.
+_Found: TypeAlias = list[tuple[str, AuditEntry]]
+
+# The most bytes of the entries of a page or of a part of an export; a first entry may have more. A
+# response of Lambda has at most 6 MB, and its encoding as JSON may double the length of a text.
+BYTES_MAX: Final = 2 * 1024 * 1024
+
+# The most that the clock of an instance may be ahead of another.
+_AHEAD_MAX: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPosition:
+    """The start of the next page: window and total of the first page, and the last entry so far."""
+
+    start: datetime
+    end: datetime
+    total: int
+    month: str
+    entry_id: str
+
+    def __str__(self) -> str:
+        parts = (_seconds(self.start), _seconds(self.end), self.total, self.month, self.entry_id)
+        return "/".join(map(str, parts))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse what `str` returns. Raises `ValueError` if the text is anything else."""
+        start, end, total, month, entry_id = text.split("/")
+        try:
+            return cls(_moment(start), _moment(end), int(total), month, entry_id)
+        except (OverflowError, OSError) as error:
+            raise ValueError("not in the calendar") from error
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def page(
+    ports: Ports, caller: Caller, *, filters: EntryFilters, before: AuditPosition | None, limit: int
+) -> Page[AuditEntry]:
+    """Return a page of the tenant's entries that match `filters`, newest first (AUDIT-4).
+
+    It has at most `limit` entries and `BYTES_MAX` bytes. The matching entries are counted for the
+    first page only; `before` carries their total and the window to the next pages.
+    """
+    if before is not None:
+        filters = replace(filters, start=before.start, end=before.end)
+    filters = reachable(ports, filters)
+    if filters.warrant_id is not None:
+        found, counted = _walk_of_warrant(ports, caller, filters, before=before)
+    else:
+        counts = [] if before else _counts(ports, caller, filters)
+        found, counted = _walk(
+            ports, caller, filters, before=before, limit=limit + 1, counts=counts
+        )
+    total = before.total if before else counted
+    shown = _fitting(found[:limit])
+    entries = [entry for _, entry in shown]
+    if len(shown) == len(found):
+        return Page(entries, total, None)
+    month, last = shown[-1]
+    position = AuditPosition(filters.start, filters.end, total, month, last.id)
+    return Page(entries, total, str(position))
+
+
+def _fitting(found: _Found) -> _Found:
+    """Return the first entries that fit into a page, at least one of any."""
+    size = 0
+    for count, (_, entry) in enumerate(found):
+        size += len(str(entry.details).encode())
+        if size > BYTES_MAX and count:
+            return found[:count]
+    return found
+
+
+def of_warrant(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Item]:
+    """Return the items of all entries about the warrant of the filters that match, newest first."""
+    where = where_of(ports, filters)
+    items = index.entries(ports, caller.tenant_id, str(filters.warrant_id), filters)
+    return [each for each in items if where.holds(each)]
+
+
+def _walk_of_warrant(
+    ports: Ports, caller: Caller, filters: EntryFilters, *, before: AuditPosition | None
+) -> tuple[_Found, int]:
+    """Return the few entries about one warrant, and the number of all."""
+    matching = [AuditEntry.from_item(each) for each in of_warrant(ports, caller, filters)]
+    older = [("-", each) for each in matching if before is None or each.id < before.entry_id]
+    return older, len(matching)
+
+
+def _walk(
+    ports: Ports,
+    caller: Caller,
+    filters: EntryFilters,
+    *,
+    before: AuditPosition | None,
+    limit: int,
+    counts: Sequence[Callable[[], int]],
+) -> tuple[_Found, int]:
+    """Read up to `limit` entries, newest first, each with the month of its partition.
+
+    Also returns the sum of `counts`, which are called concurrently with the first query.
+    """
+    found: _Found = []
+    total = 0
+    for month, partitions in model.months(caller.tenant_id, filters):
+        last = filters.before
+        if before is not None and month > before.month:
+            continue
+        if before is not None and month == before.month:
+            last = min(last, before.entry_id)
+        stored, counted = merged(
+            ports,
+            partitions,
+            limit=limit - len(found),
+            beside=counts,
+            after=filters.after,
+            before=last,
+            where=where_of(ports, filters),
+        )
+        found += ((month, AuditEntry.from_item(each.item)) for each in stored)
+        total, counts = total + counted, ()
+        if len(found) == limit:
+            break
+    return found, total
+
+
+def _counts(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Callable[[], int]]:
+    """Return a function for each partition that counts its matching entries."""
+    bounds = {"after": filters.after, "before": filters.before}
+    where = where_of(ports, filters)
+    return [
+        partial(ports.store.count, partition, **bounds, where=where)
+        for _, partitions in model.months(caller.tenant_id, filters)
+        for partition in partitions
+    ]
+
+
+def where_of(ports: Ports, filters: EntryFilters) -> Where:
+    """Return the condition for the store; entries younger than any retention cannot be expired."""
+    now = ports.now()
+    may_have_expired = filters.start <= now - timedelta(days=AUDIT_RETENTION_DAYS_MIN)
+    return Where(filters.values, int(now.timestamp()) if may_have_expired else None)
+
+
+def _seconds(moment: datetime) -> int:
+    return int(moment.timestamp())
+
+
+def _moment(seconds: str) -> datetime:
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
+def reachable(ports: Ports, filters: EntryFilters) -> EntryFilters:
+    """Limit the window of the filters to the time in which there can be entries."""
+    now = times.whole(ports.now())
+    oldest = now - timedelta(days=AUDIT_RETENTION_DAYS_MAX)
+    return replace(
+        filters, start=max(filters.start, oldest), end=min(filters.end, now + _AHEAD_MAX)
+    )

@@ -1,0 +1,155 @@
+"""Reading the sealed log, and replacing its signer (LOG-6, LOG-7, LOG-9)."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from shared.errors import Conflict, NotFound
+from shared.model.audit import checkpoint as model
+from shared.model.audit.audit_log import Action
+from shared.model.audit.head import LogHead
+from shared.model.audit.merkle import Place
+from shared.model.audit.signers import AuditSigner
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import AUDIT_ENTRY, is_identifier
+from shared.model.items import Item
+from shared.operations.audit import log, outside, signers
+from shared.operations.base import audit, tenants
+from shared.operations.base.idempotency import Keep, Outcome, item, once
+from shared.operations.base.operation import operation
+from shared.ports import Ports
+from shared.ports.store import At, Change, Expect, Put
+
+READERS = (Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+
+_SEALS: Final = ["sealed_seed"]
+_NOTHING = "The tenant has no checkpoint yet; its first entries are sealed within a minute."
+
+
+@dataclass(frozen=True, slots=True)
+class InclusionProof:
+    """The proof that an entry is in the log: its leaf, its record, and the path to the root.
+
+    `record` has 56 bytes, and each hash of `path` 32, from the leaf to the root.
+    """
+
+    entry_id: str
+    index: int
+    record: bytes
+    path: list[bytes]
+    checkpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSigners:
+    """The audit signers of a tenant, in order of creation, and the origin of its log."""
+
+    origin: str
+    signers: list[AuditSigner]
+
+
+@operation(*READERS)
+def checkpoint(ports: Ports, caller: Caller) -> str:
+    """Return the newest checkpoint.
+
+    Raises `NotFound` if nothing is sealed yet, `Corrupt` if the log was cut (LOG-12).
+    """
+    return _sealed(outside.head(ports, caller.tenant_id)).checkpoint
+
+
+@operation(*READERS)
+def tile(ports: Ports, caller: Caller, *, place: Place) -> bytes:
+    """Return a tile or a bundle. Raises `NotFound` if the log does not reach so far."""
+    found = log.Tree(ports, caller.tenant_id, _head(ports, caller)).tile(place)
+    if found is None:
+        raise NotFound
+    return found
+
+
+@operation(*READERS)
+def keys(ports: Ports, caller: Caller) -> AuditSigners:
+    """Return the audit signers that sign, or have signed, checkpoints of the tenant."""
+    head, found = ports.gather(
+        lambda: log.head(ports, caller.tenant_id), lambda: signers.all_of(ports, caller.tenant_id)
+    )
+    generation = head.generation if head else log.FIRST_GENERATION
+    return AuditSigners(model.origin(caller.tenant_id, generation), found)
+
+
+@operation(*READERS)
+def proof(ports: Ports, caller: Caller, *, entry_id: str) -> InclusionProof:
+    """Return the proof for an entry. Raises `NotFound` if there is none, or it is not sealed."""
+    if not is_identifier(entry_id, kind=AUDIT_ENTRY):
+        raise NotFound
+    head = _head(ports, caller)
+    if not log.stored(ports, caller.tenant_id, [entry_id]):
+        raise NotFound
+    index = log.find(ports, caller.tenant_id, head, entry_id)
+    if index is None:
+        raise NotFound("The entry is not sealed yet.")
+    (record,) = log.data(ports, caller.tenant_id, head, index, index + 1)
+    path = log.Tree(ports, caller.tenant_id, head).path(index)
+    return InclusionProof(entry_id, index, record, path, head.checkpoint)
+
+
+def _kept(result: AuditSigners) -> Item:
+    return {"origin": result.origin, "signers": [item(each, but=_SEALS) for each in result.signers]}
+
+
+def _again(_ports: Ports, _caller: Caller, kept: Item) -> AuditSigners:
+    found = kept["signers"]
+    items = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return AuditSigners(str(kept["origin"]), [AuditSigner.from_item(each) for each in items])
+
+
+@once(Scope.ADMIN, keeps=Outcome(_kept, _again))
+def rotate(ports: Ports, caller: Caller, keep: Keep[AuditSigners]) -> AuditSigners:
+    """Replace the audit signer. The replaced one signs beside it for one audit retention (LOG-9).
+
+    Raises `Conflict` if too many signers sign already, because each signature delays each pass.
+    """
+    settings = tenants.settings(ports, caller.tenant_id)
+    now, origin = ports.now(), keys(ports, caller).origin
+    found = signers.settled(ports, caller.tenant_id)
+    if sum(each.signs(now) for each in found) >= signers.SIGNING_MAX:
+        raise Conflict(f"At most {signers.SIGNING_MAX} audit signers sign at the same time.")
+    is_first = log.head(ports, caller.tenant_id) is None
+    made = replace(signers.make(ports, caller.tenant_id), precedes_log=is_first)
+    until = now + settings.audit_retention
+    after = [_after(each, now, until) for each in found]
+    changes: list[Change] = [Put(made.address, made.to_item(), Expect.ABSENT)]
+    changes += [_update(*each) for each in zip(found, after, strict=True) if each[0] != each[1]]
+    entry = audit.entry(
+        ports,
+        caller,
+        Action.AUDIT_LOG_ROTATE_KEY,
+        made.id,
+        settings=settings,
+        public_key=made.public_key,
+        replaced=[each.id for each in found if each.signs_until is None],
+    )
+    result = AuditSigners(origin, [*after, made])
+    ports.store.write(*changes, entry, *keep(result))
+    return result
+
+
+def _after(signer: AuditSigner, now: datetime, until: datetime) -> AuditSigner:
+    """Return a signer after a rotation: the current one signs beside its successor `until` then."""
+    if signer.signs_until is None:
+        return signer.replaced(signs_until=until)
+    is_over = not signer.signs(now) and signer.sealed_seed is not None
+    return signer.ended() if is_over else signer
+
+
+def _update(before: AuditSigner, after: AuditSigner) -> Change:
+    return Put(after.address, after.to_item(), At(before.version))
+
+
+def _head(ports: Ports, caller: Caller) -> LogHead:
+    return _sealed(log.head(ports, caller.tenant_id))
+
+
+def _sealed(found: LogHead | None) -> LogHead:
+    if found is None or not found.size:
+        raise NotFound(_NOTHING)
+    return found

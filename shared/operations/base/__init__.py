@@ -1,0 +1,1 @@
+"""Code that every wing uses: the retry of lost races, pages, counters, audit entries."""

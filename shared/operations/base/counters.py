@@ -1,0 +1,74 @@
+"""Totals of sharded counters, which concurrent writes rarely contend for (docs/adr/02)."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from shared.model import revocations, revoked_signers, warrants
+from shared.model.identifiers import BEFORE_WARRANT_IDS
+from shared.model.items import Item, Partition
+from shared.model.lists import tombstones
+from shared.model.records import integer
+from shared.model.signing_keys import Signer
+from shared.ports import Ports
+
+
+class Counted(NamedTuple):
+    """How many changes the tenant has made that a list or its state must contain.
+
+    `changes` counts all of them. `tombstones` counts only changes of tombstones and revoked
+    signers: if it is the same as before, both are the same as before.
+    """
+
+    changes: int
+    tombstones: int
+
+
+def counted(ports: Ports, tenant_id: str) -> Counted:
+    """Read the counters of the tenant. Raises `Corrupt`, `Unavailable`."""
+    ended = of_tombstones(ports, tenant_id)
+    return Counted(of_revocations(ports, tenant_id)["changes"] + ended, ended)
+
+
+def of_tombstones(ports: Ports, tenant_id: str) -> int:
+    """Count the changes of tombstones and revoked signers. Raises `Corrupt`, `Unavailable`."""
+    signers = revoked_signers.count_address(tenant_id)
+    items = ports.store.get_many([tombstones.counter_address(tenant_id), signers])
+    return sum(
+        integer(item, "version" if address == signers else "changes")
+        for address, item in items.items()
+    )
+
+
+def of_revocations(ports: Ports, tenant_id: str) -> Counter[str]:
+    """Sum `count` (revoked warrants) and `changes` over all shards. Raises `Corrupt`."""
+    shards = revocations.shards(tenant_id)
+    return total(ports.gather(*(partial(of_shard, ports, each) for each in shards)))
+
+
+def of_shard(ports: Ports, shard: Partition) -> Counter[str]:
+    """Sum `count` and `changes` of one shard. Raises `Corrupt`."""
+    return total(entry.item for entry in ports.store.query(shard, before=BEFORE_WARRANT_IDS))
+
+
+def of_signed(ports: Ports, tenant_id: str, key_id: str) -> Counter[str]:
+    """Sum the counters of the warrants that a key signed, by name. Raises `Corrupt`."""
+    partition = warrants.signed_counts(tenant_id, key_id)
+    return total(entry.item for entry in ports.store.query(partition))
+
+
+def of_signers(ports: Ports, tenant_id: str, signers: Sequence[Signer]) -> list[int]:
+    """Return how many warrants each of these signed; one query for each key. Raises `Corrupt`."""
+    key_ids = list(dict.fromkeys(each.key_id for each in signers))
+    reads = [partial(of_signed, ports, tenant_id, each) for each in key_ids]
+    counts = dict(zip(key_ids, ports.gather(*reads), strict=True)) if reads else {}
+    return [counts[each.key_id][warrants.signed_count_name(each.key_version)] for each in signers]
+
+
+def total(items: Iterable[Item]) -> Counter[str]:
+    """Sum the attributes of counter items by name. Raises `Corrupt` if one is no integer."""
+    sums: Counter[str] = Counter()
+    for item in items:
+        sums.update({name: integer(item, name) for name in item})
+    return sums

@@ -1,0 +1,243 @@
+"""Operations that are done once for each `Idempotency-Key` (API-30, docs/adr/04).
+
+The outcome is kept in the write of the change. A repetition finds it and returns the same result.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from math import ceil
+from typing import Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+from shared.errors import Conflict, Corrupt, ExpectationLost, RequestError, Unavailable
+from shared.model.callers import Caller, Scope
+from shared.model.idempotency import Once, Request
+from shared.model.items import Item, Value
+from shared.model.records import Record
+from shared.operations.base.operation import Operation, settle, wait_for_writes
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Put
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound=Record)
+
+# Returns the change that keeps a result, to be applied in the write of the operation; none if the
+# caller sent no Idempotency-Key.
+Keep: TypeAlias = Callable[[R], Sequence[Change]]
+
+
+_IN_PROGRESS: Final = (
+    "Idempotency-Key: its first request is in progress; retry after the time in Retry-After."
+)
+
+
+class Outcome(NamedTuple, Generic[R]):
+    """How the result of an operation is kept, which must be without any secret.
+
+    `again` takes the ports, the caller, what was kept, and the arguments of the operation. It
+    returns the result once more, or raises why that is not possible.
+    """
+
+    kept: Callable[[R], Item]
+    again: Callable[..., R]
+
+
+class StoredAnswer(NamedTuple, Generic[R]):
+    """The result of an operation, and whether it is that of an earlier request."""
+
+    result: R
+    replayed: bool
+
+
+def of_record(kind: type[S], *, but: Iterable[str] = ()) -> Outcome[S]:
+    """Return how a result that is a record is kept, without the sealed secrets in the fields `but`.
+
+    A repetition has empty bytes there.
+    """
+
+    def again(_ports: Ports, _caller: Caller, kept: Item, **_: Any) -> S:
+        return kind.from_item(kept)
+
+    return Outcome(lambda record: item(record, but=but), again)
+
+
+def item(record: Record, *, but: Iterable[str] = ()) -> dict[str, Value]:
+    """Return the item of a record, with empty bytes for the sealed secrets in the fields `but`."""
+    stored = record.to_item()
+    return stored | {name: b"" for name in but if name in stored}
+
+
+def nested(kept: Item, name: str) -> Item:
+    """Return the item that is kept under `name`. Raises `Corrupt` if there is none."""
+    found = kept.get(name)
+    if not isinstance(found, dict):
+        raise Corrupt(f"what is kept of a request lacks {name}")
+    return found
+
+
+def secret_shown(owner_id: Callable[[R], str]) -> Outcome[R]:
+    """Return how a result with a secret is kept: the identifier of what has it, and nothing else.
+
+    So the result is never repeated.
+    """
+
+    def again(_ports: Ports, _caller: Caller, kept: Item, **_: Any) -> R:
+        raise Conflict(
+            f"This request created the secret of {kept['id']!s}, which is shown once and not kept. "
+            "Rotate it, or delete what has it."
+        )
+
+    return Outcome(lambda result: {"id": owner_id(result)}, again)
+
+
+class Repeatable(Operation[P, R]):
+    """An operation `(ports, caller, keep, …)` that a caller may repeat under one `Idempotency-Key`.
+
+    Its write contains `keep(result)`. If it makes no change, it need not call `keep`. If it
+    `claims`, a repetition is refused while the first request is in progress.
+    """
+
+    def __init__(
+        self,
+        run: Callable[Concatenate[Ports, Caller, Keep[R], P], R],
+        scopes: tuple[Scope, ...],
+        outcome: Outcome[R],
+        *,
+        claims: bool,
+    ) -> None:
+        def run_freely(ports: Ports, caller: Caller, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            return run(ports, caller, _keep_nothing, *args, **kwargs)
+
+        super().__init__(run_freely, scopes)
+        self.__doc__, self.__name__, self.__module__ = run.__doc__, run.__name__, run.__module__
+        self._keeping, self._outcome, self._claims = run, outcome, claims
+
+    def once(
+        self, ports: Ports, caller: Caller, request: Request, *args: P.args, **kwargs: P.kwargs
+    ) -> StoredAnswer[R]:
+        """Return what the operation returns, or returned when it was first done for `request`.
+
+        Raises what the operation raises, which is not kept; `Conflict` if the key was used with
+        another body, or if its first request is in progress and claimed it.
+        """
+        self.authorize(caller)
+
+        def attempt(claim: Once | None = None) -> StoredAnswer[R]:
+            return self._attempt(ports, caller, request, claim, *args, **kwargs)
+
+        if not self._claims:
+            return settle(attempt)
+        claim = settle(lambda: _claimed(ports, request))
+        try:
+            return settle(lambda: attempt(claim))
+        except Exception:
+            _release(ports, request, claim)
+            raise
+
+    def _attempt(
+        self,
+        ports: Ports,
+        caller: Caller,
+        request: Request,
+        claim: Once | None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> StoredAnswer[R]:
+        found = _found(ports, request, claim)
+        if found is not None and found.outcome is not None and found.is_kept(ports.now()):
+            again = self._outcome.again(ports, caller, found.outcome, *args, **kwargs)
+            return StoredAnswer(again, replayed=True)
+        keep = _Keep(ports, request, found, self._outcome)
+        try:
+            result = self._keeping(ports, caller, keep, *args, **kwargs)
+        except RequestError:
+            # The same request may have been done since, and what it changed is in the way.
+            if _is_done_since(ports, request, found):
+                raise ExpectationLost([request.address]) from None
+            raise
+        if not keep.is_called:
+            ports.store.write(*keep(result))
+        return StoredAnswer(result, replayed=False)
+
+
+def once(
+    *scopes: Scope, keeps: Outcome[R], claims: bool = False
+) -> Callable[[Callable[Concatenate[Ports, Caller, Keep[R], P], R]], Repeatable[P, R]]:
+    """Decorate a function as a `Repeatable`; a caller needs any one of `scopes`."""
+    return lambda run: Repeatable(run, scopes, keeps, claims=claims)
+
+
+class _Keep(Generic[R]):
+    """The `Keep` of one attempt. `found` is the item that the outcome replaces."""
+
+    def __init__(
+        self, ports: Ports, request: Request, found: Once | None, outcome: Outcome[R]
+    ) -> None:
+        self._ports, self._request, self._found, self._outcome = ports, request, found, outcome
+        self.is_called = False
+
+    def __call__(self, result: R) -> Sequence[Change]:
+        self.is_called = True
+        kept, now = self._outcome.kept(result), self._ports.now()
+        made = Once.made(self._request, now, after=self._found, outcome=kept)
+        return [_put(self._request, made, self._found)]
+
+
+def _keep_nothing(_result: object) -> Sequence[Change]:
+    return ()
+
+
+def _put(request: Request, made: Once, before: Once | None) -> Put:
+    expected: At | Expect = Expect.ABSENT if before is None else At(before.version)
+    return Put(request.address, made.to_item(), expected)
+
+
+def _read(ports: Ports, request: Request) -> Once | None:
+    item = ports.store.get(request.address)
+    return None if item is None else Once.from_item(item)
+
+
+def _is_done_since(ports: Ports, request: Request, found: Once | None) -> bool:
+    """Return whether an outcome was kept since `found` was read.
+
+    The items of its write become visible one by one, so what it changed may be visible before it.
+    """
+    if _read(ports, request) not in (None, found):
+        return True
+    wait_for_writes()
+    return _read(ports, request) not in (None, found)
+
+
+def _found(ports: Ports, request: Request, claim: Once | None) -> Once | None:
+    """Read what is kept of a request, which may have expired.
+
+    Raises `Conflict` if it is of another body, or a claim, unless this request has `claim`. If that
+    was taken over meanwhile, the outcome of whichever request ends first counts.
+    """
+    found, now = _read(ports, request), ports.now()
+    if found is None or not found.is_kept(now):
+        return found
+    if found.body != request.body:
+        raise Conflict("Idempotency-Key: was used with another body; use a new one.")
+    if found.claimed_until is not None and claim is None:
+        seconds = max(1, ceil((found.claimed_until - now).total_seconds()))
+        raise Conflict(_IN_PROGRESS, retry_after=seconds)
+    return found
+
+
+def _claimed(ports: Ports, request: Request) -> Once | None:
+    """Claim a request and return the claim; None if its outcome is kept already."""
+    found, now = _found(ports, request, None), ports.now()
+    if found is not None and found.is_kept(now):
+        return None
+    claim = Once.made(request, now, after=found)
+    ports.store.write(_put(request, claim, found))
+    return claim
+
+
+def _release(ports: Ports, request: Request, claim: Once | None) -> None:
+    """Let the request be repeated at once, if it failed without an outcome."""
+    if claim is not None:
+        # Otherwise the claim ends by itself.
+        with suppress(ExpectationLost, Unavailable):
+            ports.store.write(Delete(request.address, At(claim.version)))

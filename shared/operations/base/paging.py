@@ -1,0 +1,136 @@
+"""Pages of a collection, newest first (API-19, API-22)."""
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
+
+from shared.model.items import Address, Item, Partition, Row
+from shared.model.records import integer
+from shared.ports import Ports
+from shared.ports.store import Where
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page. `next_before` is the `before` of the next page, None on the last one.
+
+    `total` is None if the collection is not counted.
+    """
+
+    entries: list[T]
+    total: int | None
+    next_before: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Walk(Generic[T]):
+    """The query for a page: up to `limit` records older than the identifier `before`.
+
+    If `keep` is given, only records for which it returns true are in the page; the query reads on
+    until the page is full or the identifier `after` is reached.
+    """
+
+    partition: Partition
+    read: Callable[[Item], T]
+    before: str | None
+    limit: int
+    keep: Callable[[T], bool] | None = None
+    after: str | None = None
+
+    def run(self, ports: Ports) -> tuple[list[T], str | None]:
+        """Return the records, and `before` of the next page or None."""
+        most = None if self.keep else self.limit + 1
+        entries = ports.store.query(
+            self.partition, after=self.after, before=self.before, newest_first=True, limit=most
+        )
+        found: list[tuple[str, T]] = []
+        for entry in entries:
+            record = self.read(entry.item)
+            if self.keep is None or self.keep(record):
+                found.append((entry.sk, record))
+            if len(found) > self.limit:
+                break
+        page = found[: self.limit]
+        return [record for _, record in page], page[-1][0] if len(found) > self.limit else None
+
+
+def newest(ports: Ports, walk: Walk[T], *, total: Callable[[], int]) -> Page[T]:
+    """Return the page that `walk` describes; `total` counts the whole collection."""
+    (entries, next_before), counted = ports.gather(lambda: walk.run(ports), total)
+    return Page(entries, counted, next_before)
+
+
+class Bounds(TypedDict, total=False):
+    """Which rows of a partition to return, as `Store.query` takes it."""
+
+    after: str | None
+    before: str | None
+    where: Where
+
+
+def merged(
+    ports: Ports,
+    partitions: Sequence[Partition],
+    *,
+    limit: int,
+    newest_first: bool = True,
+    beside: Sequence[Callable[[], int]] = (),
+    **bounds: Unpack[Bounds],
+) -> tuple[list[Row], int]:
+    """Return the first `limit` rows of all partitions in order, and the sum of `beside`.
+
+    Sort keys must be unique across the partitions. Each partition is first queried for its share
+    and a few more, concurrently with `beside`. Partitions with more rows that may be among the
+    first are then queried again for `limit` rows.
+    """
+    share = min(limit, -(-limit // len(partitions)) + _spare(limit))
+    read = partial(_reads, ports, bounds=bounds, newest_first=newest_first)
+    answers = ports.gather(*read(partitions, share), *beside)
+    runs: dict[Partition, list[Row]] = dict(zip(partitions, answers, strict=False))
+    first = _first(runs.values(), limit, newest_first=newest_first)
+    last = first[-1].sk if len(first) == limit else None
+
+    def is_short(run: list[Row]) -> bool:
+        return len(run) == share and (last is None or (run[-1].sk > last) is newest_first)
+
+    short = [each for each, run in runs.items() if is_short(run)]
+    if short and share < limit:
+        runs |= zip(short, ports.gather(*read(short, limit)), strict=True)
+    rows = _first(runs.values(), limit, newest_first=newest_first)
+    return rows, sum(answers[len(partitions) :])
+
+
+def _spare(limit: int) -> int:
+    """Return a surplus over its share that one of eight partitions rarely exceeds."""
+    return 3 + limit // 16
+
+
+def _reads(
+    ports: Ports,
+    partitions: Sequence[Partition],
+    limit: int,
+    *,
+    bounds: Bounds,
+    newest_first: bool,
+) -> list[Callable[[], Any]]:
+    def read(partition: Partition) -> list[Row]:
+        found = ports.store.query(partition, newest_first=newest_first, limit=limit, **bounds)
+        return list(found)
+
+    return [partial(read, each) for each in partitions]
+
+
+def _first(runs: Iterable[list[Row]], limit: int, *, newest_first: bool) -> list[Row]:
+    in_order = heapq.merge(*runs, key=lambda entry: entry.sk, reverse=newest_first)
+    return list(islice(in_order, limit))
+
+
+def count(ports: Ports, *addresses: Address, names: Iterable[str] = ("count",)) -> int:
+    """Sum the attributes `names` of the items at `addresses`; a missing one counts as zero."""
+    items = ports.store.get_many(addresses).values()
+    return sum(integer(item, name) for item in items for name in names if name in item)

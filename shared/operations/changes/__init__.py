@@ -1,0 +1,1 @@
+"""Operations on warrants, signing keys, revocations, list signers, lists and the feed."""

@@ -1,0 +1,170 @@
+"""Reading the feed: what authorizers poll, and the base from which a new one starts (POLL-1)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from shared.authorizer.formats.wire import FeedEntry
+from shared.errors import Corrupt, NotFound
+from shared.model import feed as model
+from shared.model.callers import Caller, Scope
+from shared.model.feed import FeedHead, StoredEntry
+from shared.model.items import Row
+from shared.model.lists.head import Form, ListHead, history_address, sha256_of
+from shared.operations.base.operation import operation, reread
+from shared.operations.changes.srl import URL_TTL_SECONDS
+from shared.operations.lists import in_force, unpublished
+from shared.operations.lists.unpublished import Look
+from shared.ports import Ports
+
+# The most bytes of entries in an answer, as base64 in JSON. With the rest, it has 4 MiB at most.
+ENTRIES_BYTES_MAX: Final = 4 * 2**20 - 8 * 2**10
+
+_NO_FEED: Final = "The tenant has no feed yet. The next list begins it; retry in a minute."
+
+_GONE: Final = "There is no base of this version, or not any more; poll the feed for the newest."
+
+
+class FeedNews(NamedTuple):
+    """The head of a feed, and encoded entries: consecutive ones that end at the head."""
+
+    head: FeedHead
+    entries: list[bytes]
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
+def head(ports: Ports, caller: Caller) -> FeedHead:
+    """Return the head of the feed. Raises `NotFound` before the first; `Corrupt`, `Unavailable`."""
+    newest = in_force.feed_head(ports, caller.tenant_id)
+    if newest is None:
+        raise NotFound(_NO_FEED)
+    return newest
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
+def news(
+    ports: Ports, caller: Caller, *, after: int | None = None, known: FeedHead | None = None
+) -> FeedNews:
+    """Return the head, and the entries after the sequence `after`, in one query.
+
+    If the head that is `known` has the sequence `after`, it is returned, and nothing is read.
+
+    The entries after the base are returned instead if `after` is None, if an entry after it was
+    removed, if the base covers a break after it, or if the entries do not fit. If even those after
+    the base do not fit, only the newest of them are returned. Raises `NotFound` if there is no feed
+    yet; `Corrupt`, `Unavailable`.
+    """
+    if known is not None and after == known.sequence:
+        return FeedNews(known, [])
+    return reread(lambda: _news(ports, caller.tenant_id, after))
+
+
+def _news(ports: Ports, tenant_id: str, after: int | None) -> FeedNews:
+    bound = None if after is None else model.entry_sk(after)
+    # The head sorts after all entries, so it comes first.
+    rows = ports.store.query(model.feed(tenant_id), after=bound, newest_first=True)
+    first = next(rows, None)
+    if first is None or first.sk != model.HEAD:
+        raise NotFound(_NO_FEED)
+    newest = FeedHead.from_item(first.item)
+    base = newest.base.sequence
+    start = base if after is None or after < newest.broke_at <= base else after
+    entries = _run(rows, newest, start)
+    if start < newest.sequence - len(entries) < base:
+        # They do not reach back to the start, so those that the base covers are of no use.
+        del entries[newest.sequence - base :]
+    return FeedNews(newest, entries[::-1])
+
+
+def _run(rows: Iterator[Row], newest: FeedHead, start: int) -> list[bytes]:
+    """Return the entries from that of `newest` down to the one after `start`, as far as they fit.
+
+    They end sooner if an older one was removed. Raises `Corrupt` if one is missing that must exist.
+    """
+    found, size = list[bytes](), 0
+    for sequence in range(newest.sequence, start, -1):
+        entry = _entry(rows, sequence)
+        if entry is None:
+            # Before a break, which no base covers yet, a restore lets the sequence jump.
+            is_jump = found[-1:] == [FeedEntry(sequence + 1).encode()]
+            if sequence > newest.base.sequence and not is_jump:
+                raise Corrupt(f"entry {sequence} of the feed is missing")
+            break
+        size += -(-len(entry) // 3) * 4 + len('"",')
+        if size > ENTRIES_BYTES_MAX:
+            break
+        found.append(entry)
+    return found
+
+
+def _entry(rows: Iterator[Row], sequence: int) -> bytes | None:
+    """Return the next entry if it has this sequence, None if it has a lower one."""
+    sk = model.entry_sk(sequence)
+    # An entry that was written after the head was read is skipped.
+    row = next((row for row in rows if row.sk <= sk), None)
+    return StoredEntry.from_item(row.item).entry if row and row.sk == sk else None
+
+
+class StoredBase(NamedTuple):
+    """The payload of a list as it is stored, in gzip."""
+
+    form: Form
+    is_in_force: bool
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
+def base(ports: Ports, caller: Caller, *, version: int) -> StoredBase:
+    """Return the base that the list of this version is.
+
+    Raises `NotFound` if there is no such list, or not any more, or if a release without a feed
+    published it; `Corrupt`, `Unavailable`.
+    """
+    newest = in_force.head(ports, caller.tenant_id)
+    listed = newest
+    if version != newest.version:
+        item = ports.store.get(history_address(caller.tenant_id, version))
+        listed = newest if item is None else ListHead.from_item(item)
+    if listed.version != version or listed.base is None or listed.base_size is None:
+        raise NotFound(_GONE)
+    return StoredBase(Form(listed.base, listed.base_size), listed is newest)
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
+def base_body(ports: Ports, _caller: Caller, *, of: StoredBase) -> bytes:
+    """Read a base; check its hash. Raises `NotFound` if it is gone; `Corrupt`, `Unavailable`."""
+    with _gone_if_old(of):
+        return in_force.read(ports, of.form.blob)
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
+def base_file(ports: Ports, _caller: Caller, *, of: StoredBase) -> Path | None:
+    """Return the file of a base, checked likewise; None if the store has no files.
+
+    Raises `NotFound` if it is gone; `Corrupt`, `Unavailable`.
+    """
+    with _gone_if_old(of):
+        return ports.blobs.file(of.form.blob, sha256=sha256_of(of.form.blob))
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
+def base_address(ports: Ports, _caller: Caller, *, of: StoredBase) -> str:
+    """Return a presigned URL of a base that is too long for a response of Lambda."""
+    return ports.blobs.url(of.form.blob, ttl_seconds=URL_TTL_SECONDS)
+
+
+@contextmanager
+def _gone_if_old(of: StoredBase) -> Iterator[None]:
+    """Raise `NotFound` if the blob of an old list is missing; `Corrupt` for the list in force."""
+    try:
+        yield
+    except Corrupt:
+        if of.is_in_force:
+            raise
+        raise NotFound(_GONE) from None
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
+def look(ports: Ports, caller: Caller) -> Look:
+    """Look at what the tenant's feed lacks. Raises `Corrupt`, `Unavailable`."""
+    return unpublished.look(ports, caller.tenant_id)

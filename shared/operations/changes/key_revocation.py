@@ -1,0 +1,166 @@
+"""Revocation of a signing key, which revokes every warrant that it signed (KEY-9).
+
+Records of warrants are not changed: a check looks at the key as well (docs/adr/07).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import TypedDict
+
+from shared.model import signing_keys as model
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.items import Item
+from shared.model.records import integer
+from shared.model.revoked_signers import Marker
+from shared.model.signing_keys import KeyStatus, SigningKey
+from shared.model.tenants import TenantSettings
+from shared.operations.base import audit, counters, operation, tenants
+from shared.operations.base.idempotency import Keep, Outcome, item, nested, once
+from shared.operations.changes.signing_keys import counted, find_key
+from shared.operations.lists import marks, verdicts
+from shared.ports import Ports
+from shared.ports.store import At, Change, Put
+
+# Each key takes three changes; a write may have a hundred.
+_KEYS_A_WRITE = 32
+
+
+class _Details(TypedDict):
+    """Details of the audit entry of a revocation."""
+
+    reason: str
+    cascade: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReach:
+    """Numbers of keys that a revocation would revoke, and of warrants that they signed."""
+
+    keys: int
+    warrants: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A key after its revocation; for a dry run, before it, with `reach`.
+
+    `descendants` is the number of active or suspended descendants that are not revoked.
+    """
+
+    key: SigningKey
+    descendants: int
+    reach: KeyReach | None = None
+
+
+def _kept(result: Revoked) -> Item:
+    reach = None if result.reach is None else asdict(result.reach)
+    key = item(result.key, but=["sealed_seed"])
+    return {"key": key, "descendants": result.descendants, "reach": reach}
+
+
+def _again(_ports: Ports, _caller: Caller, kept: Item, **_: object) -> Revoked:
+    reach = None
+    if kept.get("reach") is not None:
+        found = nested(kept, "reach")
+        reach = KeyReach(integer(found, "keys"), integer(found, "warrants"))
+    key = SigningKey.from_item(nested(kept, "key"))
+    return Revoked(key, integer(kept, "descendants"), reach)
+
+
+@once(Scope.ADMIN, keeps=Outcome(_kept, _again), claims=True)
+def revoke(  # noqa: PLR0913 (callers pass no `keep`)
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[Revoked],
+    *,
+    key_id: str,
+    reason: str,
+    cascade: bool = False,
+    dry_run: bool = False,
+) -> Revoked:
+    """Revoke a key, and its descendants if `cascade` is true; a revoked key stays as it is.
+
+    The first write revokes the key and up to 31 descendants, further writes the rest. If a call
+    was interrupted, the same call completes it. If `dry_run` is true, nothing is changed and the
+    keys and warrants are counted (KEY-11). Raises `NotFound`.
+    """
+    key = find_key(ports, caller, key_id)
+    staying = 0 if cascade else _staying(ports, key)
+    if dry_run:
+        return Revoked(key, staying, _reach(ports, _living(ports, key, cascade=cascade)))
+    settings = tenants.settings(ports, caller.tenant_id)
+
+    def beside(revoked: Mapping[str, SigningKey]) -> Sequence[Change]:
+        # A cascade may go on, so its outcome is kept when it has ended.
+        return () if cascade else keep(Revoked(revoked[key_id], staying))
+
+    # Read again after each write: a child may have been created before its parent was revoked.
+    details = _Details(reason=reason, cascade=cascade)
+    while living := _left(ports, key, cascade=cascade):
+        revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details, beside)
+        key = revoked.get(key.id, key)
+    return Revoked(key, staying)
+
+
+def _left(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:
+    """Return the keys that are to be revoked, also one that becomes visible only now."""
+    living = _living(ports, key, cascade=cascade)
+    if living or not cascade:
+        return living
+    # The creation of a child may still be in flight when its parent has been revoked.
+    operation.wait_for_writes()
+    return _living(ports, key, cascade=cascade)
+
+
+def _living(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:
+    doomed = [key, *(_descendants(ports, key) if cascade else [])]
+    return [each for each in doomed if each.status is not KeyStatus.REVOKED]
+
+
+def _staying(ports: Ports, key: SigningKey) -> int:
+    """Count the active and suspended descendants; a superseded version has none."""
+    if key.current_id is not None:
+        return 0
+    living = (KeyStatus.ACTIVE, KeyStatus.SUSPENDED)
+    return sum(1 for each in _descendants(ports, key) if each.status in living)
+
+
+def _reach(ports: Ports, keys: Sequence[SigningKey]) -> KeyReach:
+    """Count `keys` and their warrants; a superseded version counts as part of its key."""
+    going = {key.id for key in keys}
+    signers = [key.signer for key in keys if key.current_id not in going]
+    signed = counters.of_signers(ports, keys[0].tenant_id, signers) if keys else []
+    return KeyReach(len(keys), sum(signed))
+
+
+def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
+    """Read all descendants of a key. The key is revoked first, so none of them can sign then."""
+    entries = ports.store.query(model.keys(key.tenant_id))
+    keys = (SigningKey.from_item(entry.item) for entry in entries)
+    return [each for each in keys if key.id in each.ancestors]
+
+
+def _revoke_all(
+    ports: Ports,
+    caller: Caller,
+    settings: TenantSettings,
+    keys: Sequence[SigningKey],
+    details: _Details,
+    beside: Callable[[Mapping[str, SigningKey]], Sequence[Change]],
+) -> dict[str, SigningKey]:
+    """Revoke `keys` in one write, with the changes that `beside` returns for what they become."""
+    now, reason = ports.now(), details["reason"]
+    markers = {key.signer: Marker(now, reason) for key in keys}
+    changes = verdicts.revoking(ports, caller.tenant_id, markers)
+    revoked = {key.id: key.revoked(now, reason=reason) for key in keys}
+    for key in keys:
+        changes.append(Put(key.address, revoked[key.id].to_item(), At(key.version)))
+        action = Action.KEY_REVOKE
+        changes.append(audit.entry(ports, caller, action, key.id, settings=settings, **details))
+    amounts = chain(((key, -1) for key in keys), ((key, 1) for key in revoked.values()))
+    counts = counted(caller.tenant_id, *amounts)
+    marked = marks.on_keys(caller.tenant_id), marks.on_signers(caller.tenant_id, markers, now)
+    ports.store.write(*changes, *marked, counts, *beside(revoked))
+    return revoked

@@ -1,0 +1,333 @@
+"""List signers: list, create, activate, rotate, revoke (SIGNER-2, docs/adr/13).
+
+An operation that replaces the active signer also publishes a list by the new signer, in the same
+write, so no list by the old signer can follow. Each write expects the active signer's record as it
+was read; of two concurrent operations, one is therefore run again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from shared.errors import Conflict, Corrupt, ExpectationLost, InvalidState, NotFound
+from shared.model import times
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import SIGNING_KEY, is_identifier
+from shared.model.items import Item, Value
+from shared.model.lists.head import ListHead
+from shared.model.lists.signers import ListSigner, SignerStatus, signers
+from shared.model.records import moment
+from shared.model.tenants import TenantSettings
+from shared.operations.base import audit, tenants
+from shared.operations.base.idempotency import Keep, Outcome, item, nested, once
+from shared.operations.base.operation import operation
+from shared.operations.lists import in_force, publication
+from shared.operations.lists import records as srl_records
+from shared.operations.lists import signers as srl_signers
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check, Expect, Put
+
+_ONE_PENDING: Final = "A signer is pending already; activate or revoke that one first."
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSigner:
+    """A list signer as callers see it.
+
+    `activates_at` is the time from which a pending signer may be activated without `force`, or the
+    time since which another one signs; None if it is revoked.
+    """
+
+    record: ListSigner
+    activates_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SignerPage:
+    """A page of signers. `next_before` is the `before` of the next page, None on the last one."""
+
+    signers: list[ShownSigner]
+    next_before: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _SignerFacts:
+    """The records that operations on signers depend on."""
+
+    settings: TenantSettings
+    head: ListHead
+    active: ListSigner
+
+    def shown(self, list_signer: ListSigner) -> ShownSigner:
+        return _shown(list_signer, self.settings)
+
+
+def _kept(shown: ShownSigner) -> Item:
+    since = shown.activates_at
+    record = item(shown.record, but=["sealed_seed"])
+    return {"record": record, "activates_at": None if since is None else times.text(since)}
+
+
+def _again(_ports: Ports, _caller: Caller, kept: Item, **_: object) -> ShownSigner:
+    record = ListSigner.from_item(nested(kept, "record"))
+    return ShownSigner(record, moment(kept.get("activates_at"), "activates_at"))
+
+
+_KEPT: Final = Outcome[ShownSigner](_kept, _again)
+
+
+@operation(*Scope)
+def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPage:
+    """Return the signers: first that of the list in force, then the others, newest first.
+
+    A retired signer is left out after its last list has expired. A revoked one stays, so that a
+    verifier that pinned it learns of the revocation. The first page has all signers that are not
+    archived; the pages from `before` on have the archived revoked ones.
+    """
+    tenant_id, now = caller.tenant_id, ports.now()
+    if before is not None:
+        archived, position = srl_signers.page(ports, tenant_id, before=before)
+        return SignerPage([ShownSigner(each, None) for each in archived], position)
+    settings, head = ports.gather(
+        lambda: tenants.settings(ports, tenant_id), lambda: in_force.head(ports, tenant_id)
+    )
+    # Read after the head: the signer that the head names is then among the records.
+    records = srl_signers.read(ports, tenant_id)
+    listed = srl_signers.listed(records, now)
+    first = [each for each in records if each.id == head.key_id]
+    others = [each for each in listed if each.id != head.key_id]
+    shown = [_shown(each, settings) for each in (*first, *others)]
+    return SignerPage(shown, srl_signers.first_page(ports, tenant_id))
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def create(ports: Ports, caller: Caller, keep: Keep[ShownSigner]) -> ShownSigner:
+    """Create a pending signer, with a statement by the active signer.
+
+    Raises `InvalidState` if there is a pending signer, `Conflict` if too many retired signers are
+    listed, `Corrupt` if the active signer's seed does not open.
+    """
+    facts = _facts(ports, caller)
+    if facts.active.pending_id is not None:
+        raise InvalidState(_ONE_PENDING)
+    pending = _new(ports, facts, SignerStatus.PENDING)
+    if pending.statement is None:
+        raise Corrupt("the seed of the list signer does not open, so it cannot vouch for another")
+    shown = facts.shown(pending)
+    ports.store.write(
+        Put(pending.address, pending.to_item(), Expect.ABSENT),
+        _update(facts.active, facts.active.followed_by(pending.id)),
+        _entry(ports, caller, facts, Action.SRL_CREATE_KEY, pending),
+        *keep(shown),
+    )
+    return shown
+
+
+@once(Scope.ADMIN, keeps=_KEPT, claims=True)
+def activate(
+    ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str, force: bool = False
+) -> ShownSigner:
+    """Activate a pending signer, and publish a list that it signs.
+
+    Raises `NotFound`; `InvalidState` if the signer is retired or revoked, or if its grace period
+    has not passed and `force` is false.
+    """
+    facts = _facts(ports, caller)
+    found = _find(ports, caller, key_id)
+    if found.status is SignerStatus.ACTIVE:
+        return facts.shown(found)
+    if found.status is not SignerStatus.PENDING:
+        raise InvalidState(f"A {found.status} signer cannot be activated; create another one.")
+    if not force and ports.now() < found.created_at + facts.settings.rotation_grace:
+        raise InvalidState(
+            "Verifiers may not know this signer yet; wait until its activates_at, or give force."
+        )
+    entry = _entry(ports, caller, facts, Action.SRL_ACTIVATE_KEY, found, force=force)
+    return _succeed(ports, caller, keep, facts, found, entry)
+
+
+@once(Scope.ADMIN, keeps=_KEPT, claims=True)
+def rotate(
+    ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, compromised: bool = False
+) -> ShownSigner:
+    """Activate the pending signer, or a new one if there is none, without the grace period.
+
+    If `compromised` is true, the active signer was stolen: it is revoked as by `revoke`, and its
+    successor has no statement (SIGNER-5). Raises `Conflict` if a new one is needed and too many
+    retired signers are listed, but not if `compromised` is true.
+    """
+    facts = _facts(ports, caller)
+    if compromised:
+
+        def beside(signer: ListSigner) -> Sequence[Change]:
+            return keep(facts.shown(signer))
+
+        return facts.shown(_replace_stolen(ports, caller, facts, facts.active, beside))
+    successor = _pending(ports, facts) or _new(ports, facts, SignerStatus.ACTIVE)
+    entry = _entry(ports, caller, facts, Action.SRL_ROTATE_KEY, successor)
+    return _succeed(ports, caller, keep, facts, successor, entry)
+
+
+@once(Scope.ADMIN, keeps=_KEPT, claims=True)
+def revoke(ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str) -> ShownSigner:
+    """Revoke a stolen signer; if it is active or signed the list in force, publish by another one.
+
+    That other signer has no statement, because the stolen key could also sign a statement for a
+    key of the thief. Raises `NotFound`.
+    """
+    facts = _facts(ports, caller)
+    found = _find(ports, caller, key_id)
+    if found.status is SignerStatus.REVOKED:
+        return facts.shown(found)
+    shown = facts.shown(found.revoked())
+    if found.id in (facts.active.id, facts.head.key_id):
+        _replace_stolen(ports, caller, facts, found, lambda _: keep(shown))
+    else:
+        _drop(ports, caller, facts, found, keep(shown))
+    return shown
+
+
+def _drop(
+    ports: Ports, caller: Caller, facts: _SignerFacts, stolen: ListSigner, kept: Sequence[Change]
+) -> None:
+    """Revoke a signer that neither is active nor signed the list in force."""
+    changes = srl_signers.replaced(stolen, stolen.revoked())
+    if facts.active.pending_id == stolen.id:
+        changes.append(_update(facts.active, facts.active.followed_by(None)))
+    details: dict[str, Value] = {"was": stolen.status.value}
+    entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
+    moves = srl_signers.moves(ports, caller.tenant_id, changed=[stolen.id])
+    ports.store.write(*changes, *srl_records.noted(caller.tenant_id), entry, *moves, *kept)
+
+
+def _replace_stolen(
+    ports: Ports,
+    caller: Caller,
+    facts: _SignerFacts,
+    stolen: ListSigner,
+    beside: Callable[[ListSigner], Sequence[Change]],
+) -> ListSigner:
+    """Revoke the active signer or that of the list in force; publish a list by another one.
+
+    In the same write the feed breaks, above what a thief may have signed, so that a client that
+    accepted it begins anew at the list (FEED-7). `beside` returns further changes for that write.
+    Return the signer that is active then.
+    """
+    signer, change = facts.active, _unchanged(facts.active)
+    if stolen.id == facts.active.id:
+        successor = _pending(ports, facts) or srl_signers.make(ports, caller.tenant_id)
+        signer, change = _takes_over(ports, successor.unproved())
+    details: dict[str, Value] = {"was": stolen.status.value, "successor": signer.id}
+    entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
+    moves = srl_signers.moves(ports, caller.tenant_id, changed=[stolen.id])
+    revoked = srl_signers.replaced(stolen, stolen.revoked())
+    changes = [change, *revoked, entry, *moves, *beside(signer)]
+    publication.hand_over(ports, caller, facts.head, signer, changes, leaps=True)
+    return signer
+
+
+def _succeed(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[ShownSigner],
+    facts: _SignerFacts,
+    successor: ListSigner,
+    entry: Change,
+) -> ShownSigner:
+    """Retire the active signer, and publish a list by its successor."""
+    signer, change = _takes_over(ports, successor)
+    retired = facts.active.retired(listed_until=facts.head.expires_at)
+    moves = srl_signers.moves(ports, caller.tenant_id, changed=[retired.id])
+    shown = facts.shown(signer)
+    changes = [change, _update(facts.active, retired), entry, *moves, *keep(shown)]
+    publication.hand_over(ports, caller, facts.head, signer, changes)
+    return shown
+
+
+def _takes_over(ports: Ports, successor: ListSigner) -> tuple[ListSigner, Change]:
+    """Return the successor as active signer, and the change that stores it."""
+    if successor.status is not SignerStatus.PENDING:
+        return successor, Put(successor.address, successor.to_item(), Expect.ABSENT)
+    activated = successor.activated(ports.now())
+    return activated, _update(successor, activated)
+
+
+def _facts(ports: Ports, caller: Caller) -> _SignerFacts:
+    settings, (head, active) = ports.gather(
+        lambda: tenants.settings(ports, caller.tenant_id),
+        lambda: in_force.head_and_signer(ports, caller.tenant_id),
+    )
+    return _SignerFacts(settings, head, active)
+
+
+def _find(ports: Ports, caller: Caller, key_id: str) -> ListSigner:
+    if not is_identifier(key_id, kind=SIGNING_KEY):
+        raise NotFound
+    found = srl_signers.find(ports, caller.tenant_id, [key_id])
+    if key_id not in found:
+        raise NotFound
+    return found[key_id]
+
+
+def _pending(ports: Ports, facts: _SignerFacts) -> ListSigner | None:
+    """Read the pending signer, if there is one.
+
+    Raises `ExpectationLost` if the signer that the active one names is not pending.
+    """
+    if facts.active.pending_id is None:
+        return None
+    address = signers(facts.settings.tenant_id).address(facts.active.pending_id)
+    item = ports.store.get(address)
+    pending = None if item is None else ListSigner.from_item(item)
+    if pending is None or pending.status is not SignerStatus.PENDING:
+        # The write of another call is in flight.
+        raise ExpectationLost([address])
+    return pending
+
+
+def _new(ports: Ports, facts: _SignerFacts, status: SignerStatus) -> ListSigner:
+    """Create a signer, with a statement by the active one if the active one's seed opens."""
+    records = srl_signers.read(ports, facts.settings.tenant_id)
+    _check_room(records, ports.now())
+    signer = srl_signers.make(ports, facts.settings.tenant_id, status)
+    return srl_signers.vouched(ports, signer, facts.active, records)
+
+
+def _check_room(records: list[ListSigner], now: datetime) -> None:
+    listed = srl_signers.listed(records, now)
+    if sum(each.status is SignerStatus.RETIRED for each in listed) >= srl_signers.KEPT:
+        raise Conflict(
+            f"At most {srl_signers.KEPT} retired signers are listed; "
+            "wait until the last list of one of them has expired."
+        )
+
+
+def _entry(
+    ports: Ports,
+    caller: Caller,
+    facts: _SignerFacts,
+    action: Action,
+    list_signer: ListSigner,
+    **details: Value,
+) -> Change:
+    settings, active_id = facts.settings, facts.active.id
+    return audit.entry(
+        ports, caller, action, list_signer.id, settings=settings, active=active_id, **details
+    )
+
+
+def _update(before: ListSigner, after: ListSigner) -> Change:
+    return Put(after.address, after.to_item(), At(before.version))
+
+
+def _unchanged(list_signer: ListSigner) -> Change:
+    return Check(list_signer.address, At(list_signer.version))
+
+
+def _shown(list_signer: ListSigner, settings: TenantSettings) -> ShownSigner:
+    since = list_signer.activated_at or list_signer.created_at
+    if list_signer.status is SignerStatus.PENDING:
+        return ShownSigner(list_signer, list_signer.created_at + settings.rotation_grace)
+    return ShownSigner(list_signer, None if list_signer.status is SignerStatus.REVOKED else since)

@@ -1,0 +1,398 @@
+"""Batches of revocations: revoke many warrants, or take many revocations back (REVOKE-20).
+
+A write has at most 100 changes, so a call makes several. Each has warrants of one shard only, so
+that it counts them in one item, and has its own audit entry and its own part of the batch. Writes
+are independent: what one of them meets, the others do not notice (docs/adr/19).
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Final
+
+from shared import logs
+from shared.errors import ExpectationLost, RescindError, Unavailable
+from shared.model import revocation_batches as model
+from shared.model import revocations, times
+from shared.model.audit.audit_log import Action as Audited
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import BATCH, REVOCATION
+from shared.model.items import Address, Value
+from shared.model.revocation_batches import (
+    Applied,
+    Batch,
+    BatchAction,
+    BatchOutcome,
+    BatchPart,
+    Result,
+)
+from shared.model.revocations import Revocation
+from shared.model.tenants import TenantSettings
+from shared.model.warrants import Standing
+from shared.operations.base import audit, operation, tenants
+from shared.operations.base.groups import Groups, divided
+from shared.operations.changes import revocation_changes as changes
+from shared.operations.changes.revocation_summaries import Summary
+from shared.ports import Ports
+from shared.ports.store import MOST_CHANGES, Change, Expect, Put
+
+_log = logging.getLogger(__name__)
+
+_UNAVAILABLE: Final = logs.fields(metrics={"Unavailable": 1})
+
+# Beside those of its warrants, a write has the counter, the mark on the tenant, the audit entry,
+# the part, and the summary if it is the first one. A revocation takes four changes, and taking one
+# back takes five at most.
+_REVOKED_A_WRITE: Final = (MOST_CHANGES - 5) // 4
+_RESTORED_A_WRITE: Final = (MOST_CHANGES - 5) // 5
+# Records that are read together before the warrants are known.
+_READ_TOGETHER: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of `apply`, and what runs the groups that it is divided into.
+
+    `summary` is the entry about the whole call.
+    """
+
+    ports: Ports
+    caller: Caller
+    batch: Batch
+    batch_id: str
+    settings: TenantSettings
+    groups: Groups
+    summary: Summary
+
+    @property
+    def tenant_id(self) -> str:
+        return self.caller.tenant_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A revocation that is to be taken back, and the identifier by which the caller named it."""
+
+    id: str
+    revocation_id: str
+    warrant_id: str
+
+
+@operation.operation(Scope.ADMIN, Scope.REVOKER)
+def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
+    """Revoke the warrants of a batch, or take its revocations back; return a result for each.
+
+    A repeated call with the same `batch.id` returns what the first one did (REVOKE-22). Raises
+    `InvalidRequest` if `batch.ends_at` is not in the future; `Unavailable` if nothing is known to
+    be done.
+    """
+    changes.check_end(ports, batch.ends_at)
+    caller, batch_id = audit.named(ports, caller), batch.id or ports.new_id(BATCH)
+    settings = tenants.settings(ports, caller.tenant_id)
+    groups = Groups(ports, operation.PACING.clock() + operation.PACING.limit)
+    summary = Summary(_summary(ports, caller, batch, batch_id, settings))
+    call = _Call(ports, caller, batch, batch_id, settings, groups, summary)
+    found = _revoked(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
+    results = [found[each] for each in batch.ids]
+    if not batch.dry_run:
+        _count(call, results)
+    _report(results)
+    return Applied(call.batch_id, results)
+
+
+def _summary(
+    ports: Ports, caller: Caller, batch: Batch, batch_id: str, settings: TenantSettings
+) -> Put:
+    """Return the change that stores the entry about the whole call (REVOKE-25)."""
+    details: dict[str, Value] = {
+        "batch_id": batch_id,
+        "action": batch.action.value,
+        "reason": batch.reason,
+        "asked": len(batch.ids),
+        **changes.end_details(batch.ends_at),
+    }
+    action = Audited.REVOCATION_BATCH
+    return audit.entry(ports, caller, action, batch_id, settings=settings, **details)
+
+
+def _count(call: _Call, results: Sequence[Result]) -> None:
+    """Log how many results have each outcome, for the metrics."""
+    counts = Counter(each.outcome for each in results)
+    changes.count_taken_back(call.tenant_id, counts[BatchOutcome.TAKEN_BACK])
+    for outcome, number in counts.items():
+        by = {"Action": call.batch.action.value, "Outcome": outcome.value}
+        figures = logs.fields(tenant_id=call.tenant_id, metrics={"BatchItems": number}, by=by)
+        _log.info("batch", extra=figures)
+
+
+def _report(results: Sequence[Result]) -> None:
+    """Log how many results are unavailable. Raises `Unavailable` if all are."""
+    failed = [each.error for each in results if isinstance(each.error, Unavailable)]
+    if len(failed) == len(results):
+        raise failed[0]
+    if failed:
+        _log.error(
+            "%d of %d changes of a batch are unavailable",
+            len(failed),
+            len(results),
+            exc_info=failed[0],
+            extra=_UNAVAILABLE,
+        )
+
+
+def _revoked(call: _Call) -> dict[str, Result]:
+    ids, shard = call.batch.ids, partial(revocations.shard_of, call.tenant_id)
+    groups = divided(ids, shard, most=_REVOKED_A_WRITE)
+    return call.groups.led(groups, partial(_revoke, call), _failed)
+
+
+def _revoke(call: _Call, warrant_ids: Sequence[str]) -> dict[str, Result]:
+    """Revoke warrants of one shard in one write. Raises `ExpectationLost`, `Unavailable`."""
+    standings = changes.standings(call.ports, call.tenant_id, warrant_ids)
+    named = {name: each.revocation_id for name, each in standings.items() if each.revocation_id}
+    # If a revocation was deleted between the two reads, the warrant is not revoked.
+    records = changes.records(call.ports, call.tenant_id, named.values())
+    known = {name: records[each][1] for name, each in named.items() if each in records}
+    free = {name: each for name, each in standings.items() if name not in known}
+    ends_at = call.batch.ends_at
+    faults = {name: changes.fault_of_end(standing, ends_at) for name, standing in free.items()}
+    new = [_record(call, name) for name, fault in faults.items() if fault is None]
+    later = {name for name in known if standings[name].is_extended_by(ends_at)}
+    if new and not call.batch.dry_run:
+        _write_revocations(call, standings, new)
+    if later and not call.batch.dry_run:
+        _write_extensions(call, {name: (known[name], standings[name]) for name in later})
+    return {
+        **{name: _known(call, record) for name, record in known.items()},
+        **{name: Result(name, BatchOutcome.EXTENDED, known[name].id) for name in later},
+        **{name: _failed(name, fault) for name, fault in faults.items() if fault},
+        **{each.warrant_id: _made(call, each) for each in new},
+    }
+
+
+def _record(call: _Call, warrant_id: str) -> Revocation:
+    return Revocation(
+        call.ports.new_id(REVOCATION),
+        warrant_id,
+        call.batch.reason,
+        call.ports.now(),
+        call.caller.identity,
+        call.batch_id,
+        call.caller.key_id,
+        call.caller.name,
+    )
+
+
+def _known(call: _Call, record: Revocation) -> Result:
+    """Return the result for a revoked warrant; a repeated call returns that of the first one."""
+    is_ours = record.batch_id == call.batch_id
+    outcome = BatchOutcome.REVOKED if is_ours else BatchOutcome.ALREADY_REVOKED
+    return Result(record.warrant_id, outcome, record.id)
+
+
+def _made(call: _Call, record: Revocation) -> Result:
+    stored = None if call.batch.dry_run else record.id
+    return Result(record.warrant_id, BatchOutcome.REVOKED, stored)
+
+
+def _failed(name: str, error: RescindError) -> Result:
+    return Result(name, BatchOutcome.FAILED, error=error)
+
+
+def _write_revocations(
+    call: _Call, standings: Mapping[str, Standing], new: Sequence[Revocation]
+) -> None:
+    ends_at = call.batch.ends_at
+    revoked = [
+        changes.revoked(call.tenant_id, standings[each.warrant_id], each, ends_at) for each in new
+    ]
+    details: dict[str, Value] = {"reason": call.batch.reason, **changes.end_details(ends_at)}
+    named: list[Value] = [{"id": each.id, "warrant_id": each.warrant_id} for each in new]
+    _write(call, Audited.REVOCATION_CREATE_BATCH, revoked, new, details | {"revocations": named})
+
+
+def _write_extensions(call: _Call, later: Mapping[str, tuple[Revocation, Standing]]) -> None:
+    """Give revocations a later end. They are in no part, so the batch does not undo them."""
+    ends_at, now = call.batch.ends_at, call.ports.now()
+    made = [
+        changes.extended(call.tenant_id, standing, name, ends_at, now)
+        for name, (_, standing) in later.items()
+    ]
+    named: list[Value] = [
+        {"id": record.id, "warrant_id": name, **changes.extension_details(standing, ends_at)}
+        for name, (record, standing) in later.items()
+    ]
+    entry = audit.entry(
+        call.ports,
+        call.caller,
+        Audited.REVOCATION_EXTEND_BATCH,
+        call.batch_id,
+        settings=call.settings,
+        reason=call.batch.reason,
+        revocations=named,
+        batch_id=call.batch_id,
+        summary_id=call.summary.id,
+    )
+    some = next(iter(later))
+    call.summary.write_with(
+        call.ports.store,
+        *chain.from_iterable(made),
+        *changes.counted(call.tenant_id, some, len(later), extended=True),
+        entry,
+    )
+
+
+def _taken_back(call: _Call) -> dict[str, Result]:
+    ids = call.batch.ids
+    chunks = [ids[at : at + _READ_TOGETHER] for at in range(0, len(ids), _READ_TOGETHER)]
+    found = call.groups.each(chunks, partial(_find, call), _failed)
+    # Read last: a revocation that was found although the same call took one back came later.
+    before = _done(call) if call.batch.id else {}
+    results = {each.id: each for each in found.values() if isinstance(each, Result)} | before
+    groups = divided(
+        [each for each in found.values() if isinstance(each, _Wanted) and each.id not in before],
+        lambda each: revocations.shard_of(call.tenant_id, each.warrant_id),
+        most=_RESTORED_A_WRITE,
+    )
+    restored = call.groups.led(
+        groups, partial(_restore, call), lambda each, error: _failed(each.id, error)
+    )
+    results |= {each.id: each for each in restored.values()}
+    gone = [each.id for each in results.values() if each.outcome is BatchOutcome.NOT_REVOKED]
+    return results | call.groups.each([gone] if gone else [], partial(_gone, call), _failed)
+
+
+def _gone(call: _Call, ids: Sequence[str]) -> dict[str, Result]:
+    """Return the results for what is not revoked.
+
+    This call took it back if the answer to a write was lost, or if the call runs twice.
+    """
+    done = dict[str, Result]()
+    if not call.batch.dry_run:
+        # A revocation may be seen to be gone before the part of its write is seen.
+        operation.wait_for_writes()
+        done = _done(call)
+    return {each: done.get(each) or Result(each, BatchOutcome.NOT_REVOKED) for each in ids}
+
+
+def _done(call: _Call) -> dict[str, Result]:
+    """Return what the same call took back so far, by the identifiers that it has."""
+    after, before = model.around_parts_of(call.batch.call)
+    partition = model.parts(call.tenant_id, call.batch_id)
+    rows = call.ports.store.query(partition, after=after, before=before)
+    pairs = chain.from_iterable(BatchPart.from_item(row.item).pairs for row in rows)
+    taken = (_taken(call, warrant_id, revocation_id) for warrant_id, revocation_id in pairs)
+    return {each.id: each for each in taken}
+
+
+def _taken(call: _Call, warrant_id: str, revocation_id: str) -> Result:
+    if call.batch.by_revocation:
+        taken = BatchOutcome.TAKEN_BACK
+        return Result(revocation_id, taken, revocation_id, warrant_id=warrant_id)
+    return Result(warrant_id, BatchOutcome.TAKEN_BACK, revocation_id)
+
+
+def _find(call: _Call, ids: Sequence[str]) -> dict[str, _Wanted | Result]:
+    """Find the revocation that each identifier names."""
+    if call.batch.by_revocation:
+        records = changes.records(call.ports, call.tenant_id, ids)
+        found = {name: _Wanted(name, name, each.warrant_id) for name, (_, each) in records.items()}
+    else:
+        standings = changes.standings(call.ports, call.tenant_id, ids)
+        found = {
+            name: _Wanted(name, each.revocation_id, name)
+            for name, each in standings.items()
+            if each.revocation_id
+        }
+    return {each: found.get(each) or Result(each, BatchOutcome.NOT_REVOKED) for each in ids}
+
+
+def _restore(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
+    """Take back revocations of one shard in one write. Raises as `_revoke`."""
+    records = changes.records(call.ports, call.tenant_id, (each.revocation_id for each in wanted))
+    faults = {
+        each: fault
+        for each in wanted
+        if each.revocation_id in records
+        and (fault := _fault_of_taking_back(call, records[each.revocation_id][1]))
+    }
+    present = [each for each in wanted if each.revocation_id in records and each not in faults]
+    standings = changes.standings(call.ports, call.tenant_id, (each.warrant_id for each in present))
+    found = [(*records[each.revocation_id], standings[each.warrant_id]) for each in present]
+    # A write that is still in flight may be seen in part. Also, a warrant has one revocation.
+    lost = [at for at, record, standing in found if standing.revocation_id != record.id]
+    if lost:
+        raise ExpectationLost(lost)
+    if found and not call.batch.dry_run:
+        _write_restorations(call, found)
+    gone = {each: Result(each.id, BatchOutcome.NOT_REVOKED) for each in wanted}
+    refused = {each: _failed(each.id, fault) for each, fault in faults.items()}
+    return (
+        gone
+        | refused
+        | {each: _taken(call, each.warrant_id, each.revocation_id) for each in present}
+    )
+
+
+def _fault_of_taking_back(call: _Call, record: Revocation) -> RescindError | None:
+    return changes.fault_of_taking_back(call.caller, call.settings, record)
+
+
+def _write_restorations(call: _Call, found: Sequence[tuple[Address, Revocation, Standing]]) -> None:
+    now = call.ports.now()
+    restored = [
+        changes.restored(call.tenant_id, standing, record, at, now)
+        for at, record, standing in found
+    ]
+    reasons = list(dict.fromkeys(record.reason for _, record, _ in found))
+    named: list[Value] = [
+        {
+            "id": record.id,
+            "warrant_id": record.warrant_id,
+            "reason": reasons.index(record.reason),
+            "created_at": times.text(record.created_at),
+            "created_by": record.created_by,
+            **({"batch_id": record.batch_id} if record.batch_id else {}),
+            **changes.end_details(standing.said_to_end_at),
+        }
+        for _, record, standing in found
+    ]
+    details: dict[str, Value] = {
+        "reasons": [*reasons],
+        "revocations": named,
+        "reason": call.batch.reason,
+    }
+    records = [record for _, record, _ in found]
+    _write(call, Audited.REVOCATION_DELETE_BATCH, restored, records, details)
+
+
+def _write(
+    call: _Call,
+    action: Audited,
+    made: Iterable[Sequence[Change]],
+    records: Sequence[Revocation],
+    details: dict[str, Value],
+) -> None:
+    """Write the changes of some warrants, with everything that belongs to them."""
+    details |= {"batch_id": call.batch_id, "summary_id": call.summary.id}
+    entry = audit.entry(
+        call.ports, call.caller, action, call.batch_id, settings=call.settings, **details
+    )
+    part = BatchPart(
+        call.batch.action,
+        tuple(each.warrant_id for each in records),
+        tuple(each.id for each in records),
+    )
+    sk = model.part_sk(call.batch.call, entry.address.sk)
+    address = model.parts(call.tenant_id, call.batch_id).address(sk)
+    amount = len(records) if call.batch.action is BatchAction.REVOKE else -len(records)
+    call.summary.write_with(
+        call.ports.store,
+        *chain.from_iterable(made),
+        *changes.counted(call.tenant_id, records[0].warrant_id, amount),
+        Put(address, part.to_item(), Expect.ABSENT),
+        entry,
+    )

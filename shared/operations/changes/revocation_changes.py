@@ -1,0 +1,188 @@
+"""The changes of a write that revokes warrants, or takes revocations back (REVOKE-1, REVOKE-4)."""
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from shared import logs
+from shared.errors import InsufficientScope, InvalidRequest
+from shared.model import revocations as model
+from shared.model import times, warrants
+from shared.model.callers import Caller, Scope
+from shared.model.items import Address, Value
+from shared.model.revocations import Revocation, RevokedWarrant
+from shared.model.tenants import TakeBack, TenantSettings
+from shared.model.warrant_format import WarrantFormat
+from shared.model.warrants import Standing
+from shared.operations.lists import marks
+from shared.operations.lists import records as srl_records
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+_log = logging.getLogger(__name__)
+
+_NOT_OWN: Final = (
+    "Another identity made this revocation, and the tenant's setting take_back is own: taking it "
+    "back requires the scope admin."
+)
+
+
+def standings(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, Standing]:
+    """Read the standing of each warrant. Raises `Corrupt`, `Unavailable`."""
+    addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
+    items = ports.store.get_many(addresses.values())
+    return {each: Standing.of(items.get(address)) for each, address in addresses.items()}
+
+
+def records(
+    ports: Ports, tenant_id: str, revocation_ids: Iterable[str]
+) -> dict[str, tuple[Address, Revocation]]:
+    """Read the revocations that exist, with their addresses. Raises `Corrupt`, `Unavailable`."""
+    addresses = (
+        address for each in revocation_ids for address in model.record_addresses(tenant_id, each)
+    )
+    items = ports.store.get_many(addresses)
+    return {address.sk: (address, Revocation.from_item(item)) for address, item in items.items()}
+
+
+def check_end(ports: Ports, said: datetime | None) -> None:
+    """Raise `InvalidRequest` unless `said` is in the future (REVOKE-3)."""
+    if times.has_passed(said, ports.now()):
+        raise InvalidRequest(
+            "warrant_expires_at: must be in the future; leave it out to keep the warrant listed."
+        )
+
+
+def fault_of_taking_back(
+    caller: Caller, settings: TenantSettings, record: Revocation
+) -> InsufficientScope | None:
+    """Return the error if the caller may not take this revocation back (REVOKE-9)."""
+    is_free = caller.is_admin or settings.take_back is TakeBack.ANY
+    if is_free or record.created_by == caller.identity:
+        return None
+    return InsufficientScope([Scope.ADMIN], _NOT_OWN)
+
+
+def count_taken_back(tenant_id: str, number: int) -> None:
+    """Log how many revocations were taken back, for the alarm."""
+    if number:
+        figures = logs.fields(tenant_id=tenant_id, metrics={"TakenBack": number})
+        _log.info("taken back", extra=figures)
+
+
+def fault_of_end(standing: Standing, said: datetime | None) -> InvalidRequest | None:
+    """Return the error if `said` differs from the end that verifiers read in the warrant."""
+    if said is not None and standing.format is WarrantFormat.COSE and said != standing.ends_at:
+        return InvalidRequest(
+            "warrant_expires_at: is not what was signed; leave it out for this warrant."
+        )
+    return None
+
+
+def revoked(
+    tenant_id: str, standing: Standing, record: Revocation, ends_at: datetime | None
+) -> list[Change]:
+    """Return the four changes that revoke a warrant; `standing` is that before them.
+
+    `counted` returns those of the whole write.
+    """
+    after = standing.revoked(record.id, at=record.created_at, reason=record.reason, ends_at=ends_at)
+    warrant_id = record.warrant_id
+    shard = model.shard_of(tenant_id, warrant_id)
+    return [
+        Put(
+            warrants.warrant_address(tenant_id, warrant_id),
+            after.to_item(),
+            At(standing.version) if standing.version else Expect.ABSENT,
+        ),
+        Put(shard.address(warrant_id), RevokedWarrant(after.end).to_item(), Expect.ABSENT),
+        Put(model.record_address(tenant_id, record.id), record.to_item(), Expect.ABSENT),
+        marks.on_warrant(tenant_id, warrant_id, record.created_at),
+    ]
+
+
+def extended(
+    tenant_id: str, standing: Standing, warrant_id: str, ends_at: datetime | None, now: datetime
+) -> list[Change]:
+    """Return the four changes that give the revocation of a warrant a later end, or none.
+
+    The warrant returns to its shard if it was moved out, and to the list if it had left it.
+    """
+    shard = model.shard_of(tenant_id, warrant_id)
+    listed = RevokedWarrant(ends_at).to_item()
+    return [
+        Put(
+            warrants.warrant_address(tenant_id, warrant_id),
+            standing.extended(ends_at).to_item(),
+            At(standing.version),
+        ),
+        Put(shard.address(warrant_id), listed, Expect.ANYTHING),
+        *_unmoved(tenant_id, warrant_id, standing.end),
+        marks.on_warrant(tenant_id, warrant_id, now),
+    ]
+
+
+def restored(
+    tenant_id: str, standing: Standing, record: Revocation, address: Address, now: datetime
+) -> list[Change]:
+    """Return the four or five changes that take back the revocation that is stored at `address`."""
+    warrant_id = record.warrant_id
+    return [
+        Delete(address, Expect.PRESENT),
+        _restored(warrants.warrant_address(tenant_id, warrant_id), standing),
+        *_unlisted(tenant_id, warrant_id, standing.end),
+        marks.on_warrant(tenant_id, warrant_id, now),
+    ]
+
+
+def counted(
+    tenant_id: str, warrant_id: str, amount: int, *, extended: bool = False
+) -> list[Change]:
+    """Return the two changes that count `amount` warrants of one shard, and mark the tenant.
+
+    `warrant_id` is any of them. A negative amount counts warrants that were restored. Warrants
+    whose revocations were `extended` are changes, but not more revoked warrants.
+    """
+    counter = model.counter_address(tenant_id, warrant_id)
+    amounts = {"count": 0 if extended else amount, "changes": abs(amount)}
+    # A revocation may have been added to another counter; only the sum of a shard is read.
+    return [
+        Increment(counter, amounts, Expect.ANYTHING),
+        marks.on_tenant(tenant_id, warrant_id),
+    ]
+
+
+def extension_details(standing: Standing, said: datetime | None) -> dict[str, Value]:
+    """Return the end before an extension and the one after it, for an audit entry."""
+    was = standing.said_to_end_at
+    return {
+        "was": None if was is None else times.text(was),
+        "warrant_expires_at": None if said is None else times.text(said),
+    }
+
+
+def end_details(said: datetime | None) -> dict[str, Value]:
+    """Return the `warrant_expires_at` that the administrator gave, for an audit entry."""
+    return {} if said is None else {"warrant_expires_at": times.text(said)}
+
+
+def _restored(address: Address, standing: Standing) -> Put | Delete:
+    """Remove the revocation from a standing; delete the item if the warrant was not signed here."""
+    expected = At(standing.version)
+    if standing.key_id is None:
+        return Delete(address, expected)
+    return Put(address, standing.restored().to_item(), expected)
+
+
+def _unlisted(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
+    """Delete a warrant from its shard, and from the partition of those that ended long ago."""
+    listed = Delete(model.shard_of(tenant_id, warrant_id).address(warrant_id), Expect.ANYTHING)
+    return [listed, *_unmoved(tenant_id, warrant_id, ends_at)]
+
+
+def _unmoved(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
+    """Delete a warrant from the partition of those that ended long ago."""
+    if ends_at is None:
+        return []
+    return [Delete(srl_records.ended_address(tenant_id, warrant_id, ends_at), Expect.ANYTHING)]

@@ -1,0 +1,176 @@
+"""Searching the revocations, at a bounded cost for each page (REVOKE-30, docs/adr/19)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from shared.model import revocation_batches as batches
+from shared.model import revocations as model
+from shared.model.callers import Caller
+from shared.model.identifiers import BATCH, BEFORE_WARRANT_IDS, is_identifier
+from shared.model.items import Row
+from shared.model.revocation_batches import BatchPart
+from shared.model.revocations import Revocation, RevocationFilters
+from shared.model.warrants import of_by_end
+from shared.operations.base.paging import Page, merged
+from shared.operations.changes import revocation_changes as changes
+from shared.ports import Ports
+
+# The most records that one page reads.
+_READ_MOST: Final = 1000
+# The most warrants of which one page reads what is stored of each, if it was found by its name.
+_NAMED_MOST: Final = 100
+
+
+class _Read(NamedTuple):
+    """A record that was read, None if it is gone, and the position after it."""
+
+    position: str
+    record: Revocation | None
+
+
+class _Named(NamedTuple):
+    """A position of a search by name, and the warrant there; None if it does not match."""
+
+    position: str
+    name: str | None
+
+
+def page(
+    ports: Ports, caller: Caller, *, filters: RevocationFilters, before: str | None, limit: int
+) -> Page[Revocation]:
+    """Return a page of the revocations that match `filters`. Its total is not known.
+
+    It may have fewer than `limit`, or none, although more follow: then it has a position.
+    """
+    if filters.warrant_id is not None:
+        of_warrant = [] if before else _of_warrant(ports, caller, filters.warrant_id)
+        return _sifted(of_warrant, filters, limit, has_more=False)
+    most = _READ_MOST if filters.are_selective else min(_READ_MOST, limit + 1)
+    if filters.batch_id is not None:
+        found = list(islice(_of_batch(ports, caller, filters.batch_id, before), most + 1))
+        records = _records(ports, caller, found[:most])
+        return _sifted(records, filters, limit, has_more=len(found) > most)
+    if filters.warrant_prefix is not None:
+        return _by_name(ports, caller, filters, before, limit)
+    rows, _ = merged(
+        ports,
+        model.records(caller.tenant_id),
+        limit=most + 1,
+        after=filters.after,
+        before=min(filter(None, (before, filters.before)), default=None),
+    )
+    read = [_Read(row.sk, Revocation.from_item(row.item)) for row in rows[:most]]
+    return _sifted(read, filters, limit, has_more=len(rows) > most)
+
+
+def _sifted(
+    read: Sequence[_Read], filters: RevocationFilters, limit: int, *, has_more: bool
+) -> Page[Revocation]:
+    """Return the page of those that match; the next one begins after the last that was sifted."""
+    entries: list[Revocation] = []
+    last: str | None = None
+    for position, record in read:
+        if record is not None and filters.hold(record):
+            if len(entries) == limit:
+                return Page(entries, None, last)
+            entries.append(record)
+        last = position
+    return Page(entries, None, last if has_more else None)
+
+
+def _of_warrant(ports: Ports, caller: Caller, warrant_id: str) -> list[_Read]:
+    standing = changes.standings(ports, caller.tenant_id, [warrant_id])[warrant_id]
+    if standing.revocation_id is None:
+        return []
+    found = changes.records(ports, caller.tenant_id, [standing.revocation_id])
+    return [_Read(record.id, record) for _, record in found.values()]
+
+
+def _by_name(
+    ports: Ports, caller: Caller, filters: RevocationFilters, position: str | None, limit: int
+) -> Page[Revocation]:
+    """Return a page in order of names; the warrants that ended long ago come last.
+
+    The first are found by their names. The others are sorted by their ends, so they are compared.
+    """
+    is_alone = filters == RevocationFilters(warrant_prefix=filters.warrant_prefix)
+    most = limit if is_alone else _NAMED_MOST
+    rows: list[Row] = []
+    if position is None or _is_name(position):
+        rows, _ = merged(
+            ports,
+            model.shards(caller.tenant_id),
+            limit=most + 1,
+            newest_first=False,
+            after=max(filter(None, (position, filters.names_after))),
+            before=filters.names_before,
+        )
+    found, has_more = [_Named(row.sk, row.sk) for row in rows[:most]], len(rows) > most
+    if not has_more:
+        after = None if position is None or _is_name(position) else position
+        ended, has_more = _ended(ports, caller, filters, after, most - len(found))
+        found += ended
+    return _sifted(_of_names(ports, caller, found), filters, limit, has_more=has_more)
+
+
+def _ended(
+    ports: Ports, caller: Caller, filters: RevocationFilters, position: str | None, most: int
+) -> tuple[list[_Named], bool]:
+    """Return warrants that ended long ago until `most` match, and whether more follow.
+
+    Those that do not match have no name.
+    """
+    shards = [model.ended(each) for each in model.shards(caller.tenant_id)]
+    rows, _ = merged(ports, shards, limit=_READ_MOST + 1, newest_first=False, after=position)
+    found: list[_Named] = []
+    for row in rows[:_READ_MOST]:
+        name, _ = of_by_end(row.sk)
+        matches = name.startswith(filters.warrant_prefix or "")
+        if matches and not most:
+            return found, True
+        most -= matches
+        found.append(_Named(row.sk, name if matches else None))
+    return found, len(rows) > _READ_MOST
+
+
+def _of_names(ports: Ports, caller: Caller, found: Sequence[_Named]) -> list[_Read]:
+    """Read the records of the warrants that have a name."""
+    names = [name for _, name in found if name is not None]
+    standings = changes.standings(ports, caller.tenant_id, names)
+    ids = {name: each.revocation_id for name, each in standings.items() if each.revocation_id}
+    records = changes.records(ports, caller.tenant_id, ids.values())
+    return [
+        _Read(position, records.get(ids.get(name or "", ""), (None, None))[1])
+        for position, name in found
+    ]
+
+
+def _is_name(position: str) -> bool:
+    """Return whether a position is the name of a warrant, and no end with a name."""
+    return position.startswith(BEFORE_WARRANT_IDS)
+
+
+def _of_batch(
+    ports: Ports, caller: Caller, batch_id: str, position: str | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the revocations that a batch made after `position`, each with its own position."""
+    # No batch has a malformed identifier, and some are not valid as keys of a store.
+    if not is_identifier(batch_id, kind=BATCH):
+        return
+    partition = batches.parts(caller.tenant_id, batch_id)
+    part_sk, _, last = (position or "").rpartition("#")
+    if part_sk:
+        item = ports.store.get(partition.address(part_sk))
+        ids = BatchPart.from_item(item).revocation_ids if item else ()
+        if last in ids:
+            rest = ids[ids.index(last) + 1 :]
+            yield from ((f"{part_sk}#{each}", each) for each in rest)
+    for row in ports.store.query(partition, after=part_sk or None):
+        ids = BatchPart.from_item(row.item).revocation_ids
+        yield from ((f"{row.sk}#{each}", each) for each in ids)
+
+
+def _records(ports: Ports, caller: Caller, found: Sequence[tuple[str, str]]) -> list[_Read]:
+    records = changes.records(ports, caller.tenant_id, (each for _, each in found))
+    return [_Read(position, records.get(each, (None, None))[1]) for position, each in found]

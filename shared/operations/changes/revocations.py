@@ -1,0 +1,240 @@
+"""Revocations: create, list, get, delete; and the check of warrants by live records (CHECK-1)."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from shared.errors import NotFound
+from shared.model import revocations as model
+from shared.model import times, warrants
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import REVOCATION, is_identifier
+from shared.model.items import Address, Item, Partition, Value
+from shared.model.revocations import Revocation, RevocationFilters, WarrantVerdict
+from shared.model.tenants import TenantSettings
+from shared.model.warrants import Standing
+from shared.operations.base import audit, counters, tenants
+from shared.operations.base.idempotency import Keep, Outcome, once
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page, merged
+from shared.operations.changes import revocation_changes as changes
+from shared.operations.changes import revocation_search
+from shared.operations.lists import reach
+from shared.operations.lists.reach import Reach
+from shared.operations.lists.verdicts import verdicts
+from shared.ports import Ports
+from shared.ports.store import Put
+
+
+def _created_again(
+    _ports: Ports, _caller: Caller, kept: Item, **_: object
+) -> tuple[Revocation, bool]:
+    return Revocation.from_item(kept), bool(kept["is_new"])
+
+
+_EVERYTHING: Final = RevocationFilters()
+_CREATED: Final = Outcome[tuple[Revocation, bool]](
+    lambda created: created[0].to_item() | {"is_new": created[1]}, _created_again
+)
+
+
+@once(Scope.ADMIN, Scope.REVOKER, keeps=_CREATED)
+def create(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[tuple[Revocation, bool]],
+    *,
+    warrant_id: str,
+    reason: str,
+    warrant_expires_at: datetime | None = None,
+) -> tuple[Revocation, bool]:
+    """Revoke a warrant; return the revocation, and whether it is new.
+
+    `warrant_expires_at` says when the warrant itself expires; one lifetime of a list later it
+    leaves the list (REVOKE-3). If the warrant is revoked already, its first revocation is returned;
+    it is changed only if its end was said and `warrant_expires_at` is later or not given
+    (REVOKE-2). Raises `InvalidRequest` if `warrant_expires_at` differs from a signed end, or is not
+    in the future.
+    """
+    changes.check_end(ports, warrant_expires_at)
+    standing, settings = ports.gather(
+        lambda: _standing(ports, caller, warrant_id),
+        lambda: tenants.settings(ports, caller.tenant_id),
+    )
+    existing = _existing(ports, caller, standing)
+    if existing is not None:
+        if standing.is_extended_by(warrant_expires_at):
+            entry = _entry(
+                ports,
+                caller,
+                Action.REVOCATION_EXTEND,
+                replace(existing, reason=reason),
+                settings,
+                **changes.extension_details(standing, warrant_expires_at),
+            )
+            ports.store.write(
+                *changes.extended(
+                    caller.tenant_id, standing, warrant_id, warrant_expires_at, ports.now()
+                ),
+                *changes.counted(caller.tenant_id, warrant_id, 1, extended=True),
+                entry,
+                *keep((existing, False)),
+            )
+        return existing, False
+    if fault := changes.fault_of_end(standing, warrant_expires_at):
+        raise fault
+    caller = audit.named(ports, caller)
+    record = Revocation(
+        ports.new_id(REVOCATION),
+        warrant_id,
+        reason,
+        ports.now(),
+        caller.identity,
+        actor_key_id=caller.key_id,
+        created_by_name=caller.name,
+    )
+    ports.store.write(
+        *changes.revoked(caller.tenant_id, standing, record, warrant_expires_at),
+        *changes.counted(caller.tenant_id, warrant_id, 1),
+        _entry(
+            ports,
+            caller,
+            Action.REVOCATION_CREATE,
+            record,
+            settings,
+            **changes.end_details(warrant_expires_at),
+        ),
+        *keep((record, True)),
+    )
+    return record, True
+
+
+@operation(Scope.ADMIN, Scope.REVOKER)
+def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | None = None) -> None:
+    """Delete a revocation, so that its warrant is valid again (REVOKE-4).
+
+    Raises `NotFound`; `InsufficientScope` if the caller may only take back its own (REVOKE-9).
+    """
+    (address, record), settings = ports.gather(
+        lambda: _find(ports, caller, revocation_id),
+        lambda: tenants.settings(ports, caller.tenant_id),
+    )
+    if fault := changes.fault_of_taking_back(caller, settings, record):
+        raise fault
+    standing = _standing(ports, caller, record.warrant_id)
+    because: dict[str, Value] = {} if reason is None else {"take_back_reason": reason}
+    ports.store.write(
+        *changes.restored(caller.tenant_id, standing, record, address, ports.now()),
+        *changes.counted(caller.tenant_id, record.warrant_id, -1),
+        _entry(
+            ports,
+            caller,
+            Action.REVOCATION_DELETE,
+            record,
+            settings,
+            created_at=times.text(record.created_at),
+            created_by=record.created_by,
+            **changes.end_details(standing.said_to_end_at),
+            **because,
+        ),
+    )
+    changes.count_taken_back(caller.tenant_id, 1)
+
+
+@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
+def page(
+    ports: Ports,
+    caller: Caller,
+    *,
+    before: str | None,
+    limit: int,
+    filters: RevocationFilters = _EVERYTHING,
+) -> Page[Revocation]:
+    """Return a page of the tenant's revocations, newest first (REVOKE-6, REVOKE-30)."""
+    if filters != _EVERYTHING:
+        return revocation_search.page(ports, caller, filters=filters, before=before, limit=limit)
+    shards = model.shards(caller.tenant_id)
+    found, total = merged(
+        ports,
+        model.records(caller.tenant_id),
+        before=before,
+        limit=limit + 1,
+        beside=[partial(_count, ports, shard) for shard in shards],
+    )
+    entries = [Revocation.from_item(entry.item) for entry in found[:limit]]
+    return Page(entries, total, entries[-1].id if len(found) > limit else None)
+
+
+@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
+def get(ports: Ports, caller: Caller, *, revocation_id: str) -> tuple[Revocation, Reach]:
+    """Return a revocation, and how far it has got (REVOKE-8). Raises `NotFound`."""
+    found = record(ports, caller, revocation_id=revocation_id)
+    return found, reach.of_revocation(ports, caller.tenant_id, found)
+
+
+def record(ports: Ports, caller: Caller, *, revocation_id: str) -> Revocation:
+    """Read a revocation of the caller's tenant. Raises `NotFound`."""
+    return _find(ports, caller, revocation_id)[1]
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
+def check(ports: Ports, caller: Caller, *, warrant_id: str) -> WarrantVerdict:
+    """Return whether a warrant is revoked, by live records (CHECK-1); an unknown one is not.
+
+    Raises `Corrupt`, `Unavailable`: a fault is never reported as "not revoked".
+    """
+    return verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id]
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
+def check_batch(
+    ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]
+) -> dict[str, WarrantVerdict]:
+    """Return the verdict on each warrant, as `check` does."""
+    return verdicts(ports, caller.tenant_id, warrant_ids)
+
+
+def _standing(ports: Ports, caller: Caller, warrant_id: str) -> Standing:
+    return Standing.of(ports.store.get(warrants.warrant_address(caller.tenant_id, warrant_id)))
+
+
+def _existing(ports: Ports, caller: Caller, standing: Standing) -> Revocation | None:
+    if standing.revocation_id is None:
+        return None
+    found = _at(ports, caller, standing.revocation_id)
+    # If the revocation was deleted between the two reads, the warrant is not revoked.
+    return found[1] if found else None
+
+
+def _count(ports: Ports, shard: Partition) -> int:
+    return counters.of_shard(ports, shard)["count"]
+
+
+def _find(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Address, Revocation]:
+    """Read a revocation of the caller's tenant and its address. Raises `NotFound`."""
+    found = None
+    # No record has a malformed identifier, and some are not valid as keys of a store.
+    if is_identifier(revocation_id, kind=REVOCATION):
+        found = _at(ports, caller, revocation_id)
+    if found is None:
+        raise NotFound
+    return found
+
+
+def _at(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Address, Revocation] | None:
+    return changes.records(ports, caller.tenant_id, [revocation_id]).get(revocation_id)
+
+
+def _entry(
+    ports: Ports,
+    caller: Caller,
+    action: Action,
+    record: Revocation,
+    settings: TenantSettings,
+    **more: Value,
+) -> Put:
+    details: dict[str, Value] = {"warrant_id": record.warrant_id, "reason": record.reason}
+    return audit.entry(ports, caller, action, record.id, settings=settings, **details, **more)

@@ -1,0 +1,298 @@
+"""Signing keys: create, get, rotate, suspend, enable (KEY-6)."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from itertools import repeat
+from typing import Final, NamedTuple
+
+from shared.errors import Conflict, InvalidRequest, InvalidState, NotFound
+from shared.model import seeds, times
+from shared.model import signing_keys as model
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import SIGNING_KEY
+from shared.model.seeds import SeedPurpose
+from shared.model.signing_keys import PARENTS, TRANSITIONS, KeyFilters, KeyStatus, SigningKey, Type
+from shared.operations.base import allowance, audit, counters
+from shared.operations.base.allowance import find
+from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.lists import records
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check, Expect, Increment, Put
+
+# The sealed seed is shown to nobody, and not kept twice.
+_KEPT: Final = of_record(SigningKey, but=["sealed_seed"])
+
+_MOVED: Final = {KeyStatus.SUSPENDED: Action.KEY_SUSPEND, KeyStatus.ACTIVE: Action.KEY_ENABLE}
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.SIGNER, Scope.AUDITOR)
+def get(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+    """Return a key, or a superseded version, of the tenant. Raises `NotFound`."""
+    return find_key(ports, caller, key_id)
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.SIGNER, Scope.AUDITOR)
+def versions(ports: Ports, caller: Caller, *, key_id: str) -> list[SigningKey]:
+    """Return all versions of a key, newest first; `key_id` may be of any. Raises `NotFound`."""
+    key = find_key(ports, caller, key_id)
+    current = key if key.current_id is None else find_key(ports, caller, key.current_id)
+    entries = ports.store.query(
+        model.versions(caller.tenant_id, current.id),
+        # If the key was rotated after the read, its version would occur twice without this.
+        before=model.version_sk(current.key_version),
+        newest_first=True,
+    )
+    addresses = [model.keys(caller.tenant_id).address(str(entry.item["id"])) for entry in entries]
+    items = ports.store.get_many(addresses)
+    return [current, *(SigningKey.from_item(items[address]) for address in addresses)]
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def create(  # noqa: PLR0913 (callers pass no `keep`)
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[SigningKey],
+    *,
+    type_: Type,
+    name: str,
+    parent_id: str | None = None,
+    expires_at: datetime | None = None,
+) -> SigningKey:
+    """Create an active key (KEY-3).
+
+    Raises `InvalidRequest` if the type may not have this parent or the key would outlive it,
+    `InvalidState` if the parent is not active or has expired, `Conflict` if the tenant has the
+    maximum number of keys.
+    """
+    allowance.check_end(ports, expires_at)
+    parent = _parent(ports, caller, type_, parent_id)
+    _check_quota(ports, caller.tenant_id)
+    key = _new(ports, caller, type_, name, parent, _expiry(parent, expires_at))
+    ports.store.write(
+        Put(key.address, key.to_item(), Expect.ABSENT),
+        *([Check(parent.address, At(parent.version))] if parent else []),
+        counted(caller.tenant_id, (key, 1)),
+        audit.entry(
+            ports,
+            caller,
+            Action.KEY_CREATE,
+            key.id,
+            type=type_.value,
+            name=name,
+            parent_id=parent_id,
+            expires_at=times.text(key.expires_at) if key.expires_at else None,
+        ),
+        *keep(key),
+    )
+    return key
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
+    """Create a new version of a key; the old one becomes a record of its own and stops signing.
+
+    Raises `NotFound`; `InvalidState` if the key is not active.
+    """
+    key = find_key(ports, caller, key_id)
+    _check_transition(key, KeyStatus.ROTATED)
+    now = ports.now()
+    superseded = key.superseded(now, record_id=ports.new_id(SIGNING_KEY))
+    public_key, sealed = new_seed(ports, caller.tenant_id, key.id, key_version=key.key_version + 1)
+    rotated = key.rotated(now, public_key=public_key, sealed_seed=sealed)
+    address = model.versions(caller.tenant_id, key.id).address(model.version_sk(key.key_version))
+    ports.store.write(
+        Put(key.address, rotated.to_item(), At(key.version)),
+        Put(superseded.address, superseded.to_item(), Expect.ABSENT),
+        Put(address, {"id": superseded.id}, Expect.ABSENT),
+        counted(caller.tenant_id, (superseded, 1)),
+        *records.noted(caller.tenant_id),
+        audit.entry(
+            ports,
+            caller,
+            Action.KEY_ROTATE,
+            key.id,
+            superseded_id=superseded.id,
+            key_version=rotated.key_version,
+        ),
+        *keep(rotated),
+    )
+    return rotated
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def suspend(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
+    """Suspend a key; a suspended one is returned unchanged.
+
+    Raises `NotFound`; `InvalidState` if the key is neither active nor suspended.
+    """
+
+    def suspended(key: SigningKey) -> SigningKey:
+        return key.suspended(ports.now())
+
+    return _move(ports, caller, keep, key_id, KeyStatus.SUSPENDED, suspended)
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def enable(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
+    """Enable a suspended key; an active one is returned unchanged.
+
+    Raises `NotFound`; `InvalidState` if the key is neither suspended nor active.
+    """
+    return _move(ports, caller, keep, key_id, KeyStatus.ACTIVE, SigningKey.enabled)
+
+
+def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
+    """Read a key of the caller's tenant. Raises `NotFound`."""
+    keys = model.keys(caller.tenant_id)
+    return find(ports, keys, key_id, kind=SIGNING_KEY, record=SigningKey)
+
+
+def counted(tenant_id: str, *amounts: tuple[SigningKey, int]) -> Change:
+    """Return the change that adds each amount to the count of keys like this one.
+
+    Keys are counted by type and status.
+    """
+    sums = Counter[str]()
+    for key, amount in amounts:
+        sums[model.count_name(key.type, key.status)] += amount
+    return Increment(model.counts_address(tenant_id), sums, Expect.ANYTHING)
+
+
+def _move(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[SigningKey],
+    key_id: str,
+    target: KeyStatus,
+    change: Callable[[SigningKey], SigningKey],
+) -> SigningKey:
+    key = find_key(ports, caller, key_id)
+    if key.status is target:
+        return key
+    _check_transition(key, target)
+    moved = change(key)
+    ports.store.write(
+        Put(key.address, moved.to_item(), At(key.version)),
+        counted(caller.tenant_id, (key, -1), (moved, 1)),
+        *records.noted(caller.tenant_id),
+        audit.entry(ports, caller, _MOVED[target], key.id),
+        *keep(moved),
+    )
+    return moved
+
+
+def _check_transition(key: SigningKey, target: KeyStatus) -> None:
+    allowed = TRANSITIONS[target]
+    if key.status not in allowed:
+        states = " or ".join(sorted(allowed))
+        raise InvalidState(f"The key is {key.status}; this needs a key that is {states}.")
+
+
+def _parent(ports: Ports, caller: Caller, type_: Type, parent_id: str | None) -> SigningKey | None:
+    allowed = PARENTS[type_]
+    if not allowed:
+        if parent_id is not None:
+            raise InvalidRequest(f"parent_id: a {type_} key has no parent; omit it.")
+        return None
+    if parent_id is None:
+        raise InvalidRequest(f"parent_id: is required for a key of type {type_}.")
+    try:
+        parent = find_key(ports, caller, parent_id)
+    except NotFound:
+        raise InvalidRequest(_PARENT_ALLOWED) from None
+    if parent.type not in allowed:
+        raise InvalidRequest(_PARENT_ALLOWED)
+    if parent.status is not KeyStatus.ACTIVE or parent.has_expired(ports.now()):
+        raise InvalidState("The parent must be active and unexpired.")
+    if len(parent.ancestors) >= model.ANCESTORS_MAX:
+        raise Conflict(f"A key has at most {model.ANCESTORS_MAX} ancestors.")
+    return parent
+
+
+_PARENT_ALLOWED = "parent_id: must be the identifier of a root or issuer key."
+
+
+def _expiry(parent: SigningKey | None, expires_at: datetime | None) -> datetime | None:
+    if parent is None or parent.expires_at is None:
+        return expires_at
+    if expires_at is not None and expires_at > parent.expires_at:
+        raise InvalidRequest("expires_at: must not be later than that of the parent.")
+    return expires_at or parent.expires_at
+
+
+def _new(
+    ports: Ports,
+    caller: Caller,
+    type_: Type,
+    name: str,
+    parent: SigningKey | None,
+    expires_at: datetime | None,
+) -> SigningKey:
+    key_id, now = ports.new_id(SIGNING_KEY), ports.now()
+    public_key, sealed = new_seed(ports, caller.tenant_id, key_id)
+    return SigningKey(
+        id=key_id,
+        tenant_id=caller.tenant_id,
+        type=type_,
+        name=name,
+        status=KeyStatus.ACTIVE,
+        parent_id=parent.id if parent else None,
+        ancestors=(parent.id, *parent.ancestors) if parent else (),
+        public_key=public_key,
+        created_at=now,
+        version_created_at=now,
+        expires_at=expires_at,
+        sealed_seed=sealed,
+    )
+
+
+def new_seed(
+    ports: Ports, tenant_id: str, key_id: str, *, key_version: int = 1
+) -> tuple[str, bytes]:
+    """Create a key pair: public key (base64), and seed sealed for this version of the key."""
+    seed, public_key = seeds.new()
+    context = seeds.seal_context(
+        tenant_id, key_id, purpose=SeedPurpose.WARRANT, version=key_version
+    )
+    return public_key, ports.sealer.seal(seed, context=context)
+
+
+def _check_quota(ports: Ports, tenant_id: str) -> None:
+    living = (KeyStatus.ACTIVE, KeyStatus.SUSPENDED)
+    names = [model.count_name(type_, status) for type_ in Type for status in living]
+    if count(ports, model.counts_address(tenant_id), names=names) >= model.KEYS_MAX:
+        raise Conflict(f"A tenant has at most {model.KEYS_MAX} active or suspended keys.")
+
+
+class Listed(NamedTuple):
+    """A key, and how many warrants it signed; None if that was not asked for."""
+
+    key: SigningKey
+    warrant_count: int | None
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.SIGNER, Scope.AUDITOR)
+def page(
+    ports: Ports,
+    caller: Caller,
+    *,
+    before: str | None,
+    limit: int,
+    filters: KeyFilters,
+    counted: bool = False,
+) -> Page[Listed]:
+    """Return a page of the tenant's keys that match `filters`, newest first (KEY-13).
+
+    If `counted`, each has the number of warrants that it signed (KEY-15).
+    """
+    keys = model.keys(caller.tenant_id)
+    walk = Walk(keys, SigningKey.from_item, before, limit, keep=filters.hold)
+    counts = model.counts_address(caller.tenant_id)
+    found = newest(ports, walk, total=lambda: count(ports, counts, names=filters.count_names))
+    signers = [key.signer for key in found.entries]
+    signed = counters.of_signers(ports, caller.tenant_id, signers) if counted else repeat(None)
+    return Page(list(map(Listed, found.entries, signed)), found.total, found.next_before)

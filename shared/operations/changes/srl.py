@@ -1,0 +1,178 @@
+"""The Signed Revocation List: read it, its status and its history, and regenerate it."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+from shared.errors import Corrupt, ExpectationLost, InvalidRequest, NotFound, Unavailable
+from shared.model import feed
+from shared.model.callers import Caller, Scope
+from shared.model.feed import FeedHead
+from shared.model.lists import versions as model
+from shared.model.lists.head import Form, ListHead, head_address, sha256_of, version_of
+from shared.model.lists.schedule import due_by
+from shared.model.lists.versions import PublishedVersion
+from shared.model.rate_limit import BURST, Purpose
+from shared.operations.base import allowance
+from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page
+from shared.operations.lists import in_force, pending, publication
+from shared.operations.lists.pending import Pending
+from shared.ports import Ports
+from shared.ports.store import At, Put, Where
+
+T = TypeVar("T")
+
+# How long a presigned URL of a stored list is valid.
+URL_TTL_SECONDS = 300
+
+
+# The cost of a publication in tokens, about its CPU time in milliseconds: a fixed part, and one
+# token per so many warrants on the list. The bucket gains RATE_PER_SECOND tokens a second.
+_LEAST: Final = 40
+_WARRANTS_A_TOKEN: Final = 500
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
+def current(
+    ports: Ports, caller: Caller, *, packed: bool = False
+) -> tuple[ListHead, FeedHead | None]:
+    """Return the head, which names the tenant's list in force, and that of the feed.
+
+    The list is the base of that feed, or a later one; if it is not, the feed is None. `packed` says
+    that the caller accepts gzip: lists that are made from then on have that form (SRL-18). Raises
+    `Corrupt`, `Unavailable`.
+    """
+    of_list, of_feed = head_address(caller.tenant_id), feed.head_address(caller.tenant_id)
+    found = ports.store.get_many([of_list, of_feed])
+    if of_list not in found:
+        raise Corrupt("a tenant has no published list")
+    head = ListHead.from_item(found[of_list])
+    newest = FeedHead.from_item(found[of_feed]) if of_feed in found else None
+    noted = head.asked_for_gzip(ports.now()) if packed else None
+    if noted is not None:
+        # If a list was published since, the next request notes it.
+        with suppress(ExpectationLost, Unavailable):
+            ports.store.write(Put(of_list, noted.to_item(), At(head.version)))
+    is_base = newest is not None and newest.base.version <= head.version
+    return head, newest if is_base else None
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
+def old(
+    ports: Ports, caller: Caller, *, version: int | None = None, sha256: str | None = None
+) -> ListHead:
+    """Return the head of a list that was published, by its version or the hash of its payload.
+
+    Raises `NotFound` if it is not kept (SRL-20), `InvalidRequest` if both are given; `Corrupt`,
+    `Unavailable`.
+    """
+    if version is not None and sha256 is not None:
+        raise InvalidRequest("query: pass either version or sha256.")
+    if version is not None:
+        found = in_force.of_version(ports, caller.tenant_id, version)
+    else:
+        found = in_force.of_payload(ports, caller.tenant_id, sha256 or "")
+    if found is None:
+        raise NotFound
+    return found
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
+def body(ports: Ports, caller: Caller, *, of: Form) -> bytes:
+    """Read a stored response body; check its hash. Raises `Corrupt`, `Unavailable`.
+
+    Raises `NotFound` if it is not that of the list in force, and was removed.
+    """
+    return _unless_removed(ports, caller, of, lambda: in_force.read(ports, of.blob))
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
+def file(ports: Ports, caller: Caller, *, of: Form) -> Path | None:
+    """Return the file of a response body, checked likewise; None if the store has no files.
+
+    Raises `Corrupt`, `Unavailable`, `NotFound`.
+    """
+    sha256 = sha256_of(of.blob)
+    return _unless_removed(ports, caller, of, lambda: ports.blobs.file(of.blob, sha256=sha256))
+
+
+def _unless_removed(ports: Ports, caller: Caller, of: Form, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except Corrupt:
+        folder, _, _ = of.blob.rpartition("/")
+        is_old = version_of(of.blob) < in_force.head(ports, caller.tenant_id).version
+        if is_old and of.blob not in ports.blobs.names(folder):
+            raise NotFound from None
+        raise
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
+def address(ports: Ports, _caller: Caller, *, of: Form) -> str:
+    """Return a presigned URL of a response body that is too long for a response of Lambda."""
+    return ports.blobs.url(of.blob, ttl_seconds=URL_TTL_SECONDS)
+
+
+@once(Scope.ADMIN, keeps=of_record(ListHead), claims=True)
+def regenerate(ports: Ports, caller: Caller, keep: Keep[ListHead]) -> ListHead:
+    """Publish the next version of the list (SRL-13). Raises `Corrupt`, `Unavailable`."""
+    return publication.publish(ports, caller, beside=keep)
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.REVOKER, Scope.AUDITOR)
+def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[PublishedVersion]:
+    """Return a page of the tenant's lists of the last 30 days (SRL-22); they are not counted.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    alive = Where(alive_at=int(ports.now().timestamp()))
+    rows = ports.store.query(
+        model.versions(caller.tenant_id),
+        before=before,
+        newest_first=True,
+        limit=limit + 1,
+        where=alive,
+    )
+    found = list(rows)
+    shown = found[:limit]
+    entries = [PublishedVersion.from_item(row.item) for row in shown]
+    return Page(entries, None, shown[-1].sk if len(found) > limit else None)
+
+
+@operation(Scope.ADMIN)
+def take(ports: Ports, caller: Caller) -> None:
+    """Take the cost of a publication from the tenant's bucket. Raises `RateLimited`.
+
+    This bucket is not that of requests, and the schedule does not use it. If the bucket cannot be
+    read, the publication is allowed.
+    """
+    count = in_force.head(ports, caller.tenant_id).count
+    cost = min(BURST, _LEAST + count // _WARRANTS_A_TOKEN)
+    allowance.take(ports, caller, Purpose.PUBLICATIONS, cost)
+
+
+@dataclass(frozen=True, slots=True)
+class ListStatus:
+    """The list in force, what it lacks, and by when the schedule begins the next one.
+
+    `feed_sequence` is the newest entry of the feed, None before the first.
+    """
+
+    head: ListHead
+    feed_sequence: int | None
+    pending: Pending
+    next_due_at: datetime
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.REVOKER, Scope.AUDITOR)
+def read(ports: Ports, caller: Caller) -> ListStatus:
+    """Return the status of the tenant's list (SRL-21). Raises `Corrupt`, `Unavailable`."""
+    head, newest, waiting = pending.read(ports, caller.tenant_id)
+    sequence = None if newest is None else newest.sequence
+    due_at = due_by(head, waiting.oldest_at, ports.now())
+    return ListStatus(head, sequence, waiting, due_at)

@@ -1,0 +1,78 @@
+"""The trust bundle: which keys sign warrants and lists, and which of them are no longer valid.
+
+The revision is read first, and the keys after it. A change that the revision counts is then among
+the keys, unless its write is still in flight (docs/adr/08).
+"""
+
+from dataclasses import dataclass
+
+from shared.model import revoked_signers as signer_model
+from shared.model import signing_keys
+from shared.model import trust_bundle as model
+from shared.model.callers import Caller, Scope
+from shared.model.lists import tombstones
+from shared.model.lists.signers import ListSigner
+from shared.model.signing_keys import SigningKey
+from shared.model.trust_bundle import TrustedKey
+from shared.operations.base.operation import operation
+from shared.operations.lists import signers, verdicts
+from shared.ports import Ports
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The revision of a tenant's bundle, the list signers, and whether any key is revoked."""
+
+    name: str
+    list_signers: list[ListSigner]
+    has_revoked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPage:
+    """A page of keys. `next_before` is the `before` of the next page, None on the last one."""
+
+    keys: list[TrustedKey]
+    next_before: str | None
+
+
+@operation(*Scope)
+def revision(ports: Ports, caller: Caller) -> Revision:
+    """Read the revision of the tenant's bundle (TRUST-3): three items and the list signers.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    revoked = signer_model.count_address(caller.tenant_id)
+    addresses = [
+        signing_keys.counts_address(caller.tenant_id),
+        tombstones.counter_address(caller.tenant_id),
+        revoked,
+    ]
+    counters, records = ports.gather(
+        lambda: ports.store.get_many(addresses), lambda: signers.read(ports, caller.tenant_id)
+    )
+    listed = signers.listed(records, ports.now())
+    return Revision(model.revision(counters, listed), listed, revoked in counters)
+
+
+@operation(*Scope)
+def page(ports: Ports, caller: Caller, *, of: Revision, before: str | None) -> KeyPage:
+    """Return a page of the tenant's keys and their superseded versions, newest first (TRUST-1).
+
+    A version without a public key, which only a repair leaves, is omitted. Raises `Corrupt`,
+    `Unavailable`.
+    """
+    rows = ports.store.query(
+        signing_keys.keys(caller.tenant_id),
+        before=before,
+        newest_first=True,
+        limit=model.PAGE + 1,
+    )
+    found = [SigningKey.from_item(row.item) for row in rows]
+    # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
+    markers = verdicts.revoked_signers(ports, caller.tenant_id) if of.has_revoked else ()
+    shown, revoked = found[: model.PAGE], frozenset(markers)
+    position = shown[-1].id if len(found) > model.PAGE else None
+    return KeyPage(
+        [TrustedKey.of(each, markers=revoked) for each in shown if each.public_key], position
+    )

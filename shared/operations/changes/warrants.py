@@ -1,0 +1,250 @@
+"""Warrants: sign one, and list those that a key signed (WARRANT-6, WARRANT-8)."""
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.authorizer.formats import ed25519
+from shared.authorizer.formats.warrants import Claims
+from shared.errors import Conflict, Corrupt, InvalidRequest, InvalidState
+from shared.model import revoked_signers, seeds, signing_keys, times, warrant_format
+from shared.model import warrants as model
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import WARRANT, before_all_of
+from shared.model.items import Item
+from shared.model.signing_keys import KeyStatus, Signer, SigningKey
+from shared.model.warrant_format import WarrantFormat
+from shared.model.warrants import Standing, WarrantRecord
+from shared.operations.base import allowance, audit, counters, seals, tenants
+from shared.operations.base.idempotency import Keep, Outcome, once
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page, Walk, newest
+from shared.operations.changes.signing_keys import find_key
+from shared.operations.lists import records
+from shared.operations.lists.verdicts import verdicts
+from shared.ports import Ports
+from shared.ports.store import Expect, Increment, Put
+
+# The most that two clocks differ, or that a clock is set back.
+_CLOCKS_APART: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A request to sign `payload` (at most 64 KiB) in a format."""
+
+    payload: bytes
+    format: WarrantFormat = WarrantFormat.COSE
+    warrant_id: str | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignedWarrant:
+    """A signed warrant and the public key (base64) that verifies it.
+
+    In format raw, `signature` is the signature over the payload; in format COSE, `message` is a
+    COSE_Sign1 message. Both are base64; the other one is None.
+    """
+
+    warrant: WarrantRecord
+    public_key: str
+    signature: str | None = None
+    message: str | None = None
+
+
+def _kept(signed: SignedWarrant) -> Item:
+    """Return what is kept of a signature: it can be made again from the payload."""
+    return signed.warrant.to_item()
+
+
+def _again(ports: Ports, caller: Caller, kept: Item, *, key_id: str, order: Order) -> SignedWarrant:
+    """Sign again what was signed. Raises `InvalidState` if the key cannot sign it any more."""
+    warrant, key = WarrantRecord.from_item(kept), find_key(ports, caller, key_id)
+    if key.key_version != warrant.key_version:
+        raise InvalidState("The key was rotated since; the signature of this request is not kept.")
+    _check_line(ports, key)
+    signed = _signed(ports, key, warrant, order)
+    _check_still(ports, key, warrant.warrant_id)
+    return signed
+
+
+@once(Scope.ADMIN, Scope.SIGNER, keeps=Outcome(_kept, _again))
+def sign(
+    ports: Ports, caller: Caller, keep: Keep[SignedWarrant], *, key_id: str, order: Order
+) -> SignedWarrant:
+    """Sign with the current version of a key, and record that this key signed the warrant.
+
+    If the key is revoked during the call, a signature is returned only if the revocation also
+    revokes the warrant (docs/adr/07). Raises `NotFound`; `InvalidRequest` if the order is not
+    valid for its format or `expires_at` has passed; `InvalidState` if the key cannot sign;
+    `Conflict` if the identifier is in use (WARRANT-5).
+    """
+    _check_order(ports, order)
+    key, settings = ports.gather(
+        lambda: find_key(ports, caller, key_id),
+        lambda: tenants.settings(ports, caller.tenant_id),
+    )
+    # Created before signing: the signed bytes contain it.
+    warrant_id = order.warrant_id or ports.new_id(WARRANT)
+    ports.gather(
+        lambda: _check_line(ports, key), lambda: _check_free(ports, caller.tenant_id, warrant_id)
+    )
+    now = times.whole(ports.now())
+    warrant = WarrantRecord(warrant_id, key.id, key.key_version, now, order.expires_at)
+    signed = _signed(ports, key, warrant, order)
+    counted = model.signed_count_address(caller.tenant_id, key.id, warrant_id)
+    amounts = {"count": 1, model.version_count(key.key_version): 1}
+    standing = Standing(key.id, key.key_version, order.format, warrant.ends_at)
+    ports.store.write(
+        Put(model.warrant_address(caller.tenant_id, warrant_id), standing.to_item(), Expect.ABSENT),
+        Put(
+            model.signed_by(caller.tenant_id, key.id).address(ports.new_id(WARRANT)),
+            warrant.to_item(),
+            Expect.ABSENT,
+        ),
+        records.put_by_end(caller.tenant_id, warrant),
+        Increment(counted, amounts, Expect.ANYTHING),
+        audit.entry(
+            ports,
+            caller,
+            Action.KEY_SIGN,
+            key.id,
+            settings=settings,
+            warrant_id=warrant_id,
+            key_version=key.key_version,
+            format=order.format.value,
+            expires_at=times.text(order.expires_at) if order.expires_at else None,
+        ),
+        *keep(signed),
+    )
+    _check_still(ports, key, warrant_id)
+    return signed
+
+
+def _check_order(ports: Ports, order: Order) -> None:
+    """Raise `InvalidRequest` if the order is not valid for its format."""
+    allowance.check_end(ports, order.expires_at)
+    if order.format is not WarrantFormat.RAW:
+        return
+    if order.warrant_id is None:
+        raise InvalidRequest("warrant_id: is required with format raw; put it into the payload.")
+    if order.expires_at is not None:
+        raise InvalidRequest("expires_at: is not signed with format raw; omit it.")
+    if warrant_format.is_reserved(order.payload):
+        raise InvalidRequest(
+            "payload: must not be a revocation list or a message of COSE with format raw."
+        )
+
+
+def _signed(ports: Ports, key: SigningKey, warrant: WarrantRecord, order: Order) -> SignedWarrant:
+    """Sign, and verify with the public key. Raises `Corrupt` if that fails, `Unavailable`."""
+    seed = seals.opened(ports, key)
+    if order.format is WarrantFormat.RAW:
+        signature = seeds.signature(order.payload, seed=seed)
+        _check_signature(key, order.payload, signature)
+        return SignedWarrant(warrant, key.public_key, signature=_base64(signature))
+    claims = Claims(
+        key.tenant_id, warrant.warrant_id, warrant.signed_at, warrant.ends_at, order.payload
+    )
+    message = warrant_format.sign(claims, key_id=key.id, key_version=key.key_version, seed=seed)
+    _check_signature(key, message.signed, message.signature)
+    return SignedWarrant(warrant, key.public_key, message=_base64(message.encode()))
+
+
+def _check_signature(key: SigningKey, signed: bytes, signature: bytes) -> None:
+    if not ed25519.is_signed(signed, signature, public_key=key.public_bytes):
+        raise Corrupt("the seed of a signing key belongs to another key")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def page(
+    ports: Ports, caller: Caller, *, key_id: str, before: str | None, limit: int
+) -> Page[WarrantRecord]:
+    """Return a page of the warrants that a key, or a superseded version, signed, newest first.
+
+    Raises `NotFound`.
+    """
+    key = find_key(ports, caller, key_id)
+    signed = model.signed_by(caller.tenant_id, key.signer.key_id)
+    walk = Walk(signed, WarrantRecord.from_item, before, limit)
+    version = key.signer.key_version
+
+    def total() -> int:
+        return counters.of_signed(ports, caller.tenant_id, key.signer.key_id)[
+            model.signed_count_name(version)
+        ]
+
+    if version is None:
+        return newest(ports, walk, total=total)
+    walk = replace(walk, keep=lambda warrant: warrant.key_version == version)
+    found = newest(ports, _in_time(walk, key), total=total)
+    if before is None and found.next_before is None and len(found.entries) < (found.total or 0):
+        # A clock differed by more than `_CLOCKS_APART`, or a warrant is just being signed.
+        return newest(ports, walk, total=total)
+    return found
+
+
+def _in_time(walk: Walk[WarrantRecord], superseded: SigningKey) -> Walk[WarrantRecord]:
+    """Limit the walk to the time in which a superseded version signed."""
+    signed_from = superseded.version_created_at - _CLOCKS_APART
+    until = (superseded.rotated_at or superseded.version_created_at) + _CLOCKS_APART
+    last = before_all_of(until, kind=WARRANT)
+    return replace(
+        walk,
+        after=before_all_of(signed_from, kind=WARRANT),
+        before=last if walk.before is None else min(walk.before, last),
+    )
+
+
+def _check_line(ports: Ports, key: SigningKey) -> None:
+    """Raise `InvalidState` if the key or one of its ancestors does not allow it to sign."""
+    if key.status is not KeyStatus.ACTIVE:
+        raise InvalidState(f"The key is {key.status}; only an active key signs.")
+    if key.has_expired(ports.now()):
+        raise InvalidState("The key has expired; create another one.")
+    _check_active(ports, key, key.ancestors)
+
+
+def _check_still(ports: Ports, key: SigningKey, warrant_id: str) -> None:
+    """Raise `InvalidState` if the key stopped signing before the warrant was stored.
+
+    Checks and lists find a revoked key by its marker. If there is no marker after the warrant is
+    stored, every list made after a later revocation contains the warrant (docs/adr/07).
+    """
+    signers = (Signer(key.id, None), Signer(key.id, key.key_version))
+    markers = [revoked_signers.marker_address(key.tenant_id, each) for each in signers]
+    verdict, found, _ = ports.gather(
+        lambda: verdicts(ports, key.tenant_id, [warrant_id])[warrant_id],
+        lambda: ports.store.get_many(markers),
+        lambda: _check_active(ports, key, (key.id, *key.ancestors)),
+    )
+    if verdict.by_key or found:
+        raise InvalidState(_INACTIVE)
+
+
+def _check_active(ports: Ports, key: SigningKey, key_ids: Iterable[str]) -> None:
+    addresses = [signing_keys.keys(key.tenant_id).address(each) for each in key_ids]
+    items = ports.store.get_many(addresses)
+    if len(items) != len(addresses):
+        raise Corrupt("a key has an ancestor that does not exist")
+    for each in (SigningKey.from_item(items[address]) for address in addresses):
+        if each.status is not KeyStatus.ACTIVE:
+            raise InvalidState(_INACTIVE if each.id == key.id else _BELOW_INACTIVE)
+
+
+_INACTIVE = "The key is no longer active; only an active key signs."
+_BELOW_INACTIVE = "A key above this one is not active; until it is, this key cannot sign."
+
+
+def _check_free(ports: Ports, tenant_id: str, warrant_id: str) -> None:
+    item = ports.store.get(model.warrant_address(tenant_id, warrant_id))
+    if item is not None:
+        raise Conflict("warrant_id: is signed or revoked already; choose another.")

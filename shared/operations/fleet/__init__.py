@@ -1,0 +1,1 @@
+"""Operations on authorizers, their reports, and the propagation of a revocation."""

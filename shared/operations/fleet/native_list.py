@@ -1,0 +1,244 @@
+"""The native list for stock authorizers, and its signer (NATIVE-1, docs/adr/17).
+
+A list is made when it is first asked for after a change of the feed. It is exactly what the feed
+makes of the list in force, so at one version it always names the same warrants.
+"""
+
+import gzip
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from functools import reduce
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from shared.authorizer.formats import wire
+from shared.authorizer.formats.wire import Malformed
+from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
+from shared.model import feed, seeds, times
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.feed import FeedHead
+from shared.model.fleet import native
+from shared.model.fleet.native import NativeList, NativeSigner
+from shared.model.identifiers import SIGNING_KEY
+from shared.model.items import Item
+from shared.model.lists.head import Form, sha256_of
+from shared.operations.base import audit, seals
+from shared.operations.base.operation import operation, reread
+from shared.operations.changes.srl import URL_TTL_SECONDS
+from shared.operations.lists import in_force
+from shared.ports import Ports
+from shared.ports.store import At, Delete, Expect, Put
+
+T = TypeVar("T")
+
+# How long the list before the newest is kept: a request may be about to open it.
+_REPLACED_SECONDS: Final = 10
+
+
+class _NativeFacts(NamedTuple):
+    """The stored list. The write that replaces the list expects `made`."""
+
+    newest: FeedHead | None
+    signer: NativeSigner | None
+    made: NativeList | None
+
+    @property
+    def current(self) -> NativeList | None:
+        """The list that is stored, if it covers the feed to its end."""
+        made, newest = self.made, self.newest
+        if made is None or newest is None or self.signer is None:
+            return None
+        told = (newest.sequence, newest.signed.chain, self.signer.id)
+        return made if (made.sequence, made.chain, made.signer_id) == told else None
+
+
+@operation(*Scope)
+def signer(ports: Ports, caller: Caller) -> NativeSigner:
+    """Return the native signer of the tenant, which is made if there is none (NATIVE-2).
+
+    Raises `Unavailable`.
+    """
+    item = ports.store.get(native.signer_address(caller.tenant_id))
+    return _make_signer(ports, caller) if item is None else NativeSigner.from_item(item)
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def kept(ports: Ports, caller: Caller) -> tuple[Form, FeedHead] | None:
+    """Return the native list that covers the feed to its end; None if it has to be made.
+
+    The head is that of the feed. Raises what `current` raises.
+    """
+    return reread(lambda: _kept(_facts(ports, caller.tenant_id), ports.now()))
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def current(ports: Ports, caller: Caller) -> tuple[Form, FeedHead]:
+    """Return the native list that covers the feed to its end, which is made if there is none.
+
+    The head is that of the feed.
+
+    Raises `Unavailable` if the feed does not say now what is revoked: before the first list, after
+    a break that no list covers yet, or if its head has expired (NATIVE-5). Raises `Corrupt`.
+    """
+    return reread(lambda: _current(ports, caller))
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def body(ports: Ports, caller: Caller, *, of: Form) -> bytes:
+    """Read a native list; check its hash. Raises `Corrupt`, `Unavailable`."""
+    return _or_anew(ports, caller, lambda: in_force.read(ports, of.blob))
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def file(ports: Ports, caller: Caller, *, of: Form) -> Path | None:
+    """Return the file of a native list, checked likewise; None if the store has no files.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    sha256 = sha256_of(of.blob)
+    return _or_anew(ports, caller, lambda: ports.blobs.file(of.blob, sha256=sha256))
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def address(ports: Ports, _caller: Caller, *, of: Form) -> str:
+    """Return a presigned URL of a native list that is too long for a response of Lambda."""
+    return ports.blobs.url(of.blob, ttl_seconds=URL_TTL_SECONDS)
+
+
+def _or_anew(ports: Ports, caller: Caller, read: Callable[[], T]) -> T:
+    """Return what `read` returns. If the blob is damaged, the next request makes the list again."""
+    try:
+        return read()
+    except Corrupt:
+        ports.store.write(Delete(native.list_address(caller.tenant_id), Expect.ANYTHING))
+        raise
+
+
+def _current(ports: Ports, caller: Caller) -> tuple[Form, FeedHead]:
+    facts, now = _facts(ports, caller.tenant_id), ports.now()
+    if made := _kept(facts, now):
+        return made
+    newest = _usable(facts.newest, now)
+    signer = facts.signer or _make_signer(ports, caller)
+    ids = native.native_ids(_revoked(ports, caller.tenant_id, newest))
+    seed = seals.opened(ports, signer)
+    at = times.whole(now)
+    body = native.signed_body(ids, sequence=newest.sequence, issued_at=at, seed=seed)
+    return _replace(ports, facts, signer, newest, body).form, newest
+
+
+def _kept(facts: _NativeFacts, now: datetime) -> tuple[Form, FeedHead] | None:
+    newest, made = _usable(facts.newest, now), facts.current
+    if facts.made is not None and facts.made.sequence > newest.sequence:
+        raise Corrupt("a native list covers more than the feed has")
+    return (made.form, newest) if made is not None and made.is_kept(now) else None
+
+
+def _facts(ports: Ports, tenant_id: str) -> _NativeFacts:
+    addresses = (
+        feed.head_address(tenant_id),
+        native.signer_address(tenant_id),
+        native.list_address(tenant_id),
+    )
+    found = ports.store.get_many(addresses)
+    head, signer, made = (found.get(each) for each in addresses)
+    return _NativeFacts(
+        None if head is None else FeedHead.from_item(head),
+        None if signer is None else NativeSigner.from_item(signer),
+        None if made is None else NativeList.from_item(made),
+    )
+
+
+def _usable(newest: FeedHead | None, now: datetime) -> FeedHead:
+    """Return the head of a feed that says what is revoked now. Raises `Unavailable`."""
+    if newest is None:
+        raise Unavailable("the tenant has no feed yet; its next list begins it")
+    if newest.is_broken:
+        raise Unavailable("no list covers the break of the feed yet")
+    if newest.signed.expires_at <= now:
+        # A stock authorizer does not see that the service stopped publishing.
+        raise Unavailable("the head of the feed has expired")
+    return newest
+
+
+def _revoked(ports: Ports, tenant_id: str, newest: FeedHead) -> list[str]:
+    """Return the warrants that the feed says are revoked, sorted.
+
+    Raises `Corrupt` if what is stored is not what the head names by hash; `Unavailable`.
+    """
+    base = newest.base
+    listed = in_force.of_version(ports, tenant_id, base.version)
+    if listed is None or listed.base is None:
+        raise Corrupt("the base of the feed is missing")
+    if listed.sequence is None:
+        raise Unavailable("the list in force is not what the feed makes of the one before")
+    try:
+        ids = wire.base_ids(gzip.decompress(in_force.read(ports, listed.base)), base)
+    except (Malformed, OSError, EOFError) as error:
+        raise Corrupt("the base of the feed is not the one that its head names") from error
+    stored = in_force.entries(ports, tenant_id, after=base.sequence, until=newest.sequence)
+    return _folded(ids, [each.entry for each in stored], newest)
+
+
+def _folded(ids: list[str], entries: list[bytes], newest: FeedHead) -> list[str]:
+    if reduce(wire.next_chain, entries, newest.base.chain) != newest.signed.chain:
+        raise Corrupt("an entry of the feed was altered")
+    if not entries:
+        return ids
+    found = set(ids)
+    for entry in map(wire.FeedEntry.decode, entries):
+        found.difference_update(entry.removed)
+        found.update(entry.revoked)
+    return sorted(found)
+
+
+def _make_signer(ports: Ports, caller: Caller) -> NativeSigner:
+    """Create the signer. Raises `ExpectationLost` if another caller did; `Unavailable`."""
+    tenant_id, key_id = caller.tenant_id, ports.new_id(SIGNING_KEY)
+    seed, public_key = seeds.new()
+    context = seeds.seal_context(tenant_id, key_id, purpose=seeds.SeedPurpose.NATIVE)
+    sealed = ports.sealer.seal(seed, context=context)
+    made = NativeSigner(key_id, tenant_id, public_key, ports.now(), sealed)
+    entry = audit.entry(ports, caller, Action.NATIVE_SIGNER_CREATE, key_id)
+    ports.store.write(Put(made.address, made.to_item(), Expect.ABSENT), entry)
+    return made
+
+
+def _replace(
+    ports: Ports, facts: _NativeFacts, signer: NativeSigner, newest: FeedHead, body: bytes
+) -> NativeList:
+    """Store a list and let it be the newest. Raises `ExpectationLost` if another one is."""
+    tenant_id, before = signer.tenant_id, facts.made
+    sha256 = hashlib.sha256(body).hexdigest()
+    blob = f"{native.folder(tenant_id)}/{native.blob_prefix(newest.sequence)}-{sha256}.json"
+    version = 1 if before is None else before.version + 1
+    made = NativeList(
+        newest.sequence, newest.signed.chain, signer.id, ports.now(), blob, len(body), version
+    )
+    _discard(ports, tenant_id, newest.sequence, older_than=_REPLACED_SECONDS)
+    try:
+        _put(ports, blob, body)
+    except OutOfSpace:
+        _discard(ports, tenant_id, newest.sequence)
+        _put(ports, blob, body)
+    expected = Expect.ABSENT if before is None else At(before.version)
+    item: Item = made.to_item()
+    ports.store.write(Put(native.list_address(tenant_id), item, expected))
+    return made
+
+
+def _put(ports: Ports, blob: str, body: bytes) -> None:
+    # A blob of this name has the same bytes: an earlier run stored it and then stopped.
+    with suppress(BlobExists):
+        ports.blobs.put(blob, body)
+
+
+def _discard(
+    ports: Ports, tenant_id: str, sequence: int, *, older_than: float | None = None
+) -> None:
+    """Remove lists that cover less than the feed up to `sequence`."""
+    before, folder = native.blob_prefix(sequence), native.folder(tenant_id)
+    ports.blobs.discard(folder, before=before, older_than_seconds=older_than)

@@ -1,0 +1,138 @@
+"""The entries that announce stale authorizers (FLEET-18)."""
+
+import base64
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from shared import logs
+from shared.errors import Corrupt, ExpectationLost, NotFound, Unavailable
+from shared.model import times
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.fleet import authorizers as model
+from shared.model.fleet import native
+from shared.model.fleet.authorizers import Authorizer, authorizers
+from shared.model.fleet.propagation import STRAGGLERS_MAX, Proof
+from shared.model.identifiers import AUTHORIZER, is_identifier
+from shared.operations.base import audit, tenants
+from shared.operations.base.operation import operation
+from shared.operations.fleet.propagation import Settled
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Put
+
+_log = logging.getLogger(__name__)
+
+
+_SIGNATURE_BYTES = 64
+
+
+def announce_all(ports: Ports, settled: Mapping[str, Settled]) -> int:
+    """Announce the stale authorizers of each tenant; return how many were announced.
+
+    A failure for one tenant is logged, and does not stop the others: the next count tries again.
+    """
+    announced = 0
+    for tenant_id, found in settled.items():
+        try:
+            announced += announce(ports, tenant_id, found)
+        except (Corrupt, Unavailable):
+            _log.exception("the stale authorizers of %s cannot be announced", tenant_id)
+    return announced
+
+
+def announce(ports: Ports, tenant_id: str, settled: Settled) -> int:
+    """Write an entry to the audit log for each straggler that is unknown and not announced yet.
+
+    One that was announced is announced again only after a count that found it holding. Returns how
+    many were announced. Raises `Corrupt`, `Unavailable`.
+    """
+    stragglers = settled.propagation.stragglers
+    known = {row.sk for row in ports.store.query(model.stale(tenant_id))}
+    new = [
+        each.authorizer
+        for each in stragglers
+        if each.proof is Proof.UNKNOWN and each.authorizer.id not in known
+    ]
+    for authorizer in new:
+        # Another run of the schedule may have announced it meanwhile.
+        with suppress(ExpectationLost):
+            _announce(ports, tenant_id, authorizer, settled.published.sequence)
+    # Above this number not all stragglers are named, so the others need not be holding.
+    if len(stragglers) < STRAGGLERS_MAX:
+        for authorizer_id in known - {each.authorizer.id for each in stragglers}:
+            note = model.stale(tenant_id).address(authorizer_id)
+            ports.store.write(Delete(note, Expect.ANYTHING))
+    return len(new)
+
+
+def _announce(ports: Ports, tenant_id: str, authorizer: model.Authorizer, expected: int) -> None:
+    settings = tenants.settings(ports, tenant_id)
+    entry = audit.entry(
+        ports,
+        Caller.inside(tenant_id, name="monitor", handle=settings.handle),
+        Action.AUTHORIZER_STALE,
+        authorizer.id,
+        settings=settings,
+        name=authorizer.name,
+        sequence=authorizer.sequence,
+        expected_sequence=expected,
+        seen_at=times.text(authorizer.seen_at),
+    )
+    note = model.stale(tenant_id).address(authorizer.id)
+    ports.store.write(Put(note, {}, Expect.ABSENT), entry)
+
+
+class SignedEvent(NamedTuple):
+    """The signed bytes of an event and their signature, as the caller wrote them: base64."""
+
+    signing_payload: object
+    signature: object
+
+
+class StockCounts(NamedTuple):
+    """How many events of a batch the registered key signed, and how many it did not."""
+
+    verified: int
+    refused: int
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def count(
+    ports: Ports, caller: Caller, *, authorizer_id: str, events: Sequence[SignedEvent]
+) -> StockCounts:
+    """Count the events that the authorizer signed with its registered key. Nothing is stored.
+
+    If its registration has ended, its key is not known, and no event verifies. Raises `NotFound` if
+    another caller registered it; `Corrupt`, `Unavailable`.
+    """
+    if not is_identifier(authorizer_id, kind=AUTHORIZER):
+        raise NotFound
+    item = ports.store.get(authorizers(caller.tenant_id).address(authorizer_id))
+    key = b""
+    if item is not None:
+        found = Authorizer.from_item(item)
+        if found.owner != caller.identity:
+            raise NotFound
+        key = bytes.fromhex(found.public_key)
+    verified = sum(_verifies(each, key) for each in events) if key else 0
+    counted = StockCounts(verified, len(events) - verified)
+    metrics = {"EventsVerified": counted.verified, "EventsRefused": counted.refused}
+    line = logs.fields(tenant_id=caller.tenant_id, authorizer_id=authorizer_id, metrics=metrics)
+    _log.info("events of a stock authorizer", extra=line)
+    return counted
+
+
+def _verifies(event: SignedEvent, public_key: bytes) -> bool:
+    payload, signature = _decoded(event.signing_payload), _decoded(event.signature)
+    if payload is None or signature is None or len(signature) != _SIGNATURE_BYTES:
+        return False
+    return native.is_event_signed(payload, signature, public_key=public_key)
+
+
+def _decoded(value: object) -> bytes | None:
+    try:
+        return base64.b64decode(value, validate=True) if isinstance(value, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Lists and the feed: their making, their publication and their storage."""

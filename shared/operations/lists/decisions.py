@@ -1,0 +1,202 @@
+"""The decisions of a publication, made from its facts alone: no function here asks a port."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import chain, islice
+from typing import Final, NamedTuple
+
+from shared import logs
+from shared.authorizer.formats import wire
+from shared.authorizer.formats.wire import Base, FeedEntry
+from shared.errors import Corrupt
+from shared.model import times
+from shared.model.feed import LEAP, FeedHead, Leap
+from shared.model.lists.content import Content
+from shared.model.lists.head import ListHead
+from shared.model.lists.schedule import Turn, is_of_keys
+from shared.model.lists.tombstones import Tombstones
+from shared.model.warrants import left_behind
+from shared.operations.lists.facts import Facts, Prior, Told
+
+_log = logging.getLogger(__name__)
+
+# More warrants than this, of a revoked key or found by a rebuild, are published by a list.
+INLINE_MAX: Final = 20_000
+
+# Each list with a version divisible by this is compared with all records, in case of an error.
+COMPARED_EVERY: Final = 100
+
+
+class Issue(NamedTuple):
+    """Which list is made: its version, and when it is issued and expires."""
+
+    version: int
+    issued_at: datetime
+    lifetime: timedelta
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the list expires."""
+        return self.issued_at + self.lifetime
+
+    @property
+    def listed_since(self) -> datetime:
+        """Warrants that ended before this time are not in the list (SRL-9)."""
+        return self.issued_at - self.lifetime
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The content of the next list, and the facts for its state.
+
+    The list covers the feed up to `sequence`, where the chain is `chain`. `misplaced` are warrants
+    in a shard that belong into its partition of ended ones, or the reverse. `is_exact` is false if
+    the feed lacks what the list says, because no entry could be signed. `leap` is a break at
+    `sequence` that is still to be written.
+    """
+
+    content: Content
+    tombstones: Tombstones
+    sequence: int
+    chain: bytes
+    misplaced: tuple[str, ...] = ()
+    is_exact: bool = True
+    leap: Leap | None = None
+
+    def leapt(self, now: datetime) -> "Plan":
+        """Return the same content, which also covers a break far above the feed.
+
+        Clients begin with the list then, so it is exact, whatever could be signed before.
+        """
+        leap = Leap.over(self.sequence, self.chain, now)
+        chain = leap.entry.chain
+        return replace(self, sequence=leap.sequence, chain=chain, is_exact=True, leap=leap)
+
+
+def is_anew(facts: Facts, now: datetime) -> bool:
+    """Return whether a mark asks for a list that is compared with all records.
+
+    That finds changes of keys that were in flight when the last list was made. Raises `Corrupt`.
+    """
+    marked = facts.on_tenant().items()
+    return any(is_of_keys(address) and mark.is_over(now) for address, mark in marked)
+
+
+def is_due(facts: Facts, now: datetime) -> bool:
+    """Return whether the next list is due: by its time, the feed or a change. Raises `Corrupt`."""
+    listed, newest = facts.listed, facts.newest
+    if listed.is_ahead(now) or Turn.after(listed, facts.tenant_id).due_at <= now:
+        return True
+    told = newest and (newest.sequence, newest.base.version)
+    return told != (listed.sequence, listed.version) or facts.counted().changes != listed.changes
+
+
+def entry(
+    facts: Facts, ids: Collection[str], ends: Mapping[str, datetime | None], now: datetime
+) -> Told:
+    """Return the next entry: which of these warrants are revoked, and which not; or a break.
+
+    `ends` are those of the revoked ones.
+    """
+    sequence = next_sequence(facts)
+    if facts.is_left_behind:
+        return Told(FeedEntry(sequence), [])
+    ttl = facts.settings.srl_ttl
+    revoked = sorted(each for each, at in ends.items() if not left_behind(at, now, ttl=ttl))
+    removed = tuple(sorted({*ids}.difference(revoked)))
+    return Told(FeedEntry(sequence, tuple(revoked), removed), [ends[each] for each in revoked])
+
+
+def next_sequence(facts: Facts, above: int | None = None) -> int:
+    """Return the sequence of the next entry; after a restore, far above the feed and `above`.
+
+    Raises `Corrupt` if there is no feed.
+    """
+    if facts.newest is None:
+        raise Corrupt("the feed of a tenant has no head")
+    last = facts.newest.sequence
+    return last + 1 if above is None else max(last, above) + LEAP
+
+
+def issue(facts: Facts, now: datetime, above: int = 0) -> Issue:
+    """Return the issue of the next list, whose version is higher than `above` (docs/adr/09)."""
+    listed, lifetime = facts.listed, facts.settings.srl_ttl
+    version = max(listed.version, above) + 1
+    if not listed.is_ahead(now):
+        return Issue(version, times.whole(max(now, listed.issued_at)), lifetime)
+    # One of two clocks is wrong. A list issued even later would be invalid like this one.
+    _log.error(
+        "the list in force was issued in the future, at %s; the next one is issued by this clock",
+        times.text(listed.issued_at),
+        extra=logs.fields(tenant_id=facts.tenant_id, metrics={"HeadInFuture": 1}),
+    )
+    return Issue(version, times.whole(now), lifetime)
+
+
+def is_compared(listed: ListHead, made: Issue) -> bool:
+    """Return whether the list after `listed` is to be compared with all records."""
+    return (
+        made.version % COMPARED_EVERY == 0
+        # A warrant that left the list may have to come back.
+        or listed.expires_at - listed.issued_at != made.lifetime
+        or made.issued_at < listed.issued_at
+    )
+
+
+def leaving(prior: Prior, made: Issue) -> list[str]:
+    """Return warrants that ended so long ago that they leave the list; not all at once.
+
+    None leave a list that does not follow from the one in force.
+    """
+    if prior.state is None or prior.told is None or _has_break(prior.told):
+        return []
+    last = dict[str, datetime | None]()
+    for each in prior.told:
+        last.update(dict.fromkeys(each.entry.removed))
+        last.update(zip(each.entry.revoked, each.ends, strict=True))
+    # Texts of whole seconds in UTC sort by time.
+    limit = times.text(made.listed_since)
+    before = (each for each, at in prior.state.ends.items() if at < limit and each not in last)
+    ended = (each for each, at in last.items() if at is not None and times.text(at) < limit)
+    return list(islice(chain(before, ended), INLINE_MAX))
+
+
+def followed(facts: Facts, prior: Prior) -> Plan | None:
+    """Return what the feed makes of the list in force; None if all records must be read."""
+    newest, ids, state, told = facts.newest, prior.revoked_ids, prior.state, prior.told
+    if newest is None or ids is None or state is None or told is None or _has_break(told):
+        return None
+    signers, tombstones = prior.ended or (state.signers, state.tombstones)
+    content = Content(ids, state.ends, state.signers).after(told, signers=signers)
+    return Plan(content, tombstones, newest.sequence, newest.signed.chain)
+
+
+def _has_break(told: Iterable[Told]) -> bool:
+    return any(each.entry.is_break for each in told)
+
+
+def is_broken_since(newest: FeedHead, listed: ListHead) -> bool:
+    """Return whether the feed broke after the list in force, so that clients await the next one."""
+    return newest.is_broken if listed.sequence is None else newest.broke_at > listed.sequence
+
+
+def begun(facts: Facts, above: int | None, left: int | None) -> tuple[int, bytes]:
+    """Return where a list from all records leaves the feed: its sequence and its chain.
+
+    A tenant without a feed begins one, above what it may have had: `above` is known after a
+    restore, `left` is the last entry that is stored.
+    """
+    if facts.newest is not None:
+        return facts.newest.sequence, facts.newest.signed.chain
+    known = [each for each in (above, facts.listed.sequence, left) if each is not None]
+    return max(known) + LEAP if known else 0, wire.first_chain(facts.tenant_id)
+
+
+def base(head: ListHead, sequence: int, chain: bytes) -> Base:
+    """Return a list as base of the feed; it covers the feed up to `sequence`. Raises `Corrupt`."""
+    if head.payload_sha256 is None:
+        raise Corrupt(f"version {head.version} has no base")
+    sha256 = bytes.fromhex(head.payload_sha256)
+    return Base(head.version, sequence, chain, sha256, head.count)

@@ -1,0 +1,141 @@
+"""Keys that expire soon: who they are, and the entries that announce them (APIKEY-11)."""
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+from shared.errors import Corrupt, ExpectationLost, Unavailable
+from shared.model import api_keys, signing_keys, times
+from shared.model import expiring as model
+from shared.model.api_keys import ApiKey
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller
+from shared.model.expiring import Expiring, ExpiringKind, Notice
+from shared.model.signing_keys import SigningKey
+from shared.operations.base import audit, tenants
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+
+_ACTIONS: Final = {
+    ExpiringKind.API_KEY: Action.API_KEY_EXPIRING,
+    ExpiringKind.SIGNING_KEY: Action.KEY_EXPIRING,
+}
+
+# A tenant is looked at once an hour, in one of the twelve minutes that five divides.
+_EVERY_MINUTES: Final = 5
+_SLOTS: Final = 60 // _EVERY_MINUTES
+
+_log = logging.getLogger(__name__)
+
+
+def soon(ports: Ports, tenant_id: str) -> list[Expiring]:
+    """Return the keys of a tenant that expire within 30 days, the first to end first.
+
+    Keys that are revoked, suspended or were rotated are left out. Raises `Corrupt`, `Unavailable`.
+    """
+    found = [*_api_keys(ports, tenant_id), *_signing_keys(ports, tenant_id)]
+    return sorted(found, key=lambda each: (each.expires_at, each.id))
+
+
+def counted(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
+    """Count the keys of all tenants that expire within 1, 7 and 30 days, by kind and days.
+
+    Reads all keys. A tenant whose keys cannot be read is logged, and not counted. Raises
+    `Unavailable` if the tenants cannot be read.
+    """
+    found = Counter[tuple[ExpiringKind, int]]()
+    for tenant_id in tenants.identifiers(ports):
+        try:
+            keys = soon(ports, tenant_id)
+        except (Corrupt, Unavailable):
+            _log.exception("the expiring keys of %s cannot be counted", tenant_id)
+            continue
+        found.update((each.kind, days) for each in keys for days in model.DAYS if each.days <= days)
+    return found
+
+
+def announce(ports: Ports, tenant_id: str) -> list[Expiring]:
+    """Write an entry to the audit log for each key that expires soon and was not announced yet.
+
+    A key is announced once for each number of days. Returns all keys that expire soon. Raises
+    `Corrupt`, `Unavailable`.
+    """
+    found = soon(ports, tenant_id)
+    addresses = {model.notice_address(tenant_id, each): each for each in found}
+    known = ports.store.get_many(addresses) if addresses else {}
+    new = [each for address, each in addresses.items() if address not in known]
+    for each in new:
+        # Another run of the schedule may have announced it meanwhile.
+        with suppress(ExpectationLost):
+            _announce(ports, tenant_id, each)
+    return found
+
+
+def announce_due(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
+    """Announce the keys of the tenants whose turn it is; count their keys that expire soon.
+
+    The count is by kind and days: a key counts once, for the smallest number of days. A failure for
+    one tenant is logged, and does not stop the others: its turn comes again in an hour. Raises
+    `Unavailable` if the tenants cannot be read.
+    """
+    now, found = ports.now(), Counter[tuple[ExpiringKind, int]]()
+    for tenant_id in tenants.identifiers(ports) if is_due(now) else ():
+        if is_turn(tenant_id, now):
+            try:
+                keys = announce(ports, tenant_id)
+                found.update((each.kind, each.days) for each in keys)
+            except (Corrupt, Unavailable):
+                _log.exception("the expiring keys of %s cannot be announced", tenant_id)
+    return found
+
+
+def is_due(now: datetime) -> bool:
+    """Return whether a run of the schedule in this minute looks at any tenant."""
+    return now.minute % _EVERY_MINUTES == 0
+
+
+def is_turn(tenant_id: str, now: datetime) -> bool:
+    """Return whether a tenant is looked at in the five minutes of `now`."""
+    slot = hashlib.sha256(tenant_id.encode()).digest()[0] % _SLOTS
+    return now.minute // _EVERY_MINUTES == slot
+
+
+def _announce(ports: Ports, tenant_id: str, key: Expiring) -> None:
+    settings = tenants.settings(ports, tenant_id)
+    entry = audit.entry(
+        ports,
+        Caller.inside(tenant_id, name="monitor", handle=settings.handle),
+        _ACTIONS[key.kind],
+        key.id,
+        settings=settings,
+        name=key.name,
+        expires_at=times.text(key.expires_at),
+        days=key.days,
+    )
+    notice = Notice(int(key.expires_at.timestamp()))
+    address = model.notice_address(tenant_id, key)
+    ports.store.write(Put(address, notice.to_item(), Expect.ABSENT), entry)
+
+
+def _api_keys(ports: Ports, tenant_id: str) -> Iterator[Expiring]:
+    now = ports.now()
+    for row in ports.store.query(api_keys.records(tenant_id)):
+        key = ApiKey.from_item(row.item)
+        days = model.days_left(key.created_at, key.expires_at, now)
+        is_used = key.status is api_keys.ApiKeyStatus.ACTIVE and key.successor_id is None
+        if days is not None and key.expires_at is not None and is_used:
+            yield Expiring(ExpiringKind.API_KEY, key.id, key.name, key.expires_at, days)
+
+
+def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[Expiring]:
+    now = ports.now()
+    for row in ports.store.query(signing_keys.keys(tenant_id)):
+        key = SigningKey.from_item(row.item)
+        days = model.days_left(key.created_at, key.expires_at, now)
+        is_used = key.status is signing_keys.KeyStatus.ACTIVE
+        if days is not None and key.expires_at is not None and is_used:
+            yield Expiring(ExpiringKind.SIGNING_KEY, key.id, key.name, key.expires_at, days)

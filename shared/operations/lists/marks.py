@@ -1,0 +1,271 @@
+"""Marks: items that say which tenants, warrants and signers have changed.
+
+The schedule reads the marks on tenants (docs/adr/11), the feed those on warrants and on revoked
+signers (docs/adr/12). Each is set in the write of the change. The items of a write become visible
+one by one, so a mark may be visible before its change (docs/adr/02). Therefore a mark on a
+warrant is removed only if the records are still those that the feed was made from, and a mark on a
+tenant only some time after it was seen.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from itertools import chain
+from typing import Final, TypeAlias, TypeVar
+
+from shared.errors import Corrupt
+from shared.model import revocations, revoked_signers
+from shared.model.items import Address, Partition, Row
+from shared.model.lists import schedule as model
+from shared.model.lists.schedule import Mark, SignersMark
+from shared.model.records import integer
+from shared.model.signing_keys import Signer
+from shared.operations.base import operation, steps, tenants
+from shared.operations.lists import verdicts
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check, Delete, Expect, Put
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+Walk: TypeAlias = Callable[[], _T]
+
+_VERSION_BITS: Final = 62
+# The most changes that remove or replace a mark, in one write.
+_CHANGES: Final = 2
+
+
+def on_tenant(tenant_id: str, warrant_id: str) -> Put:
+    """Return the mark on the tenant, for the write that revokes or restores a warrant."""
+    return _set(model.mark_address(tenant_id, warrant_id))
+
+
+def on_keys(tenant_id: str) -> Put:
+    """Return the mark on the tenant, for the write that ends or changes keys or accounts."""
+    return _set(model.keys_mark_address(tenant_id))
+
+
+def on_warrant(tenant_id: str, warrant_id: str, at: datetime | None = None) -> Put:
+    """Return the mark on the warrant, for the write that revokes or restores it.
+
+    `at` is when that happens. A repair does not know when it happened.
+    """
+    return _set(model.warrant_mark_address(tenant_id, warrant_id), at)
+
+
+def on_signers(tenant_id: str, signers: Iterable[Signer], at: datetime | None = None) -> Put:
+    """Return the mark on these signers, for the write that revokes them; `at` as above."""
+    mark = SignersMark(_new_version(), tuple(map(str, signers)), at)
+    # An address of its own: two writes must not replace each other's marks.
+    address = model.signers_marks(tenant_id).address(f"{mark.version:x}")
+    return Put(address, mark.to_item(), Expect.ABSENT)
+
+
+def marked_tenants(ports: Ports) -> list[str]:
+    """Return the tenants that have a mark that need not wait, each once."""
+    now = ports.now()
+
+    def walk(partition: Partition) -> list[str]:
+        entries = ports.store.query(partition)
+        return [model.tenant_of_mark(each.sk) for each in entries if not _waits(each, now)]
+
+    return list(dict.fromkeys(_walked(ports, model.marks(), walk)))
+
+
+def versions(ports: Ports) -> dict[Address, int]:
+    """Read the versions of the marks on all tenants. Raises `Unavailable`.
+
+    A mark that cannot be read has another version each second, because it must neither hide the
+    others nor a change of its tenant.
+    """
+    unreadable = int(ports.now().timestamp())
+
+    def of(
+        partition: Partition, after: str | None = None, before: str | None = None
+    ) -> list[tuple[Address, int]]:
+        entries = ports.store.query(partition, after=after, before=before)
+        return [(partition.address(each.sk), _version_of(each, unreadable)) for each in entries]
+
+    def walk(partition: Partition) -> list[tuple[Address, int]]:
+        try:
+            return of(partition)
+        except Corrupt:
+            _log.exception("a mark in %s cannot be read; reading those of each tenant", partition)
+        found = list[tuple[Address, int]]()
+        for tenant_id in tenants.identifiers(ports):
+            after, before = model.around_marks_of(tenant_id)
+            try:
+                found += of(partition, after, before)
+            except Corrupt:
+                address = partition.address(model.keys_mark_address(tenant_id).sk)
+                found.append((address, unreadable))
+        return found
+
+    return dict(_walked(ports, model.marks(), walk))
+
+
+def all_marked(ports: Ports) -> list[str]:
+    """Return the tenants that have a mark, each once. Raises `Unavailable`."""
+    return list(dict.fromkeys(model.tenant_of_mark(each.sk) for each in versions(ports)))
+
+
+def of_tenant(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
+    """Read the marks on a tenant. Raises `Corrupt`, `Unavailable`."""
+    return dict(chain.from_iterable(ports.gather(*walks_of_tenant(ports, tenant_id))))
+
+
+def walks_of_tenant(ports: Ports, tenant_id: str) -> list[Walk[list[tuple[Address, Mark]]]]:
+    """Return the reads of the marks on a tenant, which raise what `of_tenant` raises."""
+    after, before = model.around_marks_of(tenant_id)
+
+    def walk(partition: Partition) -> list[tuple[Address, Mark]]:
+        entries = ports.store.query(partition, after=after, before=before)
+        return [(partition.address(entry.sk), Mark.from_item(entry.item)) for entry in entries]
+
+    return [partial(walk, each) for each in model.marks()]
+
+
+def set_on_warrants(
+    ports: Ports, tenant_id: str, *, limit: int
+) -> tuple[dict[Address, Mark], bool]:
+    """Read the marks on a tenant's warrants, and whether these are all: `limit` of each partition.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    return joined(ports.gather(*walks_of_warrants(ports, tenant_id, limit=limit)), limit=limit)
+
+
+def walks_of_warrants(
+    ports: Ports, tenant_id: str, *, limit: int
+) -> list[Walk[dict[Address, Mark]]]:
+    """Return the reads of the marks on a tenant's warrants, which raise what `of_tenant` raises."""
+
+    def walk(partition: Partition) -> dict[Address, Mark]:
+        rows = ports.store.query(partition, limit=limit)
+        return {partition.address(row.sk): Mark.from_item(row.item) for row in rows}
+
+    return [partial(walk, each) for each in model.warrant_marks(tenant_id)]
+
+
+def joined(
+    walks: Sequence[Mapping[Address, Mark]], *, limit: int
+) -> tuple[dict[Address, Mark], bool]:
+    """Return the marks that these reads of warrants found, and whether these are all."""
+    read = {address: mark for each in walks for address, mark in each.items()}
+    return read, all(len(each) < limit for each in walks)
+
+
+def set_on_signers(ports: Ports, tenant_id: str, *, limit: int) -> list[SignersMark]:
+    """Read up to `limit` marks on signers. Raises `Corrupt`, `Unavailable`."""
+    rows = ports.store.query(model.signers_marks(tenant_id), limit=limit)
+    return [SignersMark.from_item(row.item) for row in rows]
+
+
+def of_revoked_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
+    """Read the marks on signers whose revocations a check finds already.
+
+    A warrant that is signed while the mark is visible and the revocation is not may still reach
+    its caller, so such a mark must not be removed (docs/adr/02).
+    """
+    partition = model.signers_marks(tenant_id)
+    rows = ports.store.query(partition)
+    found = {partition.address(row.sk): SignersMark.from_item(row.item) for row in rows}
+    signers = {Signer.parse(each) for mark in found.values() for each in mark.signers}
+    revoked = _revoked(ports, tenant_id, signers)
+    if len(revoked) < len(signers):
+        operation.wait_for_writes()
+        revoked = _revoked(ports, tenant_id, signers)
+    return {
+        address: mark
+        for address, mark in found.items()
+        if revoked.issuperset(map(Signer.parse, mark.signers))
+    }
+
+
+def _revoked(ports: Ports, tenant_id: str, signers: Collection[Signer]) -> set[Signer]:
+    """Return those of the signers that a check finds revoked."""
+    if not signers:
+        return set()
+    count = ports.store.get(revoked_signers.count_address(tenant_id))
+    return set(verdicts.markers(ports, tenant_id, count, signers))
+
+
+def see(ports: Ports, marks: Mapping[Address, Mark]) -> None:
+    """Record that a worker has seen these marks; remove those that were seen long enough ago.
+
+    A mark that has been set again in the meantime is not changed.
+    """
+    now = ports.now()
+    seen = [[_seen(key, mark, now)] for key, mark in marks.items() if not mark.waits(now)]
+    steps.apply(ports, seen, most=_CHANGES)
+
+
+def clear(
+    ports: Ports, tenant_id: str, marks: Mapping[Address, Mark], *, revoked: Collection[str]
+) -> int:
+    """Remove marks on warrants; return how many stay. Those in `revoked` have a revocation.
+
+    A mark stays if it has been set again, or if the warrant's records differ from what the feed
+    says, as they do if their change was not yet visible when they were read.
+    """
+
+    def step(address: Address, mark: Mark) -> Sequence[Change]:
+        entry = revocations.shard_of(tenant_id, address.sk).address(address.sk)
+        return Delete(address, At(mark.version)), Check(
+            entry, Expect.PRESENT if address.sk in revoked else Expect.ABSENT
+        )
+
+    return steps.apply(ports, [step(key, mark) for key, mark in marks.items()], most=_CHANGES)
+
+
+def clear_signers(ports: Ports, marks: Iterable[Address]) -> None:
+    """Remove marks on signers. Nothing sets such a mark again."""
+    steps.apply(ports, [[Delete(address, Expect.ANYTHING)] for address in marks], most=1)
+
+
+def _walked(
+    ports: Ports, partitions: Iterable[Partition], walk: Callable[[Partition], list[_T]]
+) -> Iterable[_T]:
+    """Walk all partitions concurrently and chain the results."""
+    walks = ports.gather(*(partial(walk, partition) for partition in partitions))
+    return chain.from_iterable(walks)
+
+
+def _waits(entry: Row, now: datetime) -> bool:
+    try:
+        return Mark.from_item(entry.item).waits(now)
+    except Corrupt:
+        # A broken mark of one tenant must not delay the lists of the others.
+        _log.exception("the mark %s cannot be read", entry.sk)
+        return False
+
+
+def _version_of(entry: Row, unreadable: int) -> int:
+    try:
+        return integer(entry.item, "version")
+    except Corrupt:
+        return unreadable
+
+
+def again(address: Address) -> Put:
+    """Return the change that sets a mark anew that cannot be read."""
+    return _set(address)
+
+
+def _seen(address: Address, mark: Mark, now: datetime) -> Change:
+    if mark.is_over(now):
+        return Delete(address, At(mark.version))
+    seen = replace(mark, version=_new_version(), seen_at=now)
+    return Put(address, seen.to_item(), At(mark.version))
+
+
+def _set(address: Address, at: datetime | None = None) -> Put:
+    return Put(address, Mark(_new_version(), set_at=at).to_item(), Expect.ANYTHING)
+
+
+def _new_version() -> int:
+    # Random: if a mark is removed and set again, its version must differ from the old one.
+    return secrets.randbits(_VERSION_BITS)

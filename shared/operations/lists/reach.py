@@ -1,0 +1,155 @@
+"""How far a revocation has got: the feed, and the list."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from shared.model import feed as feed_model
+from shared.model import times
+from shared.model.feed import FeedHead, StoredEntry
+from shared.model.fleet.propagation import Published
+from shared.model.lists.schedule import warrant_mark_address
+from shared.model.revocations import Revocation
+from shared.model.warrants import left_behind
+from shared.operations.base import tenants
+from shared.operations.lists import in_force
+from shared.operations.lists.verdicts import verdicts
+from shared.ports import Ports
+
+# How many entries of the feed are looked at, the newest first: a few, and then the rest.
+_FEW: Final = 20
+_MOST: Final = 1_000
+
+
+class _Told(NamedTuple):
+    """The statement of an entry about a warrant. `ends`: no older entry is about the revocation."""
+
+    sequence: int
+    issued_at: datetime
+    chain: bytes
+    revokes: bool
+    is_break: bool
+    ends: bool
+
+
+class Reach(NamedTuple):
+    """The first entry and the first list from which on clients refuse a warrant.
+
+    Each is None if there is none yet, or if the warrant ended so long ago that it is not listed.
+    """
+
+    feed_sequence: int | None
+    list_version: int | None
+
+
+class Traced(NamedTuple):
+    """The first entry from which on clients refuse a warrant, and the first list.
+
+    Both are None as in `Reach`. `ended_at` is when the warrant ended, if it is not listed for that.
+    """
+
+    published: Published | None = None
+    list_version: int | None = None
+    ended_at: datetime | None = None
+
+
+def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> Reach:
+    """Return how far a revocation has got (REVOKE-8). Raises `Corrupt`, `Unavailable`."""
+    published, version, _ = traced(ports, tenant_id, record)
+    return Reach(None if published is None else published.sequence, version)
+
+
+def traced(ports: Ports, tenant_id: str, record: Revocation) -> Traced:
+    """Return the same with all facts about the entry. Raises `Corrupt`, `Unavailable`."""
+    mark = warrant_mark_address(tenant_id, record.warrant_id)
+    # Before the feed: a mark is removed only after the entry is written.
+    marked, found, settings = ports.gather(
+        lambda: ports.store.get(mark) is not None,
+        lambda: verdicts(ports, tenant_id, [record.warrant_id]),
+        lambda: tenants.settings(ports, tenant_id),
+    )
+    end = found[record.warrant_id].ends_at
+    if left_behind(end, ports.now(), ttl=settings.srl_ttl):
+        return Traced(ended_at=end)
+    newest = in_force.feed_head(ports, tenant_id)
+    # With a mark, the feed has yet to tell of the warrant. An entry that is being written may say
+    # that it was restored before it was revoked again.
+    if newest is None or marked:
+        return Traced()
+    published = _first(_told(ports, tenant_id, record), newest)
+    version = None if published is None else _list(ports, tenant_id, published.sequence)
+    return Traced(published, version)
+
+
+def _first(told: Iterable[_Told], newest: FeedHead) -> Published | None:
+    """Return the first entry from which on the feed has the warrant, without a gap.
+
+    If the revocation is further back than is looked, this is the oldest entry of those.
+    """
+    found, oldest, chains = None, None, dict[int, bytes]()
+    for each in told:
+        if each.ends:
+            break
+        chains[each.sequence], oldest = each.chain, each
+        # Clients pass a break with a list that is made from all records.
+        if each.revokes or (each.is_break and found is None):
+            found = each
+    else:
+        found = found or oldest
+        if found is None:
+            return latest(newest)
+    return found and Published(found.sequence, found.issued_at, {**chains, **latest(newest).chains})
+
+
+def latest(newest: FeedHead) -> Published:
+    """Return the last entry of a feed. If all were removed, it is as old as the head."""
+    head = newest.signed
+    at = newest.published_ms / 1000
+    issued_at = datetime.fromtimestamp(at, UTC) if at else head.issued_at
+    chains = {head.base.sequence: head.base.chain, head.sequence: head.chain}
+    return Published(head.sequence, issued_at, chains)
+
+
+def published_before(ports: Ports, newest: FeedHead, moment: datetime) -> Published | None:
+    """Return the newest entry that was published before `moment`; None if there is none.
+
+    If there are more newer ones than are looked at, this is the oldest of those. Raises `Corrupt`,
+    `Unavailable`.
+    """
+    last = latest(newest)
+    if last.issued_at < moment:
+        return last
+    partition, chains = feed_model.feed(newest.signed.tenant_id), dict(last.chains)
+    rows = ports.store.query(partition, before=feed_model.HEAD, newest_first=True, limit=_MOST)
+    for read, row in enumerate(rows, 1):
+        stored, sequence = StoredEntry.from_item(row.item), int(row.sk)
+        chains[sequence] = chains.get(sequence, stored.chain)
+        if stored.issued_at < moment or read == _MOST:
+            return Published(sequence, stored.issued_at, chains)
+    return None
+
+
+def _told(ports: Ports, tenant_id: str, record: Revocation) -> Iterator[_Told]:
+    """Read what the feed says of the warrant, the newest entry first."""
+    since = record.created_at - times.CLOCK_TOLERANCE
+    partition, before = feed_model.feed(tenant_id), feed_model.HEAD
+    for size in (_FEW, _MOST - _FEW):
+        rows = ports.store.query(partition, before=before, newest_first=True, limit=size)
+        for row in rows:
+            stored, before = StoredEntry.from_item(row.item), row.sk
+            entry, _ = stored.opened()
+            yield _Told(
+                entry.sequence,
+                stored.issued_at,
+                stored.chain,
+                revokes=record.warrant_id in entry.revoked,
+                is_break=entry.is_break,
+                ends=stored.issued_at < since or record.warrant_id in entry.removed,
+            )
+
+
+def _list(ports: Ports, tenant_id: str, sequence: int) -> int | None:
+    """Return the lowest version that covers the sequence, of the lists whose heads are kept."""
+    found = [in_force.head(ports, tenant_id), *in_force.history(ports, tenant_id)]
+    covers = (each for each in found if each.sequence is not None and each.sequence >= sequence)
+    return min((each.version for each in covers), default=None)

@@ -1,0 +1,195 @@
+"""The list signers of a tenant: read, replaced and created (SIGNER-2)."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from shared.authorizer.formats.statements import Statement, highest
+from shared.errors import Corrupt
+from shared.model import seeds
+from shared.model.identifiers import SIGNING_KEY
+from shared.model.lists.signers import ENDED, ListSigner, SignerStatus, archive, signers
+from shared.model.seeds import SeedPurpose
+from shared.operations.base import operation, seals
+from shared.ports import Ports
+from shared.ports.store import Address, At, Change, Delete, Expect, Item, Put
+
+_log = logging.getLogger(__name__)
+
+
+# How many retired signers, and how many revoked ones, are not archived. A publication reads them
+# all; after a restore, their statements prove the signer of the newest list.
+KEPT: Final = 100
+
+# How many signers one write moves; each takes two changes.
+_MOVED_AT_ONCE: Final = 20
+
+_PAGE: Final = 100
+# Sorts after every identifier.
+_AFTER_ALL: Final = "~"
+
+
+def stored(ports: Ports, tenant_id: str) -> dict[Address, Item]:
+    """Read the items of all signers except the archived ones. Raises `Unavailable`."""
+    partition = signers(tenant_id)
+    return {partition.address(row.sk): row.item for row in ports.store.query(partition)}
+
+
+def all_of(ports: Ports, tenant_id: str) -> tuple[ListSigner, ...]:
+    """Return all signers except the archived ones, as `without_seeds` does."""
+    return without_seeds(tenant_id, stored(ports, tenant_id))
+
+
+def without_seeds(
+    tenant_id: str, items: Mapping[Address, Item], changes: Iterable[Change] = ()
+) -> tuple[ListSigner, ...]:
+    """Return the signers that are stored as `items`, in order of creation, after `changes`.
+
+    Raises `Corrupt`.
+    """
+    partition, after = signers(tenant_id), dict(items)
+    for each in changes:
+        if isinstance(each, Put) and each.address.pk == partition.pk:
+            after[each.address] = each.item
+        elif isinstance(each, Delete):
+            after.pop(each.address, None)
+    return tuple(
+        replace(ListSigner.from_item(after[key]), sealed_seed=None) for key in sorted(after)
+    )
+
+
+def find(ports: Ports, tenant_id: str, key_ids: Collection[str]) -> dict[str, ListSigner]:
+    """Read the signers with these identifiers, archived or not; leave out what does not exist.
+
+    If one is missing, read all once more: a write may just be moving it into the archive or back.
+    """
+    addresses = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
+    keys = [address.address(each) for address in addresses for each in key_ids]
+    items = ports.store.get_many(keys)
+    if len({key.sk for key in items}) < len(set(key_ids)):
+        operation.wait_for_writes()
+        items = ports.store.get_many(keys)
+    return {key.sk: ListSigner.from_item(item) for key, item in items.items()}
+
+
+def replaced(before: ListSigner, after: ListSigner) -> list[Change]:
+    """Return the changes that replace `before`, in the version that was read, by `after`."""
+    if before.address == after.address:
+        return [Put(after.address, after.to_item(), At(before.version))]
+    moved = Put(after.address, after.to_item(), Expect.ABSENT)
+    return [moved, Delete(before.address, At(before.version))]
+
+
+def next_number(records: Iterable[ListSigner]) -> int:
+    """Return the number of the next statement, higher than those of all statements so far.
+
+    `records` are all signers except the archived ones.
+    """
+    records = list(records)
+    forms = (each.statement for each in records if each.statement is not None)
+    return 1 + max(len(records), highest(forms))
+
+
+def vouched(
+    ports: Ports, new: ListSigner, by: ListSigner, records: Iterable[ListSigner]
+) -> ListSigner:
+    """Add a statement by the signer `by` to a new one, if the seed of `by` opens.
+
+    `records` are all signers except the archived ones. Raises `Unavailable`.
+    """
+    try:
+        seed = seals.opened(ports, by)
+    except Corrupt:
+        # If the key that sealed the seed is lost, only a rotation helps; so do not fail.
+        _log.warning("the seed of the list signer does not open; its successor has no statement")
+        return new
+    statement = Statement(
+        tenant_id=new.tenant_id,
+        number=next_number(records),
+        key_id=new.id,
+        public_key=new.public_bytes,
+        previous=by.public_bytes,
+        issued_at=new.created_at,
+    )
+    return replace(new, statement=statement.signed(seed=seed))
+
+
+def make(ports: Ports, tenant_id: str, status: SignerStatus = SignerStatus.ACTIVE) -> ListSigner:
+    """Create a signer with a sealed seed, without storing it. Raises `Unavailable`."""
+    key_id = ports.new_id(SIGNING_KEY)
+    seed, public_key = seeds.new()
+    context = seeds.seal_context(tenant_id, key_id, purpose=SeedPurpose.SRL)
+    sealed = ports.sealer.seal(seed, context=context)
+    return ListSigner(key_id, tenant_id, public_key, status, ports.now(), sealed)
+
+
+def read(ports: Ports, tenant_id: str) -> list[ListSigner]:
+    """Read the signers that are not archived, newest first. Raises `Corrupt`, `Unavailable`."""
+    entries = ports.store.query(signers(tenant_id), newest_first=True)
+    return [ListSigner.from_item(entry.item) for entry in entries]
+
+
+def listed(records: Sequence[ListSigner], now: datetime) -> list[ListSigner]:
+    """Filter what `read` returns: signers that are not retired, or whose last list may be valid."""
+    return [each for each in records if _is_listed(each, now)]
+
+
+def first_page(ports: Ports, tenant_id: str) -> str | None:
+    """Return `before` of the first page of archived revoked signers; None if there are none."""
+    found = ports.store.query(archive(tenant_id, SignerStatus.REVOKED), limit=1)
+    return _AFTER_ALL if any(found) else None
+
+
+def page(ports: Ports, tenant_id: str, *, before: str) -> tuple[list[ListSigner], str | None]:
+    """Read a page of archived revoked signers, newest first, and `before` of the next, or None."""
+    partition = archive(tenant_id, SignerStatus.REVOKED)
+    entries = ports.store.query(partition, before=before, newest_first=True, limit=_PAGE + 1)
+    found = [ListSigner.from_item(entry.item) for entry in entries]
+    return found[:_PAGE], found[_PAGE - 1].id if len(found) > _PAGE else None
+
+
+def moves(ports: Ports, tenant_id: str, *, changed: Collection[str] = ()) -> list[Change]:
+    """Return changes that archive up to 20 of the oldest signers that may be archived.
+
+    Signers with an identifier in `changed` are left out: the same write changes them. Raises
+    `Corrupt`, `Unavailable`.
+    """
+    found = [each for each in _surplus(ports, tenant_id) if each.id not in changed]
+    return _archived(found[:_MOVED_AT_ONCE])
+
+
+def missing(records: Collection[ListSigner], stated: Collection[ListSigner]) -> list[ListSigner]:
+    """Return the pending and active ones of `records` that were archived before a newer state.
+
+    `stated` are the signers in that state. A state has all signers except the archived ones, which
+    are older than others in it; so a record that is older and not in it was archived.
+    """
+    if len(stated) < KEPT:
+        return []
+    names = {each.id for each in stated}
+    signing = [
+        each for each in records if each.status in (SignerStatus.PENDING, SignerStatus.ACTIVE)
+    ]
+    return [each for each in signing if each.id not in names and each.id < max(names)]
+
+
+def _surplus(ports: Ports, tenant_id: str) -> list[ListSigner]:
+    """Return the signers that may be archived, the oldest of each status first."""
+    records = read(ports, tenant_id)
+    shown = {each.id for each in listed(records, ports.now())}
+    retired = [each for each in records if each.status is SignerStatus.RETIRED]
+    revoked = [each for each in records if each.status is SignerStatus.REVOKED]
+    surplus = [*(each for each in retired[KEPT:] if each.id not in shown), *revoked[KEPT:]]
+    return surplus[::-1]
+
+
+def _archived(found: Sequence[ListSigner]) -> list[Change]:
+    return [change for each in found for change in replaced(each, each.archived())]
+
+
+def _is_listed(list_signer: ListSigner, now: datetime) -> bool:
+    if list_signer.status is not SignerStatus.RETIRED:
+        return True
+    return list_signer.listed_until is not None and now < list_signer.listed_until

@@ -1,0 +1,131 @@
+"""Whether warrants are revoked, by themselves or by the keys that signed them.
+
+Each revoked signer (a signing key, or superseded versions of one) has a marker item, and one item
+counts them (docs/adr/07). A check of warrants reads only the markers of the keys that signed
+them, and none if the count is zero.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, replace
+
+from shared.errors import Corrupt
+from shared.model import revoked_signers as model
+from shared.model import warrants
+from shared.model.items import Item
+from shared.model.revocations import WarrantVerdict
+from shared.model.revoked_signers import Count, Marker
+from shared.model.signing_keys import Signer
+from shared.model.warrants import Standing
+from shared.operations.base.operation import reread
+from shared.ports import Ports
+from shared.ports.store import Change, Expect, Increment, Put
+
+
+def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, WarrantVerdict]:
+    """Return the verdict on each warrant; an unknown warrant is not revoked.
+
+    Reads the store once, and a second time only if a key of the tenant is revoked and a key of the
+    tenant signed one of the warrants. The end that was given with a revocation does not count if
+    the key is revoked too. Raises `Corrupt`, `Unavailable`: a fault is never reported as "not
+    revoked".
+    """
+    addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
+    count_address = model.count_address(tenant_id)
+    items = ports.store.get_many([count_address, *addresses.values()])
+    standings = {each: Standing.of(items.get(address)) for each, address in addresses.items()}
+    own = {each: _own(each, standing) for each, standing in standings.items()}
+    # These are not revoked themselves; the keys that signed them may be.
+    held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}
+    told = {each: standing for each, standing in standings.items() if standing.said_to_end_at}
+    found = _by_signers(ports, tenant_id, held | told, items.get(count_address))
+    # A key was not told of an end, so its warrants are revoked until their signed end.
+    also = {each: replace(own[each], ends_at=told[each].ends_at) for each in told if each in found}
+    return own | found | also
+
+
+def _own(warrant_id: str, standing: Standing) -> WarrantVerdict:
+    if (standing.revoked_at is None) != (standing.revocation_id is None):
+        raise Corrupt("a warrant has a revocation without a time, or a time without a revocation")
+    return WarrantVerdict(warrant_id, standing.revoked_at, standing.reason, standing.end)
+
+
+def _by_signers(
+    ports: Ports, tenant_id: str, held: Mapping[str, Standing], count: Item | None
+) -> dict[str, WarrantVerdict]:
+    """Return the verdicts on warrants whose signer is revoked; `count` is the count item."""
+    signers = {
+        warrant_id: Signer(each.key_id, each.key_version)
+        for warrant_id, each in held.items()
+        if each.key_id is not None
+    }
+    # A warrant is revoked with the version of the key that signed it, or with the whole key.
+    wanted = {*signers.values(), *(Signer(each.key_id, None) for each in signers.values())}
+    found = markers(ports, tenant_id, count, wanted)
+    return {
+        warrant_id: WarrantVerdict(
+            warrant_id, revoker.revoked_at, revoker.reason, held[warrant_id].end, by_key=True
+        )
+        for warrant_id, signer in signers.items()
+        if (revoker := model.revoker_of(found, signer)) is not None
+    }
+
+
+def revoked_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
+    """Return all revoked signers of the tenant as text, sorted.
+
+    Raises `Corrupt` if there are fewer than the count says, also after `reread`; `Unavailable`.
+    """
+    return reread(lambda: _read_signers(ports, tenant_id))
+
+
+def _read_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
+    # Read before the markers: each one counted here must then be found.
+    item = ports.store.get(model.count_address(tenant_id))
+    pages = ports.store.column(model.markers(tenant_id), "revoked_at")
+    found = tuple(signer for page in pages for signer, _ in page)
+    if len(found) < Count.of(item).signers:
+        raise Corrupt("the marker of a revoked key is missing")
+    return found
+
+
+def markers(
+    ports: Ports, tenant_id: str, item: Item | None, signers: Collection[Signer]
+) -> dict[Signer, Marker]:
+    """Return the markers of those of `signers` that are revoked.
+
+    `item` is the stored count. Reads at most one item for each signer. Raises `Corrupt`,
+    `Unavailable`.
+    """
+    if item is None:
+        return {}
+    count = Count.from_item(item)
+    whole = count.signers - count.versions
+    # Most tenants revoke no versions, or no keys at all: this saves reading their markers.
+    asked = [each for each in signers if (whole if each.key_version is None else count.versions)]
+    addresses = {each: model.marker_address(tenant_id, each) for each in asked}
+    items = ports.store.get_many(addresses.values()) if addresses else {}
+    return {
+        each: Marker.from_item(items[address])
+        for each, address in addresses.items()
+        if address in items
+    }
+
+
+def revoking(ports: Ports, tenant_id: str, revoked: Mapping[Signer, Marker]) -> list[Change]:
+    """Return the changes that mark these signers as revoked, for the write that revokes their keys.
+
+    The first is the count; another follows for each signer without a marker (after a restore, a
+    signer may have one). Raises `Unavailable`.
+    """
+    address = model.count_address(tenant_id)
+    addresses = {each: model.marker_address(tenant_id, each) for each in revoked}
+    items = ports.store.get_many([address, *addresses.values()])
+    new = {each: marker for each, marker in revoked.items() if addresses[each] not in items}
+    expected = Expect.PRESENT if address in items else Expect.ABSENT
+    count = Increment(address, asdict(Count.counting(new)), expected)
+    return [count, *(put_marker(tenant_id, each, marker) for each, marker in new.items())]
+
+
+def put_marker(tenant_id: str, signer: Signer, marker: Marker) -> Put:
+    """Return the change that stores a marker; it expects that the signer has none."""
+    return Put(model.marker_address(tenant_id, signer), marker.to_item(), Expect.ABSENT)

@@ -1,0 +1,93 @@
+"""Publishing a feed as soon as a mark is set, within the tenant's window (docs/adr/11).
+
+The first change is published at once. The next entry waits until the tenant's `feed_window_ms` has
+passed since the last one. The schedule publishes the rest.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from shared.model.feed import SOON_SECONDS, FeedHead
+from shared.model.lists.head import ListHead
+from shared.model.tenants import ListPublication, TenantSettings
+from shared.operations.base import operation, tenants
+from shared.operations.lists import in_force, publication
+from shared.ports import Ports
+
+# A list that follows each entry takes one twentieth of the time at most. How long a publication
+# takes is estimated: so much for any list, and so much for each warrant on it.
+_SHARE: Final = 20
+_SECONDS_A_LIST: Final = 0.1
+_SECONDS_A_WARRANT: Final = 2.5e-6
+
+
+class Woken(NamedTuple):
+    """The outcome of a wake-up.
+
+    `entries` were written. Or, if `wait_seconds` is not 0, nothing was looked at, because the
+    window ends only then. `list_due` asks for a list at once, with which the waiting changes are
+    published.
+    """
+
+    entries: int = 0
+    wait_seconds: float = 0.0
+    list_due: bool = False
+
+
+def publish_soon(ports: Ports, tenant_id: str) -> Woken:
+    """Publish as `publish` does, after the rest of the window if it is short.
+
+    Looks once more if it finds nothing, because a mark on the tenant may be visible before the
+    other items of its write. Raises `Corrupt`, `Unavailable`.
+    """
+    waited, looks = 0.0, 0
+    while True:
+        woken = publish(ports, tenant_id)
+        looks += not woken.wait_seconds
+        pause = woken.wait_seconds or operation.PACING.in_flight
+        waited += pause
+        if woken.entries or woken.list_due or looks > 1 or waited > SOON_SECONDS:
+            return woken
+        operation.PACING.sleep(pause)
+
+
+def publish(ports: Ports, tenant_id: str) -> Woken:
+    """Publish the feed of a tenant, unless its window has not ended yet.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    settings, head = ports.gather(
+        lambda: tenants.settings(ports, tenant_id), lambda: in_force.feed_head(ports, tenant_id)
+    )
+    if head is None:
+        return Woken()
+    wait_seconds = _rest_of_window(head, settings, ports.now())
+    if wait_seconds:
+        return Woken(wait_seconds=wait_seconds, list_due=head.needs_list)
+    published = publication.publish_feed(ports, tenant_id)
+    if published is None:
+        return Woken()
+    follows = published.entries > 0 and settings.list_publication is ListPublication.FOLLOW
+    return Woken(
+        published.entries,
+        list_due=published.head.needs_list or (follows and _may_follow(ports, tenant_id)),
+    )
+
+
+def _rest_of_window(head: FeedHead, settings: TenantSettings, now: datetime) -> float:
+    """Return how many seconds the next entry has to wait; not more than the window has."""
+    window = settings.feed_window.total_seconds()
+    passed = now.timestamp() - head.published_ms / 1000
+    # An entry of the future was published by a wrong clock; the feed must not wait for that moment.
+    return 0.0 if passed < -window else min(max(window - passed, 0.0), window)
+
+
+def _may_follow(ports: Ports, tenant_id: str) -> bool:
+    """Return whether the list in force is old enough to be replaced only because it can be."""
+    head = in_force.head(ports, tenant_id)
+    return head.is_ahead(ports.now()) or ports.now() >= head.issued_at + _pause_after(head)
+
+
+def _pause_after(head: ListHead) -> timedelta:
+    seconds = _SECONDS_A_LIST + head.count * _SECONDS_A_WARRANT
+    return timedelta(seconds=_SHARE * seconds)

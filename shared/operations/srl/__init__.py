@@ -1,1 +1,0 @@
-"""Making and publishing Signed Revocation Lists (docs/adr/0004)."""

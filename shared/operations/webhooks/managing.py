@@ -1,0 +1,284 @@
+"""Webhooks: create, list, change, rotate the secret, switch, test, replay, delete (HOOK-1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from shared.errors import Conflict, InvalidRequest, InvalidState
+from shared.model import times
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import WEBHOOK
+from shared.model.items import Item, Value
+from shared.model.records import integer
+from shared.model.webhooks import deliveries
+from shared.model.webhooks import webhooks as model
+from shared.model.webhooks.deliveries import Delivery
+from shared.model.webhooks.webhooks import Cause, Webhook, WebhookStatus
+from shared.operations.audit import log
+from shared.operations.base import audit
+from shared.operations.base.allowance import find
+from shared.operations.base.idempotency import Keep, of_record, once, secret_shown
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.webhooks import dispatch as rules
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+
+@dataclass(frozen=True, slots=True)
+class WithSecret:
+    """A webhook and its newest secret, which is returned only once."""
+
+    webhook: Webhook
+    secret: str = field(repr=False)
+
+
+def _webhook_id(made: WithSecret) -> str:
+    return made.webhook.id
+
+
+# No secret is kept twice, though it is sealed.
+_KEPT: Final = of_record(Webhook, but=["sealed_secret", "former_secret"])
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Webhook]:
+    """Return a page of the tenant's webhooks, newest first; addresses as in `get`."""
+
+    def read(item: Item) -> Webhook:
+        return _visible(Webhook.from_item(item), caller)
+
+    walk = Walk(model.webhooks(caller.tenant_id), read, before, limit)
+    return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def get(ports: Ports, caller: Caller, *, webhook_id: str) -> Webhook:
+    """Return a webhook of the tenant. Raises `NotFound`.
+
+    Only administrators see more of its address than the host (HOOK-3).
+    """
+    return _visible(_find(ports, caller, webhook_id), caller)
+
+
+def _visible(webhook: Webhook, caller: Caller) -> Webhook:
+    return webhook if caller.is_admin else webhook.masked()
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def page_of_deliveries(
+    ports: Ports, caller: Caller, *, webhook_id: str, before: str | None, limit: int
+) -> tuple[list[Delivery], str | None]:
+    """Return deliveries of a webhook, newest first, and `before` of the next page or None.
+
+    Raises `NotFound`.
+    """
+    webhook = _find(ports, caller, webhook_id)
+    now = int(ports.now().timestamp())
+    partition = deliveries.deliveries(caller.tenant_id, webhook.id)
+    walk = Walk(partition, Delivery.from_item, before, limit, keep=lambda each: each.expires > now)
+    return walk.run(ports)
+
+
+@once(Scope.ADMIN, keeps=secret_shown(_webhook_id))
+def create(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[WithSecret],
+    *,
+    url: str,
+    events: tuple[str, ...],
+    description: str | None,
+) -> WithSecret:
+    """Create an enabled webhook, which is sent the changes that follow (HOOK-2).
+
+    Raises `Conflict` if the tenant has `WEBHOOKS_MAX`.
+    """
+    counter = model.count_address(caller.tenant_id)
+    counted = ports.store.get(counter) or {"count": 0, "version": 0}
+    number, version = integer(counted, "count"), integer(counted, "version")
+    if number >= model.WEBHOOKS_MAX:
+        raise Conflict(f"The tenant has {model.WEBHOOKS_MAX} webhooks; delete one first.")
+    made = _new(ports, caller, url=url, events=events, description=description)
+    webhook = made.webhook
+    ports.store.write(
+        Put(webhook.address, webhook.to_item(), Expect.ABSENT),
+        # Of two creations at once, one counts again.
+        Put(
+            counter,
+            {"count": number + 1, "version": version + 1},
+            At(version) if version else Expect.ABSENT,
+        ),
+        _entry(ports, caller, Action.WEBHOOK_CREATE, webhook, events=list(events)),
+        *keep(made),
+    )
+    return made
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def update(  # noqa: PLR0913 (callers pass no `keep`)
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[Webhook],
+    *,
+    webhook_id: str,
+    url: str | None = None,
+    description: str | None = None,
+    events: tuple[str, ...] | None = None,
+) -> Webhook:
+    """Change a webhook; None leaves a value as it is. Raises `NotFound`.
+
+    A webhook that waits after a failure is tried at once.
+    """
+    webhook = _find(ports, caller, webhook_id)
+    changed = webhook.changed(url=url, description=description, events=events)
+    if changed == webhook:
+        return webhook
+    details: dict[str, Value] = {"events": list(changed.events)}
+    return _replace(
+        ports, caller, keep, Action.WEBHOOK_UPDATE, webhook, changed.at_once(), **details
+    )
+
+
+@once(Scope.ADMIN, keeps=secret_shown(_webhook_id))
+def rotate_secret(
+    ports: Ports, caller: Caller, keep: Keep[WithSecret], *, webhook_id: str, grace_seconds: int
+) -> WithSecret:
+    """Give a webhook a new secret; the present one signs too for `grace_seconds` (HOOK-5).
+
+    Raises `NotFound`.
+    """
+    webhook = _find(ports, caller, webhook_id)
+    secret, now = model.new_secret(), ports.now()
+    context = model.seal_context(webhook.tenant_id, webhook.id, webhook.secret_number + 1)
+    sealed = ports.sealer.seal(secret.encode(), context=context)
+    until = now + timedelta(seconds=grace_seconds) if grace_seconds else None
+    rotated = webhook.rotated(sealed, until=until)
+    details: dict[str, Value] = {"former_until": times.text(until) if until else None}
+
+    def beside(stored: Webhook) -> Sequence[Change]:
+        return keep(WithSecret(stored, secret))
+
+    stored = _replace(ports, caller, beside, Action.WEBHOOK_ROTATE, webhook, rotated, **details)
+    return WithSecret(stored, secret)
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def enable(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str) -> Webhook:
+    """Enable a webhook: what it was not sent meanwhile, it is sent now. Raises `NotFound`.
+
+    An enabled webhook is returned unchanged.
+    """
+    webhook = _find(ports, caller, webhook_id)
+    if webhook.is_enabled:
+        return webhook
+    return _replace(ports, caller, keep, Action.WEBHOOK_ENABLE, webhook, webhook.enabled())
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def disable(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str) -> Webhook:
+    """Disable a webhook; a disabled one is returned unchanged. Raises `NotFound`."""
+    webhook = _find(ports, caller, webhook_id)
+    if not webhook.is_enabled:
+        return webhook
+    cause = Cause.REQUESTED
+    disabled = webhook.disabled(cause)
+    return _replace(
+        ports, caller, keep, Action.WEBHOOK_DISABLE, webhook, disabled, cause=cause.value
+    )
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def replay(
+    ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str, from_index: int
+) -> Webhook:
+    """Send a webhook all events from `from_index` on again, as far as they are kept (HOOK-10).
+
+    Raises `NotFound`; `InvalidRequest` if the webhook has not been sent events up to there.
+    """
+    webhook = _find(ports, caller, webhook_id)
+    if from_index > webhook.next_index:
+        raise InvalidRequest(
+            f"from_index: must be at most {webhook.next_index}, the next index that is sent."
+        )
+    replayed = webhook.replayed(from_index)
+    return _replace(
+        ports, caller, keep, Action.WEBHOOK_REPLAY, webhook, replayed, from_index=from_index
+    )
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def test(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str) -> Webhook:
+    """Have a webhook sent an event of type `rescind.test`, without a further wait (HOOK-11).
+
+    Raises `NotFound`; `InvalidState` if it is disabled.
+    """
+    webhook = _find(ports, caller, webhook_id)
+    if webhook.status is WebhookStatus.DISABLED:
+        raise InvalidState("The webhook is disabled; enable it first.")
+    return _replace(ports, caller, keep, Action.WEBHOOK_TEST, webhook, webhook.at_once())
+
+
+@operation(Scope.ADMIN)
+def delete(ports: Ports, caller: Caller, *, webhook_id: str) -> None:
+    """Delete a webhook and its secrets. Raises `NotFound`."""
+    webhook = _find(ports, caller, webhook_id)
+    amounts = {"count": -1, "version": 1}
+    ports.store.write(
+        Delete(webhook.address, At(webhook.version)),
+        Delete(rules.turn_address(webhook), Expect.ANYTHING),
+        Increment(model.count_address(caller.tenant_id), amounts, Expect.PRESENT),
+        _entry(ports, caller, Action.WEBHOOK_DELETE, webhook),
+    )
+
+
+def _find(ports: Ports, caller: Caller, webhook_id: str) -> Webhook:
+    partition = model.webhooks(caller.tenant_id)
+    return find(ports, partition, webhook_id, kind=WEBHOOK, record=Webhook)
+
+
+def _new(
+    ports: Ports, caller: Caller, *, url: str, events: tuple[str, ...], description: str | None
+) -> WithSecret:
+    webhook_id, secret, now = ports.new_id(WEBHOOK), model.new_secret(), ports.now()
+    head = log.head(ports, caller.tenant_id)
+    context = model.seal_context(caller.tenant_id, webhook_id, 1)
+    webhook = Webhook(
+        id=webhook_id,
+        tenant_id=caller.tenant_id,
+        url=url,
+        description=description,
+        events=events,
+        status=WebhookStatus.ENABLED,
+        created_at=now,
+        begins_at=now,
+        next_index=head.size if head else 0,
+        generation=head.generation if head else 1,
+        sealed_secret=ports.sealer.seal(secret.encode(), context=context),
+    )
+    return WithSecret(webhook, secret)
+
+
+def _replace(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[Webhook],
+    action: Action,
+    before: Webhook,
+    after: Webhook,
+    **details: Value,
+) -> Webhook:
+    change, stored = rules.replaced(before, after)
+    entry = _entry(ports, caller, action, stored, **details)
+    ports.store.write(change, entry, *keep(stored))
+    return stored
+
+
+def _entry(
+    ports: Ports, caller: Caller, action: Action, webhook: Webhook, **details: Value
+) -> Change:
+    # Only the host: the rest of an address may be a secret of the receiver.
+    details["host"] = webhook.host
+    return audit.entry(ports, caller, action, webhook.id, settings=None, **details)

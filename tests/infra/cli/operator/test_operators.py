@@ -1,0 +1,456 @@
+"""The commands of `rescind` for operators."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from infra import data_folder, private_files
+from infra.cli import app
+from shared import wiring
+from shared.adapters.file_sealer import FileSealer
+from shared.errors import InvalidApiKey
+from shared.model import api_keys as model
+from shared.model.api_keys import ApiKey
+from shared.model.audit.audit_log import EntryFilters
+from shared.model.callers import Scope
+from shared.model.lists.signers import signers
+from shared.operations.access import api_keys
+from shared.operations.audit import audit_log
+from shared.operations.base import tenants
+from shared.operations.changes import revocations, srl
+from shared.operations.lists import in_force
+from shared.operations.operator import onboarding
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Increment, Put
+from tests import processes
+from tests.aws import aws
+from tests.infra.commands import Command, Ended
+from tests.infra.folders import opened
+
+
+@pytest.fixture
+def operator(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
+        monkeypatch.delenv(name, raising=False)
+    return Command(app.main, capsys, monkeypatch)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder with nothing in it yet but its master key."""
+    folder = tmp_path / "data"
+    data_folder.prepare(folder)
+    return folder
+
+
+def test_a_new_tenant_comes_with_a_key_that_works(operator: Command, data: Path) -> None:
+    """TENANT-1: `tenant create` makes a tenant and prints its first admin key once."""
+    done = operator.run("tenant", "create", "acme", "--data", data)
+    assert done.code == 0
+    assert "acme" in done.err
+    assert done.out.strip() not in done.err
+    with opened(data) as ports:
+        credential = api_keys.authenticate(ports, done.out.removesuffix("\n"))
+        assert credential.tenant_id == tenants.find(ports, "acme").tenant_id
+        assert credential.scopes == (Scope.ADMIN,)
+        assert in_force.head(ports, credential.tenant_id).version == 1
+
+
+def test_the_audit_log_names_who_ran_the_command(operator: Command, data: Path) -> None:
+    """F67c: The audit entries of the operator's commands name the user of the machine."""
+    operator.run("tenant", "create", "acme", "--data", data)
+    operator.run("admin-key", "acme", "--data", data)
+    with opened(data) as ports:
+        caller = onboarding.operator(ports, handle="acme")
+        now = ports.now()
+        filters = EntryFilters(now - timedelta(hours=1), now)
+        page = audit_log.page(ports, caller, filters=filters, before=None, limit=10)
+    named = {entry.action: entry.details.get("operator") for entry in page.entries}
+    assert named == dict.fromkeys(["api_key.create", "tenant.create"], private_files.name())
+
+
+def test_tenants_are_listed_oldest_first(operator: Command, data: Path) -> None:
+    """`tenant list` prints a line for each tenant: name, identifier, time of creation."""
+    for name in ("globex", "acme"):
+        operator.run("tenant", "create", name, "--data", data)
+    listed = operator.run("tenant", "list", "--data", data)
+    lines = [line.split() for line in listed.out.splitlines()[1:]]
+    assert (listed.code, listed.err) == (0, "")
+    assert [line[0] for line in lines] == ["globex", "acme"]
+    with opened(data) as ports:
+        assert [line[1] for line in lines] == [
+            tenants.find(ports, name).tenant_id for name in ("globex", "acme")
+        ]
+    assert all(line[2].endswith("Z") for line in lines)
+
+
+def test_there_may_be_no_tenant(operator: Command, data: Path) -> None:
+    """`tenant list` on a store without tenants succeeds."""
+    listed = operator.run("tenant", "list", "--data", data)
+    assert (listed.code, listed.err, len(listed.out.splitlines())) == (0, "There are none.\n", 1)
+
+
+@pytest.mark.parametrize("how", ["expired", "deleted"])
+def test_a_tenant_locked_out_gets_in_again(operator: Command, data: Path, how: str) -> None:
+    """TENANT-4: `admin-key` makes a new key for a tenant that has no usable admin key."""
+    lost = operator.run("tenant", "create", "acme", "--data", data).out.strip()
+    with opened(data) as ports:
+        _expire(ports, lost) if how == "expired" else _delete(ports, lost)
+    minted = operator.run("admin-key", "acme", "--data", data)
+    assert minted.code == 0
+    with opened(data) as ports:
+        with pytest.raises(InvalidApiKey):
+            api_keys.authenticate(ports, lost)
+        credential = api_keys.authenticate(ports, minted.out.removesuffix("\n"))
+        assert credential.tenant_id == tenants.find(ports, "acme").tenant_id
+        assert credential.scopes == (Scope.ADMIN,)
+
+
+@pytest.mark.parametrize(
+    ("given", "lifetime"),
+    [
+        ("30d", timedelta(days=30)),
+        ("12h", timedelta(hours=12)),
+        ("45m", timedelta(minutes=45)),
+    ],
+)
+def test_a_minted_key_may_expire(
+    operator: Command, data: Path, given: str, lifetime: timedelta
+) -> None:
+    """`admin-key --expires-in` mints a key that ends after that time."""
+    operator.run("tenant", "create", "acme", "--data", data)
+    minted = operator.run("admin-key", "acme", "--expires-in", given, "--data", data)
+    assert minted.code == 0
+    with opened(data) as ports:
+        expires_at = api_keys.authenticate(ports, minted.out.strip()).expires_at
+        assert expires_at is not None
+        assert timedelta(0) <= ports.now() + lifetime - expires_at < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("given", ["", "0d", "30", "d", "1w", "-1d", "1.5h", "1d\n", "100000d"])
+def test_a_lifetime_that_cannot_be_is_wrong_usage(
+    operator: Command, data: Path, given: str
+) -> None:
+    """A time of another form is refused with 2, and no key is made that never expires."""
+    refused = operator.run("admin-key", "acme", f"--expires-in={given}", "--data", data)
+    assert (refused.code, refused.out) == (2, "")
+    assert "30d, 12h, 45m" in refused.err
+
+
+def test_a_name_that_is_taken_is_refused(operator: Command, data: Path) -> None:
+    """A second tenant of one name is refused with 1, and there is still one."""
+    first = operator.run("tenant", "create", "acme", "--data", data)
+    second = operator.run("tenant", "create", "acme", "--data", data)
+    assert (second.code, second.out) == (1, "")
+    assert "exists" in second.err
+    with opened(data) as ports:
+        assert len(list(tenants.directory(ports))) == 1
+        api_keys.authenticate(ports, first.out.strip())
+
+
+def test_an_unknown_tenant_gets_no_key(operator: Command, data: Path) -> None:
+    """A key for a tenant that is not there is refused with 1."""
+    refused = operator.run("admin-key", "nobody", "--data", data)
+    assert (refused.code, refused.out) == (1, "")
+    assert "no tenant of this name" in refused.err
+
+
+def test_the_doctor_of_a_healthy_folder(operator: Command, data: Path) -> None:
+    """`doctor` says that all is well, with 0, and prints nothing for a program to read."""
+    assert operator.run("doctor", "--data", data) == Ended(0, "", "All is well.\n")
+    operator.run("tenant", "create", "acme", "--data", data)
+    assert operator.run("doctor", "--data", data) == Ended(0, "", "All is well.\n")
+
+
+def test_the_doctor_says_what_is_wrong_and_what_to_do(operator: Command, data: Path) -> None:
+    """Each finding has its tenant, its problem and the way out; the exit code is 1."""
+    operator.run("tenant", "create", "acme", "--data", data)
+    operator.run("tenant", "create", "globex", "--data", data)
+    with opened(data) as ports:
+        head = in_force.head(ports, tenants.find(ports, "acme").tenant_id)
+    (data / "blobs" / head.blob).unlink()
+    result = operator.run("doctor", "--data", data)
+    assert (result.code, result.out) == (1, "")
+    assert "acme: the blob of version 1 is missing or altered\n  → restore " in result.err
+    assert "globex" not in result.err
+    assert "1 problem(s) found" in result.err
+    assert operator.run("recover", "acme", "--data", data).code == 0
+    assert operator.run("doctor", "--data", data).code == 0
+
+
+def test_the_doctor_with_another_master_key(operator: Command, data: Path) -> None:
+    """A key file that is not the one that sealed the seeds is found out, tenant by tenant."""
+    operator.run("tenant", "create", "acme", "--data", data)
+    (data / "master.key").unlink()
+    FileSealer.create(data / "master.key")
+    result = operator.run("doctor", "--data", data)
+    assert result.code == 1
+    assert "acme: the seed of its list signer does not open" in result.err
+
+
+@pytest.mark.parametrize("command", ["doctor", "recover acme"])
+def test_a_folder_that_is_not_there_is_a_wrong_setting(
+    operator: Command, tmp_path: Path, command: str
+) -> None:
+    """What cannot be opened is told before anything is looked at, with 2."""
+    refused = operator.run(*command.split(), "--data", tmp_path / "gone")
+    assert (refused.code, refused.out) == (2, "")
+    assert "gone" in refused.err
+
+
+def test_publish_publishes_who_is_due(operator: Command, data: Path) -> None:
+    """F111a: `publish` publishes the tenants that are due and names their lists."""
+    for name in ("acme", "globex"):
+        operator.run("tenant", "create", name, "--data", data)
+    with opened(data) as ports:
+        caller = onboarding.operator(ports, handle="acme")
+        revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
+    result = operator.run("publish", "--data", data)
+    published = "acme: published version 2 with 1 warrants.\n"
+    assert result == Ended(0, "", f"{published}1 list(s) published; no other was due.\n")
+    again = operator.run("publish", "--data", data)
+    assert again == Ended(0, "", "0 list(s) published; no other was due.\n")
+
+
+def test_publish_says_what_it_could_not_publish(operator: Command, data: Path) -> None:
+    """OPS-7, F111b: `publish` names each tenant that fails with the cause and continues."""
+    for name in ("acme", "globex"):
+        operator.run("tenant", "create", name, "--data", data)
+    with opened(data) as ports:
+        for name in ("acme", "globex"):
+            caller = onboarding.operator(ports, handle=name)
+            revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
+        (entry,) = ports.store.query(signers(tenants.find(ports, "acme").tenant_id))
+        address = signers(tenants.find(ports, "acme").tenant_id).address(entry.sk)
+        ports.store.write(Put(address, {**entry.item, "public_key": 1}, Expect.PRESENT))
+    result = operator.run("publish", "--data", data)
+    assert (result.code, result.out) == (1, "")
+    assert "globex: published version 2 with 1 warrants.\n" in result.err
+    assert "acme: not published: Corrupt: " in result.err
+    assert "ListSigner.public_key" in result.err
+    assert result.err.endswith("error: 1 list(s) could not be published\n")
+
+
+def test_recovery_says_what_it_did(operator: Command, data: Path) -> None:
+    """After a restore, `recover` names what it revoked again and the version that it published."""
+    operator.run("tenant", "create", "acme", "--data", data)
+    backup = data.with_name("backup.db")
+    _copy(data / "svc.db", backup)
+    with opened(data) as ports:
+        caller = onboarding.operator(ports, handle="acme")
+        revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
+        srl.regenerate(ports, caller)
+    _copy(backup, data / "svc.db")
+    assert operator.run("doctor", "--data", data).code == 1
+    done = operator.run("recover", "acme", "--data", data)
+    assert (done.code, done.out) == (3, "")
+    lines = done.err.splitlines()
+    assert lines[0] == "Revoked again: svc_wrt_a"
+    assert lines[1].startswith(
+        "Unknown: The tables (keys and revocations) are older than version 2"
+    )
+    assert lines[2].startswith("Unknown: Horizon: revocations until ")
+    assert lines[3].startswith("Review: active API key svc_ak_")
+    assert lines[4:] == ["Published version 3 with 1 warrants."]
+    assert operator.run("doctor", "--data", data).code == 0
+    again = operator.run("recover", "acme", "--data", data)
+    assert again == Ended(0, "", "Published version 4 with 1 warrants.\n")
+
+
+def test_recovery_without_an_admin_key_names_the_command(operator: Command, data: Path) -> None:
+    """F50: a tenant whose last admin key was revoked since is told how to get in again."""
+    first = operator.run("tenant", "create", "acme", "--data", data).out.strip()
+    backup = data.with_name("backup.db")
+    _copy(data / "svc.db", backup)
+    with opened(data) as ports:
+        caller = onboarding.operator(ports, handle="acme")
+        leaked = api_keys.authenticate(ports, first)
+        onboarding.mint_admin_key(ports, handle="acme")
+        api_keys.revoke(ports, caller, key_id=leaked.key_id)
+        srl.regenerate(ports, caller)
+    _copy(backup, data / "svc.db")
+    done = operator.run("recover", "acme", "--data", data)
+    assert done.code == 3
+    assert "No admin key is left; to create one, run: rescind admin-key acme\n" in done.err
+    with opened(data) as ports, pytest.raises(InvalidApiKey):
+        api_keys.authenticate(ports, first)
+
+
+@pytest.mark.parametrize("key", ["", "AA==", "not base64", "A" * 43])
+def test_a_signer_that_is_no_public_key_is_wrong_usage(
+    operator: Command, data: Path, key: str
+) -> None:
+    """`--signer` takes base64 of 32 bytes, and refuses anything else with 2."""
+    refused = operator.run("recover", "acme", "--signer", key, "--data", data)
+    assert (refused.code, refused.out) == (2, "")
+    assert "'--signer'" in refused.err
+
+
+def test_nobody_is_recovered_by_a_wrong_name(operator: Command, data: Path) -> None:
+    """A tenant that is not there is refused with 1."""
+    refused = operator.run("recover", "nobody", "--data", data)
+    assert (refused.code, refused.out) == (1, "")
+    assert "no tenant of this name" in refused.err
+
+
+@pytest.mark.parametrize("name", ["", "Acme", "a b", "a" * 64, "a/b", "é", "a\n"])
+@pytest.mark.parametrize("command", ["tenant create", "admin-key", "recover"])
+def test_a_name_that_cannot_be_is_wrong_usage(
+    operator: Command, data: Path, command: str, name: str
+) -> None:
+    """A name that no tenant can have is refused with 2, saying what is allowed."""
+    refused = operator.run(*command.split(), name, "--data", data)
+    assert (refused.code, refused.out) == (2, "")
+    assert "1 to 63 lower-case letters, digits or '-'" in refused.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["tenant"], ["admin-key"], ["recover"], ["tenant", "rename"]]
+)
+def test_a_command_cut_short_is_wrong_usage(operator: Command, arguments: list[str]) -> None:
+    """Without a command, an action or a name, the usage is shown with 2."""
+    refused = operator.run(*arguments)
+    assert refused.code == 2
+    assert "Usage: rescind" in refused.err + refused.out
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["tenant"], ["tenant", "create"], ["tenant", "list"], ["admin-key"]]
+)
+def test_help_is_there_at_every_level(operator: Command, arguments: list[str]) -> None:
+    """`--help` after any part of a command explains it and succeeds, whatever the settings."""
+    shown = operator.run(*arguments, "--help")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.strip().startswith("Usage: rescind")
+
+
+def test_every_missing_setting_is_named_at_once(operator: Command) -> None:
+    """Without settings, the command names all of them and what they may be, with 2."""
+    refused = operator.run("tenant", "list")
+    assert (refused.code, refused.out) == (2, "")
+    for words in ("SVC_STORE", "sqlite:", "dynamodb:", "SVC_BLOBS", "s3:", "SVC_KEYS", "kms:"):
+        assert words in refused.err
+    assert "--data" in refused.err
+
+
+def test_a_folder_without_data_is_not_made_into_one(operator: Command, tmp_path: Path) -> None:
+    """A folder misspelt after `--data` is refused with 2, and nothing is made there."""
+    refused = operator.run("tenant", "list", "--data", tmp_path / "dtaa")
+    assert (refused.code, refused.out) == (2, "")
+    assert "dtaa" in refused.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_names_the_store(
+    operator: Command, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without `--data`, commands work on what the environment names; with it, on the folder."""
+    other = data.with_name("other")
+    data_folder.prepare(other)
+    for name, value in data_folder.environment(data).items():
+        monkeypatch.setenv(name, value)
+    operator.run("tenant", "create", "acme")
+    operator.run("tenant", "create", "globex", "--data", other)
+    assert "\nacme " in operator.run("tenant", "list").out
+    assert operator.run("tenant", "list", "--data", other).out.splitlines()[1].startswith("globex ")
+
+
+def test_it_works_on_the_stores_of_aws(operator: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same commands work on DynamoDB, S3 and KMS."""
+    with aws() as account:
+        monkeypatch.setenv("SVC_STORE", f"dynamodb:{account.table_prefix}")
+        monkeypatch.setenv("SVC_BLOBS", f"s3:{account.bucket}")
+        monkeypatch.setenv("SVC_KEYS", f"kms:{account.key_id}")
+        secrets = [
+            operator.run("tenant", "create", "acme").out.strip(),
+            operator.run("admin-key", "acme").out.strip(),
+        ]
+        assert operator.run("tenant", "create", "acme").code == 1
+        assert "\nacme  svc_tnt_" in operator.run("tenant", "list").out
+        ports = wiring.build(
+            wiring.settings(_settings_of_aws(account.table_prefix, account.bucket))
+        )
+        for secret in secrets:
+            api_keys.authenticate(ports, secret)
+
+
+def test_publish_works_on_aws_and_an_outage_names_its_cause(
+    operator: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F111c: `publish` works on AWS and names the call and the error if AWS refuses it."""
+    with aws() as account:
+        monkeypatch.setenv("SVC_STORE", f"dynamodb:{account.table_prefix}")
+        monkeypatch.setenv("SVC_BLOBS", f"s3:{account.bucket}")
+        monkeypatch.setenv("SVC_KEYS", f"kms:{account.key_id}")
+        operator.run("tenant", "create", "acme")
+        assert operator.run("publish").code == 0
+        account.dynamodb.delete_table(TableName=f"{account.table_prefix}keys")
+        result = operator.run("publish")
+    assert (result.code, result.out) == (1, "")
+    first, cause, *_ = result.err.splitlines()
+    assert first.startswith("error: Unavailable: ")
+    assert "(GetItem: ResourceNotFoundException)" in first
+    assert cause.startswith("  caused by ResourceNotFoundException: An error occurred")
+
+
+def test_a_region_that_is_missing_is_named() -> None:
+    """AWS stores without a region are wrong settings: 2 and a message, not a traceback."""
+    settings = _settings_of_aws("x-", "b") | {
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    refused = processes.run("-m", "infra.cli", "tenant", "list", settings=settings)
+    assert "Traceback" not in refused.stderr
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "region" in refused.stderr
+
+
+def test_it_runs_as_a_program(data: Path) -> None:
+    """As a program it prints the secret alone on stdout, and its exit codes are those of main."""
+    command = ("-m", "infra.cli", "tenant", "create", "acme", "--data", str(data))
+    created = processes.run(*command)
+    assert created.returncode == 0, created.stderr
+    assert len(created.stdout) == len("svc_") + 43 + 1
+    assert processes.run(*command).returncode == 1
+    assert processes.run("-m", "infra.cli", "tenant", "list").returncode == 2
+    assert processes.run("-m", "infra.cli", "--help").returncode == 0
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a store's file as SQLite does, whoever has it open."""
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
+
+
+def _settings_of_aws(table_prefix: str, bucket: str) -> dict[str, str]:
+    return {
+        "SVC_STORE": f"dynamodb:{table_prefix}",
+        "SVC_BLOBS": f"s3:{bucket}",
+        "SVC_KEYS": "kms:alias/any",
+    }
+
+
+def _expire(ports: Ports, secret: str) -> None:
+    """Let the key have expired, as time would have done."""
+    credential = api_keys.authenticate(ports, secret)
+    item = ports.store.get(model.records(credential.tenant_id).address(credential.key_id))
+    assert item is not None
+    for record in (credential, ApiKey.from_item(item)):
+        expired = replace(record, expires_at=ports.now() - timedelta(days=1))
+        ports.store.write(Put(record.address, expired.to_item(), Expect.PRESENT))
+
+
+def _delete(ports: Ports, secret: str) -> None:
+    """Remove the key from the store, past the guard of the last admin key."""
+    credential = api_keys.authenticate(ports, secret)
+    record = model.records(credential.tenant_id).address(credential.key_id)
+    usage = model.usage(credential.tenant_id).address(credential.key_id)
+    ports.store.write(
+        *(Delete(key, Expect.PRESENT) for key in (record, usage, credential.address)),
+        Increment(model.count_address(credential.tenant_id), {"count": -1}, Expect.PRESENT),
+    )

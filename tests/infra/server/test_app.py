@@ -1,0 +1,333 @@
+"""The short-lived addresses that the local server gives to stored lists."""
+
+import asyncio
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from functions.console.files import SECURITY, Files
+from infra import data_folder, openapi
+from infra.server import app, documents
+from infra.server.documents import Documents
+from infra.server.keyless import Keyless
+from infra.server.threads import Threads
+from shared import wiring
+from shared.model.lists.head import head_address, lists_folder, sha256_of
+from shared.operations.base import tenants
+from shared.operations.lists import in_force, storage
+from shared.operations.operator import onboarding
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from shared.web.strangers import AnonymousLimiter
+from tests.asgi import EVERY_RESPONSE, exchange, run, send
+from tests.aws import aws
+from tests.infra.folders import opened
+from tests.processes import LocalServer, local_server
+from tests.worlds import Clock, close
+
+_DOCUMENTS = [
+    *("/docs", "/openapi.json"),
+    *("/docs/init.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"),
+]
+_BROWSER = [("Accept", "text/html")]
+_NAME = "srl/tenant/list.json"
+_BODY = b'{"payload":{},"srl":{}}'
+
+
+@dataclass(frozen=True)
+class Local:
+    """The local application in this process, and the ports that it is on."""
+
+    http: TestClient
+    ports: Ports
+    data: Path
+
+    def address(self) -> str:
+        """A fresh address of a stored blob."""
+        self.ports.blobs.put(_NAME, _BODY)
+        return self.ports.blobs.url(_NAME, ttl_seconds=60)
+
+
+@pytest.fixture
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Local]:
+    data_folder.prepare(tmp_path)
+    for name, value in data_folder.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    wiring.from_environment.cache_clear()
+    app._ports.cache_clear()
+    ports = wiring.from_environment()
+    yield Local(TestClient(app.app), ports, tmp_path)
+    wiring.from_environment.cache_clear()
+    app._ports.cache_clear()
+    close(ports)
+
+
+def test_an_address_serves_the_blob_without_a_key(local: Local) -> None:
+    """Whoever holds an address gets the stored bytes, as they are, with no further proof."""
+    answer = local.http.get(local.address())
+    assert (answer.status_code, answer.content) == (200, _BODY)
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("list.json", "lisu.json"),
+        ("tenant/", "tenant/%2e%2e/tenant/"),
+        ("srl/", "%2e/srl/"),
+        ("expires=", "expires=9"),
+        ("expires=", "expired="),
+        ("signature=", "signature=0"),
+        ("signature=", "signed="),
+        ("signature=", "signature=%C3%A9"),
+    ],
+)
+def test_an_altered_address_opens_nothing(local: Local, old: str, new: str) -> None:
+    """A changed name, time or signature is answered as if nothing were there."""
+    address = local.address()
+    assert old in address
+    _assert_error(local.http.get(address.replace(old, new)), 404, "not_found")
+
+
+def test_an_expired_address_opens_nothing(local: Local) -> None:
+    """An address that was right is answered like a wrong one once its time is over."""
+    local.address()
+    expired = local.ports.blobs.url(_NAME, ttl_seconds=-1)
+    _assert_error(local.http.get(expired), 404, "not_found")
+
+
+def test_the_address_of_a_blob_that_is_gone_opens_nothing(local: Local) -> None:
+    """An address outlives its blob without harm."""
+    address = local.address()
+    (local.data / "blobs" / _NAME).unlink()
+    _assert_error(local.http.get(address), 404, "not_found")
+
+
+def test_a_blob_store_that_cannot_answer_is_said_to_be_unavailable(local: Local) -> None:
+    """F26: a fault of the blob store is 503 with Retry-After, never "not found"."""
+    address = local.address()
+    (local.data / "blobs" / ".url-key").write_bytes(b"cut")
+    answer = local.http.get(address)
+    _assert_error(answer, 503, "unavailable")
+    assert answer.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_an_address_is_only_read(local: Local, method: str) -> None:
+    """F21: any other method at an address is refused in the contract's shape."""
+    _assert_error(local.http.request(method, local.address()), 401, "unauthorized")
+
+
+def test_blobs_of_another_store_are_not_served_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where blobs lie in S3, whose own addresses serve them, there is nothing at this path."""
+    data_folder.prepare(tmp_path)
+    with aws() as account:
+        for name, value in data_folder.environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("SVC_BLOBS", f"s3:{account.bucket}")
+        wiring.from_environment.cache_clear()
+        answer = TestClient(app.app).get(f"/blobs/{_NAME}?expires=1&signature=0")
+        close(wiring.from_environment())
+        wiring.from_environment.cache_clear()
+    _assert_error(answer, 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "path", ["/docsx", "/docs/", "/docs/nope", "/openapi.json/", "/openapi.jsonx", "/blobs"]
+)
+def test_what_is_near_a_document_is_part_of_the_contract(local: Local, path: str) -> None:
+    """F79c: A path that only begins like a document of the local server follows the contract."""
+    _assert_error(local.http.get(path), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("path", _DOCUMENTS)
+def test_the_documents_need_no_key(local: Local, path: str) -> None:
+    """Both documents, and what their page loads, are served to whoever asks on this machine."""
+    answer = local.http.get(path)
+    assert answer.status_code == 200
+    head = local.http.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    same = local.http.get(path, headers={"If-None-Match": answer.headers["etag"]})
+    assert (same.status_code, same.content) == (304, b"")
+    for name in ("etag", "content-security-policy"):
+        assert {head.headers[name], same.headers[name]} == {answer.headers[name]}
+
+
+@pytest.mark.parametrize("path", _DOCUMENTS)
+def test_the_documents_have_the_headers_of_the_console(local: Local, path: str) -> None:
+    """F560a: The API document and its page run no inline script and are shown in no frame."""
+    headers = local.http.get(path).headers
+    for name, value in SECURITY.items():
+        if name != "Content-Security-Policy":
+            assert headers[name] == value
+    policy = dict(each.split(" ", 1) for each in headers["content-security-policy"].split("; "))
+    console = dict(each.split(" ", 1) for each in SECURITY["Content-Security-Policy"].split("; "))
+    relaxed = {"img-src": "'self' data:"}
+    assert policy == {name: console[name] for name in policy} | relaxed
+    assert {"default-src", "script-src", "frame-ancestors", "base-uri"} <= set(policy)
+    if path == "/docs":
+        assert not re.search(r"<script>|<style|\bon\w+=|style=", local.http.get(path).text)
+
+
+def test_the_document_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F560b: The API document is made for one request, however many ask, and then sent as it is."""
+    made = Mock(side_effect=openapi.document)
+    monkeypatch.setattr(openapi, "document", made)
+    monkeypatch.setattr(app, "_documents", Documents(Threads()))
+
+    async def ask() -> set[bytes]:
+        answers = [exchange(app.app, "GET", "/openapi.json") for _ in range(8)]
+        return {(await each).content for each in asyncio.as_completed(answers)}
+
+    assert len(run(ask())) == 1
+    assert len(run(ask())) == made.call_count == 1
+
+
+def test_the_documents_can_be_left_out(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F560d: Without the documents, their paths are answered as any path that is not there."""
+    monkeypatch.setenv(documents.VARIABLE, documents.DocumentsMode.OFF)
+    tenant = onboarding.create_tenant(local.ports, handle="local")[1]
+    for path in _DOCUMENTS:
+        _assert_error(local.http.get(path), 401, "unauthorized")
+        of_key = {"Authorization": f"Bearer {tenant.secret}"}
+        _assert_error(local.http.get(path, headers=of_key), 404, "not_found")
+
+
+# Every path that needs no key, and what callers without one are refused with.
+_KEYLESS = [
+    *_DOCUMENTS,
+    *sorted(Files().paths)[:2],
+    "/console/none",
+    "/console/session",
+    "/healthz",
+    "/readyz",
+    "/blobs/srl/x?expires=1&signature=0",
+    "/v1/keys",
+    "/nowhere",
+]
+
+
+@pytest.mark.parametrize("path", _KEYLESS)
+def test_a_stranger_has_one_bucket_for_all_paths(
+    local: Local, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """AUTH-9, F560e: On each path that needs no key, a stranger gets 429 before any work."""
+    limiter = AnonymousLimiter(Clock())
+    monkeypatch.setattr(app, "_keyless", Keyless(limiter, tuple))
+    monkeypatch.setattr(app._contract.gate, "_anonymous", limiter)  # type: ignore[attr-defined]
+    at_work = Mock(side_effect=AssertionError("it works for a stranger without a token"))
+    before = send(app.app, "GET", path, headers=_BROWSER)
+    assert before.headers["x-ratelimit-limit"] == before.headers["x-ratelimit-remaining"] == "1000"
+    holder = "203.0.113.1#health" if path in {"/healthz", "/readyz"} else "203.0.113.1"
+    for _ in range(1999):
+        limiter.take(holder)
+    for name in ("_console", "_documents"):
+        monkeypatch.setattr(type(getattr(app, name)), "__call__", at_work)
+    monkeypatch.setattr(app, "_blob", at_work)
+    for method in ("GET", "HEAD"):
+        refused = send(app.app, method, path, headers=_BROWSER)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert refused.headers["x-ratelimit-remaining"] == "0"
+        assert {*EVERY_RESPONSE, "x-content-type-options"} <= set(refused.headers)
+    assert send(app.app, "GET", path, headers=_BROWSER, peer="203.0.113.2").status_code != 429
+
+
+def test_a_flood_hides_no_health(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F560f: An address whose other requests are refused can still ask for the health."""
+    limiter = AnonymousLimiter(Clock())
+    monkeypatch.setattr(app, "_keyless", Keyless(limiter, tuple))
+    for _ in range(2000):
+        limiter.take("203.0.113.1")
+    assert send(app.app, "GET", "/docs").status_code == 429
+    assert send(app.app, "GET", "/healthz").status_code == 200
+
+
+def test_a_bug_on_a_path_without_a_key_is_an_error_of_the_contract(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F560: what fails beside the API is 500 in its shape, and names nothing from the inside."""
+    monkeypatch.setattr(app, "_blob", Mock(side_effect=KeyError("inside")))
+    answer = local.http.get("/blobs/x")
+    _assert_error(answer, 500, "internal_error")
+    assert "inside" not in answer.text
+
+
+def test_the_address_of_a_list_says_how_to_keep_it(local: Local) -> None:
+    """F121c: A stored list at its local address has the validator and cache rule of the list."""
+    body = gzip.compress(_BODY * 100)
+    for suffix, data, encoding in (("json", _BODY, None), ("json.gz", body, "gzip")):
+        sha256 = hashlib.sha256(data).hexdigest()
+        name = f"srl/tenant/lists/000000000001-{sha256}.{suffix}"
+        local.ports.blobs.put(name, data)
+        address = local.ports.blobs.url(name, ttl_seconds=60)
+        answer = local.http.get(address)
+        assert answer.headers["etag"] == f'"{sha256}"'
+        assert answer.headers["cache-control"] == "private, no-cache"
+        assert answer.headers.get("content-encoding") == encoding
+        assert answer.content == (gzip.decompress(data) if encoding else data)
+        held = local.http.get(address, headers={"If-None-Match": answer.headers["etag"]})
+        assert (held.status_code, held.content) == (304, b"")
+        part = local.http.get(address, headers={"Range": "bytes=0-0", "Accept-Encoding": ""})
+        assert (part.status_code, part.headers["content-length"]) == (206, "1")
+
+
+@pytest.mark.slow
+def test_long_lists_are_streamed_while_others_are_served(tmp_path: Path) -> None:
+    """F122a: Ten slow downloads of a long list take little memory and delay no check."""
+    with local_server(tmp_path / "data") as server, _client(server) as http:
+        _lengthen(server.data, size=24 * 1024 * 1024)
+        assert http.get("/v1/revocations/srl/keys").status_code == 200
+        before = _peak_mib(server.serving()[0])
+        with ExitStack() as readers:
+            for _ in range(10):
+                reader = readers.enter_context(http.stream("GET", "/v1/revocations/srl/signed"))
+                assert (reader.status_code, reader.headers["content-length"]) == (200, "25165824")
+                next(reader.iter_raw(1000))
+            query = {"warrant_id": "svc_wrt_none"}
+            answers = [http.get("/v1/revocations/check", params=query) for _ in range(50)]
+        after = _peak_mib(server.serving()[0])
+    assert after - before < 24
+    # No download has ended: each reader took a thousand bytes.
+    assert {each.status_code for each in answers} == {200}
+
+
+def _lengthen(data: Path, *, size: int) -> None:
+    """Put a file of this many bytes in force as the list of the tenant; it is never verified."""
+    with opened(data) as ports:
+        tenant_id = tenants.find(ports, "local").tenant_id
+        head = in_force.head(ports, tenant_id)
+        blob = storage.put(ports, lists_folder(tenant_id), head.version, bytes(size))
+        longer = replace(head, blob=blob, sha256=sha256_of(blob), size=size)
+        ports.store.write(Put(head_address(tenant_id), longer.to_item(), Expect.PRESENT))
+
+
+def _peak_mib(pid: int) -> float:
+    """The most memory that a process ever had."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(line) / 1024
+
+
+def _client(server: LocalServer) -> httpx2.Client:
+    headers = {"Authorization": f"Bearer {server.admin_key}", "Accept-Encoding": "identity"}
+    return httpx2.Client(base_url=server.url, headers=headers, timeout=60)
+
+
+def _assert_error(answer: httpx2.Response, status: int, code: str) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    body = json.loads(answer.content)
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"code", "message"}
+    assert body["error"]["code"] == code

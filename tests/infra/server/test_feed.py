@@ -1,0 +1,217 @@
+"""The thread of the local server that publishes the feed when a mark is set."""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from infra import data_folder
+from infra.server import feed
+from infra.server.feed import Feed
+from shared.errors import Unavailable
+from shared.model.lists import schedule
+from shared.model.tenants import SettingsChange, settings_address
+from shared.operations.access import tenant_settings
+from shared.operations.base import tenants
+from shared.operations.lists import in_force, publication
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Put
+from tests.infra.folders import opened
+from tests.intercepted import Call, Intercepted
+from tests.operations.tenants import Tenant, break_off
+from tests.processes import local_server
+from tests.waiting import soon
+from tests.worlds import embedded
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@contextmanager
+def running(ports: Ports, publish_list: Callable[[str], object] = lambda _: None) -> Iterator[Feed]:
+    """The server's own thread at work; it has ended at the end."""
+    thread = Feed(ports, publish_list)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.stop()
+        thread.join()
+
+
+def sequence(ports: Ports, tenant: Tenant) -> int:
+    return _sequence(ports, tenant.id)
+
+
+def _is_at(ports: Ports, tenant: Tenant, number: int) -> bool:
+    return sequence(ports, tenant) == number
+
+
+def _sequence(ports: Ports, tenant_id: str) -> int:
+    head = in_force.feed_head(ports, tenant_id)
+    assert head is not None
+    return head.sequence
+
+
+def test_a_change_is_in_the_feed_at_once(tmp_path: Path) -> None:
+    """F224a: On one machine a change is in the feed in a moment, without the schedule."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    with running(ports):
+        for number in (1, 2):
+            tenant.revoke(ports, f"svc_wrt_{number}")
+            soon(partial(_is_at, ports, tenant, number), seconds=2)
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_mark_wakes_the_feed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_heard: bool
+) -> None:
+    """F557d: The commit of a change wakes the feed; if that is lost, a slow look finds it."""
+    monkeypatch.setattr(feed, "LOOK_SECONDS", 3600 if is_heard else 0.05)
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports, opened(tmp_path) as others:
+        tenant = Tenant.create(others)
+        with running(ports):
+            for number in (1, 2):
+                if not is_heard:
+                    shutil.rmtree(tmp_path / "svc.db-news", ignore_errors=True)
+                tenant.revoke(others, f"svc_wrt_{number}")
+                soon(partial(_is_at, ports, tenant, number))
+
+
+def test_what_changed_before_the_start_is_published(tmp_path: Path) -> None:
+    """F224b: Changes recorded while the thread was down are in the feed when it starts."""
+    ports = embedded(tmp_path, _now)
+    tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex")]
+    for tenant in tenants:
+        tenant.revoke(ports, "svc_wrt_a")
+    with running(ports):
+        soon(lambda: [sequence(ports, each) for each in tenants] == [1, 1], seconds=2)
+
+
+def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> None:
+    """F224c: A mark is processed once; then a round reads the 16 partitions of marks alone."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    calls: list[str] = []
+
+    def count(call: Call) -> Any:
+        calls.append(call.verb)
+        return call()
+
+    thread = Feed(replace(ports, store=Intercepted(ports.store, count)), print)
+    thread._round()
+    assert sequence(ports, tenant) == 1
+    calls.clear()
+    thread._round()
+    assert calls == ["query"] * schedule.MARK_PARTITIONS
+    publication.publish_due(ports)
+    thread._round()
+    calls.clear()
+    thread._round()
+    assert calls == ["query"] * schedule.MARK_PARTITIONS
+
+
+def test_the_window_is_kept(tmp_path: Path) -> None:
+    """F220: a change within the window waits for its end, and other tenants do not wait."""
+    ports = embedded(tmp_path, _now)
+    slow, other = (Tenant.create(ports, handle) for handle in ("acme", "globex"))
+    change = SettingsChange(feed_window_ms=60_000)
+    tenant_settings.update(ports, slow.operator, change=change)
+    slow.revoke(ports, "svc_wrt_a")
+    thread = Feed(ports, print)
+    thread._round()
+    slow.revoke(ports, "svc_wrt_b")
+    other.revoke(ports, "svc_wrt_b")
+    for _ in range(2):
+        thread._round()
+    assert (sequence(ports, slow), sequence(ports, other)) == (1, 1)
+
+
+def test_a_fault_is_logged_once_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F224d: A fault of one tenant is logged once, retried with pauses, and stops no other."""
+    monkeypatch.setattr(feed, "_RETRY_SECONDS", 0.02)
+    ports = embedded(tmp_path, _now)
+    broken, other = (Tenant.create(ports, handle) for handle in ("acme", "globex"))
+    address = settings_address(broken.id)
+    item = ports.store.get(address)
+    assert item is not None
+    for tenant in (broken, other):
+        tenant.revoke(ports, "svc_wrt_a")
+    ports.store.write(Delete(address, Expect.PRESENT))
+    tried = list[str]()
+
+    def note(call: Call) -> Any:
+        tried.extend([call.verb] * (str(address) in str(call.arguments)))
+        return call()
+
+    with running(replace(ports, store=Intercepted(ports.store, note))):
+        soon(lambda: sequence(ports, other) == 1)
+        soon(lambda: len(tried) > 3)
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        assert broken.id in caplog.text
+        ports.store.write(Put(address, item, Expect.ABSENT))
+        soon(lambda: sequence(ports, broken) == 1)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+
+def test_a_store_that_fails_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F224e: The thread survives a store that fails, and publishes when it answers again."""
+    monkeypatch.setattr(feed, "_RETRY_SECONDS", 0.02)
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    answers, failed = threading.Event(), list[str]()
+
+    def fail(call: Call) -> Any:
+        if not answers.is_set() and call.verb != "listen":
+            failed.append(call.verb)
+            raise Unavailable
+        return call()
+
+    with running(replace(ports, store=Intercepted(ports.store, fail))):
+        soon(lambda: len(failed) > 3)
+        assert len(caplog.records) == 1
+        answers.set()
+        soon(lambda: sequence(ports, tenant) == 1)
+
+
+def test_a_list_that_cannot_wait_is_asked_for(tmp_path: Path) -> None:
+    """F222: after a break, the thread has the tenant's list published."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    break_off(ports, tenant.id)
+    tenant.revoke(ports, "svc_wrt_a")
+    asked: list[str] = []
+    Feed(ports, asked.append)._round()
+    assert asked == [tenant.id]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_publishes_the_feed(tmp_path: Path, workers: int) -> None:
+    """F226d: A server with any number of workers publishes the feed, and each knows of it."""
+    data = tmp_path / "data"
+    with local_server(data, "--workers", str(workers)) as server:
+        key = (data / "admin.key").read_text().strip()
+        headers = {"Authorization": f"Bearer {key}"}
+        with httpx2.Client(base_url=server.url, headers=headers) as http, opened(data) as ports:
+            assert http.get("/healthz").status_code == 200
+            body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
+            assert http.post("/v1/revocations", json=body).status_code == 201
+            tenant_id = tenants.find(ports, "local").tenant_id
+            soon(lambda: _sequence(ports, tenant_id) == 1, seconds=2)

@@ -1,0 +1,153 @@
+"""`/healthz` and `/readyz` of the local server, for whoever starts and watches it."""
+
+import asyncio
+import json
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from infra.server.ops import Health
+from infra.server.threads import Threads
+from shared.errors import Unavailable
+from shared.operations.lists import publication
+from shared.ports import Ports
+from shared.web.work import IN_PLACE
+from tests import processes
+from tests.asgi import run
+from tests.faults import Script, raises, scripted
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock
+
+_REQUEST = Request({"type": "http", "method": "GET", "path": "/readyz", "headers": []})
+
+
+def test_a_server_says_whether_it_lives_and_can_serve(tmp_path: Path) -> None:
+    """F155a: `/healthz` and `/readyz` need no key, and a broken store makes `/readyz` 503."""
+    with processes.local_server(tmp_path / "data") as server, httpx2.Client() as http:
+        alive = http.get(f"{server.url}/healthz")
+        assert (alive.status_code, alive.json()) == (200, {"status": "alive"})
+        assert alive.headers["cache-control"] == "no-store"
+        head = http.head(f"{server.url}/readyz")
+        assert (head.status_code, head.content) == (200, b"")
+        assert http.post(f"{server.url}/readyz").status_code == 401
+        _ages(http.get(f"{server.url}/readyz"))
+        with closing(sqlite3.connect(server.data / "svc.db")) as database:
+            database.execute("ALTER TABLE items_5 RENAME TO lost")
+        assert _until_unready(http, server.url) == "The store does not answer."
+        assert http.get(f"{server.url}/healthz").status_code == 200
+
+
+def _ages(answer: httpx2.Response) -> None:
+    lists = answer.json()["lists"]
+    assert 0 <= lists["oldest_age_seconds"] < 60
+    assert 3500 < lists["soonest_expiry_seconds"] <= 3600
+    assert (answer.status_code, lists["late"]) == (200, 0)
+
+
+def _until_unready(http: httpx2.Client, url: str) -> str:
+    """What it says once the answer that was seen before is not repeated any more."""
+    deadline = time.monotonic() + 20
+    while (answer := http.get(f"{url}/readyz")).status_code == 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    error = answer.json()["error"]
+    assert error["code"] == "unavailable"
+    return str(error["message"])
+
+
+@dataclass
+class _Seconds:
+    """Seconds that pass only if told to."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _asked(health: Health, times: int = 1) -> list[Response]:
+    async def ask() -> list[Response]:
+        return await asyncio.gather(*(health.ready(_REQUEST) for _ in range(times)))
+
+    return run(ask())
+
+
+def test_a_flood_reads_the_store_a_few_times(ports: Ports) -> None:
+    """F156a: A flood of requests to `/readyz` reads the store once in two seconds."""
+    script, seconds = Script(), _Seconds()
+    broken = scripted(ports, script)
+    health = Health(lambda: broken, IN_PLACE, seconds)
+    assert {each.status_code for each in _asked(health, 1000)} == {200}
+    once = len(script.calls)
+    seconds.now += 1.9
+    _asked(health, 1000)
+    assert len(script.calls) == once
+    seconds.now += 0.2
+    _asked(health, 1000)
+    assert len(script.calls) == 2 * once
+
+
+def test_a_flood_while_a_place_hangs_takes_one_thread(ports: Ports) -> None:
+    """F156b: If a place hangs, a flood of requests to `/readyz` takes one thread, and gets 503."""
+    goes_on, seconds = threading.Event(), _Seconds()
+    script = Script(before={0: goes_on.wait})
+    health = Health(lambda: scripted(ports, script), Threads(), seconds)
+
+    async def ask() -> tuple[list[Response], Response]:
+        first = asyncio.create_task(health.ready(_REQUEST))
+        await asyncio.sleep(0)
+        seconds.now += 5
+        flood = await asyncio.gather(*(health.ready(_REQUEST) for _ in range(100)))
+        goes_on.set()
+        return flood, await first
+
+    flood, first = run(ask())
+    assert {each.status_code for each in flood} == {503}
+    assert first.status_code == 200
+    assert script.calls.count("get_many") == 1
+
+
+def test_a_change_that_is_not_published_is_reported(ports: Ports, clock: Clock) -> None:
+    """F553g: `/readyz` is 503 while a change is not published in time, and names no tenant."""
+    tenant, seconds = Tenant.create(ports), _Seconds()
+    health = Health(lambda: ports, IN_PLACE, seconds)
+    tenant.revoke(ports, "svc_wrt_a")
+    clock.advance(seconds=20)
+    (answer,) = _asked(health)
+    assert json.loads(bytes(answer.body))["unpublished_seconds"] == 20
+    clock.advance(seconds=20)
+    seconds.now += 3
+    (answer,) = _asked(health)
+    assert answer.status_code == 503
+    assert b"not published" in bytes(answer.body)
+    assert tenant.id.encode() not in bytes(answer.body)
+    publication.publish_feed(ports, tenant.id)
+    seconds.now += 3
+    assert [each.status_code for each in _asked(health)] == [200]
+
+
+@pytest.mark.parametrize(
+    "failure", [Unavailable("svc_tnt_01 of acme"), RuntimeError("svc_tnt_01 of acme")]
+)
+def test_a_failure_reveals_nothing(
+    ports: Ports, caplog: pytest.LogCaptureFixture, failure: Exception
+) -> None:
+    """F155c, S8: `/readyz` names no tenant and no fault to a caller without a key."""
+    Tenant.create(ports)
+    for number in range(6):
+        broken = scripted(ports, Script(before={number: raises(failure)}))
+        (answer,) = _asked(Health(lambda broken=broken: broken, IN_PLACE))  # type: ignore[misc]
+        assert answer.status_code == 503
+        assert set(json.loads(bytes(answer.body))["error"]) == {"code", "message"}
+        assert b"acme" not in answer.body
+        assert b"tnt" not in answer.body
+    assert caplog.text.count("not ready") == 6

@@ -1,0 +1,357 @@
+"""`/metrics` of one machine, read by the parser of Prometheus' own library."""
+
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+from prometheus_client import REGISTRY
+from prometheus_client.parser import text_string_to_metric_families as parsed
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from infra.server import metrics
+from infra.server import ops as local_ops
+from infra.server.addresses import OpsAddress
+from infra.server.board import PUBLISHER, Board
+from infra.server.measured_store import measured
+from infra.server.metrics import Gauges, Handler
+from shared import logs
+from shared.errors import ExpectationLost, Unavailable
+from shared.model.items import Partition, Table
+from shared.model.signing_keys import Type
+from shared.model.webhooks.webhooks import Cause, Webhook
+from shared.operations.changes import signing_keys
+from shared.operations.webhooks import managing
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests import processes
+from tests.asgi import run
+from tests.faults import Script, raises, scripted
+from tests.operations.tenants import Tenant
+from tests.waiting import soon
+from tests.worlds import Clock
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+CHECK = "/v1/revocations/check"
+
+
+@pytest.mark.slow
+def test_all_workers_count_together_and_the_next_run_begins_at_zero(tmp_path: Path) -> None:
+    """F427a: Metrics are the sums over all worker processes, and a restart begins at zero."""
+    for _ in range(2):
+        with _server(tmp_path / "data", workers=2) as (server, ops), httpx2.Client() as http:
+            _ask(server, 6)
+            found = _samples(http.get(f"{ops}/metrics"))
+            assert found[_of("requests_total", operation="check_revocation", outcome="ok")] == 6
+            assert found[_of("request_seconds_count", operation="check_revocation")] == 6
+            assert found[_of("requests_total", operation="none", outcome="not_found")] == 1
+            assert found[_of("store_seconds_count", verb="get_many")] > 0
+            assert found[_of("ready")] == 1
+            assert 0 <= found[_of("audit_unsealed_seconds")] < 60
+            assert 0 <= found[_of("list_age_seconds")] < 60
+            assert 3500 < found[_of("list_expires_in_seconds")] <= 3600
+
+
+def test_the_address_serves_metrics_and_health_alone(tmp_path: Path) -> None:
+    """OPS-21, F427b: Nothing else is served there, it needs no key, and a lost store is seen."""
+    with _server(tmp_path / "data") as (server, ops), httpx2.Client() as http:
+        assert http.get(f"{ops}/v1/keys").status_code == 404
+        assert http.get(f"{server.url}/metrics").status_code == 401
+        assert http.get(f"{ops}/healthz").json() == {"status": "alive"}
+        assert http.get(f"{ops}/readyz").json()["status"] == "ready"
+        accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+        openmetrics = http.get(f"{ops}/metrics", headers=accept)
+        assert openmetrics.headers["content-type"].startswith("application/openmetrics-text")
+        assert openmetrics.text.endswith("# EOF\n")
+        with closing(sqlite3.connect(server.data / "svc.db")) as database:
+            database.execute("ALTER TABLE items_5 RENAME TO lost")
+        found = _samples(http.get(f"{ops}/metrics"))
+        assert found[_of("ready")] == 0
+        assert _of("list_age_seconds") not in found
+
+
+@pytest.mark.slow
+def test_a_server_counts_its_webhooks(tmp_path: Path) -> None:
+    """F400j: A server counts what it sends to webhooks, and shows one that fails as failing."""
+    with _server(tmp_path / "data") as (server, ops), httpx2.Client() as http:
+        headers = {"Authorization": f"Bearer {server.admin_key}"}
+        body = {"url": "https://webhooks.invalid/", "events": ["*"]}
+        made = http.post(f"{server.url}/v1/webhooks", json=body, headers=headers)
+        assert made.status_code == 201, made.text
+
+        def is_shown() -> bool:
+            time.sleep(0.2)
+            found = _samples(http.get(f"{ops}/metrics"))
+            failing = found[_of("webhook_endpoints", state="failing")] == 1
+            return failing and found[_of("webhook_deliveries_total", outcome="wait")] == 1
+
+        soon(is_shown)
+
+
+def _ask(server: processes.LocalServer, times: int) -> None:
+    headers = {"Authorization": f"Bearer {server.admin_key}"}
+    for _ in range(times):
+        # A connection each, so that both workers get some.
+        asked = httpx2.get(f"{server.url}{CHECK}?warrant_id=svc_wrt_a", headers=headers)
+        assert asked.status_code == 200
+    assert httpx2.get(f"{server.url}/v1/nothing", headers=headers).status_code == 404
+
+
+@contextmanager
+def _server(data: Path, workers: int = 1) -> Iterator[tuple[processes.LocalServer, str]]:
+    """A server, and the URL of its address for metrics."""
+    ops = f"{processes.HOST}:{processes.free_port()}"
+    options = ("--ops-address", ops, "--log-level", "warning")
+    with processes.local_server(data, *options, workers=workers) as server:
+        yield server, f"http://{ops}"
+
+
+def _samples(answer: httpx2.Response) -> Samples:
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {
+        (sample.name.removeprefix("rescind_"), tuple(sorted(sample.labels.items()))): sample.value
+        for family in parsed(answer.text)
+        for sample in family.samples
+    }
+
+
+def _of(name: str, **labels: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return name, tuple(sorted(labels.items()))
+
+
+# --- in one process ---
+
+
+def _count(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(f"rescind_{name}", labels) or 0
+
+
+def test_each_reason_of_a_refusal_is_counted() -> None:
+    """F428a: Refusals are counted by reason, failures by kind; other lines are not counted."""
+    counted = [
+        ("Refused401", "refused_total", {"reason": "unauthorized"}),
+        ("Refused403", "refused_total", {"reason": "scope"}),
+        ("Refused429", "refused_total", {"reason": "rate"}),
+        ("Crashed", "crashed_total", {}),
+        ("Unavailable", "unavailable_total", {}),
+        ("Replays", "idempotent_replays_total", {}),
+    ]
+    for metric, name, labels in counted:
+        before = _count(name, **labels)
+        record = logging.makeLogRecord(logs.fields(metrics={metric: 1, "Published": 1}))
+        Handler().emit(record)
+        assert _count(name, **labels) == before + 1
+    Handler().emit(logging.makeLogRecord({}))
+
+
+def test_calls_of_the_store_are_measured(ports: Ports) -> None:
+    """F429a: Each call of the store is measured by verb; lost races and failures are counted."""
+    partition = Partition(Table.KEYS, "T")
+    address = partition.address("a")
+    store = measured(ports).store
+    store.write(Put(address, {"version": 1}, Expect.ABSENT))
+    before = {verb: _count("store_seconds_count", verb=verb) for verb in ("get", "query")}
+    lost = _count("store_conflicts_total")
+    assert store.get(address) == {"version": 1}
+    assert [row.sk for row in store.query(partition)] == ["a"]
+    assert {v: _count("store_seconds_count", verb=v) - n for v, n in before.items()} == {
+        "get": 1,
+        "query": 2,
+    }
+    with pytest.raises(ExpectationLost):
+        store.write(Put(address, {}, Expect.ABSENT))
+    assert _count("store_conflicts_total") == lost + 1
+    failed = _count("store_unavailable_total", verb="query")
+    broken = scripted(ports, Script(before={0: raises(Unavailable("down"))}))
+    with pytest.raises(Unavailable):
+        list(measured(broken).store.query(partition))
+    assert _count("store_unavailable_total", verb="query") == failed + 1
+
+
+def test_gauges_without_a_list(ports: Ports) -> None:
+    """A server that has published nothing reports no age, and is ready."""
+    found = {
+        family.name: family.samples[0].value
+        for family in Gauges(ports, Board()).collect()
+        if family.samples
+    }
+    assert found["rescind_schedule_idle_seconds"] == 0
+    assert found["rescind_audit_unsealed_seconds"] == 0
+    assert found["rescind_ready"] == 1
+    assert found["rescind_feeds_late"] == found["rescind_unpublished_seconds"] == 0
+    assert "rescind_list_age_seconds" not in found
+    Tenant.create(ports)
+    assert "rescind_list_age_seconds" in {each.name for each in Gauges(ports, Board()).collect()}
+
+
+def test_a_process_that_is_down_is_named(ports: Ports) -> None:
+    """OPS-21, F555b: `/metrics` says which processes run, and how often each has ended."""
+    board = Board([PUBLISHER, "worker 1"])
+    for name in board.names:
+        board.started(name)
+    board.ended(PUBLISHER)
+    board.publishing(schedule=time.monotonic() - 1000, sealed=time.monotonic() - 1000)
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in Gauges(ports, board).collect()
+        for sample in family.samples
+    }
+    assert found["rescind_process_up", "worker 1"] == 1
+    assert found["rescind_process_up", PUBLISHER] == 0
+    assert found["rescind_process_ends_total", PUBLISHER] == 1
+    # The ages count from the start of the server if nothing later is known.
+    assert 0 <= found["rescind_schedule_idle_seconds",] < 1000
+
+
+def test_health_names_a_process_that_is_down(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OPS-21, F555c: `/healthz` of the address for metrics names each process that is down."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    board = Board([PUBLISHER, "worker 1"])
+    app = local_ops._app(ports, board)
+    (lives,) = [each for each in app.routes if getattr(each, "path", "") == "/healthz"]
+    assert isinstance(lives, Route)
+
+    def asked() -> Response:
+        answer: Response = run(lives.endpoint(Request({"type": "http", "headers": []})))
+        return answer
+
+    board.started("worker 1")
+    assert asked().status_code == 503
+    assert b"publisher" in asked().body
+    assert b"worker" not in asked().body
+    board.started(PUBLISHER)
+    assert asked().status_code == 200
+
+
+def test_keys_that_expire_soon_are_counted(
+    ports: Ports, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F380b: One machine reports how many keys expire within 1, 7 and 30 days, for each kind."""
+    tenant, gauges = Tenant.create(ports), Gauges(ports, Board())
+    for days in (5, 20, 20):
+        end = clock() + timedelta(days=50 + days)
+        signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="k", expires_at=end)
+
+    def found() -> list[float]:
+        (family,) = [each for each in gauges.collect() if each.name.endswith("_expiring")]
+        return [sample.value for sample in family.samples if sample.labels["kind"] == "key"]
+
+    assert found() == [0, 0, 0]
+    clock.advance(days=50)
+    assert found() == [0, 0, 0]
+    monkeypatch.setattr(gauges, "_count_at", 0)
+    assert found() == [0, 1, 3]
+
+
+def test_webhooks_are_counted_by_state(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F400e: Webhooks of up to 200 tenants are counted by state; others need no reads."""
+    tenants = [Tenant.create(ports, f"t{number}") for number in range(2)]
+    made = [_webhook(ports, each) for each in tenants * 2]
+    states = [made[0].disabled(Cause.GONE), replace(made[1], failing_since=ports.now())]
+    for each in states:
+        ports.store.write(Put(each.address, each.to_item(), Expect.PRESENT))
+
+    def found() -> list[dict[str, float]]:
+        families = [each for each in Gauges(ports, Board()).collect() if "webhook" in each.name]
+        return [
+            {each.labels["state"]: each.value for each in family.samples} for family in families
+        ]
+
+    assert found() == [{"enabled": 2, "failing": 1, "disabled": 1}]
+    monkeypatch.setattr(metrics, "_TENANTS_MAX", 1)
+    assert found() == []
+
+
+def _webhook(ports: Ports, tenant: Tenant) -> Webhook:
+    url = "https://hooks.example.com/"
+    return managing.create(ports, tenant.operator, url=url, events=("*",), description=None).webhook
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "labels"),
+    [
+        ("BatchItems", "batch_items_total", {"action": "revoke", "outcome": "already_revoked"}),
+        ("WebhookDeliveries", "webhook_deliveries_total", {"outcome": "aside"}),
+    ],
+)
+def test_dimensions_are_labels(metric: str, name: str, labels: dict[str, str]) -> None:
+    """F400f: Deliveries and results in batches are counted by what log lines say of them."""
+    before = _count(name, **labels)
+    by = {label.capitalize(): value for label, value in labels.items()}
+    Handler().emit(logging.makeLogRecord(logs.fields(metrics={metric: 3}, by=by)))
+    assert _count(name, **labels) == before + 3
+
+
+def test_authorizers_are_shown_by_state() -> None:
+    """F400g: The last count of authorizers is shown by state, as the timer logs it."""
+    for holding in (5, 3):
+        figures = {"AuthorizersHolding": holding, "AuthorizersClosed": 2, "AuthorizersUnknown": 1}
+        Handler().emit(logging.makeLogRecord(logs.fields(metrics=figures)))
+    found = {each: _count("authorizers", state=each) for each in ("holding", "closed", "unknown")}
+    assert found == {"holding": 3, "closed": 2, "unknown": 1}
+
+
+@pytest.mark.parametrize("text", ["9464", ":9464", "localhost:9464", "127.0.0.1:", "127.0.0.1:x"])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    """The error shows what an address looks like."""
+    with pytest.raises(ValueError, match=r"127\.0\.0\.1:9464"):
+        OpsAddress.parse(text)
+
+
+def test_addresses_of_both_families() -> None:
+    """An IPv6 address is in brackets, as in a URL."""
+    for text in ("127.0.0.1:9464", "[::1]:9464"):
+        assert str(OpsAddress.parse(text)) == text
+
+
+# --- traces ---
+
+
+@pytest.mark.slow
+def test_opentelemetry_collects_spans_by_configuration_alone(tmp_path: Path) -> None:
+    """OPS-20, F430a: OpenTelemetry's own SDK gets a span for each request, without its path."""
+    (packages,) = (processes.ROOT / ".tools/otel/lib").glob("python3.*/site-packages")
+    # What `opentelemetry-instrument` sets.
+    paths = (packages / "opentelemetry/instrumentation/auto_instrumentation", packages)
+    settings = {
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "OTEL_TRACES_EXPORTER": "console",
+        "OTEL_METRICS_EXPORTER": "none",
+        "OTEL_LOGS_EXPORTER": "none",
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+    }
+    trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    options = ("--log-level", "error")
+    with processes.local_server(tmp_path / "data", *options, settings=settings) as server:
+        headers = {
+            "Authorization": f"Bearer {server.admin_key}",
+            "traceparent": f"00-{trace}-{parent}-01",
+        }
+        answer = httpx2.get(f"{server.url}{CHECK}?warrant_id=svc_wrt_peculiar", headers=headers)
+        assert answer.status_code == 200
+        found = _until(server.output, trace)
+    assert '"name": "check_revocation"' in found
+    assert f'"parent_id": "0x{parent}"' in found
+    assert '"http.route": "/v1/revocations/check"' in found
+    assert "peculiar" not in found
+
+
+def _until(output: Path, text: str) -> str:
+    deadline = time.monotonic() + 20
+    while text not in (found := output.read_text()):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+    # The rest of the same span.
+    time.sleep(0.5)
+    return output.read_text()

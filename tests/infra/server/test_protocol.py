@@ -1,0 +1,260 @@
+"""Connections of the local server that are slow, idle, too many or malformed, on real sockets."""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from infra.server import protocol as local_protocol
+from infra.server.protocol import Limits, LocalProtocol
+from tests import asgi
+
+HOST = "127.0.0.1"
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass
+class App:
+    """An application that reads the body, waits, answers, and keeps what it received."""
+
+    body: bytes = b"{}"
+    seconds: float = 0
+    received: list[Message] = field(default_factory=list)
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            self.received.append(message)
+            if message["type"] == "http.disconnect":
+                return
+            if not message["more_body"]:
+                break
+        await asyncio.sleep(self.seconds)
+        headers = [(b"content-length", str(len(self.body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deadlines as long as a test can wait."""
+    for waiting in local_protocol._SECONDS:
+        monkeypatch.setitem(local_protocol._SECONDS, waiting, 0.4)
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three connections, and not one more."""
+    monkeypatch.setattr(local_protocol, "limits", lambda: Limits(3, 16))
+
+
+def exchange(app: Any, talk: Callable[["Server"], Awaitable[None]]) -> None:
+    """Let `talk` connect to a server of the application, and end both."""
+
+    async def both() -> None:
+        async with _serving(app) as server:
+            await talk(server)
+
+    asgi.run(asyncio.wait_for(both(), timeout=20))
+
+
+class Server:
+    """A listening server, and the connections to it that were made here."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.made: list[asyncio.StreamWriter] = []
+
+    async def connect(self, sent: bytes = b"") -> Streams:
+        reader, writer = await asyncio.open_connection(HOST, self._port)
+        self.made.append(writer)
+        writer.write(sent)
+        return reader, writer
+
+    async def asked(self, sent: bytes) -> bytes:
+        """All that the server says to these bytes before it closes."""
+        reader, _ = await self.connect(sent)
+        return await _rest(reader)
+
+
+@asynccontextmanager
+async def _serving(app: Any) -> AsyncIterator[Server]:
+    config = Config(app, lifespan="off", log_config=None, http=LocalProtocol)
+    config.load()
+    state = ServerState()
+    loop = asyncio.get_running_loop()
+
+    def protocol() -> LocalProtocol:
+        return LocalProtocol(config=config, server_state=state, app_state={})
+
+    listening = await loop.create_server(protocol, HOST, 0)
+    server = Server(listening.sockets[0].getsockname()[1])
+    try:
+        yield server
+    finally:
+        for writer in server.made:
+            writer.close()
+        while state.connections:  # noqa: ASYNC110 (uvicorn tells nobody)
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*state.tasks)
+        listening.close()
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LAST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+STALLED = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1/x HTTP/1.1\r\nHost: x\r\nX-a: "])
+def test_a_header_that_does_not_come_is_not_waited_for(sent: bytes) -> None:
+    """F76: a connection with no header, or with half of one, is closed after a while."""
+
+    async def talk(server: Server) -> None:
+        assert await asyncio.wait_for(server.asked(sent), timeout=5) == b""
+
+    exchange(App(), talk)
+
+
+def test_a_header_in_drops_is_not_waited_for() -> None:
+    """F76c: A header that arrives byte by byte does not extend its deadline."""
+
+    async def talk(server: Server) -> None:
+        reader, writer = await server.connect()
+        for _ in range(50):
+            writer.write(b"G")
+            await asyncio.sleep(0.05)
+            if reader.at_eof() or reader.exception():
+                break
+        else:
+            pytest.fail("the connection stays as long as bytes come")
+        assert await _rest(reader) == b""
+
+    exchange(App(), talk)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    """F76d: A body that stops arriving ends the connection."""
+    app = App()
+
+    async def talk(server: Server) -> None:
+        assert await asyncio.wait_for(server.asked(STALLED), timeout=5) == b""
+
+    exchange(app, talk)
+    assert app.received[-1] == {"type": "http.disconnect"}
+
+
+def test_a_response_may_take_its_time() -> None:
+    """A caller waits for the application as long as it takes, whatever the other deadlines."""
+
+    async def talk(server: Server) -> None:
+        assert (await server.asked(LAST)).startswith(b"HTTP/1.1 200")
+
+    exchange(App(seconds=1.2), talk)
+
+
+def test_a_caller_who_does_not_read_is_not_waited_for() -> None:
+    """F76e: A caller that does not read its response loses the connection."""
+    body = b" " * 20_000_000
+
+    async def talk(server: Server) -> None:
+        reader, _ = await server.connect(LAST)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
+        # What the kernel and the reader's buffer hold has arrived, and no more comes.
+        await asyncio.sleep(1.5)
+        assert len(await _rest(reader)) < len(body)
+
+    exchange(App(body=body), talk)
+
+
+def test_a_caller_who_reads_slowly_gets_it_all() -> None:
+    """A response that is taken bit by bit is sent to its end, whatever that takes."""
+    body = b" " * 20_000_000
+
+    async def talk(server: Server) -> None:
+        reader, _ = await server.connect(LAST)
+        await reader.readuntil(b"\r\n\r\n")
+        got = 0
+        while some := await reader.read(1_000_000):
+            got += len(some)
+            await asyncio.sleep(0.02)
+        assert got == len(body)
+
+    exchange(App(body=body), talk)
+
+
+def test_requests_follow_each_other_on_a_connection() -> None:
+    """Deadlines are for each request: a connection in use lasts longer than any of them."""
+
+    async def talk(server: Server) -> None:
+        reader, writer = await server.connect()
+        for _ in range(6):
+            writer.write(GET)
+            assert b"200" in await reader.readuntil(b"\r\n\r\n{}")
+            await asyncio.sleep(0.2)
+
+    exchange(App(), talk)
+
+
+def test_the_longest_idle_makes_room(room: None) -> None:
+    """F76: above the limit the connection is closed that has waited for a header the longest."""
+
+    async def talk(server: Server) -> None:
+        busy, _ = await server.connect(STALLED)
+        oldest, _ = await server.connect()
+        await asyncio.sleep(0.05)
+        idle, _ = await server.connect()
+        await asyncio.sleep(0.05)
+        assert (await server.asked(LAST)).startswith(b"HTTP/1.1 200")
+        assert await _rest(oldest) == b""
+        assert not busy.at_eof()
+        assert not idle.at_eof()
+
+    exchange(App(), talk)
+
+
+def test_who_is_served_is_not_sent_away(room: None) -> None:
+    """F76: where every connection has a request under way, a new one is closed."""
+
+    async def talk(server: Server) -> None:
+        busy = [await server.connect(LAST) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        assert await server.asked(LAST) == b""
+        for reader, _ in busy:
+            assert (await _rest(reader)).startswith(b"HTTP/1.1 200")
+
+    exchange(App(seconds=0.3), talk)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"), [(256, Limits(128, 16)), (1024, Limits(512, 64)), (10**6, (4000, 128))]
+)
+def test_connections_leave_files_to_the_data(
+    monkeypatch: pytest.MonkeyPatch, files: int, expected: Limits
+) -> None:
+    """A quarter of the files that a process may open is left to its data; more than enough is."""
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+    assert local_protocol.limits.__wrapped__() == expected
+
+
+def test_without_a_limit_on_files_there_is_one_on_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A system without a limit on open files still bounds the connections."""
+    unlimited = resource.RLIM_INFINITY
+    monkeypatch.setattr("resource.getrlimit", lambda _: (unlimited, unlimited))
+    assert local_protocol.limits.__wrapped__() == (4000, 128)

@@ -1,0 +1,126 @@
+"""Expired audit entries leave the store on one machine."""
+
+import logging
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from infra.server.timer import Retention
+from shared.adapters.sqlite import SqliteStore
+from shared.model.audit.audit_log import month
+from shared.model.tenants import SettingsChange
+from shared.operations.access import tenant_settings
+from shared.ports import Ports
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock, close, embedded
+
+READINGS = 3
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ports(tmp_path: Path, clock: Clock) -> Ports:
+    return embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
+
+
+def entries(ports: Ports, tenant: Tenant, *moments: datetime) -> int:
+    """How many entries are stored in the months of these moments, expired or not."""
+    months = {each for moment in moments for each in month(tenant.id, moment)}
+    return sum(1 for each in months for _ in ports.store.query(each))
+
+
+def test_what_has_expired_is_removed(ports: Ports, clock: Clock) -> None:
+    """F71: entries are gone from the file the day after they expired, others stay."""
+    made_at = clock()
+    tenant = Tenant.create(ports)
+    tenant_settings.update(ports, tenant.operator, change=SettingsChange(audit_retention_days=30))
+    for number in range(40):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+    assert entries(ports, tenant, made_at) == 42
+    retention = Retention(ports, readings=READINGS)
+    clock.advance(days=30)
+    for _ in range(READINGS + 1):
+        retention.apply()
+    assert entries(ports, tenant, made_at) == 42
+    clock.advance(days=1)
+    for _ in range(READINGS):
+        retention.apply()
+    # Those of the tenant's creation and of the shorter retention are kept for 400 days.
+    assert entries(ports, tenant, made_at) == 2
+    assert sum(map(ports.store.count, month(tenant.id, made_at))) == 2
+    assert isinstance(ports.store, SqliteStore)
+    assert list(ports.store.problems()) == []
+    clock.advance(days=400)
+    for _ in range(READINGS):
+        retention.apply()
+    assert entries(ports, tenant, made_at) == 0
+    close(ports)
+
+
+@pytest.mark.parametrize("readings_ahead", range(1, READINGS))
+def test_a_clock_that_is_ahead_for_a_while_removes_nothing(
+    ports: Ports, clock: Clock, readings_ahead: int
+) -> None:
+    """F71b: A clock that is ahead for less than an hour removes no audit entry."""
+    made_at = clock()
+    tenant = Tenant.create(ports)
+    retention = Retention(ports, readings=READINGS)
+    for _ in range(READINGS):
+        retention.apply()
+    clock.advance(days=3650)
+    for _ in range(readings_ahead):
+        retention.apply()
+    clock.advance(days=-3650)
+    for _ in range(READINGS):
+        retention.apply()
+    assert entries(ports, tenant, made_at) == 1
+    close(ports)
+
+
+def test_it_begins_with_no_trust_in_the_clock(ports: Ports, clock: Clock) -> None:
+    """F71: a server that is started under a wrong clock removes nothing in its first hour."""
+    made_at = clock()
+    tenant = Tenant.create(ports)
+    clock.advance(days=3650)
+    retention = Retention(ports, readings=READINGS)
+    for _ in range(READINGS - 1):
+        retention.apply()
+    assert entries(ports, tenant, made_at) == 1
+    retention.apply()
+    assert entries(ports, tenant, made_at) == 0
+    close(ports)
+
+
+def test_a_fault_is_logged_and_the_next_call_goes_on(
+    ports: Ports, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store that cannot be reached stops no more than this call."""
+    close(ports)
+    retention = Retention(ports, readings=1)
+    for _ in range(2):
+        retention.apply()
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
+    assert "could not be removed" in caplog.text
+
+
+def test_many_entries_are_removed_part_by_part(ports: Ports, clock: Clock) -> None:
+    """Entries of many hours go over several calls, and of one hour all that a batch may have."""
+    made_at = clock()
+    tenant = Tenant.create(ports)
+    for number in range(24):
+        clock.advance(hours=1)
+        tenant.revoke(ports, f"svc_wrt_{number}")
+    clock.moment = made_at + timedelta(days=402)
+    retention = Retention(ports, readings=1)
+    left = [entries(ports, tenant, made_at)]
+    while left[-1]:
+        retention.apply()
+        left.append(entries(ports, tenant, made_at))
+    # The first batch is the entry of the first list in the history of lists.
+    assert left == [25, 16, 6, 0]
+    close(ports)

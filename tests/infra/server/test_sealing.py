@@ -1,0 +1,141 @@
+"""The thread of the local server that seals the audit log."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.server import sealing as local_sealing
+from infra.server.sealing import Sealing
+from shared.adapters.sqlite import SqliteStore
+from shared.errors import Unavailable
+from shared.operations.audit import log
+from shared.ports import Ports
+from tests.intercepted import Call, Intercepted
+from tests.operations.audit.test_sealing import entered
+from tests.operations.tenants import Tenant
+from tests.waiting import soon
+from tests.worlds import Clock, embedded
+
+
+@contextmanager
+def _running(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A thread that hardly pauses; the tenants whose log has grown."""
+    monkeypatch.setattr(local_sealing, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(local_sealing, "_PAUSES_A_ROUND", 0)
+    grown = list[str]()
+    sealing = Sealing(ports, grown.append)
+    sealing.start()
+    try:
+        yield grown
+    finally:
+        sealing.stop()
+        soon(lambda: not sealing.is_alive())
+
+
+def _size(ports: Ports, tenant: Tenant) -> int:
+    head = log.head(ports, tenant.id)
+    return 0 if head is None else head.size
+
+
+def test_entries_are_sealed_within_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LOG-8, F330a: On one machine a thread seals each entry, and a very late one after a start."""
+    clock = Clock()
+    ports = embedded(tmp_path, clock)
+    acme, globex = (Tenant.create(ports, handle=each) for each in ("acme", "globex"))
+    with _running(ports, monkeypatch) as grown:
+        soon(lambda: (_size(ports, acme), _size(ports, globex)) == (1, 1))
+        acme.revoke(ports, "svc_wrt_a")
+        soon(lambda: _size(ports, acme) == 2)
+    assert sorted(grown) == sorted([acme.id, globex.id, acme.id])
+    clock.advance(hours=30)
+    acme.revoke(ports, "svc_wrt_b")
+    # One entry more is the statement of the counters (LOG-29).
+    with _running(ports, monkeypatch):
+        soon(lambda: _size(ports, acme) == 4)
+    entered(ports, clock, acme.id, ago=28 * 3600)
+    with _running(ports, monkeypatch):
+        soon(lambda: _size(ports, acme) == 5)
+
+
+def test_what_seals_also_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F590d: On one machine the thread that seals entries indexes them; a failure stops no seal."""
+    ports = embedded(tmp_path, Clock())
+    assert isinstance(ports.store, SqliteStore)
+    acme = Tenant.create(ports, handle="acme")
+    indexed = ports.store.index_audit_entries
+
+    def fail() -> int:
+        raise Unavailable
+
+    monkeypatch.setattr(ports.store, "index_audit_entries", fail)
+    with _running(ports, monkeypatch):
+        soon(lambda: _size(ports, acme) == 1)
+    acme.revoke(ports, "svc_wrt_a")
+    done = list[int]()
+
+    def noted() -> int:
+        done.append(indexed())
+        return done[-1]
+
+    monkeypatch.setattr(ports.store, "index_audit_entries", noted)
+    with _running(ports, monkeypatch):
+        soon(lambda: done[-1:] == [0])
+    assert sum(done) > 0
+
+
+def test_how_long_not_all_was_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F400i: The time since all logs were sealed grows while one log cannot be sealed."""
+    monkeypatch.setattr(local_sealing, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(local_sealing, "_PAUSES_A_ROUND", 0)
+    ports = embedded(tmp_path, Clock())
+    acme, globex = (Tenant.create(ports, handle=each) for each in ("acme", "globex"))
+    failing = [acme.id]
+
+    def fail(call: Call) -> Any:
+        if call.verb == "get" and any(call.arguments[0].pk.startswith(each) for each in failing):
+            raise Unavailable
+        return call()
+
+    sealing = Sealing(replace(ports, store=Intercepted(ports.store, fail)))
+    sealing.start()
+    try:
+        soon(lambda: _size(ports, globex) == 1 and time.monotonic() - sealing.whole_at() > 0.3)
+        failing.clear()
+        soon(lambda: time.monotonic() - sealing.whole_at() < 0.2)
+    finally:
+        sealing.stop()
+        soon(lambda: not sealing.is_alive())
+
+
+def test_what_stops_one_tenant_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F330b: A failure is logged once and retried, and the logs of other tenants grow meanwhile."""
+    ports = embedded(tmp_path, Clock())
+    acme, globex = (Tenant.create(ports, handle=each) for each in ("acme", "globex"))
+    failing = {acme.id, "tenants"}
+
+    def fail(call: Call) -> Any:
+        if call.verb in ("get", "query") and any(
+            call.arguments[0].pk.startswith(f) for f in failing
+        ):
+            raise Unavailable
+        return call()
+
+    broken = replace(ports, store=Intercepted(ports.store, fail))
+    with _running(broken, monkeypatch):
+        soon(lambda: "of all tenants could not be sealed" in caplog.text)
+        failing.remove("tenants")
+        soon(lambda: _size(ports, globex) == 1)
+        globex.revoke(ports, "svc_wrt_a")
+        soon(lambda: _size(ports, globex) == 2)
+        assert _size(ports, acme) == 0
+        failing.clear()
+        soon(lambda: _size(ports, acme) == 1)
+    assert caplog.text.count(f"{acme.id} could not be sealed") == 1
+    assert caplog.text.count(f"{acme.id} is sealed again") == 1

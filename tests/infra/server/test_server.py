@@ -1,0 +1,321 @@
+"""The local server as a real process: what `make run` promises to whoever starts and stops it."""
+
+import json
+import re
+import shlex
+import shutil
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import httpx2
+import pytest
+
+from infra import data_folder
+from shared.operations.changes import srl
+from shared.operations.operator import onboarding
+from tests import processes
+from tests.infra.folders import opened
+from tests.processes import HOST, free_port, start_in_vain
+
+_SECRET = re.compile(r"svc_[A-Za-z0-9_-]{43}\b")
+
+
+def test_the_first_start_makes_a_tenant_and_keeps_its_admin_key(tmp_path: Path) -> None:
+    """S8: The first start stores the first admin key in a private file and does not print it."""
+    with processes.local_server(tmp_path / "data") as server:
+        said = server.output.read_text()
+        assert str(server.data / "admin.key") in said
+        assert not _SECRET.search(said)
+        assert _mode(server.data / "admin.key") == 0o600
+        assert _mode(server.data / "master.key") == 0o600
+        assert _mode(server.data) == 0o700
+        assert [key["name"] for key in _api_keys(server)] == ["admin"]
+
+
+def test_another_start_shows_no_key_and_changes_nothing(tmp_path: Path) -> None:
+    """A start on existing data makes no key, tells none, and leaves what is there as it is."""
+    with processes.local_server(tmp_path / "data") as server:
+        before = _key_ids(server), _secrets(server.data)
+        assert server.interrupt() == 0
+    with processes.local_server(tmp_path / "data") as server:
+        assert not _SECRET.search(server.output.read_text())
+        assert (_key_ids(server), _secrets(server.data)) == before
+
+
+def test_it_listens_on_one_address_of_this_machine(tmp_path: Path) -> None:
+    """S8: The local server listens on 127.0.0.1 only."""
+    with (
+        processes.local_server(tmp_path / "data") as server,
+        pytest.raises(OSError),  # noqa: PT011 (each system has its own words)
+    ):
+        socket.create_connection(("127.0.0.2", server.port), timeout=5)
+    assert "TLS" not in server.output.read_text()
+
+
+def test_an_address_that_others_reach_is_said_to_have_no_tls(tmp_path: Path) -> None:
+    """F157a, S8: The start says that there is no TLS if other machines reach the server."""
+    with processes.local_server(tmp_path / "data", "--host", "0.0.0.0") as server:
+        said = server.output.read_text()
+        socket.create_connection(("127.0.0.2", server.port), timeout=5).close()
+    assert f"Rescind serves on http://0.0.0.0:{server.port}" in said
+    assert "Other machines can reach this address, and there is no TLS" in said
+
+
+def test_a_host_is_an_ip_address(tmp_path: Path) -> None:
+    """A name could stand for several addresses, of which one is another than was meant."""
+    refused = start_in_vain(tmp_path / "data", "--host", "localhost", port=free_port())
+    assert refused.returncode == 2
+    assert "localhost is not an IP address" in refused.stderr
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_each_request_leaves_a_line_with_its_time(tmp_path: Path, workers: int) -> None:
+    """F72: an anonymous call is logged by every worker: when, from where, and what came of it."""
+    with processes.local_server(tmp_path / "data", workers=workers) as server:
+        answer = httpx2.get(f"{server.url}/v1/keys", headers={"Authorization": "Bearer svc_x"})
+        assert server.interrupt() == 0
+        said = server.output.read_text().splitlines()
+    logged = [json.loads(line) for line in said if line.startswith("{")]
+    (line,) = [each for each in logged if each["request_id"] == answer.headers["x-request-id"]]
+    assert datetime.fromisoformat(line["time"]).tzinfo is not None
+    result = (line["status"], line["outcome"], line["source_ip"], line["Refused401"])
+    assert result == (401, "invalid_api_key", HOST, 1)
+
+
+def test_requests_may_be_left_out_of_the_log(tmp_path: Path) -> None:
+    """`--log-level warning` logs no request that was answered."""
+    with processes.local_server(tmp_path / "data", "--log-level", "warning") as server:
+        httpx2.get(f"{server.url}/v1/keys")
+        assert server.interrupt() == 0
+        assert "{" not in server.output.read_text()
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_ctrl_c_stops_it_at_once_and_cleanly(tmp_path: Path, workers: int) -> None:
+    """Ctrl-C ends every process within seconds, with exit code 0 and a line that says so."""
+    with processes.local_server(tmp_path / "data", workers=workers) as server:
+        with httpx2.Client(base_url=server.url) as idle:
+            assert idle.get("/").status_code == 401
+            assert server.interrupt() == 0
+        said = server.output.read_text()
+        assert said.endswith(f"Stopped; the data is in {server.data}\n")
+        assert "Traceback" not in said
+        _bind(server.port).close()
+
+
+def test_a_worker_answers_its_supervisor_before_it_loads_the_application() -> None:
+    """What a worker imports to begin with is small, so that on a busy machine it is not killed."""
+    program = "import sys, infra.cli.app; print('fastapi' in sys.modules)"
+    assert processes.run("-c", program).stdout == "False\n"
+
+
+def test_ctrl_c_stops_it_while_it_starts(tmp_path: Path) -> None:
+    """Ctrl-C before the first answer ends it like any other: exit code 0, and a start follows."""
+    for _ in range(2):
+        with processes.local_server(tmp_path / "data", ready=False) as server:
+            assert server.interrupt() == 0
+            said = server.output.read_text()
+            assert said.endswith(f"Stopped; the data is in {server.data}\n")
+            assert "Traceback" not in said
+
+
+def test_ctrl_c_stops_it_while_modules_are_compiled(tmp_path: Path) -> None:
+    """F33o: Ctrl-C stops the server also while Python compiles modules, as it does at first."""
+    program = """
+import os, sys
+from infra.server import server
+from infra.cli import app
+constants = "\\n".join(f"x = {2**40 + i} * {2**40 + i}" for i in range(30_000))
+def compile_for_seconds(_arguments):
+    print("compiling", flush=True)
+    for _ in range(3):
+        compile(constants, "constants", "exec")
+    print("Ctrl-C was lost", flush=True)
+    os._exit(1)
+server._prepare = compile_for_seconds
+app.main()
+"""
+    command = [sys.executable, "-c", program, "serve", "--data", str(tmp_path)]
+    with subprocess.Popen(
+        command, cwd=processes.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "compiling\n"
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == f"\nStopped; the data is in {tmp_path}\n"
+    assert process.returncode == 0
+
+
+@pytest.mark.slow
+def test_a_lost_admin_key_is_replaced_by_the_command_that_the_start_names(tmp_path: Path) -> None:
+    """A start that finds no admin.key names the command that mints a key, and it works."""
+    with processes.local_server(tmp_path / "data") as server:
+        (server.data / "admin.key").unlink()
+        assert server.interrupt() == 0
+    with processes.local_server(tmp_path / "data") as server:
+        said = server.output.read_text()
+        command = re.search(r"to create an admin key, run: rescind (.*)", said)
+        assert command
+        minted = processes.run("-m", "infra.cli", *shlex.split(command[1]))
+        assert minted.returncode == 0, minted.stderr
+        (server.data / "admin.key").write_text(minted.stdout)
+        assert len(_api_keys(server)) == 2
+        assert server.interrupt() == 0
+
+
+def test_a_port_in_use_is_said_before_anything_is_written(tmp_path: Path) -> None:
+    """Where the port is taken, the start names it, says what to try, and makes no data folder."""
+    with closing(_bind(0)) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = start_in_vain(tmp_path / "data", port=port)
+    _assert_refused(refused, f"port {port}", "make run PORT=")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_cannot_be_is_refused(tmp_path: Path, port: int) -> None:
+    """A number that is no port is refused in plain words."""
+    _assert_refused(start_in_vain(tmp_path / "data", port=port), f"port {port}")
+
+
+@pytest.mark.parametrize("data", ["file", "file/data"])
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, data: str) -> None:
+    """Where the data folder cannot be made, the start says which and why."""
+    (tmp_path / "file").write_text("in the way")
+    refused = start_in_vain(tmp_path / data, port=free_port())
+    _assert_refused(refused, str(tmp_path / data), "cannot be created")
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_data_without_its_master_key_is_left_alone(tmp_path: Path) -> None:
+    """Data whose master key is missing is not opened with a new one: refused, nothing written."""
+    (tmp_path / "svc.db").write_bytes(b"data")
+    refused = start_in_vain(tmp_path, port=free_port())
+    _assert_refused(refused, str(tmp_path / "master.key"), "missing", "Restore")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"svc.db": b"data"}
+
+
+def test_a_master_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    """A master key open to others stops the start, with the command that closes it."""
+    (tmp_path / "master.key").write_bytes(bytes(32))
+    (tmp_path / "master.key").chmod(0o644)
+    _assert_refused(start_in_vain(tmp_path, port=free_port()), "chmod 600", "master.key")
+
+
+def test_a_store_that_cannot_be_opened_is_refused_in_plain_words(tmp_path: Path) -> None:
+    """A store file that is no database stops the start with a message, not with a traceback."""
+    (tmp_path / "svc.db").write_text("no database " * 100)
+    (tmp_path / "master.key").write_bytes(bytes(32))
+    (tmp_path / "master.key").chmod(0o600)
+    _assert_refused(start_in_vain(tmp_path, port=free_port()))
+
+
+def test_a_damaged_database_is_not_served(tmp_path: Path) -> None:
+    """F55a, S6: A server does not start on a damaged `svc.db`."""
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports:
+        onboarding.create_tenant(ports, handle="local", user="root")
+    database = tmp_path / "svc.db"
+    with closing(sqlite3.connect(database)) as connection:
+        ((page,),) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name GLOB 'items_*'"
+        )
+    content = bytearray(database.read_bytes())
+    # The first byte of a page says of what kind it is.
+    content[(page - 1) * 4096] = 0
+    database.write_bytes(content)
+    refused = start_in_vain(tmp_path, port=free_port())
+    _assert_refused(refused, "svc.db is damaged", "Restore svc.db", "recover")
+
+
+def test_the_key_of_a_tenant_that_is_not_there_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    """An admin.key beside records without its tenant stops the start, which makes no tenant."""
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports:
+        onboarding.create_tenant(ports, handle="acme")
+    (tmp_path / "admin.key").write_text("svc_old\n")
+    for _ in range(2):
+        refused = start_in_vain(tmp_path, port=free_port())
+        _assert_refused(refused, str(tmp_path / "admin.key"), "move the file away")
+    assert (tmp_path / "admin.key").read_text() == "svc_old\n"
+
+
+@pytest.mark.parametrize("left", ["admin.key", "lists"])
+@pytest.mark.parametrize("loss", ["removed", "emptied", "without its log"])
+def test_lost_records_are_not_replaced_by_an_empty_store(
+    tmp_path: Path, loss: str, left: str
+) -> None:
+    """F59a: The server and the commands do not replace lost records by an empty store."""
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports:
+        if loss == "without its log":
+            # Nothing but the schema has left the write-ahead log yet.
+            shutil.copy(tmp_path / "svc.db", tmp_path / "old")
+        onboarding.create_tenant(ports, handle="local")
+        srl.regenerate(ports, onboarding.operator(ports, handle="local"))
+    _lose_records(tmp_path, loss)
+    if left == "admin.key":
+        shutil.rmtree(tmp_path / "blobs")
+        (tmp_path / "admin.key").write_text("svc_old\n")
+    refused = start_in_vain(tmp_path, port=free_port())
+    _assert_refused(refused, "lost or incomplete", "Restore svc.db", "recover")
+    if loss != "without its log":
+        result = processes.run("-m", "infra.cli", "doctor", "--data", str(tmp_path))
+        assert result.returncode == 2
+        assert "lost or incomplete" in result.stderr
+
+
+def _lose_records(folder: Path, loss: str) -> None:
+    for name in ("svc.db", "svc.db-wal", "svc.db-shm"):
+        (folder / name).unlink(missing_ok=True)
+    if loss == "emptied":
+        (folder / "svc.db").touch()
+    if loss == "without its log":
+        (folder / "old").rename(folder / "svc.db")
+
+
+def _api_keys(server: processes.LocalServer) -> list[dict[str, object]]:
+    headers = {"Authorization": f"Bearer {server.admin_key}"}
+    answer = httpx2.get(f"{server.url}/v1/api-keys", headers=headers)
+    assert answer.status_code == 200, answer.text
+    keys: list[dict[str, object]] = answer.json()["api_keys"]
+    return keys
+
+
+def _key_ids(server: processes.LocalServer) -> list[object]:
+    return [key["id"] for key in _api_keys(server)]
+
+
+def _secrets(data: Path) -> list[bytes]:
+    return [(data / name).read_bytes() for name in ("admin.key", "master.key")]
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def _bind(port: int) -> socket.socket:
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind((HOST, port))
+    return bound
+
+
+def _assert_refused(process: CompletedProcess[str], *words: str) -> None:
+    assert process.returncode == 1
+    assert process.stderr.startswith("Cannot start:\n")
+    assert "Traceback" not in process.stderr
+    assert process.stdout == ""
+    for word in words:
+        assert word in process.stderr

@@ -1,0 +1,254 @@
+"""The local server against callers that hold it up or speak another HTTP, as a real process."""
+
+import json
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests import sockets
+from tests.processes import HOST, LocalServer, local_server
+
+_OPEN_FILES = 256
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
+    """A server that may open few files."""
+    data = tmp_path_factory.mktemp("sockets") / "data"
+    with local_server(data, open_files=_OPEN_FILES) as server:
+        yield server
+
+
+@pytest.fixture
+def said(server: LocalServer) -> "Iterator[_Said]":
+    """What the server prints from here on; it may be no traceback."""
+    yield _Said(server.output)
+    text = server.output.read_text()
+    assert "Traceback" not in text
+    assert "CRITICAL" not in text
+
+
+class _Said:
+    """The lines that a server printed since a moment, without those of answered requests."""
+
+    def __init__(self, output: Path) -> None:
+        self._output, self._from = output, output.stat().st_size
+
+    def now(self) -> list[str]:
+        lines = self._output.read_text()[self._from :].splitlines()
+        return [line for line in lines if '"message": "request"' not in line]
+
+
+def test_no_answer_waits_for_the_acknowledgement_of_its_head(tmp_path: Path) -> None:
+    """F113a: Connections of the local server have TCP_NODELAY, with several workers too."""
+    with local_server(tmp_path / "data", workers=2) as server, _connected(server) as caller:
+        caller.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert caller.recv(10_000).startswith(b"HTTP/1.1 401 ")
+        with sockets.accepted(caller, server.serving()) as other_end:
+            assert other_end.getpeername() == caller.getsockname()
+            assert other_end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.slow
+def test_idle_connections_stop_nothing(server: LocalServer, said: _Said) -> None:
+    """F76a, S8: 300 idle connections do not stop a server that may open 256 files."""
+    with ExitStack() as stack:
+        # The server admits some of them only after a second.
+        callers = stack.enter_context(ThreadPoolExecutor(max_workers=50))
+        for idle in callers.map(lambda _: _connected(server), range(300)):
+            stack.enter_context(idle)
+            idle.sendall(b"GET /v1/x HTTP/1.1\r\nHost: x\r\nX-a: ")
+        for _ in range(5):
+            _probe(server)
+            time.sleep(0.3)
+        headers = {"Authorization": f"Bearer {server.admin_key}"}
+        with httpx2.Client(base_url=server.url, headers=headers) as http:
+            assert http.post("/v1/revocations/srl/regenerate").status_code == 200
+            assert http.get("/v1/revocations/srl").status_code == 200
+    _probe(server)
+    assert len(said.now()) < 20
+
+
+@pytest.mark.slow
+def test_a_flood_of_connections_stops_nothing(server: LocalServer, said: _Said) -> None:
+    """F76b: A flood of silent connections does not stop other callers from being served."""
+    stop = threading.Event()
+    floods = [threading.Thread(target=_flood, args=(server, stop)) for _ in range(2)]
+    for flood in floods:
+        flood.start()
+    try:
+        for _ in range(10):
+            _probe(server)
+            time.sleep(0.1)
+    finally:
+        stop.set()
+        for flood in floods:
+            flood.join(timeout=10)
+    assert len(said.now()) < 20
+
+
+_ADMIN = "Authorization: Bearer {key}\r\n"
+_POST = "POST /v1/revocations HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(
+            f"{_POST}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            id="two lengths",
+        ),
+        pytest.param(
+            f"{_POST}Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n",
+            id="two lengths, of which one is 0",
+        ),
+        pytest.param("GET / HTTP/1.1\r\nHost: x\r\nX-a: 1\r\n 2\r\n\r\n", id="obs-fold"),
+        pytest.param("GET / HTTP/1.1\r\nHost: x\r\nX-a: 1\r\n\t2\r\n\r\n", id="obs-fold by tab"),
+        pytest.param("GET / HTTP/1.1\nHost: x\r\n\r\n", id="bare LF in the first line"),
+        pytest.param("GET / HTTP/1.1\r\nHost: x\nX-a: 1\r\n\r\n", id="bare LF in a header"),
+        pytest.param("GET / HTTP/1.1\r\nHost: x\n\n", id="bare LF at the end"),
+        pytest.param("GET / HTTP/1.1\r\nHost: x\r\n\n", id="bare LF at the very end"),
+        pytest.param("\r\nnonsense\r\n\r\n", id="no request"),
+        pytest.param("GET / HTTP/1.1\r\nX-a: " + "a" * 20_000 + "\r\n\r\n", id="a long header"),
+        pytest.param("GET / HTTP/1.1\r\n\r\n", id="no host"),
+        pytest.param("GET / HTTP/2.0\r\nHost: x\r\n\r\n", id="another version"),
+        pytest.param(f"{_POST}{_ADMIN}Transfer-Encoding: chunked\r\n\r\nzz\r\n", id="a bad chunk"),
+    ],
+)
+def test_a_request_with_two_readings_is_refused(
+    server: LocalServer, said: _Said, request_: str
+) -> None:
+    """F79a, S8: The local server refuses a request that a proxy might read in another way."""
+    sent = request_.replace("{key}", server.admin_key) + "GET /second HTTP/1.1\r\nHost: x\r\n\r\n"
+    answer = _all_of(server, sent.encode())
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    error = json.loads(body)["error"]
+    assert (set(error), error["code"]) == ({"code", "message"}, "invalid_request")
+    headers = head.decode().lower()
+    for line in (
+        "connection: close",
+        "content-type: application/json",
+        "cache-control: no-store",
+        "x-content-type-options: nosniff",
+        "x-ratelimit-limit: 1000",
+    ):
+        assert f"\r\n{line}" in headers
+    assert re.search(r"\r\nx-request-id: [0-9a-f]{16}(\r\n|$)", headers)
+    assert said.now() == []
+
+
+def test_a_body_may_hold_what_a_header_may_not(server: LocalServer) -> None:
+    """A body with line feeds and spaces is a body, also where it comes with its header."""
+    body = b'{\n "warrant_id":\n  "svc_wrt_lf",\n\t"reason": "a"\n\n}'
+    head = f"{_POST}{_ADMIN}".replace("{key}", server.admin_key)
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    answer = _all_of(server, head.encode() + b"Connection: close\r\n\r\n" + body)
+    assert answer.startswith(b"HTTP/1.1 201 ")
+
+
+def test_a_bad_chunk_after_the_answer_ends_the_connection(server: LocalServer, said: _Said) -> None:
+    """F79: a body that goes wrong after its answer was sent is the end, and is not answered."""
+    with _connected(server) as caller:
+        caller.sendall(_POST.encode() + b"Transfer-Encoding: chunked\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b"}}"):
+            answer += caller.recv(10_000)
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        caller.sendall(b"nonsense\r\n")
+        assert caller.recv(10_000) == b""
+    assert said.now() == []
+
+
+def test_a_caller_who_leaves_in_mid_body_is_no_crash(server: LocalServer, said: _Said) -> None:
+    """F78: a body that ends before its declared length is not logged as a fault."""
+    for _ in range(5):
+        with _connected(server) as caller:
+            head = f"{_POST}{_ADMIN}Content-Length: 100\r\n\r\nx"
+            caller.sendall(head.replace("{key}", server.admin_key).encode())
+            time.sleep(0.1)
+    _probe(server)
+    assert not [line for line in said.now() if "ClientDisconnect" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stalled_body_does_not_hold_up_a_stop(tmp_path: Path, workers: int) -> None:
+    """F77a, S8: One Ctrl-C stops the server although callers stall their bodies."""
+    with local_server(tmp_path / "data", workers=workers) as server, ExitStack() as stack:
+        for _ in range(5):
+            caller = stack.enter_context(_connected(server))
+            head = f"{_POST}{_ADMIN}Content-Length: 100\r\n\r\nx"
+            caller.sendall(head.replace("{key}", server.admin_key).encode())
+        time.sleep(0.3)
+        assert server.interrupt() == 0
+        said = server.output.read_text()
+    assert said.endswith(f"Stopped; the data is in {server.data}\n")
+    assert "Traceback" not in said
+    assert "ERROR" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_orderly_stop_keeps_the_counts(
+    tmp_path: Path, workers: int, how: signal.Signals
+) -> None:
+    """F77b: A use of a key in the last second before a stop is counted."""
+    with local_server(tmp_path / "data", workers=workers) as server:
+        headers = {"Authorization": f"Bearer {server.admin_key}"}
+        for _ in range(10):
+            # A connection each, so that all workers have their share.
+            httpx2.get(f"{server.url}/nowhere", headers=headers)
+        os.killpg(server.process.pid, how)
+        server.process.wait(timeout=10)
+    with local_server(tmp_path / "data") as server, httpx2.Client(headers=headers) as http:
+        (key,) = http.get(f"{server.url}/v1/api-keys").json()["api_keys"]
+        time.sleep(1.1)
+        shown = http.get(f"{server.url}/v1/api-keys/{key['id']}").json()
+        # The ten, and the first of these two: the second is counted after its answer.
+        assert shown["request_count"] == 11
+
+
+def _connected(server: LocalServer) -> socket.socket:
+    return socket.create_connection((HOST, server.port), timeout=5)
+
+
+def _probe(server: LocalServer) -> None:
+    """An anonymous caller gets an answer on a new connection before it gives up."""
+    answer = _all_of(server, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 401 "), answer
+
+
+def _all_of(server: LocalServer, sent: bytes) -> bytes:
+    """All that the server answers before it closes the connection."""
+    with _connected(server) as caller:
+        caller.sendall(sent)
+        received = b""
+        while some := caller.recv(100_000):
+            received += some
+        return received
+
+
+def _flood(server: LocalServer, stop: threading.Event) -> None:
+    """Connect without end, keeping the last 200 connections open."""
+    kept: deque[socket.socket] = deque()
+    try:
+        while not stop.is_set():
+            kept.append(_connected(server))
+            if len(kept) > 200:
+                kept.popleft().close()
+    finally:
+        for each in kept:
+            each.close()

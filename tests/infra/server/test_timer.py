@@ -1,0 +1,263 @@
+"""The local server's timer, which does what the schedule does on AWS."""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from infra import data_folder
+from infra.server import timer as local_timer
+from infra.server.timer import Timer
+from shared import logs
+from shared.model.audit.audit_log import month
+from shared.model.lists.schedule import TURNS
+from shared.model.lists.verification import public_key_bytes, verify
+from shared.model.signing_keys import Type
+from shared.model.tenants import settings_address
+from shared.operations.changes import signing_keys
+from shared.operations.fleet import propagation
+from shared.operations.lists import expiring, in_force, publication
+from shared.operations.operator import onboarding
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect
+from tests.infra.folders import opened
+from tests.intercepted import Call, Intercepted
+from tests.operations.fleets import Fleet
+from tests.operations.tenants import Tenant
+from tests.processes import local_server as running_server
+from tests.waiting import soon
+from tests.worlds import embedded
+
+
+def test_the_timer_publishes_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was revoked is in the published list after the next tick, and then nothing is."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    looks = list[Call]()
+
+    def note(call: Call) -> Any:
+        looks.extend([call] * (call.verb == "query" and call.arguments[0] == TURNS))
+        return call()
+
+    with _timer(replace(ports, store=Intercepted(ports.store, note)), monkeypatch):
+        soon(lambda: in_force.head(ports, tenant.id).version == 2)
+        assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
+        seen = len(looks)
+        soon(lambda: len(looks) > seen + 3)
+    assert in_force.head(ports, tenant.id).version == 2
+
+
+def test_the_timer_announces_keys_that_expire_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """APIKEY-11: A server on one machine announces keys that expire soon."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    long_ago = replace(ports, now=lambda: _now() - timedelta(days=60))
+    end = _now() + timedelta(days=5)
+    signing_keys.create(long_ago, tenant.operator, type_=Type.ROOT, name="root", expires_at=end)
+    monkeypatch.setattr(expiring, "is_due", lambda _now: True)
+    monkeypatch.setattr(expiring, "is_turn", lambda _tenant_id, _now: True)
+    with _timer(ports, monkeypatch):
+        soon(lambda: "key.expiring" in tenant.actions(ports))
+
+
+def test_the_timer_announces_stale_authorizers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """FLEET-18, F400h: A server on one machine counts authorizers, and announces stale ones."""
+    caplog.set_level("INFO", "rescind")
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    publication.publish_feed(ports, tenant.id)
+    Fleet(ports, tenant).add("north")
+    monkeypatch.setattr(propagation, "SETTLED_AFTER", timedelta())
+    monkeypatch.setattr(propagation, "is_due", lambda _now: True)
+    with _timer(ports, monkeypatch):
+        soon(lambda: "authorizer.stale" in tenant.actions(ports))
+    counted = [each for each in caplog.records if each.getMessage() == "authorizers"]
+    assert logs.given(counted[0]).metrics == {
+        "AuthorizersHolding": 0,
+        "AuthorizersClosed": 0,
+        "AuthorizersUnknown": 1,
+    }
+
+
+def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
+    """OPS-7, F80a, F118a: A start publishes expired lists first; one bad tenant stops nothing.
+
+    The more urgent one of two tenants has lost its settings, so that its list cannot be made.
+    """
+    data = tmp_path / "data"
+    data_folder.prepare(data)
+    with opened(data) as ports:
+        long_past = replace(ports, now=lambda: _now() - timedelta(days=20))
+        past = replace(ports, now=lambda: _now() - timedelta(days=10))
+        broken, _ = onboarding.create_tenant(long_past, handle="broken")
+        ports.store.write(Delete(settings_address(broken.tenant_id), Expect.PRESENT))
+        _, created = onboarding.create_tenant(past, handle="local")
+    data_folder.write_secret(data / "admin.key", created.secret)
+    with running_server(data) as server:
+        headers = {"Authorization": f"Bearer {created.secret}"}
+        with httpx2.Client(base_url=server.url, headers=headers) as http:
+            body = http.get("/v1/revocations/srl/signed").content
+            key = http.get("/v1/revocations/srl/keys").json()["keys"][0]["public_key"]
+        assert f"the list of tenant {broken.tenant_id} could not be" in server.output.read_text()
+    assert verify(body, public_key=public_key_bytes(key), now=_now()).version == 2
+
+
+def test_a_start_does_not_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F118b: A server starts although its first publications take long, and logs that."""
+    monkeypatch.setattr(local_timer, "_FIRST_SECONDS", 0.1)
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    may_answer = threading.Event()
+
+    def wait(call: Call) -> Any:
+        """Who is due is found out once `may_answer` is set."""
+        assert call.arguments[:1] != (TURNS,) or may_answer.wait(10)
+        return call()
+
+    slow = Intercepted(ports.store, wait)
+    with _timer(replace(ports, store=slow), monkeypatch):
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert in_force.head(ports, tenant.id).version == 1
+        may_answer.set()
+        soon(lambda: in_force.head(ports, tenant.id).version == 2)
+
+
+def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
+    """F118c: A server that is stopped during its publications finishes at most one list."""
+    ports = embedded(tmp_path, _now)
+    tenants = [Tenant.create(ports, handle=f"t{number}") for number in range(3)]
+    for tenant in tenants:
+        tenant.revoke(ports, "svc_wrt_a")
+
+    def stop(call: Call) -> Any:
+        if call.verb == "put":
+            timer.stop()
+        return call()
+
+    timer = Timer(replace(ports, blobs=Intercepted(ports.blobs, stop)))
+    timer.start()
+    soon(lambda: not timer.is_alive())
+    versions = [in_force.head(ports, tenant.id).version for tenant in tenants]
+    assert sorted(versions) == [1, 1, 2]
+
+
+def test_a_list_that_is_asked_for_does_not_wait(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F222e: On one machine a list that the feed asks for is published at once.
+
+    One that cannot be published is logged, and stops no other.
+    """
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    timer = Timer(ports)
+    timer.start()
+    try:
+        tenant.revoke(ports, "svc_wrt_a")
+        timer.publish("svc_tnt_nobody")
+        timer.publish(tenant.id)
+        soon(lambda: in_force.head(ports, tenant.id).version == 2)
+    finally:
+        timer.stop()
+        soon(lambda: not timer.is_alive())
+    assert "the list of tenant svc_tnt_nobody could not be published" in caplog.text
+
+
+def test_the_timer_goes_on_after_a_tick_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tick that the store failed is logged, and the next one publishes."""
+    file = tmp_path / "svc.db"
+    ports = embedded(tmp_path, _now, store=str(file))
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    _execute(file, "ALTER TABLE items_5 RENAME TO elsewhere")
+    with _timer(ports, monkeypatch):
+        soon(lambda: bool(caplog.records))
+        _execute(file, "ALTER TABLE elsewhere RENAME TO items_5")
+        soon(lambda: in_force.head(ports, tenant.id).count == 1)
+
+
+def test_the_timer_removes_what_crashed_writers_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of a blob, a day old, is removed; lists stay, however old they are."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    part = tmp_path / "blobs" / ".tmp" / "part"
+    part.write_bytes(b"{")
+    blob = tmp_path / "blobs" / in_force.head(ports, tenant.id).blob
+    age = (_now() - timedelta(days=31)).timestamp()
+    for each in (part, blob):
+        os.utime(each, (age, age))
+    with _timer(ports, monkeypatch):
+        soon(lambda: not part.exists())
+    assert blob.exists()
+
+
+def test_the_timer_makes_room_although_nothing_can_be_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F119e: A tick of the timer that fails has removed leftovers of crashed writers first."""
+    file = tmp_path / "svc.db"
+    ports = embedded(tmp_path, _now, store=str(file))
+    _execute(file, "DROP TABLE items_5")
+    part = tmp_path / "blobs" / ".tmp" / "part"
+    part.write_bytes(b"{")
+    os.utime(part, (0, 0))
+    with _timer(ports, monkeypatch):
+        soon(lambda: not part.exists())
+
+
+def test_the_timer_removes_expired_audit_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F71a: The local server removes audit entries whose retention is over."""
+    long_ago = embedded(tmp_path, lambda: _now() - timedelta(days=500), store=str(tmp_path / "db"))
+    tenant = Tenant.create(long_ago)
+    long_ago.store.close()  # type: ignore[attr-defined]
+    ports = embedded(tmp_path, _now, store=str(tmp_path / "db"))
+    made = month(tenant.id, _now() - timedelta(days=500))
+    assert sum(map(ports.store.count, made)) == 1
+    with _timer(ports, monkeypatch):
+        soon(lambda: sum(map(ports.store.count, made)) == 0)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@contextmanager
+def _timer(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The server's own timer at work, in a hurry; it has ended at the end."""
+    monkeypatch.setattr(local_timer, "_PUBLISH_SECONDS", 0.02)
+    timer = Timer(ports)
+    timer.start()
+    try:
+        yield
+        assert timer.is_alive()
+    finally:
+        timer.stop()
+        soon(lambda: not timer.is_alive())
+
+
+def _execute(file: Path, statement: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(statement)

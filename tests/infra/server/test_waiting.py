@@ -1,0 +1,479 @@
+"""Polls of the feed that wait for news at the local server, on real sockets (POLL-5)."""
+
+import asyncio
+import base64
+import json
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from infra import data_folder
+from infra.server import waiting as local_waiting
+from infra.server.news import listener
+from infra.server.protocol import LocalProtocol
+from infra.server.routers import ROUTERS
+from infra.server.threads import Threads
+from infra.server.waiting import WaitingRequests
+from shared.errors import Unavailable
+from shared.model import feed as model
+from shared.model.callers import Caller, Scope
+from shared.operations.access import api_keys
+from shared.operations.base import tenants
+from shared.operations.changes import revocations
+from shared.operations.operator import onboarding
+from shared.ports import Ports
+from shared.ports.one_machine import News
+from shared.web.app import create_app
+from tests import asgi
+from tests.feeds import StoredFeed
+from tests.infra.folders import opened
+from tests.intercepted import Call, Intercepted
+from tests.processes import LocalServer, local_server
+
+HOST = "127.0.0.1"
+FEED = "/v1/revocations/feed"
+CHECK = "/v1/revocations/check?warrant_id=svc_wrt_a"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Reads:
+    """How often the head of the feed was read alone; the store fails while `fails` is set."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.fails = False
+
+    def __call__(self, call: Call) -> Any:
+        if call.verb == "get" and call.arguments[0].sk == model.HEAD:
+            self.times += "#feed" in call.arguments[0].pk
+        if self.fails and "#feed" in str(call.arguments[0]):
+            raise Unavailable("the disk does not answer")
+        return call()
+
+
+@dataclass(frozen=True)
+class World:
+    """A tenant with a feed of one entry, in a data folder."""
+
+    ports: Ports
+    feed: StoredFeed
+    admin: str
+    reads: Reads
+    folder: Path
+
+    @property
+    def tenant_id(self) -> str:
+        return self.feed.tenant_id
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports:
+        settings, created = onboarding.create_tenant(ports, handle="acme")
+        feed = StoredFeed(ports, settings.tenant_id)
+        feed.revoke("svc_wrt_a")
+        reads = Reads()
+        watched = replace(ports, store=Intercepted(ports.store, reads))
+        yield World(watched, feed, created.secret, reads, tmp_path)
+
+
+class Service:
+    """The contract as the local server serves it, and requests to it."""
+
+    def __init__(self, world: World, server: uvicorn.Server, work: Threads) -> None:
+        self.world, self.server, self.work = world, server, work
+        self.port = server.servers[0].sockets[0].getsockname()[1]
+
+    async def get(self, path: str, *, etag: str = "", secret: str = "") -> Answer:
+        """The response to one request on a connection of its own."""
+        reader, writer = await self.send(path, etag=etag, secret=secret)
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+        finally:
+            writer.close()
+        return Answer(int(head[0].split()[1]), headers, body)
+
+    async def send(
+        self, path: str, *, etag: str = "", secret: str = ""
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(HOST, self.port)
+        headers = [f"Authorization: Bearer {secret or self.world.admin}", f"Host: {HOST}"]
+        headers += [f"If-None-Match: {etag}"] if etag else []
+        writer.write("\r\n".join([f"GET {path} HTTP/1.1", *headers, "", ""]).encode())
+        return reader, writer
+
+    async def etag(self) -> str:
+        return (await self.get(FEED)).headers["etag"]
+
+    async def wait(self, *, times: int = 1, seconds: int = 20) -> list["asyncio.Task[Answer]"]:
+        """Begin polls that wait; return once all of them do."""
+        etag, already = await self.etag(), self.waiting
+        path = f"{FEED}?after={self.world.feed.sequence}&wait={seconds}"
+        begun = [asyncio.create_task(self.get(path, etag=etag)) for _ in range(times)]
+        await self.until(lambda: self.waiting == already + times)
+        return begun
+
+    @property
+    def waiting(self) -> int:
+        return self.work.waiting._count
+
+    @staticmethod
+    async def until(holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not holds():  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.01)
+
+
+def serve(world: World, talk: Callable[[Service], Awaitable[None]], most: int = 750) -> None:
+    """Let `talk` send requests to a server, which is stopped afterwards."""
+
+    async def both() -> None:
+        work = Threads(WaitingRequests(most, lambda: listener(world.feed.ports, News.FEED)))
+        async with _serving(world, work) as service:
+            await talk(service)
+
+    asgi.run(asyncio.wait_for(both(), timeout=60))
+
+
+@asynccontextmanager
+async def _serving(world: World, work: Threads) -> AsyncIterator[Service]:
+    app = create_app(*ROUTERS, ports=lambda: world.ports, work=work)
+    config = uvicorn.Config(app, HOST, 0, http=LocalProtocol, lifespan="on", log_config=None)
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    try:
+        yield Service(world, server, work)
+    finally:
+        await server.shutdown()
+
+
+# --- waiting ---
+
+
+def test_a_poll_waits_for_news(world: World) -> None:
+    """POLL-5, F214a: A poll that waits is answered as soon as there is an entry."""
+
+    async def talk(service: Service) -> None:
+        assert json.loads((await service.get(FEED)).body)["wait_max"] == 25
+        (poll,) = await service.wait()
+        await asyncio.sleep(0.2)
+        assert not poll.done()
+        entry = world.feed.revoke("svc_wrt_b")
+        answer = await poll
+        assert answer.status == 200
+        assert json.loads(answer.body)["entries"] == [_base64(entry)]
+        assert answer.headers["etag"] == await service.etag()
+
+    serve(world, talk)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def test_a_poll_waits_no_longer_than_it_asks(world: World) -> None:
+    """POLL-5: Without news a poll is answered with 304 after `wait` seconds."""
+
+    async def talk(service: Service) -> None:
+        (longer,) = await service.wait(seconds=20)
+        (poll,) = await service.wait(seconds=1)
+        answer = await poll
+        assert (answer.status, answer.body) == (304, b"")
+        assert service.waiting == 1
+        assert not longer.done()
+
+    serve(world, talk)
+
+
+def test_only_a_poll_that_would_be_304_waits(world: World) -> None:
+    """POLL-5: A poll without a condition, or with another one, is answered at once."""
+
+    async def talk(service: Service) -> None:
+        etag = await service.etag()
+        (waiting,) = await service.wait(seconds=20)
+        for query, seen in (("?after=1&wait=20", ""), ("?wait=20", '"0-x"'), ("?wait=0", etag)):
+            answer = await service.get(f"{FEED}{query}", etag=seen)
+            assert answer.status == (304 if seen == etag else 200)
+            # It began to wait before, and for as long.
+            assert not waiting.done()
+
+    serve(world, talk)
+
+
+def test_a_new_base_is_news(world: World) -> None:
+    """POLL-5: A head with a new base, and without a new entry, ends the wait."""
+
+    async def talk(service: Service) -> None:
+        (poll,) = await service.wait()
+        world.feed.rebase(1)
+        answer = await poll
+        assert (answer.status, json.loads(answer.body)["entries"]) == (200, [])
+
+    serve(world, talk)
+
+
+# --- what it costs ---
+
+
+def test_one_task_reads_for_all_who_wait(world: World) -> None:
+    """POLL-5, F215a: However many polls wait, the head is read once for each change and second."""
+
+    async def talk(service: Service) -> None:
+        before = world.reads.times
+        polls = await service.wait(times=100)
+        await service.until(lambda: world.reads.times >= before + 2)
+        world.feed.revoke("svc_wrt_b")
+        answers = await asyncio.gather(*polls)
+        assert {answer.status for answer in answers} == {200}
+        # One when the first began to wait, one each second, and one or two for the change.
+        assert world.reads.times - before < len(polls)
+        # Nobody waits, so nobody reads.
+        await asyncio.sleep(0.1)
+        before = world.reads.times
+        await asyncio.sleep(0.2)
+        assert world.reads.times == before
+
+    serve(world, talk)
+
+
+def test_a_change_is_heard_of_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """POLL-5, F557e: The commit of a new head wakes the polls that wait: none waits for a look."""
+    monkeypatch.setattr(local_waiting, "LOOK_SECONDS", 3600)
+
+    async def talk(service: Service) -> None:
+        for name in ("svc_wrt_b", "svc_wrt_c"):
+            (poll,) = await service.wait()
+            world.feed.revoke(name)
+            assert (await poll).status == 200
+
+    serve(world, talk)
+
+
+def _names(folder: Path) -> list[Path]:
+    return list((folder / "svc.db-news").iterdir())
+
+
+def test_a_change_that_nobody_hears_of_is_found(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """POLL-5, F557f: News that are lost cost a poll the time of a look, and never the change."""
+    monkeypatch.setattr(local_waiting, "LOOK_SECONDS", 0.1)
+
+    async def talk(service: Service) -> None:
+        (poll,) = await service.wait()
+        for each in _names(world.folder):
+            each.unlink()
+        world.feed.revoke("svc_wrt_b")
+        assert (await poll).status == 200
+
+    serve(world, talk)
+
+
+def test_who_waits_holds_no_thread(world: World) -> None:
+    """POLL-5, F215b: Polls that wait hold no thread and delay no other request of the tenant."""
+
+    async def talk(service: Service) -> None:
+        polls = await service.wait(times=100)
+        # Each kind of work has a pool, and these are all threads that it can have.
+        assert threading.active_count() < 30
+        for path in (CHECK, "/v1/api-keys", "/v1/revocations/srl", FEED):
+            assert (await service.get(path)).status == 200
+        assert not any(poll.done() for poll in polls)
+
+    serve(world, talk)
+
+
+def test_who_leaves_waits_no_more(world: World) -> None:
+    """POLL-5, F215c: A poll whose client disconnects is forgotten at once."""
+
+    async def talk(service: Service) -> None:
+        etag = await service.etag()
+        made = [await service.send(f"{FEED}?wait=20", etag=etag) for _ in range(20)]
+        await service.until(lambda: service.waiting == 20)
+        for _, writer in made[:15]:
+            writer.close()
+        await service.until(lambda: service.waiting == 5)
+        for _, writer in made[15:]:
+            writer.transport.abort()
+        await service.until(lambda: service.waiting == 0)
+        await service.until(lambda: not service.work.waiting._watches)
+
+    serve(world, talk)
+
+
+def test_more_than_may_wait_do_not(world: World) -> None:
+    """POLL-5, F215d: Only so many polls wait; a further one is answered at once, as is a check."""
+
+    async def talk(service: Service) -> None:
+        polls = await service.wait(times=3)
+        further = await service.get(f"{FEED}?wait=20", etag=await service.etag())
+        assert further.status == 304
+        assert (await service.get(CHECK)).status == 200
+        assert not any(poll.done() for poll in polls)
+
+    serve(world, talk, most=3)
+
+
+# --- ends ---
+
+
+def test_a_stop_releases_all(world: World) -> None:
+    """POLL-5, F216a: A server that stops answers all polls that wait, and waits for none."""
+
+    async def talk(service: Service) -> None:
+        polls = await service.wait(times=50)
+        async with asyncio.timeout(15):
+            await service.server.shutdown()
+            assert {(await poll).status for poll in polls} == {304}
+
+    serve(world, talk)
+
+
+def test_a_key_that_is_revoked_meanwhile(world: World) -> None:
+    """POLL-5, F217a: A key that is revoked while its poll waits reads nothing published later."""
+    operator = Caller.inside(world.tenant_id, name="operator", handle="acme")
+    key = api_keys.create(world.ports, operator, name="k", scopes=(Scope.AUTHORIZER,))
+
+    async def talk(service: Service) -> None:
+        etag = await service.etag()
+        poll = asyncio.create_task(
+            service.get(f"{FEED}?after=1&wait=20", etag=etag, secret=key.secret)
+        )
+        await service.until(lambda: service.waiting == 1)
+        api_keys.revoke(world.ports, operator, key_id=key.api_key.id)
+        world.feed.revoke("svc_wrt_b")
+        answer = await poll
+        assert (answer.status, b"svc_wrt" in answer.body) == (401, False)
+
+    serve(world, talk)
+
+
+def test_a_fault_is_not_silence(world: World) -> None:
+    """POLL-5, F218a: If the head cannot be read, those who wait get 503, and never 304."""
+
+    async def talk(service: Service) -> None:
+        polls = await service.wait(times=5)
+        world.reads.fails = True
+        answers = await asyncio.gather(*polls)
+        assert {answer.status for answer in answers} == {503}
+        world.reads.fails = False
+        (poll,) = await service.wait()
+        world.feed.revoke("svc_wrt_b")
+        assert (await poll).status == 200
+
+    serve(world, talk)
+
+
+# --- a thousand ---
+
+
+class Fleet:
+    """Clients that poll a server in another process, each on a connection that it keeps."""
+
+    def __init__(self, server: LocalServer) -> None:
+        self.port, self.secret = server.port, server.admin_key
+        self.told: dict[int, list[float]] = {}
+        self.waiting = 0
+
+    async def follow(self, last: int) -> None:
+        """Wait for news until this entry; note when each entry came."""
+        reader, writer = await asyncio.open_connection(HOST, self.port)
+        head = await self.ask(reader, writer, FEED)
+        self.waiting += 1
+        while (sequence := int(head["etag"].strip('"').partition("-")[0])) < last:
+            path = f"{FEED}?after={sequence}&wait=25"
+            head = await self.ask(reader, writer, path, etag=head["etag"])
+            if not head["etag"].startswith(f'"{sequence}-'):
+                self.told.setdefault(sequence + 1, []).append(time.time())
+        writer.close()
+        await writer.wait_closed()
+
+    async def ask(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        path: str,
+        etag: str = "",
+    ) -> dict[str, str]:
+        """The headers of the response to one request, with its status."""
+        lines = [f"GET {path} HTTP/1.1", f"Host: {HOST}", f"Authorization: Bearer {self.secret}"]
+        lines += [f"If-None-Match: {etag}"] if etag else []
+        writer.write("\r\n".join([*lines, "", ""]).encode())
+        first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        found = dict(line.lower().split(": ", 1) for line in rest if line)
+        await reader.readexactly(int(found.get("content-length", 0)))
+        return {**found, "status": first.split()[1]}
+
+
+def _cpu_seconds(pid: int) -> float:
+    """How much CPU time a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.slow
+def test_a_thousand_wait(tmp_path: Path) -> None:
+    """POLL-5, F215e: A thousand polls wait on one machine, and all are answered within seconds.
+
+    `pytest -s` prints how long it takes from the commit of a revocation to each answer.
+    """
+    many, rounds = 1000, 5
+    data = tmp_path / "data"
+    with local_server(data, open_files=4096) as server, opened(data) as ports:
+        operator = Caller.inside(tenants.identifier(ports, "local"), name="op", handle="local")
+        fleet, delays, checks = Fleet(server), list[float](), list[float]()
+        used = list[float]()
+
+        async def both() -> None:
+            clients = [asyncio.create_task(fleet.follow(rounds)) for _ in range(many)]
+            await Service.until(lambda: fleet.waiting == many)
+            await asyncio.sleep(1)
+            used.append(_cpu_seconds(server.serving()[0]))
+            reader, writer = await asyncio.open_connection(HOST, server.port)
+            for number in range(1, rounds + 1):
+                warrant_id = f"svc_wrt_{number}"
+                revocations.create(ports, operator, warrant_id=warrant_id, reason="test")
+                committed, told = time.time(), fleet.told.setdefault(number, [])
+                for _ in range(20):
+                    asked = time.time()
+                    assert (await fleet.ask(reader, writer, CHECK))["status"] == "200"
+                    checks.append(time.time() - asked)
+                await Service.until(lambda told=told: len(told) == many)  # type: ignore[misc]
+                delays.extend(at - committed for at in told)
+                # The window of the feed.
+                await asyncio.sleep(0.6)
+            used.append(_cpu_seconds(server.serving()[0]))
+            await asyncio.gather(*clients)
+            writer.close()
+            await writer.wait_closed()
+
+        asgi.run(asyncio.wait_for(both(), timeout=120))
+        memory = Path(f"/proc/{server.serving()[0]}/status").read_text()
+    delays.sort()
+    checks.sort()
+    (resident,) = (line for line in memory.splitlines() if line.startswith("VmRSS"))
+    p50, p99 = (delays[int(len(delays) * p)] for p in (0.5, 0.99))
+    print(f"\np50 {p50:.2f} s, p99 {p99:.2f} s, max {delays[-1]:.2f} s; {resident}")
+    print(f"{(used[1] - used[0]) / len(delays) * 1000:.2f} ms of CPU for each answer")
+    print(f"checks meanwhile: p50 {checks[len(checks) // 2]:.3f}, max {checks[-1]:.3f} s")

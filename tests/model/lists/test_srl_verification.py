@@ -1,0 +1,447 @@
+"""What a verifier checks before it accepts a list (F06)."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import cbor2
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.errors import InvalidSrl
+from shared.model import identifiers
+from shared.model.lists import encoding as srl
+from shared.model.lists import verification as srl_verification
+from shared.model.lists.encoding import Payload
+from shared.model.lists.verification import verify, verify_own
+from shared.model.times import CLOCK_TOLERANCE
+
+SEED, OTHER_SEED = b"\x01" * 32, b"\x02" * 32
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+PAYLOAD = Payload(5, NOW, NOW + HOUR, ["svc_wrt_a", "svc_wrt_b"])
+MEMBERS = PAYLOAD.members()
+ISSUED = MEMBERS["IssuedAt"].encode()
+RIGHT = PAYLOAD.encoded
+VERSION_MAX = 10**12 - 1
+
+
+def public(seed: bytes = SEED) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+
+
+def document(members: Any = MEMBERS, *, seed: bytes = SEED, encoded: bytes | None = None) -> Any:
+    """A list as it is served, rightly signed, whatever it says."""
+    encoded = cbor2.dumps(members, canonical=True) if encoded is None else encoded
+    signature = Ed25519PrivateKey.from_private_bytes(seed).sign(encoded)
+    signed = {"Payload": base64.b64encode(encoded).decode(),
+              "Signature": base64.b64encode(signature).decode()}  # fmt: skip
+    return {"payload": members, "srl": signed}
+
+
+def body(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
+
+
+def refused(value: Any, reason: str, **options: Any) -> None:
+    arguments: dict[str, Any] = {"public_key": public(), "now": NOW} | options
+    with pytest.raises(InvalidSrl) as caught:
+        verify(body(value), **arguments)
+    assert caught.value.reason == reason, caught.value
+
+
+def changed(**members: Any) -> Any:
+    """A rightly signed list with other members."""
+    return document(MEMBERS | members)
+
+
+@given(
+    st.integers(1, VERSION_MAX),
+    st.lists(st.from_regex("svc_wrt_[A-Za-z0-9_-]{1,64}", fullmatch=True), unique=True),
+)
+def test_any_right_list_is_believed(version: int, warrant_ids: list[str]) -> None:
+    """Lists of any version and any identifiers pass, as long as they are sorted."""
+    payload = Payload(version, NOW, NOW + HOUR, sorted(warrant_ids))
+    served = srl.sign(payload, seed=SEED)
+    assert verify(served, public_key=public(), now=NOW) == payload
+    verify_own(served, payload, public_key=public(), now=NOW)
+    assert srl.revoked_ids(served) == payload.revoked_ids
+
+
+# --- malformed ---
+
+VALID = json.dumps(document())
+MALFORMED: dict[str, Any] = {
+    "nothing": b"",
+    "no JSON": b"<html>",
+    "UTF-16": VALID.encode("utf-16"),
+    "a byte order mark": b"\xef\xbb\xbf" + VALID.encode(),
+    "trailing bytes": VALID.encode() + b"x",
+    "a duplicate member": VALID.replace('{"payload"', '{"payload": 1, "payload"', 1).encode(),
+    "deep nesting": b"[" * 100_000,
+    "an array": [document()],
+    "text": "payload",
+    "null": None,
+    "no srl": {"payload": MEMBERS},
+    "no payload": {"srl": document()["srl"]},
+    "a member more": document() | {"more": 1},
+    "srl is text": document() | {"srl": "x"},
+    "a duplicate member of payload": VALID.replace(
+        '"Version"', '"Version": 5, "Version"', 1
+    ).encode(),
+    "a duplicate member of srl": VALID.replace('"Payload"', '"Payload": "", "Payload"', 1).encode(),
+    "an absurd version": changed(Version=2**64),
+    "no Signature": document() | {"srl": {"Payload": "AA=="}},
+    "a member of srl more": document() | {"srl": document()["srl"] | {"more": 1}},
+    "Payload is a number": document() | {"srl": {"Payload": 1, "Signature": "AA=="}},
+    "Payload is null": document() | {"srl": {"Payload": None, "Signature": "AA=="}},
+}
+
+
+@pytest.mark.parametrize("value", MALFORMED.values(), ids=MALFORMED)
+def test_what_is_no_answer_of_the_endpoint(value: Any) -> None:
+    """F06: a body of another form is `malformed`."""
+    refused(value, "malformed")
+
+
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "no padding": lambda text: text.rstrip("="),
+    "more padding": lambda text: text + "=",
+    "white space": lambda text: text + "\n",
+    "white space within": lambda text: text[:4] + " " + text[4:],
+    "the other alphabet": lambda text: text.replace("/", "_").replace("+", "-") + "-",
+    "beside the alphabet": lambda text: "é" + text[1:],
+    "spare bits": lambda text: text[:-3] + chr(ord(text[-3]) + 1) + "==",
+}
+
+
+@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
+def test_base64_has_one_spelling(spell: Callable[[str], str]) -> None:
+    """F06: a signature in any other spelling than padded standard base64 is `malformed`."""
+    served = document()
+    assert served["srl"]["Signature"].endswith("==")
+    served["srl"]["Signature"] = spell(served["srl"]["Signature"])
+    refused(served, "malformed")
+
+
+def test_a_cut_list_is_refused() -> None:
+    """F06: a list that ends early, wherever, is `malformed`."""
+    served = srl.sign(PAYLOAD, seed=SEED)
+    for length in range(len(served)):
+        refused(served[:length], "malformed")
+
+
+# --- signature ---
+
+
+def test_the_list_of_another_signer_is_refused() -> None:
+    """VERIFY-1, F06c, S5: A verifier refuses a list that another key or another tenant signed."""
+    refused(document(seed=OTHER_SEED), "signature")
+    refused(document(), "signature", public_key=public(OTHER_SEED))
+
+
+def test_an_altered_list_is_refused() -> None:
+    """VERIFY-1, F06d: A verifier refuses an altered list or one made of two lists."""
+    older, newer = changed(Version=4), document()
+    for part in ("Payload", "Signature"):
+        refused({"payload": MEMBERS, "srl": newer["srl"] | {part: older["srl"][part]}}, "signature")
+    for part, value in (("Signature", ""), ("Payload", ""), ("Signature", "AA==")):
+        refused({"payload": MEMBERS, "srl": newer["srl"] | {part: value}}, "signature")
+
+
+def flips(data: bytes) -> Iterator[bytes]:
+    """`data` with one bit flipped, for each of its bits."""
+    for place in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[place // 8] ^= 1 << place % 8
+        yield bytes(flipped)
+
+
+def test_no_bit_may_be_flipped_on_the_way() -> None:
+    """VERIFY-1, F06, S5: A verifier refuses a list with any bit flipped."""
+    for flipped in flips(srl.sign(PAYLOAD, seed=SEED)):
+        with pytest.raises(InvalidSrl) as caught:
+            verify(flipped, public_key=public(), now=NOW)
+        assert caught.value.reason in ("malformed", "mixed", "signature")
+
+
+def test_no_bit_may_be_flipped_before_signing() -> None:
+    """F06: no two encodings say the same, so that rightly signed bytes that differ are refused."""
+    for flipped in flips(RIGHT):
+        with pytest.raises(InvalidSrl) as caught:
+            verify(body(document(encoded=flipped)), public_key=public(), now=NOW)
+        assert caught.value.reason in ("encoding", "content", "mixed")
+
+
+# --- encoding ---
+
+ENCODINGS: dict[str, bytes] = {
+    "nothing": b"",
+    "no CBOR": b"\xff",
+    "cut": RIGHT[:-1],
+    "trailing bytes": RIGHT + b"\x00",
+    "another order of keys": cbor2.dumps(dict(reversed(MEMBERS.items()))),
+    "a duplicate key": b"\xa2\x61a\x01\x61a\x01",
+    "a duplicate Version": b"\xa5" + RIGHT[1:] + b"\x67Version\x06",
+    "a long integer for a short one": RIGHT.replace(b"Version\x05", b"Version\x18\x05"),
+    "the longest integer": RIGHT.replace(b"\x05\x68", b"\x1b" + bytes(7) + b"\x05\x68"),
+    "a big number for a short one": RIGHT.replace(b"Version\x05", b"Version\xc2\x41\x05"),
+    "a double for a short float": RIGHT.replace(b"Version\x05", b"Version\xfb\x40\x14" + bytes(6)),
+    "a long length of a map": b"\xb8\x04" + RIGHT[1:],
+    "a long length of an array": RIGHT.replace(b"IDs\x82", b"IDs\x98\x02"),
+    "a long length of a text": RIGHT.replace(b"\x67Version", b"\x78\x07Version"),
+    "an indefinite length": b"\xbf" + RIGHT[1:] + b"\xff",
+    "an indefinite length of an array": RIGHT.replace(b"IDs\x82", b"IDs\x9f") + b"\xff",
+    "an indefinite length of a text": RIGHT.replace(b"\x67Version", b"\x7f\x67Version\xff"),
+    "a time since the epoch": RIGHT.replace(b"At\x74" + ISSUED, b"At\xc1\x1a\x6a\xc0\x93\xc0"),
+    "a tag of CBOR itself": b"\xd9\xd9\xf7" + RIGHT,
+    "broken UTF-8": b"\x61\xff",
+    "deep nesting": b"\x81" * 100_000 + b"\x01",
+    "an enormous length": b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff",
+    "a shared reference": b"\xd8\x1d\x00",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("encoded", ENCODINGS.values(), ids=ENCODINGS)
+def test_what_is_signed_has_one_encoding(encoded: bytes) -> None:
+    """F06: signed bytes that are not the deterministic encoding of a value are `encoding`."""
+    assert encoded != RIGHT
+    refused(document(encoded=encoded), "encoding")
+
+
+# --- content ---
+
+CONTENTS: dict[str, Any] = {
+    "an array": [1],
+    "text": "Version",
+    "a number": 1,
+    "an array for a name": {(): 1},
+    "no member": {},
+    "a member less": {name: value for name, value in MEMBERS.items() if name != "ExpiresAt"},
+    "a member more": MEMBERS | {"More": 1},
+    "another case": {name.lower(): value for name, value in MEMBERS.items()},
+    **{f"Version {value!r}": MEMBERS | {"Version": value}
+       for value in (0, -1, True, 1.0, "1", None, [1])},
+    **{f"{name} tagged": MEMBERS | {name: cbor2.CBORTag(0, MEMBERS[name])}
+       for name in ("IssuedAt", "ExpiresAt")},
+    "Version tagged": MEMBERS | {"Version": cbor2.CBORTag(1000, 5)},
+    "RevokedIDs a set": MEMBERS | {"RevokedIDs": {"svc_wrt_a", "svc_wrt_b"}},
+    **{f"IssuedAt {value!r}": MEMBERS | {"IssuedAt": value}
+       for value in (None, 1, "", "2026-11-21", "2026-11-21T12:00:00+00:00",
+                     "2026-11-21T12:00:00.0Z", NOW,
+                     "2026-11-21t12:00:00z", "2026-11-21 12:00:00Z", "2026-13-21T12:00:00Z")},
+    **{f"ExpiresAt {value!r}": MEMBERS | {"ExpiresAt": value}
+       for value in (None, 1, "", "2026-11-21T14:00:00+01:00")},
+    **{f"RevokedIDs {value!r}": MEMBERS | {"RevokedIDs": value}
+       for value in (None, "svc_wrt_a", {"svc_wrt_a": 1}, [1], [None], ["a"], ["svc_rev_a"],
+                     [["svc_wrt_a"]], ["svc_wrt_a", "svc_wrt_"], ["svc_wrt_a\n"])},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("members", CONTENTS.values(), ids=CONTENTS)
+def test_what_is_signed_is_a_list(members: Any) -> None:
+    """F06: signed content that is no list, down to each member's type, is `content`."""
+    encoded = cbor2.dumps(members, canonical=True)
+    refused(document(MEMBERS, encoded=encoded), "content")
+
+
+# --- mixed ---
+
+SHOWN: dict[str, Any] = {
+    "an older version": MEMBERS | {"Version": 4},
+    "true for 1": MEMBERS | {"Version": True},
+    "a fraction": MEMBERS | {"Version": 5.0},
+    "text": MEMBERS | {"Version": "5"},
+    "other times": MEMBERS | {"ExpiresAt": "2027-11-21T13:00:00Z"},
+    "an identifier less": MEMBERS | {"RevokedIDs": ["svc_wrt_a"]},
+    "an identifier more": MEMBERS | {"RevokedIDs": ["svc_wrt_a", "svc_wrt_b", "svc_wrt_c"]},
+    "another order": MEMBERS | {"RevokedIDs": ["svc_wrt_b", "svc_wrt_a"]},
+    "a member more": MEMBERS | {"More": 1},
+    "no member": {},
+    "null": None,
+    "an array": [MEMBERS],
+}
+
+
+@pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
+def test_what_is_shown_is_what_is_signed(shown: Any) -> None:
+    """VERIFY-1, F06e: A verifier refuses a list whose `payload` differs from the signed content."""
+    refused(document() | {"payload": shown}, "mixed")
+
+
+def test_true_is_not_version_one() -> None:
+    """F06: `true` or 1.0 shown for a signed 1 is `mixed`, though Python finds them equal."""
+    for value in (True, 1.0):
+        refused(changed(Version=1) | {"payload": MEMBERS | {"Version": value}}, "mixed")
+
+
+# --- order ---
+
+
+@pytest.mark.parametrize(
+    "warrant_ids",
+    [["svc_wrt_b", "svc_wrt_a"], ["svc_wrt_a", "svc_wrt_a"], ["svc_wrt_a", "svc_wrt_B"],
+     ["svc_wrt_a0", "svc_wrt_a"], ["svc_wrt_a", "svc_wrt_c", "svc_wrt_b", "svc_wrt_d"]],
+)  # fmt: skip
+def test_identifiers_are_sorted_and_unique(warrant_ids: list[str]) -> None:
+    """F06: identifiers out of order, or one twice, are `order`."""
+    refused(changed(RevokedIDs=warrant_ids), "order")
+
+
+# --- times and versions ---
+
+
+def moved(issued: timedelta, expires: timedelta) -> bytes:
+    """A right list of these times, counted from now."""
+    return srl.sign(Payload(5, NOW + issued, NOW + expires, []), seed=SEED)
+
+
+SECOND = timedelta(seconds=1)
+WEEK = timedelta(days=7)
+
+
+def test_a_list_expires_after_it_is_issued() -> None:
+    """F06: a list that expires when it is issued, or before, is `times`."""
+    for lifetime in (timedelta(0), -SECOND, -HOUR):
+        refused(moved(timedelta(0), lifetime), "times")
+
+
+def test_a_list_lives_for_seven_days_at_most() -> None:
+    """VERIFY-1, F06, S5: A verifier refuses a list that is valid for more than seven days."""
+    refused(moved(timedelta(0), WEEK + SECOND), "times")
+    assert verify(moved(timedelta(0), WEEK), public_key=public(), now=NOW).version == 5
+
+
+def test_a_list_of_the_future_is_refused() -> None:
+    """F06: a list issued further ahead than clocks may differ is `future`; up to that it passes."""
+    refused(moved(CLOCK_TOLERANCE + SECOND, HOUR), "future")
+    assert verify(moved(CLOCK_TOLERANCE, HOUR), public_key=public(), now=NOW).version == 5
+
+
+def test_an_expired_list_is_refused() -> None:
+    """VERIFY-1, F06b, S5: A verifier refuses a list from the second of its `ExpiresAt` on."""
+    refused(moved(-HOUR, timedelta(0)), "expired")
+    refused(moved(-HOUR, -SECOND), "expired")
+    assert verify(moved(-HOUR, SECOND), public_key=public(), now=NOW).version == 5
+
+
+def test_a_version_out_of_reach_is_refused() -> None:
+    """VERIFY-1, F06, S5: A verifier refuses a version so high that none could follow it."""
+    for version in (VERSION_MAX + 1, 2**63, 2**64 - 1):
+        refused(changed(Version=version), "version")
+    served = body(changed(Version=VERSION_MAX))
+    assert verify(served, public_key=public(), now=NOW).version == VERSION_MAX
+
+
+@pytest.mark.parametrize("seen", [6, 7, VERSION_MAX])
+def test_an_older_list_is_refused(seen: int) -> None:
+    """VERIFY-1, F06a: A verifier refuses a list that is older than one that it has seen."""
+    refused(document(), "rollback", min_version=seen)
+    assert verify(body(document()), public_key=public(), now=NOW, min_version=5) == PAYLOAD
+
+
+# --- public keys ---
+
+
+def test_a_public_key_is_read_from_base64() -> None:
+    """The 32 bytes of a listed public key come out of its base64."""
+    text = base64.b64encode(public()).decode()
+    assert srl_verification.public_key_bytes(text) == public()
+
+
+@pytest.mark.parametrize("value", ["", "AA==", "A" * 43, "A" * 44, "!" * 44, "é", "A" * 43 + "=\n"])
+def test_another_text_is_no_public_key(value: str) -> None:
+    """Text that is not base64 of 32 bytes is ValueError."""
+    with pytest.raises(ValueError, match=r"base64|32 bytes|ASCII"):
+        srl_verification.public_key_bytes(value)
+
+
+# --- by the publisher ---
+
+
+def withheld(served: bytes, reason: str, *, payload: Payload = PAYLOAD) -> None:
+    with pytest.raises(InvalidSrl) as caught:
+        verify_own(served, payload, public_key=public(), now=NOW)
+    assert caught.value.reason == reason, caught.value
+
+
+def test_the_publisher_lets_no_altered_list_out() -> None:
+    """A body in which any bit is another than it should be is withheld."""
+    for flipped in flips(srl.sign(PAYLOAD, seed=SEED)):
+        with pytest.raises(InvalidSrl) as caught:
+            verify_own(flipped, PAYLOAD, public_key=public(), now=NOW)
+        assert caught.value.reason in ("malformed", "signature")
+
+
+_JOINED = [
+    ["svc_wrt_a\nsvc_wrt_b"],
+    ["svc_wrt_a\n"],
+    ["\nsvc_wrt_a"],
+    ["svc_wrt_a", "svc_wrt_b\nsvc_wrt_c"],
+    [*(f"svc_wrt_{number:05}" for number in range(10_000)), "svc_wrt_a\nsvc_wrt_b"],
+    [f"svc_wrt_{number:05}" + "\nsvc_wrt_x" * (number == 7) for number in range(20_000)],
+]
+
+
+@pytest.mark.parametrize("ids", _JOINED, ids=lambda ids: f"{len(ids)} elements")
+def test_two_identifiers_in_one_element_are_refused(ids: list[str]) -> None:
+    """F64a: A verifier refuses a list in which one element contains two identifiers."""
+    assert not identifiers.are_warrant_ids(ids)
+    refused(changed(RevokedIDs=ids), "content")
+
+
+@pytest.mark.parametrize("alter", [lambda b: b[:-1], lambda b: b + b" ", lambda b: b" " + b])
+def test_the_publisher_lets_nothing_more_or_less_out(alter: Callable[[bytes], bytes]) -> None:
+    """Not a byte before or after what `sign` makes, though JSON would allow it."""
+    withheld(alter(srl.sign(PAYLOAD, seed=SEED)), "malformed")
+
+
+def test_the_publisher_signs_what_it_shows() -> None:
+    """A body that shows what is to be published, and signs something else, is withheld."""
+    other = replace(PAYLOAD, revoked_ids=["svc_wrt_a"])
+    shown = srl.sign(PAYLOAD, seed=SEED).partition(b',"srl":')[0]
+    signed = srl.sign(other, seed=SEED).partition(b',"srl":')[2]
+    withheld(shown + b',"srl":' + signed, "malformed")
+    withheld(srl.sign(other, seed=SEED), "malformed")
+    mixed = replace(PAYLOAD)
+    vars(mixed)["encoded"] = other.encoded
+    withheld(srl.sign(mixed, seed=SEED), "mixed", payload=mixed)
+    withheld(srl.sign(PAYLOAD, seed=OTHER_SEED), "signature")
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [(NOW - CLOCK_TOLERANCE - SECOND, "future"), (NOW + HOUR, "expired")],
+)
+def test_the_publisher_goes_by_its_own_clock(now: datetime, reason: str) -> None:
+    """F35: a list that verifiers would refuse at this time is withheld, whatever it says itself."""
+    with pytest.raises(InvalidSrl) as caught:
+        verify_own(srl.sign(PAYLOAD, seed=SEED), PAYLOAD, public_key=public(), now=now)
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"revoked_ids": ["svc_wrt_b", "svc_wrt_a"]}, "order"),
+        ({"revoked_ids": ["svc_wrt_a", "svc_wrt_a"]}, "order"),
+        ({"revoked_ids": ['svc_wrt_a","svc_wrt_b']}, "content"),
+        ({"revoked_ids": ["svc_wrt_"]}, "content"),
+        ({"expires_at": NOW}, "times"),
+        ({"expires_at": NOW + timedelta(days=7, seconds=1)}, "times"),
+        ({"version": VERSION_MAX + 1}, "version"),
+    ],
+    ids=str,
+)
+def test_the_publisher_lets_no_wrong_list_out(other: dict[str, Any], reason: str) -> None:
+    """What verifiers would refuse is withheld, even if it was to be published so."""
+    payload = replace(PAYLOAD, **other)
+    served = srl.sign(payload, seed=SEED)
+    withheld(served, reason, payload=payload)
+    with pytest.raises(InvalidSrl):
+        verify(served, public_key=public(), now=NOW)

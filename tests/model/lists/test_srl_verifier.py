@@ -1,0 +1,117 @@
+"""What a verifier refuses because of what it accepted before."""
+
+import base64
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from shared.authorizer.formats.statements import ReportedSigners
+from shared.errors import InvalidSrl, SrlReason
+from shared.model import seeds
+from shared.model.lists import encoding as srl
+from shared.model.lists.encoding import Payload
+from shared.model.lists.verification import MAX_STEP, Seen, VerifierPolicy, verify_next
+from tests.processes import ROOT
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SEED, OTHER = b"\x01" * 32, b"\x02" * 32
+
+
+def public(seed: bytes) -> bytes:
+    return base64.b64decode(seeds.public_key(seed))
+
+
+POLICY = VerifierPolicy([public(SEED)])
+
+
+def signed_list(version: int, *ids: str, seed: bytes = SEED) -> bytes:
+    return srl.sign(Payload(version, NOW, NOW + timedelta(hours=1), list(ids)), seed=seed)
+
+
+def accept(body: bytes, seen: Seen | None = None, policy: VerifierPolicy = POLICY) -> Seen:
+    payload, now_seen = verify_next(body, policy, seen=seen, now=NOW)
+    assert payload.version == now_seen.version
+    return now_seen
+
+
+def refused(reason: str, *arguments: Any) -> None:
+    with pytest.raises(InvalidSrl) as caught:
+        accept(*arguments)
+    assert caught.value.reason == reason, caught.value
+
+
+def test_the_next_list_is_accepted_and_the_same_one_again() -> None:
+    """Whoever polls is mostly offered the list that he has."""
+    seen = accept(signed_list(7, "svc_wrt_a"))
+    assert (seen.version, seen.signer) == (7, public(SEED))
+    assert accept(signed_list(7, "svc_wrt_a"), seen) == seen
+    assert accept(signed_list(8), seen).version == 8
+
+
+def test_an_older_list_is_refused() -> None:
+    """F06: whatever `--min-version` says."""
+    refused("rollback", signed_list(6), accept(signed_list(7)))
+    refused("rollback", signed_list(6), None, replace(POLICY, min_version=7))
+
+
+def test_another_list_of_the_same_version_is_refused() -> None:
+    """F62: two lists of one version are a fault of the publisher, or two different views."""
+    refused("equivocation", signed_list(7), accept(signed_list(7, "svc_wrt_a")))
+
+
+def test_too_large_a_step_is_refused() -> None:
+    """F62: whoever accepted it would refuse every true list after it."""
+    seen = accept(signed_list(7))
+    assert accept(signed_list(7 + MAX_STEP), seen).version == 7 + MAX_STEP
+    refused("step", signed_list(8 + MAX_STEP), seen)
+    refused("step", signed_list(10), seen, replace(POLICY, max_step=2))
+    assert accept(signed_list(9), seen, replace(POLICY, max_step=2)).version == 9
+
+
+def test_a_revoked_key_stays_revoked() -> None:
+    """F63: also once the answer that told so is not given any more."""
+    policy = VerifierPolicy([public(SEED), public(OTHER)])
+    seen = accept(signed_list(7), None, policy)
+    reported = ReportedSigners(revoked=frozenset({public(SEED)}))
+    refused("signature", signed_list(8), seen, replace(policy, reported=reported))
+    seen = accept(signed_list(8, seed=OTHER), seen, replace(policy, reported=reported))
+    refused("signature", signed_list(9), seen, policy)
+
+
+def test_a_key_that_signed_nothing_is_not_revoked_for_ever() -> None:
+    """VERIFY-4, F569c: A false status of a key counts only as long as it is reported."""
+    policy = VerifierPolicy([public(SEED), public(OTHER)])
+    reported = ReportedSigners(revoked=frozenset({public(OTHER)}))
+    seen = accept(signed_list(7), None, replace(policy, reported=reported))
+    refused("signature", signed_list(8, seed=OTHER), seen, replace(policy, reported=reported))
+    assert accept(signed_list(8, seed=OTHER), seen, policy).version == 8
+
+
+def test_the_page_explains_every_reason_in_order() -> None:
+    """docs/srl.md has a row for each reason, in the order of the checks."""
+    page = (ROOT / "docs" / "srl.md").read_text(encoding="utf-8").partition("## Clocks")[0]
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(SrlReason)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        [],
+        {},
+        {"keys": None},
+        {"keys": [None]},
+        {"keys": [{}]},
+        {"keys": [{"statement": None, "status": "revoked", "public_key": "?"}]},
+        {"keys": [{"statement": None, "status": "revoked", "public_key": None}]},
+    ],
+    ids=str,
+)
+def test_what_is_no_answer_about_keys(answer: Any) -> None:
+    """It is refused whole, never read as one that tells nothing."""
+    with pytest.raises(ValueError, match=r"response|base64"):
+        ReportedSigners.parse(json.dumps(answer).encode())

@@ -1,0 +1,126 @@
+"""No schedule of two losses leaves a tenant without an admin key."""
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from shared.errors import Conflict
+from shared.model.api_keys import ApiKey
+from shared.model.callers import Scope
+from shared.operations.access import api_key_rotation, api_keys, service_accounts
+from shared.operations.base.operation import Operation
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.faults import Script, scripted
+from tests.operations.tenants import Tenant
+from tests.reads import reading
+from tests.worlds import Clock
+
+
+def _admins(ports: Ports, tenant: Tenant) -> list[str]:
+    page = api_keys.page(ports, tenant.operator, before=None, limit=100)
+    return [key.id for key, _ in page.entries if key.is_live_admin(ports.now())]
+
+
+@pytest.mark.parametrize("loss", [api_keys.revoke, api_keys.delete], ids=["revoke", "delete"])
+@pytest.mark.parametrize("step", range(5))
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_two_last_admins_do_not_go_at_once(
+    ports: Ports, loss: Operation[..., object], step: int, earlier: int
+) -> None:
+    """F91a, F28, S1: Two last admin keys cannot both be removed at once."""
+    tenant = Tenant.create(ports)
+    for _ in range(earlier):
+        lost = api_keys.create(ports, tenant.operator, name="lost", scopes=(Scope.ADMIN,))
+        api_keys.revoke(ports, tenant.operator, key_id=lost.api_key.id)
+    api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
+    first, second = _admins(ports, tenant)
+    script = Script(before={step: lambda: loss(ports, tenant.operator, key_id=second)})
+    with suppress(Conflict):
+        loss(scripted(ports, script), tenant.operator, key_id=first)
+    assert len(_admins(ports, tenant)) == 1
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_rotation_and_a_loss_leave_an_admin(ports: Ports, clock: Clock, step: int) -> None:
+    """F482c: One admin key cannot go while the other one is rotated to a key that ends soon."""
+    tenant = Tenant.create(ports)
+    api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
+    first, second = _admins(ports, tenant)
+    script = Script(before={step: lambda: api_keys.revoke(ports, tenant.operator, key_id=second)})
+    with suppress(Conflict):
+        api_key_rotation.rotate(
+            scripted(ports, script),
+            tenant.operator,
+            key_id=first,
+            grace_seconds=0,
+            expires_at=clock() + timedelta(minutes=1),
+        )
+    clock.advance(hours=1)
+    assert len(_admins(ports, tenant)) == 1
+
+
+@pytest.mark.parametrize("loss", [api_keys.revoke, api_keys.delete], ids=["revoke", "delete"])
+def test_a_key_about_to_expire_does_not_replace_the_last(
+    ports: Ports, clock: Clock, loss: Operation[..., object]
+) -> None:
+    """APIKEY-7, F83a: An admin key may go only if another one remains valid for at least a day."""
+    tenant = Tenant.create(ports)
+    (last,) = _admins(ports, tenant)
+    day = clock() + timedelta(days=1)
+    create = partial(api_keys.create, ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    create(expires_at=day)
+    with pytest.raises(Conflict, match="24 hours"):
+        loss(ports, tenant.operator, key_id=last)
+    create(expires_at=day + timedelta(seconds=1))
+    loss(ports, tenant.operator, key_id=last)
+
+
+@pytest.mark.parametrize("loss", [api_keys.revoke, api_keys.delete], ids=["revoke", "delete"])
+def test_the_key_of_the_caller_is_the_one_that_stays(
+    ports: Ports, loss: Operation[..., object]
+) -> None:
+    """F130a: The removal of an admin key reads the caller's key and not all keys."""
+    tenant = Tenant.create(ports)
+    (first,) = _admins(ports, tenant)
+    second = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,)).api_key
+    for number in range(10):
+        changes = [_record(second, f"svc_ak_{number}{each:02}") for each in range(100)]
+        ports.store.write(*changes)
+    caller = replace(tenant.operator, key_id=first, name="first")
+    with reading(ports) as (watched, reads):
+        loss(watched, caller, key_id=second.id)
+    assert reads.items <= 4
+    with pytest.raises(Conflict):
+        loss(ports, caller, key_id=first)
+
+
+def _record(key: ApiKey, id_: str) -> Put:
+    """The record of a newer key, which is no admin key."""
+    other = replace(key, id="svc_ak_z" + id_, scopes=(Scope.AUTHORIZER,))
+    return Put(other.address, other.to_item(), Expect.ABSENT)
+
+
+def test_the_key_of_the_caller_does_not_stay_if_its_account_goes(ports: Ports) -> None:
+    """F130b: The caller's key does not count as the remaining one if it goes or expires."""
+    tenant = Tenant.create(ports)
+    (last,) = _admins(ports, tenant)
+    account = service_accounts.create(ports, tenant.operator, name="robot")
+    own = api_keys.create(
+        ports, tenant.operator, name="k", scopes=(Scope.ADMIN,), service_account_id=account.id
+    ).api_key
+    soon = api_keys.create(
+        ports,
+        tenant.operator,
+        name="k",
+        scopes=(Scope.ADMIN,),
+        expires_at=ports.now() + timedelta(hours=1),
+    ).api_key
+    service_accounts.disable(ports, tenant.operator, account_id=account.id)
+    with pytest.raises(Conflict):
+        api_keys.revoke(ports, replace(tenant.operator, key_id=own.id), key_id=last)
+    with pytest.raises(Conflict):
+        api_keys.revoke(ports, replace(tenant.operator, key_id=soon.id), key_id=last)

@@ -1,0 +1,210 @@
+"""Service accounts in races: no key is let in under a disabled account, no tenant locked out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from shared.errors import (
+    Conflict,
+    InvalidApiKey,
+    InvalidRequest,
+    InvalidState,
+    RequestError,
+)
+from shared.model.callers import Scope
+from shared.model.service_accounts import API_KEYS_MAX, AccountStatus, ServiceAccount
+from shared.operations.access import api_keys, service_accounts
+from shared.operations.access.api_key_creation import Created
+from shared.ports import Ports
+from tests.operations.races import races
+from tests.operations.tenants import Tenant
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+
+@dataclass(frozen=True)
+class Staff:
+    """A tenant with an account and a key of it; the tenant's own admin is another account."""
+
+    tenant: Tenant
+    account: ServiceAccount
+    key: Created
+
+    @classmethod
+    def make(cls, ports: Ports, scope: Scope = Scope.READ_ONLY) -> "Staff":
+        tenant = Tenant.create(ports, ports.new_id("t").replace("_", "-"))
+        account = service_accounts.create(ports, tenant.operator, name="ci")
+        return cls(tenant, account, hire(ports, tenant, account, scope))
+
+    def switch(self, ports: Ports, action: str) -> ServiceAccount:
+        run = {"disable": service_accounts.disable, "enable": service_accounts.enable}[action]
+        return run(ports, self.tenant.operator, account_id=self.account.id)
+
+    def delete(self, ports: Ports) -> None:
+        service_accounts.delete(ports, self.tenant.operator, account_id=self.account.id)
+
+    def revoke(self, ports: Ports) -> object:
+        return api_keys.revoke(ports, self.tenant.operator, key_id=self.key.api_key.id)
+
+    def dismiss(self, ports: Ports) -> None:
+        api_keys.delete(ports, self.tenant.operator, key_id=self.key.api_key.id)
+
+    def admins(self, ports: Ports) -> list[str]:
+        """The admin keys that are let in."""
+        page = api_keys.page(ports, self.tenant.operator, before=None, limit=100)
+        live = [key for key, _ in page.entries if key.is_live_admin(ports.now())]
+        accounts = service_accounts.page(ports, self.tenant.operator, before=None, limit=100)
+        active = {each.id for each in accounts.entries if each.status is AccountStatus.ACTIVE}
+        return [key.id for key in live if key.service_account_id in active]
+
+    def first_account(self, ports: Ports) -> ServiceAccount:
+        accounts = service_accounts.page(ports, self.tenant.operator, before=None, limit=100)
+        return accounts.entries[-1]
+
+
+# How an account can lose its key.
+LOSSES: dict[str, Callable[[Ports, Staff], object]] = {
+    "revoke": lambda ports, staff: staff.revoke(ports),
+    "dismiss": lambda ports, staff: staff.dismiss(ports),
+}
+
+
+def hire(
+    ports: Ports, tenant: Tenant, account: ServiceAccount, scope: Scope = Scope.READ_ONLY
+) -> Created:
+    return api_keys.create(
+        ports, tenant.operator, name="k", scopes=(scope,), service_account_id=account.id
+    )
+
+
+def opens(ports: Ports, created: Created) -> bool:
+    try:
+        api_keys.authenticate(ports, created.secret)
+    except InvalidApiKey:
+        return False
+    return True
+
+
+def test_a_full_account_is_switched_in_one_write(ports: Ports) -> None:
+    """As many keys as an account may have are stopped together, and restored together."""
+    staff = Staff.make(ports)
+    keys = [staff.key]
+    while len(keys) < API_KEYS_MAX:
+        keys.append(hire(ports, staff.tenant, staff.account))
+    staff.switch(ports, "disable")
+    assert not any(opens(ports, each) for each in keys[::7])
+    staff.switch(ports, "enable")
+    assert all(opens(ports, each) for each in keys[::7])
+    staff.tenant.check_totals(ports)
+
+
+@pytest.mark.parametrize("creation_first", [True, False])
+def test_a_key_while_its_account_is_disabled(ports: Ports, creation_first: bool) -> None:
+    """F13: no schedule of creation and disabling leaves a key that opens."""
+
+    def create(through: Ports, staff: Staff) -> object:
+        return hire(through, staff.tenant, staff.account)
+
+    def disable(through: Ports, staff: Staff) -> object:
+        return staff.switch(through, "disable")
+
+    order = (create, disable) if creation_first else (disable, create)
+    for race in races(ports, lambda: Staff.make(ports), *order):
+        created = race.first if creation_first else race.second
+        if creation_first:
+            assert isinstance(created, InvalidState)
+        else:
+            assert isinstance(created, Created | InvalidState)
+        assert not opens(ports, race.world.key)
+        assert not (isinstance(created, Created) and opens(ports, created))
+        race.world.tenant.check_totals(ports)
+
+
+@pytest.mark.parametrize("action", ["disable", "enable"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_key_that_goes_while_its_account_is_switched(
+    ports: Ports, action: str, loss: str
+) -> None:
+    """F28: a key that was revoked or deleted meanwhile does not come back."""
+
+    def make() -> Staff:
+        staff = Staff.make(ports)
+        if action == "enable":
+            staff.switch(ports, "disable")
+        return staff
+
+    def switch(through: Ports, staff: Staff) -> object:
+        return staff.switch(through, action)
+
+    for order in ((switch, LOSSES[loss]), (LOSSES[loss], switch)):
+        for race in races(ports, make, *order):
+            assert not isinstance(race.first, RequestError)
+            assert not isinstance(race.second, RequestError)
+            assert not opens(ports, race.world.key)
+            race.world.tenant.check_totals(ports)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_last_two_admins_go_in_different_ways(ports: Ports, loss: str) -> None:
+    """F28: one account is disabled while the other's key is revoked or deleted: one is refused."""
+
+    def disable_first(through: Ports, staff: Staff) -> object:
+        account = staff.first_account(through)
+        return service_accounts.disable(through, staff.tenant.operator, account_id=account.id)
+
+    for order in ((disable_first, LOSSES[loss]), (LOSSES[loss], disable_first)):
+        for race in races(ports, lambda: Staff.make(ports, Scope.ADMIN), *order):
+            assert isinstance(race.first, Conflict)
+            assert len(race.world.admins(ports)) == 1
+            race.world.tenant.check_totals(ports)
+
+
+def test_two_accounts_of_one_name(ports: Ports) -> None:
+    """F30: one is created; the other is refused."""
+
+    def create(through: Ports, tenant: Tenant) -> object:
+        return service_accounts.create(through, tenant.operator, name="ci")
+
+    for race in races(
+        ports,
+        lambda: Tenant.create(ports, ports.new_id("t").replace("_", "-")),
+        create,
+        create,
+    ):
+        assert isinstance(race.first, Conflict)
+        assert isinstance(race.second, ServiceAccount)
+        race.world.check_totals(ports)
+
+
+def test_a_key_while_its_account_is_deleted(ports: Ports) -> None:
+    """F30: either the account goes and the key is refused, or the key is there and it stays."""
+
+    def make() -> Staff:
+        staff = Staff.make(ports)
+        staff.dismiss(ports)
+        return staff
+
+    def create(through: Ports, staff: Staff) -> object:
+        return hire(through, staff.tenant, staff.account)
+
+    for race in races(ports, make, create, lambda p, staff: staff.delete(p)):
+        assert isinstance(race.first, InvalidRequest)
+        race.world.tenant.check_totals(ports)
+    for race in races(ports, make, lambda p, staff: staff.delete(p), create):
+        assert isinstance(race.first, Conflict)
+        assert isinstance(race.second, Created)
+        race.world.tenant.check_totals(ports)
+
+
+def test_the_last_place_of_an_account(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F31: two keys at once never make more than an account may have."""
+    monkeypatch.setattr("shared.model.service_accounts.API_KEYS_MAX", 2)
+
+    def create(through: Ports, staff: Staff) -> object:
+        return hire(through, staff.tenant, staff.account)
+
+    for race in races(ports, lambda: Staff.make(ports), create, create):
+        assert isinstance(race.first, Conflict)
+        assert isinstance(race.second, Created)
+        race.world.tenant.check_totals(ports)

@@ -1,0 +1,142 @@
+"""Copies of the sealed log in a sink (LOG-27)."""
+
+import json
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared import wiring
+from shared.adapters.files import FileSink
+from shared.adapters.s3_sink import S3Sink
+from shared.errors import InvalidSettings, Unavailable
+from shared.model.audit.audit_log import Action
+from shared.operations.audit import log, sealing, sink
+from shared.operations.base import tenants
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect
+from tests import faults
+from tests.aws import aws
+from tests.operations.tenants import Tenant
+
+
+def copied(folder: Path) -> tuple[list[Any], list[Any]]:
+    """The lines of leaves, and the last lines of copies, of the only file of a sink."""
+    (file,) = folder.iterdir()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return (
+        [line for line in lines if "index" in line],
+        [line["checkpoint"] for line in lines if "checkpoint" in line],
+    )
+
+
+def test_the_sink_has_each_sealed_entry(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LOG-27, F349a: A sink gets each sealed entry in the order of the log, and the checkpoint."""
+    monkeypatch.setattr(sink, "_COPIED_MAX", 4)
+    tenant, folder = Tenant.create(ports), tmp_path / "sink"
+    sink.catch_up(ports, FileSink(folder), tenant.id)
+    assert not folder.exists()
+    for number in range(3):
+        for each in range(number * 3):
+            tenant.revoke(ports, f"svc_wrt_{number}-{each}")
+        sealing.extend(ports, tenant.id)
+        sink.catch_up(ports, FileSink(folder), tenant.id)
+    head = log.head(ports, tenant.id)
+    assert head is not None
+    leaves, checkpoints = copied(folder)
+    assert [each["index"] for each in leaves] == [*range(head.size)]
+    records = [each.data for each in log.records(ports, tenant.id, 0, head.size)]
+    assert [bytes.fromhex(each["record"]) for each in leaves] == records
+    assert [each["entry"]["id"] for each in leaves] == [
+        each.id for each in log.records(ports, tenant.id, 0, head.size)
+    ]
+    assert checkpoints[-1] == head.checkpoint
+    assert leaves[1]["entry"]["action"] == Action.REVOCATION_CREATE
+
+
+def test_a_sink_that_failed_gets_the_rest_later(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LOG-27, F349b: Wherever copying stops, the next call leaves no leaf out."""
+    monkeypatch.setattr(sink, "_COPIED_MAX", 2)
+    tenant = Tenant.create(ports)
+    for number in range(4):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+    sealing.extend(ports, tenant.id)
+    script = faults.Script()
+    sink.catch_up(faults.scripted(ports, script), FileSink(tmp_path / "all"), tenant.id)
+    expected, _ = copied(tmp_path / "all")
+    for call in range(len(script.calls)):
+        for when in ("before", "after"):
+            ports.store.write(_forgotten(ports, tenant))
+            folder = tmp_path / f"{when}-{call}"
+            broken = faults.Script()
+            vars(broken)[when][call] = faults.raises(Unavailable("down"))
+            with suppress(Unavailable):
+                sink.catch_up(faults.scripted(ports, broken), FileSink(folder), tenant.id)
+            sink.catch_up(ports, FileSink(folder), tenant.id)
+            found, _ = copied(folder)
+            assert {json.dumps(each) for each in found} == {json.dumps(each) for each in expected}
+
+
+def _forgotten(ports: Ports, tenant: Tenant) -> Any:
+    return Delete(sink._address(tenant.id), Expect.ANYTHING)
+
+
+@pytest.mark.slow
+def test_an_object_is_locked_for_the_retention(ports: Ports) -> None:
+    """LOG-27, F349c: In S3 a copy is an object that Object Lock keeps for the audit retention."""
+    tenant = Tenant.create(ports)
+    sealing.extend(ports, tenant.id)
+    with aws() as account:
+        account.s3.create_bucket(
+            Bucket="audit-copies",
+            ObjectLockEnabledForBucket=True,
+            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
+        )
+        sink.catch_up(ports, S3Sink(lambda: account.s3, bucket="audit-copies"), tenant.id)
+        (found,) = account.s3.list_objects_v2(Bucket="audit-copies")["Contents"]
+        assert found["Key"] == f"{tenant.id}/1/000000000000-000000000001.ndjson"
+        stored = account.s3.get_object(Bucket="audit-copies", Key=found["Key"])
+        assert stored["ObjectLockMode"] == "COMPLIANCE"
+        until = ports.now() + tenants.settings(ports, tenant.id).audit_retention
+        assert abs(stored["ObjectLockRetainUntilDate"] - until) < timedelta(seconds=2)
+        with pytest.raises(Unavailable):
+            sink.catch_up(
+                ports_without_cursor(ports, tenant),
+                S3Sink(lambda: account.s3, bucket="no-such-bucket"),
+                tenant.id,
+            )
+
+
+def ports_without_cursor(ports: Ports, tenant: Tenant) -> Ports:
+    ports.store.write(_forgotten(ports, tenant))
+    return ports
+
+
+def test_a_folder_that_cannot_be_written(ports: Ports, tmp_path: Path) -> None:
+    """LOG-27, F349d: A sink that cannot be written is an outage, and the log stays as it is."""
+    tenant = Tenant.create(ports)
+    sealing.extend(ports, tenant.id)
+    (tmp_path / "sink").write_text("a file")
+    with pytest.raises(Unavailable):
+        sink.catch_up(ports, FileSink(tmp_path / "sink"), tenant.id)
+    assert sealing.extend(ports, tenant.id).size == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [("", type(None)), ("file:/mnt/audit", FileSink), ("s3:audit", S3Sink)]
+)
+def test_the_sink_is_chosen_by_a_setting(
+    monkeypatch: pytest.MonkeyPatch, value: str, kind: type
+) -> None:
+    """`SVC_AUDIT_SINK` names a folder or a bucket; without it there is no sink."""
+    monkeypatch.setenv("SVC_AUDIT_SINK", value)
+    assert type(wiring.audit_sink_from_environment.__wrapped__()) is kind
+    monkeypatch.setenv("SVC_AUDIT_SINK", "ftp:there")
+    with pytest.raises(InvalidSettings, match="SVC_AUDIT_SINK"):
+        wiring.audit_sink_from_environment.__wrapped__()

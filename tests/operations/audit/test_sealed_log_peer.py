@@ -1,0 +1,67 @@
+"""Another implementation of RFC 6962 follows our log: roots, proofs, and consistency."""
+
+import base64
+import json
+import subprocess
+from typing import Any, Final
+
+import pytest
+
+from shared.model.audit import merkle, records
+from shared.operations.audit import log, sealing
+from shared.operations.audit.log import Tree
+from shared.ports import Ports
+from tests.operations.tenants import Tenant
+from tests.processes import ROOT
+from tests.worlds import Clock
+
+_PASSES: Final = (1, 2, 250, 3, 260, 40)
+
+
+def peer(request: dict[str, Any]) -> Any:
+    """What the other implementation says is wrong."""
+    python = ROOT / ".tools/tlog/bin/python"
+    assert python.exists(), f"{python} is missing; `make test-slow` installs it"
+    answered = subprocess.run(
+        [python, ROOT / "tests/tools/tlog_peer.py"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert answered.returncode == 0, answered.stderr
+    return json.loads(answered.stdout)
+
+
+@pytest.mark.slow
+def test_another_implementation_follows_the_log(ports: Ports, clock: Clock) -> None:
+    """LOG-4, F346a: `pymerkle` accepts our roots, our proofs, and that each tree extends others."""
+    tenant = Tenant.create(ports)
+    roots, proofs = dict[int, str](), list[dict[str, Any]]()
+    for entries in _PASSES:
+        for _ in range(entries):
+            clock.advance(seconds=1)
+            tenant.revoke(ports, ports.new_id("wrt"))
+        sealing.extend(ports, tenant.id)
+        head = log.head(ports, tenant.id)
+        assert head is not None
+        roots[head.size] = head.root.hex()
+        tree = Tree(ports, tenant.id, head)
+        for index in {0, 1, head.size // 2, head.size - 1}:
+            path = [base64.b64encode(each).decode() for each in tree.path(index)]
+            proofs.append({"index": index, "size": head.size, "path": path})
+    assert len(roots) == len(_PASSES)
+    data = [each.data for each in log.records(ports, tenant.id, 0, max(roots))]
+    request = {
+        "records": [base64.b64encode(each).decode() for each in data],
+        "roots": roots,
+        "proofs": proofs,
+    }
+    assert peer(request) == []
+    # It would say so.
+    first, *_ = proofs
+    bad = {**first, "path": [base64.b64encode(records.leaf(b"x")).decode(), *first["path"][1:]]}
+    assert peer(request | {"proofs": [bad]}) == [f"leaf {bad['index']} at {bad['size']}"]
+    forged = {max(roots): merkle.EMPTY.hex(), min(roots): roots[min(roots)]}
+    assert len(peer(request | {"roots": forged, "proofs": []})) == 3

@@ -1,0 +1,365 @@
+"""The sealed log: passes of the sealer, and reading what they left."""
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from shared.errors import Corrupt, Unavailable
+from shared.model.audit import audit_log as entry_model
+from shared.model.audit import checkpoint, merkle, records
+from shared.model.audit import head as head_model
+from shared.model.audit.audit_log import Action, AuditEntry
+from shared.model.audit.checkpoint import Checkpoint
+from shared.model.audit.records import AuditRecord
+from shared.model.identifiers import AUDIT_ENTRY
+from shared.operations.audit import log, sealing, signers
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests import faults
+from tests.model.audit.test_sealed_log import root_by_path
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock
+
+DAY = 24 * 3600
+
+
+@pytest.fixture
+def acme(ports: Ports) -> Tenant:
+    return Tenant.create(ports)
+
+
+def entry_made(ports: Ports, clock: Clock, tenant_id: str, *, ago: float = 0) -> tuple[str, Put]:
+    """An entry of that many seconds ago, and the change that stores it."""
+    moment = clock() - timedelta(seconds=ago)
+    entry_id = ports.new_id(AUDIT_ENTRY, at=moment)
+    made = AuditEntry(
+        id=entry_id,
+        timestamp=moment,
+        actor="a@acme.svc",
+        action=Action.KEY_SUSPEND,
+        resource_id="svc_key_1",
+        result="success",
+        source_ip=None,
+        request_id=None,
+        details={},
+        expires=int(moment.timestamp()) + 400 * DAY,
+    )
+    address = entry_model.address(tenant_id, entry_id, moment)
+    return entry_id, Put(address, made.to_item(), Expect.ABSENT)
+
+
+def entered(ports: Ports, clock: Clock, tenant_id: str, *, ago: float = 0) -> str:
+    """An entry that became visible now."""
+    entry_id, change = entry_made(ports, clock, tenant_id, ago=ago)
+    ports.store.write(change)
+    return entry_id
+
+
+def sealed(ports: Ports, tenant_id: str) -> list[str]:
+    """The identifiers of all sealed entries, after a check of the whole log."""
+    head = log.head(ports, tenant_id)
+    assert head is not None
+    found = log.records(ports, tenant_id, 0, head.size)
+    leaves = [records.leaf(each.data) for each in found]
+    stated = Checkpoint.parse(head.checkpoint)
+    assert stated.origin == checkpoint.origin(tenant_id, head.generation)
+    assert (stated.size, len(found)) == (head.size, head.size)
+    root = merkle.root(head.size, lambda a, b: merkle.perfect(leaves[b << a : (b + 1) << a]))
+    assert stated.root == root == head.root
+    for each in signers.all_of(ports, tenant_id):
+        assert checkpoint.is_signed_by(head.checkpoint, each.key(stated.origin))
+    return [each.id for each in found]
+
+
+def test_each_entry_is_sealed_once(ports: Ports, clock: Clock, acme: Tenant) -> None:
+    """LOG-1, F325a: Each entry is in the log once, and the log has nothing else."""
+    assert log.head(ports, acme.id) is None
+    assert log.records(ports, acme.id, 0, 10) == []
+    made = sealing.extend(ports, acme.id)
+    assert made == (0, 1, 0)
+    for each in range(5):
+        acme.revoke(ports, f"svc_wrt_{each}")
+        clock.advance(seconds=1)
+    assert sealing.extend(ports, acme.id) == (1, 6, 0)
+    assert sealing.extend(ports, acme.id) == (6, 6, 0)
+    entries = log.entries(ports, acme.id, 0, 100)
+    assert [index for index, _ in entries] == list(range(6))
+    actions = [each.action for _, each in entries if each]
+    assert actions == ["tenant.create", *["revocation.create"] * 5]
+    assert [each.id for _, each in entries if each] == sealed(ports, acme.id)
+    assert log.entries(ports, acme.id, 2, 4) == entries[2:4]
+    for (_, entry), record in zip(entries, log.records(ports, acme.id, 0, 6), strict=True):
+        assert entry is not None
+        assert AuditRecord.of(entry.to_item()) == record
+
+
+def test_a_record_outlives_its_entry(ports: Ports, clock: Clock, acme: Tenant) -> None:
+    """LOG-11, F325b: The end of an entry leaves the log as it is."""
+    sealing.extend(ports, acme.id)
+    before = sealed(ports, acme.id)
+    clock.advance(days=401)
+    acme.revoke(ports, "svc_wrt_1")
+    assert sealing.extend(ports, acme.id) == (1, 2, 0)
+    assert sealed(ports, acme.id)[:1] == before
+    assert [entry is None for _, entry in log.entries(ports, acme.id, 0, 2)] == [True, False]
+
+
+def test_late_entries_are_sealed(ports: Ports, clock: Clock, acme: Tenant) -> None:
+    """LOG-8, F326a: An entry that becomes visible late is sealed by its name or the overlap."""
+    clock.advance(days=3)
+    entered(ports, clock, acme.id)
+    sealing.extend(ports, acme.id)
+    entered(ports, clock, acme.id, ago=59)
+    assert sealing.extend(ports, acme.id) == (2, 3, 0)
+    named = entered(ports, clock, acme.id, ago=20 * 3600)
+    assert sealing.extend(ports, acme.id) == (3, 3, 0)
+    assert sealing.extend(ports, acme.id, named=[named]) == (3, 4, 1)
+    assert sealing.extend(ports, acme.id, named=[named]) == (4, 4, 0)
+    entered(ports, clock, acme.id, ago=30 * 3600)
+    assert sealing.extend(ports, acme.id) == (4, 4, 0)
+    assert sealing.sweep(ports, acme.id) == (4, 5, 1)
+    assert len(set(sealed(ports, acme.id))) == 5
+    head = log.head(ports, acme.id)
+    assert head is not None
+    assert head.late == 2
+
+
+def test_an_entry_of_the_future_hides_no_other(ports: Ports, clock: Clock, acme: Tenant) -> None:
+    """LOG-8, F326b: After a clock was wrong by months, each entry is sealed as before."""
+    sealing.extend(ports, acme.id)
+    entered(ports, clock, acme.id, ago=-100 * DAY)
+    assert sealing.extend(ports, acme.id) == (1, 1, 0)
+    clock.advance(days=101)
+    entered(ports, clock, acme.id)
+    assert sealing.extend(ports, acme.id) == (1, 3, 0)
+    clock.advance(days=-101)
+    for _ in range(3):
+        clock.advance(minutes=10)
+        entered(ports, clock, acme.id)
+        sealing.extend(ports, acme.id)
+    assert len(set(sealed(ports, acme.id))) == 6
+
+
+def test_what_an_earlier_release_left_is_sealed(ports: Ports, clock: Clock, acme: Tenant) -> None:
+    """LOG-1, F325c: The first pass seals all entries that are retained, old ones too."""
+    months = [
+        Put(entry_model.month(acme.id, clock())[0].address(put.address.sk), put.item, Expect.ABSENT)
+        for put in (entry_made(ports, clock, acme.id)[1] for _ in range(5))
+    ]
+    ports.store.write(*months)
+    clock.advance(days=70)
+    entered(ports, clock, acme.id)
+    assert sealing.extend(ports, acme.id) == (0, 7, 0)
+    assert None not in [entry for _, entry in log.entries(ports, acme.id, 0, 7)]
+
+
+def test_full_tiles_follow_from_the_head(
+    ports: Ports, clock: Clock, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LOG-5, F327a: The log is whole while tiles become full, read from each place of it."""
+    monkeypatch.setattr(sealing, "APPENDED_MAX", 300)
+    made = [entry_made(ports, clock, acme.id)[1] for _ in range(700)]
+    for start in range(0, 700, 100):
+        ports.store.write(*made[start : start + 100])
+    assert sealing.extend(ports, acme.id) == (0, 701, 0)
+    ids = sealed(ports, acme.id)
+    assert len(set(ids)) == 701
+    head = log.head(ports, acme.id)
+    assert head is not None
+    assert head.stored == 512
+    names = list(ports.blobs.names(head_model.folder(acme.id, 1)))
+    assert [each.partition("tile/")[2] for each in names] == [
+        "0/000",
+        "0/001",
+        "entries/000",
+        "entries/001",
+    ]
+    for first, end in [(0, 1), (255, 257), (500, 600), (511, 513), (512, 701), (700, 999)]:
+        assert [each.id for each in log.records(ports, acme.id, first, end)] == ids[first:end]
+    tree = log.Tree(ports, acme.id, head)
+    for index in (0, 255, 256, 511, 512, 700):
+        (record,) = log.records(ports, acme.id, index, index + 1)
+        leaf = records.leaf(record.data)
+        assert root_by_path(leaf, index, 701, tree.path(index)) == head.root
+
+
+def test_damage_of_the_log_is_never_extended(
+    ports: Ports, clock: Clock, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LOG-5, F327b: If a tile has other content than follows from the head, no pass goes on."""
+    monkeypatch.setattr(sealing, "APPENDED_MAX", 256)
+    sealing.extend(ports, acme.id)
+    for _ in range(255):
+        entered(ports, clock, acme.id)
+    ports.blobs.put(f"{head_model.folder(acme.id, 1)}/tile/0/000", b"other")
+    with pytest.raises(Corrupt, match=r"tile 0/000 .* other"):
+        sealing.extend(ports, acme.id)
+    head = log.head(ports, acme.id)
+    assert head is not None
+    assert (head.size, head.stored) == (256, 0)
+    assert len(sealed(ports, acme.id)) == 256
+
+
+def test_a_missing_bundle_is_damage(
+    ports: Ports, clock: Clock, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LOG-5, F327c: A missing bundle or tile is an error, and never an empty part of the log."""
+    for _ in range(256):
+        entered(ports, clock, acme.id)
+    sealing.extend(ports, acme.id)
+    head = log.head(ports, acme.id)
+    assert head is not None
+    ports.blobs.discard(f"{head_model.folder(acme.id, 1)}/tile/entries", before="~")
+    ports.blobs.discard(f"{head_model.folder(acme.id, 1)}/tile/0", before="~")
+    with pytest.raises(Corrupt, match="bundle 0"):
+        log.records(ports, acme.id, 0, 1)
+    with pytest.raises(Corrupt, match="tile 0/000"):
+        log.Tree(ports, acme.id, head).path(0)
+
+
+@pytest.mark.parametrize("changed", [{"id": "svc_evt_" + 26 * "0"}, {"expires": None}])
+def test_a_damaged_entry_is_not_sealed(
+    ports: Ports, clock: Clock, acme: Tenant, changed: dict[str, str | None]
+) -> None:
+    """LOG-2, F327d: No pass makes a record of an entry that is not as it was written."""
+    _, change = entry_made(ports, clock, acme.id)
+    ports.store.write(replace(change, item={**change.item, **changed}))
+    with pytest.raises(Corrupt):
+        sealing.extend(ports, acme.id)
+
+
+def test_two_sealers_do_not_disturb_each_other(
+    ports: Ports, clock: Clock, acme: Tenant, at_once: None
+) -> None:
+    """LOG-5, F328a: Of two passes at the same time, one begins anew on what the other left."""
+
+    def meanwhile() -> None:
+        entered(ports, clock, acme.id)
+        sealing.extend(ports, acme.id)
+
+    number, heads = 0, list[int]()
+    while True:
+        entered(ports, clock, acme.id)
+        script = faults.Script(before={number: meanwhile})
+        sealing.extend(faults.scripted(ports, script), acme.id)
+        if number >= len(script.calls):
+            break
+        heads.append(script.calls.count("get"))
+        number += 1
+    assert max(heads) == 2
+    assert len(set(sealed(ports, acme.id))) == 2 + 2 * number
+    assert len(signers.all_of(ports, acme.id)) == 1
+
+
+def test_a_sealer_may_be_killed_at_each_call(
+    ports: Ports, clock: Clock, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LOG-5, F328b: Wherever a sealer is killed, the next pass goes on from there."""
+    monkeypatch.setattr(sealing, "APPENDED_MAX", 256)
+    changes = [entry_made(ports, clock, acme.id)[1] for _ in range(300)]
+    for start in range(0, 300, 100):
+        ports.store.write(*changes[start : start + 100])
+    number = 0
+    while number < 100:
+        script = faults.Script(before={number: faults.raises(faults.Crash())})
+        try:
+            sealing.extend(faults.scripted(ports, script), acme.id)
+        except faults.Crash:
+            number += 1
+        else:
+            break
+    assert 10 < number < 100
+    assert len(set(sealed(ports, acme.id))) == 301
+    head = log.head(ports, acme.id)
+    assert head is not None
+    assert head.stored == 256
+
+
+class Schedule:
+    """Late writers and sealers that are killed anywhere, in an order that a seed determines."""
+
+    def __init__(self, ports: Ports, clock: Clock, tenant_id: str) -> None:
+        self.ports, self.clock, self.tenant_id = ports, clock, tenant_id
+        self.random = Random()
+        self.waiting: list[Put] = []
+        self.committed: list[str] = []
+        self.signed: list[str] = []
+
+    def write(self) -> None:
+        self.waiting.append(entry_made(self.ports, self.clock, self.tenant_id)[1])
+        while self.waiting and self.random.random() < 0.7:
+            self.commit()
+
+    def commit(self) -> None:
+        if self.waiting:
+            change = self.waiting.pop(self.random.randrange(len(self.waiting)))
+            self.ports.store.write(change)
+            self.committed.append(change.address.sk)
+
+    def seal(self) -> None:
+        number = self.random.randrange(1, 40)
+        hook = self.random.choice(
+            [faults.raises(faults.Crash()), faults.raises(Unavailable()), self.meanwhile]
+        )
+        script = self.random.choice(
+            [faults.Script({number: hook}), faults.Script({}, {number: hook})]
+        )
+        named = self.committed[-3:] if self.random.random() < 0.5 else []
+        with suppress(faults.Crash, Unavailable):
+            sealing.extend(faults.scripted(self.ports, script), self.tenant_id, named=named)
+        self.check()
+
+    def meanwhile(self) -> None:
+        self.commit()
+        sealing.extend(self.ports, self.tenant_id)
+
+    def check(self) -> None:
+        """What was signed before is still there, and nothing twice."""
+        if log.head(self.ports, self.tenant_id) is not None:
+            ids = sealed(self.ports, self.tenant_id)
+            assert ids[: len(self.signed)] == self.signed
+            assert len(ids) == len(set(ids))
+            self.signed = ids
+
+    def run(self, seed: int, *, steps: int) -> None:
+        self.random.seed(seed)
+        for _ in range(steps):
+            self.random.choice([self.write, self.write, self.seal])()
+            self.clock.advance(seconds=self.random.choice([0, 0.001, 1, 20, 600]))
+        while self.waiting:
+            self.commit()
+        sealing.sweep(self.ports, self.tenant_id)
+        self.check()
+        assert {*self.committed} < {*self.signed}
+        assert len(self.signed) == len(self.committed) + 1
+
+
+@pytest.fixture
+def schedule(
+    ports: Ports, clock: Clock, acme: Tenant, monkeypatch: pytest.MonkeyPatch, at_once: None
+) -> Schedule:
+    """A schedule that begins a few leaves before a tile is full, with small passes."""
+    first = [entry_made(ports, clock, acme.id)[1] for _ in range(250)]
+    for start in range(0, 250, 100):
+        ports.store.write(*first[start : start + 100])
+    sealing.extend(ports, acme.id)
+    monkeypatch.setattr(sealing, "APPENDED_MAX", 7)
+    made = Schedule(ports, clock, acme.id)
+    made.committed += [each.address.sk for each in first]
+    return made
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_schedules_lose_nothing(schedule: Schedule, seed: int) -> None:
+    """LOG-5, LOG-8, F329a: If writers are late or killed, each entry is still sealed once."""
+    schedule.run(seed, steps=30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_many_random_schedules_lose_nothing(schedule: Schedule, seed: int) -> None:
+    """F329: The same, with more seeds."""
+    schedule.run(seed, steps=40)

@@ -1,0 +1,556 @@
+"""The feed: whatever stops or fails, each change reaches those who follow it, as a check says."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from boto3.dynamodb.types import Binary, TypeSerializer
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from shared.adapters.file_sealer import FileSealer
+from shared.authorizer.formats import wire
+from shared.authorizer.formats.wire import FeedEntry
+from shared.authorizer.policy import Reason, RefusedAnswer
+from shared.errors import Corrupt, Unavailable
+from shared.model import feed as model
+from shared.model import revocations as revocation_model
+from shared.model.feed import LEAP, StoredEntry, entry_address, head_address
+from shared.model.lists import head as head_model
+from shared.model.lists.head import states_folder
+from shared.operations.base import operation
+from shared.operations.changes import list_signers, revocations, warrants
+from shared.operations.changes.warrants import Order
+from shared.operations.lists import decisions, in_force, publication
+from shared.operations.lists import marks as srl_marks
+from shared.operations.lists.verdicts import verdicts
+from shared.operations.operator.recovery.recovery import recover
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Put
+from tests.faults import Crash, Script, raises, scripted
+from tests.operations.conftest import make_few
+from tests.operations.followers import Follower, current
+from tests.operations.lists import test_srl_content as contents
+from tests.operations.restores import Deployment
+from tests.operations.tenants import Tenant
+from tests.reads import reading
+from tests.worlds import Clock, close, embedded
+
+pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
+
+BEFORE, BACK, NEW, SIGNED = NAMES = [f"svc_wrt_{name}" for name in ("0", "back", "new", "signed")]
+
+
+def _changed_tenant(ports: Ports) -> tuple[Tenant, Follower]:
+    """A tenant with one change of each kind that its feed has yet to state, and a client."""
+    tenant = Tenant.create(ports)
+    key = tenant.key(ports)
+    tenant.sign(ports, key, SIGNED)
+    tenant.revoke(ports, BEFORE)
+    record = tenant.revoke(ports, BACK)
+    tenant.regenerate(ports)
+    client = Follower(tenant).poll(ports)
+    revocations.delete(ports, tenant.operator, revocation_id=record)
+    tenant.revoke(ports, NEW)
+    tenant.revoke_key(ports, key)
+    return tenant, client
+
+
+def _recorded() -> list[str]:
+    """The calls of one publication of the feed that states one change of each kind."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        make_few(patch)
+        ports, script = embedded(Path(folder), Clock()), Script()
+        tenant, _ = _changed_tenant(ports)
+        publication.publish_feed(scripted(ports, script), tenant.id)
+        close(ports)
+    return script.calls
+
+
+_CALLS = _recorded()
+_STEPS = range(len(_CALLS))
+
+
+def revoked(ports: Ports, tenant: Tenant, names: list[str]) -> set[str]:
+    """Those of the warrants that a check finds revoked."""
+    found = verdicts(ports, tenant.id, names)
+    return {each for each, verdict in found.items() if verdict.revoked}
+
+
+def publish(ports: Ports, tenant: Tenant) -> publication.PublishedFeed:
+    """Publish the feed, which there must be."""
+    published = publication.publish_feed(ports, tenant.id)
+    assert published is not None
+    return published
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", _STEPS)
+def test_a_crash_at_a_step_heals(ports: Ports, step: int, when: str) -> None:
+    """FEED-4, F235c: If a publication dies at any step, the next one states the rest."""
+    tenant, client = _changed_tenant(ports)
+    hooks = {step: raises(Crash())}
+    script = Script(before=hooks) if when == "before" else Script(after=hooks)
+    with pytest.raises(Crash):
+        publication.publish_feed(scripted(ports, script), tenant.id)
+    assert BEFORE in client.poll(ports).refuses
+    publish(ports, tenant)
+    assert client.poll(ports).refuses == {BEFORE, NEW, SIGNED} == revoked(ports, tenant, NAMES)
+    assert Follower(tenant).poll(ports).refuses == client.refuses
+    assert publish(ports, tenant).entries == 0
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", _STEPS)
+def test_a_fault_at_a_step_is_unavailable(ports: Ports, step: int, when: str) -> None:
+    """F235a: If a port fails at any step of a publication of the feed, the caller gets an error.
+
+    The next publication states what it did not.
+    """
+    tenant, client = _changed_tenant(ports)
+    hooks = {step: raises(Unavailable("down"))}
+    script = Script(before=hooks) if when == "before" else Script(after=hooks)
+    with pytest.raises(Unavailable):
+        publication.publish_feed(scripted(ports, script), tenant.id)
+    publish(ports, tenant)
+    assert client.poll(ports).refuses == {BEFORE, NEW, SIGNED}
+
+
+@pytest.mark.parametrize("step", _STEPS)
+def test_a_change_at_a_step_is_stated(ports: Ports, step: int) -> None:
+    """F235b: A change during a publication of the feed is in it, or in the next one."""
+    tenant, client = _changed_tenant(ports)
+
+    def change() -> None:
+        record = tenant.revoke(ports, BEFORE)
+        revocations.delete(ports, tenant.operator, revocation_id=record)
+        publish(ports, tenant)
+        tenant.revoke(ports, BEFORE)
+        tenant.revoke(ports, "svc_wrt_during")
+
+    publication.publish_feed(scripted(ports, Script(before={step: change})), tenant.id)
+    publish(ports, tenant)
+    names = [*NAMES, "svc_wrt_during"]
+    assert client.poll(ports).refuses == revoked(ports, tenant, names)
+    assert BEFORE in client.refuses
+    assert "svc_wrt_during" in client.refuses
+
+
+def test_a_key_that_signed_more_than_entries_take(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F236d: A revoked key that signed too much is a break, after which clients wait for a list."""
+    monkeypatch.setattr(decisions, "INLINE_MAX", 5)
+    monkeypatch.setattr(model, "ENTRY_MAX", 4)
+    tenant = Tenant.create(ports)
+    small, large = tenant.key(ports), tenant.key(ports)
+    few = [tenant.sign(ports, small) for _ in range(5)]
+    many = [tenant.sign(ports, large) for _ in range(6)]
+    client = Follower(tenant).poll(ports)
+    tenant.revoke_key(ports, small)
+    published = publish(ports, tenant)
+    assert (published.entries, published.head.needs_list) == (2, False)
+    assert client.poll(ports).refuses == set(few)
+    tenant.revoke_key(ports, large)
+    tenant.revoke(ports, NEW)
+    published = publish(ports, tenant)
+    assert (published.entries, published.head.needs_list) == (2, True)
+    with pytest.raises(RefusedAnswer) as refused:
+        client.poll(ports)
+    assert refused.value.reason is Reason.BREAK
+    assert publication.publish_if_due(ports, tenant.id)
+    assert not current(ports, tenant.id).needs_list
+    assert client.poll(ports).refuses == {NEW, *few, *many}
+    assert client.bases == 2
+    assert not publication.publish_if_due(ports, tenant.id)
+
+
+def test_a_list_is_due_before_an_answer_is_full(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F236e: Before the entries since the base exceed one answer, a list becomes the next base."""
+    monkeypatch.setattr(model, "UNLISTED_MAX", 100)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_1")
+    assert not publish(ports, tenant).head.needs_list
+    for number in range(2, 5):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+        publish(ports, tenant)
+    assert current(ports, tenant.id).needs_list
+    assert publication.publish_if_due(ports, tenant.id)
+    head = current(ports, tenant.id)
+    assert (head.needs_list, head.unlisted_bytes) == (False, 0)
+
+
+def test_many_changes_are_several_entries(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FEED-1, F236a: More changes than an entry may have are in several entries."""
+    monkeypatch.setattr(model, "ENTRY_MAX", 4)
+    tenant = Tenant.create(ports)
+    client = Follower(tenant).poll(ports)
+    names = [f"svc_wrt_{number}" for number in range(11)]
+    for name in names:
+        tenant.revoke(ports, name)
+    before = current(ports, tenant.id).sequence
+    published = publish(ports, tenant)
+    assert published.head.sequence == before + published.entries
+    assert published.entries >= 3
+    assert client.poll(ports).refuses == set(names)
+    assert srl_marks.set_on_warrants(ports, tenant.id, limit=1)[0] == {}
+    stored = in_force.entries(ports, tenant.id, after=before, until=published.head.sequence)
+    assert all(len(each.opened()[0].revoked) <= 4 for each in stored)
+
+
+def test_an_entry_has_its_chain(ports: Ports) -> None:
+    """F262a: Each entry is stored with the chain at it, as clients compute it from the entries."""
+    tenant = Tenant.create(ports)
+    for number in range(3):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+        publish(ports, tenant)
+    chain = wire.first_chain(tenant.id)
+    for row in ports.store.query(model.feed(tenant.id), before=model.HEAD):
+        stored = StoredEntry.from_item(row.item)
+        chain = wire.next_chain(chain, stored.entry)
+        assert stored.chain == chain
+    assert current(ports, tenant.id).signed.chain == chain
+
+
+def test_an_entry_fits_an_item() -> None:
+    """F236b: An entry of as many warrants as it may have, of the longest names, fits an item."""
+    longest = wire.ID_BYTES_MAX - len("svc_wrt_") - 4
+    names = tuple(f"svc_wrt_{number:04}{'x' * longest}" for number in range(model.ENTRY_MAX))
+    assert {len(name) for name in names} == {wire.ID_BYTES_MAX}
+    end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    entry, ends = FeedEntry(wire.NUMBER_MAX, names), [end] * len(names)
+    stored = StoredEntry.of(entry, ends, end, follows=bytes(32))
+    address = entry_address("svc_tnt_" + "0" * 26, wire.NUMBER_MAX)
+    item = {**stored.to_item(), "pk": address.pk, "sk": address.sk}
+    # By DynamoDB's rules: names of attributes, and values in UTF-8 or bytes.
+    size = 0
+    for name, value in item.items():
+        encoded = value.encode() if isinstance(value, str) else value
+        assert isinstance(encoded, bytes)
+        assert TypeSerializer().serialize(value) in ({"S": value}, {"B": Binary(encoded)})
+        size += len(name) + len(encoded)
+    assert 300_000 < size <= 400 * 1024
+
+
+def test_an_ended_warrant_leaves_by_the_feed(ports: Ports, clock: Clock) -> None:
+    """SRL-9, FEED-6, F236c: A warrant that leaves the list at its end leaves each client too."""
+    tenant = Tenant.create(ports)
+    order = Order(b"grant", warrant_id=SIGNED, expires_at=clock() + timedelta(minutes=10))
+    warrants.sign(ports, tenant.operator, key_id=tenant.key(ports).id, order=order)
+    tenant.revoke(ports, SIGNED)
+    tenant.revoke(ports, BEFORE)
+    tenant.regenerate(ports)
+    client = Follower(tenant).poll(ports)
+    assert client.refuses == {BEFORE, SIGNED}
+    clock.advance(minutes=59)
+    tenant.regenerate(ports)
+    clock.advance(minutes=12)
+    assert tenant.regenerate(ports).revoked_ids == [BEFORE]
+    assert client.poll(ports).refuses == {BEFORE}
+    assert client.bases == 1
+
+
+def test_a_warrant_that_ends_before_the_next_list(ports: Ports, clock: Clock) -> None:
+    """SRL-9, FEED-6, F481a: A warrant that ends after the feed stated it is in no list."""
+    tenant = Tenant.create(ports)
+    order = Order(b"grant", warrant_id=SIGNED, expires_at=clock() + timedelta(minutes=10))
+    warrants.sign(ports, tenant.operator, key_id=tenant.key(ports).id, order=order)
+    tenant.revoke(ports, SIGNED)
+    publication.publish_feed(ports, tenant.id)
+    client = Follower(tenant).poll(ports)
+    assert client.refuses == {SIGNED}
+    clock.advance(minutes=71)
+    assert tenant.regenerate(ports).revoked_ids == []
+    assert client.poll(ports).refuses == set()
+
+
+def test_a_rebuild_repairs_each_client(ports: Ports) -> None:
+    """F237b: The feed states differences from all records; no client needs a base."""
+    tenant, client = _changed_tenant(ports)
+    shard = revocation_model.shard_of(tenant.id, "svc_wrt_lost")
+    ports.store.write(Put(shard.address("svc_wrt_lost"), {}, Expect.ABSENT))
+    publish(ports, tenant)
+    assert "svc_wrt_lost" not in client.poll(ports).refuses
+    publication.publish(ports, tenant.operator, anew=True)
+    listed = tenant.published(ports).revoked_ids
+    assert "svc_wrt_lost" in listed
+    assert client.poll(ports).refuses == set(listed)
+    assert client.bases == 1
+
+
+def test_after_a_restore_clients_go_on(deployment: Deployment) -> None:
+    """OPS-9, F237a: After a restore the sequence leaps, and clients of before go on from the base.
+
+    Entries that the backup lacks are lost; what lists had is not.
+    """
+    ports = deployment.ports
+    tenant, _ = _changed_tenant(ports)
+    copy = deployment.copy()
+    tenant.revoke(ports, "svc_wrt_listed")
+    tenant.regenerate(ports)
+    for number in range(3):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+        publish(ports, tenant)
+    client = Follower(tenant).poll(ports)
+    seen = client.state
+    assert seen is not None
+    deployment.restore(copy)
+    with pytest.raises(RefusedAnswer) as refused:
+        client.poll(ports)
+    assert refused.value.reason is Reason.ROLLBACK
+    recover(ports, tenant.operator)
+    assert current(ports, tenant.id).sequence >= seen.sequence + LEAP - 3
+    assert client.poll(ports).refuses == set(tenant.published(ports).revoked_ids)
+    assert {BEFORE, NEW, SIGNED, "svc_wrt_listed"} <= client.refuses
+    tenant.revoke(ports, "svc_wrt_1")
+    publish(ports, tenant)
+    assert "svc_wrt_1" in client.poll(ports).refuses
+    assert client.bases == 2
+
+
+def _without_sequence(ports: Ports, tenant: Tenant) -> None:
+    """The list in force is one of a release without a feed."""
+    item = dict(in_force.head(ports, tenant.id).to_item())
+    for name in ("sequence", "base", "base_size", "payload_sha256"):
+        item.pop(name, None)
+    address = head_model.head_address(tenant.id)
+    ports.store.write(Put(address, item, Expect.PRESENT))
+
+
+def _without_head(ports: Ports, tenant: Tenant) -> None:
+    ports.store.write(Delete(head_address(tenant.id), Expect.PRESENT))
+
+
+def _of_an_earlier_release(ports: Ports, tenant: Tenant) -> None:
+    _without_sequence(ports, tenant)
+    _without_head(ports, tenant)
+
+
+def _without_entry(ports: Ports, tenant: Tenant) -> None:
+    address = entry_address(tenant.id, current(ports, tenant.id).sequence)
+    ports.store.write(Delete(address, Expect.PRESENT))
+
+
+_DAMAGES = [_without_sequence, _without_head, _of_an_earlier_release, _without_entry]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("damage", _DAMAGES)
+def test_the_next_list_mends_the_feed(
+    ports: Ports, damage: Callable[[Ports, Tenant], None], *, listed: bool
+) -> None:
+    """F238c: A feed without its head, an entry or its list's sequence goes on after the next list.
+
+    A client goes on too, unless the records show that there never was a feed.
+    """
+    tenant = Tenant.create(ports)
+    if listed:
+        tenant.revoke(ports, BEFORE)
+        tenant.regenerate(ports)
+    tenant.revoke(ports, NEW)
+    publish(ports, tenant)
+    client = Follower(tenant).poll(ports)
+    damage(ports, tenant)
+    tenant.revoke(ports, BACK)
+    assert publication.publish_if_due(ports, tenant.id)
+    expected = {NEW, BACK} | ({BEFORE} if listed else set())
+    assert set(tenant.published(ports).revoked_ids) == expected
+    assert Follower(tenant).poll(ports).refuses == expected
+    if damage is not _of_an_earlier_release:
+        assert client.poll(ports).refuses == expected
+    tenant.revoke(ports, SIGNED)
+    assert publish(ports, tenant).entries == 1
+    assert Follower(tenant).poll(ports).refuses == expected | {SIGNED}
+
+
+@pytest.mark.parametrize("compares", [True, False])
+def test_a_difference_that_nobody_could_sign(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, compares: bool
+) -> None:
+    """F238d: If the seed is lost with a list to be made anew, the next entry is a break.
+
+    The new signer's list has what no mark and no entry names. Clients begin anew with it.
+    """
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, BEFORE)
+    tenant.regenerate(ports)
+    client = Follower(tenant).poll(ports)
+    shard = revocation_model.shard_of(tenant.id, NEW)
+    ports.store.write(Put(shard.address(NEW), {}, Expect.ABSENT))
+    if not compares:
+        ports.blobs.discard(states_folder(tenant.id), before="~")
+    after = replace(ports, sealer=FileSealer.create(tmp_path / "another.key"))
+    with monkeypatch.context() as patch:
+        patch.setattr(decisions, "COMPARED_EVERY", 1 if compares else 10**9)
+        list_signers.rotate(after, tenant.operator)
+    tenant.revoke(after, BACK)
+    assert publication.publish_if_due(after, tenant.id)
+    assert client.poll(after).refuses == {BEFORE, NEW, BACK}
+
+
+def test_a_tenant_without_a_feed_has_nothing_to_publish(ports: Ports) -> None:
+    """F238a: Before its first list of this release, a tenant's marks stay for that list."""
+    tenant = Tenant.create(ports)
+    _of_an_earlier_release(ports, tenant)
+    tenant.revoke(ports, NEW)
+    assert publication.publish_feed(ports, tenant.id) is None
+    assert len(srl_marks.set_on_warrants(ports, tenant.id, limit=9)[0]) == 1
+
+
+def test_a_head_that_cannot_be_read_publishes_nothing(ports: Ports) -> None:
+    """F238b: A malformed head of the feed is an error, and what it lacks keeps its marks."""
+    tenant, _ = _changed_tenant(ports)
+    item = {**(ports.store.get(head_address(tenant.id)) or {}), "payload": b"\xa0"}
+    ports.store.write(Put(head_address(tenant.id), item, Expect.PRESENT))
+    with pytest.raises(Corrupt):
+        publication.publish_feed(ports, tenant.id)
+    assert len(srl_marks.set_on_warrants(ports, tenant.id, limit=9)[0]) == 2
+
+
+def test_old_entries_go_and_a_damaged_one_stops_no_list(ports: Ports, clock: Clock) -> None:
+    """FEED-8, F239b: The entries of a base go after two weeks; a damaged one fails no list."""
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, BEFORE)
+    assert publication.publish_if_due(ports, tenant.id)
+    clock.advance(days=14, minutes=1)
+    tenant.revoke(ports, NEW)
+    assert publication.publish_if_due(ports, tenant.id)
+    rows = [row.sk for row in ports.store.query(model.feed(tenant.id))]
+    assert rows == [model.entry_sk(2), model.HEAD]
+    ports.store.write(Put(entry_address(tenant.id, 2), {"entry": 1}, Expect.PRESENT))
+    clock.advance(days=14, minutes=1)
+    before = in_force.head(ports, tenant.id).version
+    assert publication.publish_if_due(ports, tenant.id)
+    assert in_force.head(ports, tenant.id).version == before + 1
+
+
+def test_a_publication_reads_what_changed(anywhere: Ports) -> None:
+    """F239a: A publication of the feed reads three items for each warrant that changed.
+
+    Beside them it reads the same few items each time, however many warrants are revoked.
+    """
+    tenant = Tenant.create(anywhere)
+    for number in range(12):
+        tenant.revoke(anywhere, f"svc_wrt_{number}")
+    publish(anywhere, tenant)
+    with reading(anywhere) as (watched, reads):
+        publication.publish_feed(watched, tenant.id)
+    idle = replace(reads)
+    costs = []
+    for size in (5, 10):
+        for number in range(size):
+            tenant.revoke(anywhere, f"svc_wrt_{size}_{number}")
+        with reading(anywhere) as (watched, reads):
+            published = publication.publish_feed(watched, tenant.id)
+        assert published is not None
+        assert published.entries == 1
+        costs.append(reads)
+    few, many = costs
+    assert many.items - few.items <= 3 * 5
+    assert many.trips == few.trips
+    # The marks on warrants and on signers, and the head.
+    assert idle.trips == revocation_model.SHARDS + 2
+    assert idle.items <= 1
+    # The settings, the head of the list, its signer; the warrants.
+    assert few.trips - idle.trips == 4
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=6), timedelta(days=365)])
+def test_a_head_from_a_clock_that_was_ahead(ports: Ports, clock: Clock, ahead: timedelta) -> None:
+    """F318a: The first list after a clock was ahead gives the feed a head that clients accept."""
+    tenant = Tenant.create(ports)
+    client = Follower(tenant).poll(ports)
+    clock.moment += ahead
+    tenant.revoke(ports, NEW)
+    publication.publish_feed(ports, tenant.id)
+    clock.moment -= ahead
+    with pytest.raises(RefusedAnswer, match=Reason.FUTURE):
+        client.poll(ports)
+    assert publication.publish_due(ports).published == [tenant.id]
+    assert client.poll(ports).refuses == {NEW}
+    assert current(ports, tenant.id).signed.issued_at == clock()
+
+
+class FollowedWorld(RuleBasedStateMachine):
+    """Random changes, and a client that follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        make_few(self.patch)
+        self.patch.setattr(operation, "PACING", operation.Pacing(pause=0, in_flight=0))
+        self.patch.setattr(model, "ENTRY_MAX", 3)
+        self.patch.setattr(decisions, "INLINE_MAX", 3)
+        self.folder = TemporaryDirectory()
+        self.world = contents._world(Path(self.folder.name))
+        self.client = Follower(self.world.tenant).poll(self.world.ports)
+
+    @rule(
+        name=st.sampled_from(sorted(set(contents._STEPS) - {"publish", "lifetime"})),
+        number=st.integers(0, 5),
+    )
+    def change(self, name: str, number: int) -> None:
+        contents._STEPS[name](self.world, number)
+
+    @rule()
+    def publish_feed(self) -> None:
+        """If a list was due, because of a break or because heads expire, there is one."""
+        ports, tenant = self.world.ports, self.world.tenant
+        published = publish(ports, tenant)
+        if published.head.needs_list or published.head.signed.expires_at <= ports.now():
+            tenant.regenerate(ports)
+        held = self.client.poll(ports).refuses
+        told = revoked(ports, tenant, contents._IDS)
+        assert told <= held | self._ended(told)
+        assert held <= told
+
+    @rule(anew=st.booleans())
+    def publish_list(self, anew: bool) -> None:
+        ports, tenant = self.world.ports, self.world.tenant
+        publication.publish(ports, tenant.operator, anew=anew)
+        held = self.client.poll(ports).refuses
+        assert held == set(tenant.published(ports).revoked_ids)
+        told = revoked(ports, tenant, contents._IDS)
+        assert held == told - self._ended(told)
+
+    def _ended(self, names: set[str]) -> set[str]:
+        """Those that ended so long ago that no list has them (SRL-9)."""
+        limit = self.world.ports.now() - timedelta(hours=1)
+        found = verdicts(self.world.ports, self.world.tenant.id, names)
+        return {each for each in names if (end := found[each].ends_at) and end < limit}
+
+    @invariant()
+    def a_newcomer_knows_as_much(self) -> None:
+        ports = self.world.ports
+        with suppress(RefusedAnswer):
+            client, late = (
+                Follower(self.world.tenant, self.client.state),
+                Follower(self.world.tenant),
+            )
+            assert client.poll(ports).refuses == late.poll(ports).refuses
+
+    def teardown(self) -> None:
+        close(self.world.ports)
+        self.folder.cleanup()
+        self.patch.undo()
+
+
+@pytest.mark.parametrize(
+    ("examples", "steps"),
+    [
+        (5, 15),
+        pytest.param(60, 40, marks=pytest.mark.slow),
+        pytest.param(1000, 40, marks=pytest.mark.long),
+    ],
+)
+def test_who_follows_refuses_what_a_check_refuses(examples: int, steps: int) -> None:
+    """F240a: After any changes, a client of the feed refuses what the list and a check refuse."""
+    how = hypothesis_settings(max_examples=examples, stateful_step_count=steps)
+    run_state_machine_as_test(FollowedWorld, settings=how)

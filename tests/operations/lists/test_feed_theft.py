@@ -1,0 +1,156 @@
+"""A stolen list signer is replaced: the feed breaks far above, and nothing that it said is lost."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from shared.authorizer.answers import Answer
+from shared.authorizer.formats.statements import ReportedSigners
+from shared.authorizer.policy import NeedsBase, Reason, RefusedAnswer
+from shared.authorizer.signers import Trust
+from shared.model import feed as model
+from shared.operations.changes import feed as feed_api
+from shared.operations.changes import list_signers, revocations
+from shared.operations.lists import in_force, publication, storage
+from shared.operations.operator import doctor
+from shared.operations.operator.recovery import recovery
+from shared.ports import Ports
+from tests.faults import Script, scripted
+from tests.operations.conftest import make_few
+from tests.operations.followers import Follower, current
+from tests.operations.restores import Deployment
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock, close, embedded
+
+pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
+
+_BEFORE, _BACK, _DURING = NAMES = ["svc_wrt_before", "svc_wrt_back", "svc_wrt_during"]
+
+
+def _tenant(ports: Ports) -> tuple[Tenant, Follower, str]:
+    """A tenant with two revocations, a client, and the record of the second."""
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, _BEFORE)
+    record = tenant.revoke(ports, _BACK)
+    assert publication.publish_feed(ports, tenant.id)
+    return tenant, Follower(tenant).poll(ports), record
+
+
+def _recorded() -> list[str]:
+    """The calls that replace a stolen signer."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        make_few(patch)
+        ports, script = embedded(Path(folder), Clock()), Script()
+        tenant, _, _ = _tenant(ports)
+        list_signers.rotate(scripted(ports, script), tenant.operator, compromised=True)
+        close(ports)
+    return script.calls
+
+
+def _assert_all_follow(ports: Ports, tenant: Tenant, client: Follower, *refused: str) -> None:
+    """The client, a newcomer and the next list have exactly these."""
+    assert client.poll(ports).refuses == {*refused}
+    assert Follower(tenant).poll(ports).refuses == {*refused}
+    tenant.regenerate(ports)
+    assert set(tenant.published(ports).revoked_ids) == {*refused}
+    assert list(doctor.examine(ports)) == []
+
+
+@pytest.mark.parametrize("step", range(len(_recorded())))
+def test_a_change_while_a_signer_is_replaced(ports: Ports, step: int) -> None:
+    """F284d, FEED-3, FEED-4: Entries during the replacement of a stolen signer are stated again."""
+    tenant, client, record = _tenant(ports)
+
+    def change() -> None:
+        revocations.delete(ports, tenant.operator, revocation_id=record)
+        tenant.revoke(ports, _DURING)
+        assert publication.publish_feed(ports, tenant.id)
+
+    hooked = scripted(ports, Script(before={step: change}))
+    list_signers.rotate(hooked, tenant.operator, compromised=True)
+    assert current(ports, tenant.id).sequence >= model.LEAP
+    _assert_all_follow(ports, tenant, client, _BEFORE, _DURING)
+
+
+def test_many_changes_while_a_signer_is_replaced(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F284e: If more is stated meanwhile than fits in one write, the signer is replaced anew."""
+    monkeypatch.setattr(storage, "_RESTATED_MAX", 1)
+    tenant, client, _ = _tenant(ports)
+
+    def change() -> None:
+        for each in ("svc_wrt_1", "svc_wrt_2"):
+            tenant.revoke(ports, each)
+            assert publication.publish_feed(ports, tenant.id)
+
+    calls = _recorded()
+    last_read = max(step for step, call in enumerate(calls) if call == "get")
+    hooked = scripted(ports, Script(before={last_read: change}))
+    list_signers.rotate(hooked, tenant.operator, compromised=True)
+    _assert_all_follow(ports, tenant, client, _BEFORE, _BACK, "svc_wrt_1", "svc_wrt_2")
+
+
+def test_the_break_has_an_entry(ports: Ports) -> None:
+    """F284f, FEED-7: The break is stored as an entry with its chain, and the base covers it."""
+    tenant, _, _ = _tenant(ports)
+    before = current(ports, tenant.id)
+    list_signers.rotate(ports, tenant.operator, compromised=True)
+    newest = current(ports, tenant.id)
+    assert (
+        newest.sequence == newest.base.sequence == newest.broke_at == before.sequence + model.LEAP
+    )
+    (stored,) = in_force.entries(ports, tenant.id, after=newest.sequence - 1, until=newest.sequence)
+    assert stored.opened()[0].is_break
+    assert stored.chain == newest.signed.chain == newest.base.chain
+    assert newest.key_id == in_force.signer(ports, tenant.id).id
+    # A usual rotation breaks nothing.
+    list_signers.rotate(ports, tenant.operator)
+    assert current(ports, tenant.id).sequence == newest.sequence
+
+
+def _reported(ports: Ports, tenant: Tenant) -> ReportedSigners:
+    shown = list_signers.page(ports, tenant.operator).signers
+    return ReportedSigners({each.record.public_bytes: each.record.statement for each in shown})
+
+
+def _signer(ports: Ports, tenant: Tenant) -> bytes:
+    return in_force.signer(ports, tenant.id).public_bytes
+
+
+def _refusal(ports: Ports, tenant: Tenant, trust: Trust) -> str:
+    """Why a client with this trust, and without a state, refuses the feed; empty if it does not."""
+    news = feed_api.news(ports, tenant.operator)
+    answer = Answer(news.head.payload, news.head.signature, tuple(news.entries))
+    try:
+        trust.advance(None, answer, base=None, now=ports.now(), floor=None)
+    except NeedsBase:
+        return ""
+    except RefusedAnswer as refused:
+        return refused.reason.value
+    raise AssertionError("a client without a state needs the base")
+
+
+def test_a_restore_to_before_a_rotation(deployment: Deployment) -> None:
+    """F286a, FEED-9: After a restore to before a rotation, clients refuse the older signer by name.
+
+    Only that signer could vouch for the one that `recover` makes, so its key has to be pinned. A
+    client that did not see the rotation follows.
+    """
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    pinned = Trust(tenant.id, frozenset({_signer(ports, tenant)}))
+    copy = deployment.copy()
+    list_signers.rotate(ports, tenant.operator)
+    trust = pinned.with_report(_reported(ports, tenant)).with_current(_signer(ports, tenant))
+    assert _refusal(ports, tenant, trust) == ""
+    deployment.restore(copy)
+    assert _refusal(ports, tenant, trust) == Reason.SIGNER_OLDER
+    recovery.recover(ports, tenant.operator)
+    reported = _reported(ports, tenant)
+    assert _refusal(ports, tenant, trust) == Reason.SIGNATURE
+    assert _refusal(ports, tenant, trust.with_report(reported)) == Reason.SIGNER_OLDER
+    assert _refusal(ports, tenant, pinned.with_report(reported)) == ""
+    again = Trust(tenant.id, frozenset({_signer(ports, tenant)}))
+    assert _refusal(ports, tenant, again) == ""

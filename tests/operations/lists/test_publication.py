@@ -1,0 +1,465 @@
+"""Publishing: whatever stops, races or lies, the list in force is valid and loses nothing."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from shared.errors import Corrupt, ExpectationLost, InvalidSrl, Unavailable
+from shared.model import revocations as model
+from shared.model.lists import head as head_model
+from shared.model.lists.encoding import Payload
+from shared.model.lists.head import head_address, publications
+from shared.model.lists.verification import verify
+from shared.operations.base import counters, operation
+from shared.operations.changes import list_signers, revocations, srl, warrants
+from shared.operations.changes.warrants import Order
+from shared.operations.lists import decisions, in_force, publication
+from shared.operations.lists import signers as srl_signers
+from shared.operations.operator import consistency
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Partition, Put
+from tests.faults import Crash, Script, raises, scripted
+from tests.intercepted import Call, Intercepted
+from tests.log_lines import lines, metrics
+from tests.operations.conftest import FEW_SHARDS, make_few
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock, close, embedded
+
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
+
+@pytest.fixture
+def tenant(ports: Ports) -> Tenant:
+    return _published_tenant(ports)
+
+
+_COMPARED_EVERY = {"followed": 10**9, "rebuilt": 1}
+
+
+def _recorded(way: str, *, changed: bool) -> list[str]:
+    """The calls of one publication, in order, as it makes a list in one of the two ways."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        make_few(patch)
+        ports, script = embedded(Path(folder), Clock()), Script()
+        tenant = _published_tenant(ports)
+        if changed:
+            tenant.revoke(ports, "svc_wrt_next")
+        patch.setattr(decisions, "COMPARED_EVERY", _COMPARED_EVERY[way])
+        publication.publish(scripted(ports, script), tenant.operator)
+        close(ports)
+    return script.calls
+
+
+def _published_tenant(ports: Ports) -> Tenant:
+    made = Tenant.create(ports)
+    made.revoke(ports, "svc_wrt_before")
+    made.regenerate(ports)
+    return made
+
+
+_ORDERS = {way: _recorded(way, changed=True) for way in _COMPARED_EVERY}
+
+
+def _ends_of_runs(calls: list[str]) -> list[int]:
+    """Of reads of all shards, the first and the last: whatever is changed, is so in one shard."""
+    alike = [before == after for before, after in pairwise(["", *calls, ""])]
+    return [step for step in range(len(calls)) if not (alike[step] and alike[step + 1])]
+
+
+_STEPS = [(way, step) for way, calls in _ORDERS.items() for step in _ends_of_runs(calls)]
+
+
+def _write_of(way: str) -> int:
+    """The step that publishes, which is the last."""
+    return len(_ORDERS[way]) - 1
+
+
+# The calls of a publication if nothing has changed, and the step that publishes.
+_UNCHANGED = _recorded("followed", changed=False)
+_AT_REST = len(_UNCHANGED) - 1
+
+
+@pytest.fixture
+def go(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Make lists in one of the two ways from here on."""
+
+    def go(way: str) -> None:
+        monkeypatch.setattr(decisions, "COMPARED_EVERY", _COMPARED_EVERY[way])
+
+    return go
+
+
+Go = Callable[[str], None]
+
+
+@pytest.mark.parametrize(("way", "step"), _STEPS)
+def test_a_crash_before_a_step_heals(
+    ports: Ports, tenant: Tenant, go: Go, way: str, step: int
+) -> None:
+    """SRL-15, F01a: If a publisher dies before the head moves, the old list stays in force.
+
+    Whatever was left behind, that list has what was revoked.
+    """
+    tenant.revoke(ports, "svc_wrt_next")
+    go(way)
+    script = Script(before={step: raises(Crash())})
+    with pytest.raises(Crash):
+        publication.publish(scripted(ports, script), tenant.operator)
+    published = 3 if step > _write_of(way) else 2
+    assert tenant.published(ports).version == published
+    go("followed")
+    after = tenant.regenerate(ports)
+    assert (after.version, "svc_wrt_next" in after.revoked_ids) == (published + 1, True)
+
+
+@pytest.mark.parametrize(("way", "step"), _STEPS)
+def test_a_crash_after_a_step_heals(
+    ports: Ports, tenant: Tenant, go: Go, way: str, step: int
+) -> None:
+    """F02a, F01: If a publisher dies after its list is in force, the next one goes on from it."""
+    tenant.revoke(ports, "svc_wrt_next")
+    go(way)
+    script = Script(after={step: raises(Crash())})
+    with pytest.raises(Crash):
+        publication.publish(scripted(ports, script), tenant.operator)
+    published = 3 if step >= _write_of(way) else 2
+    assert tenant.published(ports).version == published
+    go("followed")
+    assert tenant.regenerate(ports).version == published + 1
+
+
+@pytest.mark.parametrize(
+    ("way", "step"), [(way, step) for way, step in _STEPS if _ORDERS[way][step] != "get_blob"]
+)
+def test_a_fault_at_any_step_is_unavailable(
+    ports: Ports, tenant: Tenant, go: Go, way: str, step: int
+) -> None:
+    """F26a, F22: If any port fails during a publication, the old list stays in force.
+
+    Two are no failure of it: the previous list's blob (test_a_missing_previous_list_is_rebuilt),
+    and marks that could not be removed once the list is out.
+    """
+    tenant.revoke(ports, "svc_wrt_next")
+    go(way)
+    script = Script(before={step: raises(Unavailable("down"))})
+    if step > _write_of(way):
+        assert publication.publish(scripted(ports, script), tenant.operator).version == 3
+        return
+    with pytest.raises(Unavailable):
+        publication.publish(scripted(ports, script), tenant.operator)
+    assert tenant.published(ports).version == 2
+    assert tenant.actions(ports).count("srl.regenerate") == 1
+
+
+def test_concurrent_regenerations_rise_one_by_one(tmp_path: Path, clock: Clock) -> None:
+    """SRL-6, F03a: Simultaneous publications give consecutive, complete versions."""
+    ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
+    tenant = Tenant.create(ports)
+    revoked = [f"svc_wrt_{number}" for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda warrant_id: tenant.revoke(ports, warrant_id), revoked))
+        heads = list(pool.map(lambda _: srl.regenerate(ports, tenant.operator), range(16)))
+    assert sorted(head.version for head in heads) == list(range(2, 18))
+    assert all(head.count == len(revoked) for head in heads)
+    close(ports)
+
+
+@pytest.mark.parametrize(("way", "step"), _STEPS)
+def test_a_revocation_during_a_publication(
+    ports: Ports, tenant: Tenant, go: Go, way: str, step: int
+) -> None:
+    """SRL-8, F04a: A revocation during a publication is checked at once and is in the next list."""
+    tenant.revoke(ports, "svc_wrt_next")
+    go(way)
+
+    def revoke() -> None:
+        tenant.revoke(ports, "svc_wrt_during")
+        verdict = revocations.check(ports, tenant.operator, warrant_id="svc_wrt_during")
+        assert verdict.revoked
+
+    head = publication.publish(scripted(ports, Script(before={step: revoke})), tenant.operator)
+    counted = counters.counted(ports, tenant.id).changes
+    # Whatever is surely in it was counted before; anything later makes the tenant due.
+    assert "svc_wrt_during" in tenant.published(ports).revoked_ids or head.changes < counted
+    go("followed")
+    assert "svc_wrt_during" in tenant.regenerate(ports).revoked_ids
+
+
+@pytest.mark.parametrize(("way", "step"), _STEPS)
+@pytest.mark.parametrize("last", ["deleted", "revoked"])
+def test_taken_back_and_revoked_again(
+    ports: Ports, tenant: Tenant, go: Go, way: str, step: int, last: str
+) -> None:
+    """F05a: A warrant that is restored and revoked again has its last state in the next list."""
+    tenant.revoke(ports, "svc_wrt_next")
+    go(way)
+
+    def back_and_forth() -> None:
+        record_id = tenant.revoke(ports, "svc_wrt_before")
+        revocations.delete(ports, tenant.operator, revocation_id=record_id)
+        if last == "revoked":
+            tenant.revoke(ports, "svc_wrt_before")
+
+    script = Script(before={step: back_and_forth})
+    operation.settle(lambda: publication.publish(scripted(ports, script), tenant.operator))
+    expected = ["svc_wrt_before"] if last == "revoked" else []
+    go("followed")
+    assert tenant.regenerate(ports).revoked_ids == [*expected, "svc_wrt_next"]
+    tenant.check_totals(ports)
+
+
+def test_a_run_that_slept_is_fenced(ports: Ports, tenant: Tenant) -> None:
+    """SRL-15, F07a: A publisher that slept while others published does not publish its old list."""
+
+    def others() -> None:
+        tenant.regenerate(ports)
+        tenant.regenerate(ports)
+
+    with pytest.raises(ExpectationLost):
+        publication.publish(scripted(ports, Script(before={_AT_REST: others})), tenant.operator)
+    assert tenant.published(ports).version == 4
+
+
+def test_a_rotation_of_the_signer_fences_too(ports: Ports, tenant: Tenant) -> None:
+    """No list is signed by a key that was rotated before the list came out."""
+
+    def rotate() -> None:
+        list_signers.rotate(ports, tenant.operator)
+
+    script = Script(before={_AT_REST: rotate})
+    with pytest.raises(ExpectationLost):
+        publication.publish(scripted(ports, script), tenant.operator)
+    new_head = srl.regenerate(ports, tenant.operator)
+    assert new_head.key_id == in_force.signer(ports, tenant.id).id
+
+
+def believed(ports: Ports, tenant: Tenant) -> Payload:
+    """The list in force, as a verifier sees it whose clock is that of `ports`."""
+    head = in_force.head(ports, tenant.id)
+    public_key = in_force.signer(ports, tenant.id).public_bytes
+    return verify(in_force.body(ports, head), public_key=public_key, now=ports.now())
+
+
+@pytest.mark.parametrize("step_back", [timedelta(seconds=1), timedelta(minutes=5)])
+def test_a_clock_that_steps_back(
+    ports: Ports, clock: Clock, tenant: Tenant, step_back: timedelta
+) -> None:
+    """SRL-5, F09a: If the clock steps back, `IssuedAt` does not, and versions still rise."""
+    before = tenant.published(ports)
+    clock.moment -= step_back
+    after = tenant.regenerate(ports)
+    assert after.issued_at == before.issued_at
+    assert after.expires_at > after.issued_at
+    assert after.version == before.version + 1
+    assert believed(ports, tenant) == after
+
+
+_AHEAD = [
+    timedelta(minutes=5, seconds=1),
+    timedelta(minutes=10),
+    timedelta(hours=6),
+    timedelta(days=365),
+    timedelta(days=3650),
+]
+
+
+@pytest.mark.parametrize("ahead", _AHEAD)
+def test_a_list_of_the_future_does_not_spoil_the_next(
+    ports: Ports, clock: Clock, tenant: Tenant, ahead: timedelta, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SRL-5, F35a: After a list from a clock that is ahead, the next is valid; this is logged."""
+    clock.moment += ahead
+    spoilt = tenant.regenerate(ports)
+    clock.moment -= ahead
+    with pytest.raises(InvalidSrl, match="issued in the future"):
+        believed(ports, tenant)
+    caplog.clear()
+    after = tenant.regenerate(ports)
+    assert believed(ports, tenant) == after
+    assert (after.version, after.issued_at) == (spoilt.version + 1, clock())
+    (line,) = lines(caplog)
+    assert "issued in the future" in line["message"]
+    assert (line["level"], line["tenant_id"]) == ("ERROR", tenant.id)
+    assert metrics(line) == {"HeadInFuture": (1, "Count")}
+    tenant.regenerate(ports)
+    assert len(caplog.records) == 1
+
+
+def test_a_clock_that_is_ahead_removes_nothing_for_good(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """F35c: A warrant that left the list under a clock that is ahead is in the next list again."""
+    warrant_id = "svc_wrt_signed"
+    expires_at = clock() + timedelta(days=30)
+    warrants.sign(
+        ports,
+        tenant.operator,
+        key_id=tenant.key(ports).id,
+        order=Order(b"grant", warrant_id=warrant_id, expires_at=expires_at),
+    )
+    tenant.revoke(ports, warrant_id)
+    assert warrant_id in tenant.regenerate(ports).revoked_ids
+    clock.advance(days=365)
+    assert warrant_id not in tenant.regenerate(ports).revoked_ids
+    clock.advance(days=-365)
+    assert warrant_id in tenant.regenerate(ports).revoked_ids
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=365), timedelta(hours=6)])
+def test_a_clock_that_jumps_back_during_a_publication(
+    ports: Ports, clock: Clock, tenant: Tenant, ahead: timedelta
+) -> None:
+    """SRL-8, F35d: A list made while the clock steps back is withheld; the next is valid."""
+
+    def set_back() -> None:
+        clock.moment -= ahead
+
+    clock.moment += ahead
+    script = Script(before={_UNCHANGED.index("unseal"): set_back})
+    with pytest.raises(Corrupt, match="issued in the future"):
+        publication.publish(scripted(ports, script), tenant.operator)
+    assert in_force.head(ports, tenant.id).version == 2
+    tenant.regenerate(ports)
+    assert believed(ports, tenant).version == 3
+
+
+def test_a_malformed_identifier_stops_the_publication(ports: Ports, tenant: Tenant, go: Go) -> None:
+    """SRL-8, F10a, S6: A malformed revocation stops the publication, and the old list stays."""
+    go("rebuilt")
+    shard = model.shards(tenant.id)[-1]
+    ports.store.write(Put(shard.address("svc_wrt_no way"), {}, Expect.ABSENT))
+    with pytest.raises(Corrupt):
+        srl.regenerate(ports, tenant.operator)
+    assert tenant.published(ports).version == 2
+
+
+@pytest.mark.parametrize("field", ["version", "issued_at", "sealed_seed", "srl_ttl_seconds"])
+def test_a_malformed_record_stops_the_publication(ports: Ports, tenant: Tenant, field: str) -> None:
+    """F10: head, signer or settings that cannot be read are an error, never a default."""
+    addresses = [
+        head_address(tenant.id),
+        in_force.signer(ports, tenant.id).address,
+        Partition(in_force.signer(ports, tenant.id).address.table, tenant.id).address("settings"),
+    ]
+    for address in addresses:
+        item = dict(ports.store.get(address) or {})
+        if field in item:
+            ports.store.write(Put(address, item | {field: None}, Expect.PRESENT))
+    with pytest.raises(Corrupt):
+        srl.regenerate(ports, tenant.operator)
+
+
+_MISSED = "svc_wrt_before"
+
+
+def _forgetful(call: Call) -> Any:
+    """Walks that miss an entry, as no adapter may."""
+    match call.verb:
+        case "query":
+            return (entry for entry in call() if entry.sk != _MISSED)
+        case "column":
+            return ([entry for entry in page if entry[0] != _MISSED] for page in call())
+    return call()
+
+
+def test_a_walk_that_misses_a_revocation_publishes_nothing(
+    ports: Ports, tenant: Tenant, go: Go
+) -> None:
+    """F37: what was on the list and is still revoked never leaves it, even if a walk misses it."""
+    go("rebuilt")
+    forgetful = Intercepted(ports.store, _forgetful)
+    with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
+        srl.regenerate(replace(ports, store=forgetful), tenant.operator)
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
+
+
+def test_a_revocation_that_is_gone_from_its_shard_is_not_contention(
+    ports: Ports, tenant: Tenant, go: Go
+) -> None:
+    """F37a: A revocation that is missing from its shard is reported as corrupt."""
+    go("rebuilt")
+    shard = model.shard_of(tenant.id, "svc_wrt_before")
+    ports.store.write(Delete(shard.address("svc_wrt_before"), Expect.PRESENT))
+    script = Script()
+    with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
+        srl.regenerate(scripted(ports, script), tenant.operator)
+    assert script.calls.count("column") == 2 * (1 + 2 * FEW_SHARDS)
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
+
+
+def test_a_walk_that_missed_a_revocation_once_is_made_again(
+    ports: Ports, tenant: Tenant, go: Go
+) -> None:
+    """F37: a shard's entry that becomes visible between two walks is no reason to fail."""
+    go("rebuilt")
+    address = model.shard_of(tenant.id, "svc_wrt_before").address("svc_wrt_before")
+    item = ports.store.get(address)
+    assert item is not None
+    ports.store.write(Delete(address, Expect.PRESENT))
+    first_walk = _recorded("rebuilt", changed=False).index("column")
+    script = Script(
+        before={
+            first_walk + 1 + 2 * FEW_SHARDS: lambda: ports.store.write(
+                Put(address, item, Expect.ABSENT)
+            )
+        }
+    )
+    srl.regenerate(scripted(ports, script), tenant.operator)
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}"])
+def test_a_missing_previous_list_is_rebuilt(
+    ports: Ports, tenant: Tenant, tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """OPS-3, S5: A missing or altered list is served to nobody, and the next run makes it anew."""
+    head = in_force.head(ports, tenant.id)
+    blob = tmp_path / "blobs" / head.blob
+    blob.write_bytes(damage) if damage else blob.unlink()
+    with pytest.raises(Corrupt):
+        srl.body(ports, tenant.operator, of=head.form())
+    assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_before"]
+    assert "list in force cannot be read" in caplog.text
+
+
+def test_a_seed_of_another_key_publishes_nothing(ports: Ports, tenant: Tenant) -> None:
+    """The self-check refuses a list that its own key does not verify."""
+    signer = in_force.signer(ports, tenant.id)
+    other = srl_signers.make(ports, tenant.id)
+    wrong = replace(signer, public_key=other.public_key, version=signer.version + 1)
+    ports.store.write(Put(signer.address, wrong.to_item(), Expect.PRESENT))
+    with pytest.raises(Corrupt, match="refusing to publish"):
+        srl.regenerate(ports, tenant.operator)
+    assert in_force.head(ports, tenant.id).version == 2
+
+
+def test_the_schedule_publishes_what_is_due(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """SRL-11, F08a: The schedule publishes the tenants that are due and no others."""
+    assert publication.publish_due(ports).published == []
+    tenant.revoke(ports, "svc_wrt_new")
+    assert publication.publish_due(ports).published == [tenant.id]
+    assert publication.publish_due(ports).published == []
+    clock.advance(minutes=29, seconds=59)
+    assert publication.publish_due(ports).published == []
+    clock.advance(seconds=1)
+    assert publication.publish_due(ports).published == [tenant.id]
+
+
+def test_heads_are_not_kept_for_ever(
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F131a: Only the heads of the last lists are kept."""
+    monkeypatch.setattr(head_model, "HEADS_KEPT", 3)
+    head = [publication.publish(ports, tenant.operator) for _ in range(7)][-1]
+    entries = list(ports.store.query(publications(tenant.id)))
+    assert sorted(int(str(e.item["version"])) for e in entries) == [7, 8, 9, 9]
+    ports.store.write(Delete(head_address(tenant.id), Expect.PRESENT))
+    assert consistency.repair(ports, tenant.operator)
+    assert in_force.head(ports, tenant.id) == head

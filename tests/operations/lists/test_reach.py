@@ -1,0 +1,198 @@
+"""How far a revocation has got, by what the entries and the lists themselves say (REVOKE-8)."""
+
+import json
+import random
+from datetime import timedelta
+
+import pytest
+
+from shared.authorizer.formats.wire import FeedEntry
+from shared.model import feed as model
+from shared.model.feed import StoredEntry
+from shared.model.lists.head import HEADS_KEPT, ListHead
+from shared.model.lists.schedule import warrant_mark_address
+from shared.model.revocations import Revocation
+from shared.operations.changes import revocations, srl
+from shared.operations.lists import facts as facts_of
+from shared.operations.lists import in_force, publication, reach, storage
+from shared.operations.lists.facts import Told
+from shared.operations.lists.reach import Reach
+from shared.operations.lists.storage import Pen
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect
+from tests.operations.tenants import Tenant, break_off
+from tests.reads import reading
+from tests.worlds import Clock
+
+# For each version, how many entries there were when the list was made, and what it lists.
+Lists = dict[int, tuple[int, list[str]]]
+
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
+
+@pytest.fixture
+def tenant(ports: Ports) -> Tenant:
+    return Tenant.create(ports)
+
+
+def revoke(ports: Ports, tenant: Tenant, warrant_id: str = "svc_wrt_a") -> str:
+    made, _ = revocations.create(ports, tenant.operator, warrant_id=warrant_id, reason="stolen")
+    return made.id
+
+
+def found(ports: Ports, tenant: Tenant, revocation_id: str) -> Reach:
+    _, got = revocations.get(ports, tenant.operator, revocation_id=revocation_id)
+    return got
+
+
+def _listed(ports: Ports, head: ListHead) -> list[str]:
+    return list(json.loads(in_force.body(ports, head))["payload"]["RevokedIDs"])
+
+
+def _true_reach(ports: Ports, tenant: Tenant, record: Revocation, lists: Lists) -> Reach:
+    """What a client that applies all entries, and one that reads all lists, finds."""
+    if ports.store.get(warrant_mark_address(tenant.id, record.warrant_id)):
+        return Reach(None, None)
+    first = version = None
+    for row in ports.store.query(model.feed(tenant.id), before=model.HEAD):
+        stored = StoredEntry.from_item(row.item)
+        entry, _ = stored.opened()
+        # What was said long before the revocation is not of this revocation.
+        is_old = stored.issued_at < record.created_at - timedelta(minutes=5)
+        if record.warrant_id in entry.removed:
+            first = None
+        elif record.warrant_id in entry.revoked and not is_old:
+            first = first or entry.sequence
+    for each, (entries, listed) in lists.items():
+        is_in = first is not None and entries >= first and record.warrant_id in listed
+        version = (version or each) if is_in else None
+    return Reach(first, version)
+
+
+def test_a_revocation_gets_its_way(ports: Ports, tenant: Tenant) -> None:
+    """REVOKE-8: A revocation has a sequence once an entry has it, and a version once a list has."""
+    revocation_id = revoke(ports, tenant)
+    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    publication.publish_feed(ports, tenant.id)
+    assert found(ports, tenant, revocation_id) == Reach(1, None)
+    assert srl.regenerate(ports, tenant.operator).version == 2
+    srl.regenerate(ports, tenant.operator)
+    assert found(ports, tenant, revocation_id) == Reach(1, 2)
+
+
+def test_any_history(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """F205a: The sequence and the version of a revocation are those at which clients have it."""
+    chance = random.Random(7)
+    ids = [f"svc_wrt_{name}" for name in "abcd"]
+    live: dict[str, str] = {}
+    lists: Lists = {}
+    for _ in range(60):
+        clock.advance(seconds=chance.choice([0, 0, 1, 400]))
+        warrant_id = chance.choice(ids)
+        match chance.choice(["change", "change", "publish", "publish", "list"]):
+            case "change" if warrant_id in live:
+                revocations.delete(ports, tenant.operator, revocation_id=live.pop(warrant_id))
+            case "change":
+                live[warrant_id] = revoke(ports, tenant, warrant_id)
+            case "publish":
+                publication.publish_feed(ports, tenant.id)
+            case _ if len(lists) < HEADS_KEPT:
+                head = srl.regenerate(ports, tenant.operator)
+                entries = ports.store.count(model.feed(tenant.id), before=model.HEAD)
+                lists[head.version] = (entries, _listed(ports, head))
+        for revocation_id in list(live.values())[-1:]:
+            got, record = revocations.get(ports, tenant.operator, revocation_id=revocation_id)[::-1]
+            assert got == _true_reach(ports, tenant, record, lists)
+
+
+def test_a_second_revocation(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """F205e: Entries about an earlier revocation of the same warrant do not count."""
+    revocation_id = ""
+    for sequence in (1, 3):
+        revocation_id = revoke(ports, tenant)
+        publication.publish_feed(ports, tenant.id)
+        assert found(ports, tenant, revocation_id) == Reach(sequence, None)
+        if sequence == 1:
+            revocations.delete(ports, tenant.operator, revocation_id=revocation_id)
+            publication.publish_feed(ports, tenant.id)
+    revocations.delete(ports, tenant.operator, revocation_id=revocation_id)
+    clock.advance(minutes=6)
+    revocation_id = revoke(ports, tenant)
+    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    publication.publish_feed(ports, tenant.id)
+    assert found(ports, tenant, revocation_id) == Reach(4, None)
+
+
+def test_a_revocation_that_the_feed_may_still_undo(ports: Ports, tenant: Tenant) -> None:
+    """F262c: A warrant that is revoked again has no sequence before the feed says so again.
+
+    An entry that says that it was restored may be in the making, although older ones revoke it.
+    """
+    revocation_id = revoke(ports, tenant)
+    publication.publish_feed(ports, tenant.id)
+    facts = facts_of.read(ports, tenant.id)
+    revocations.delete(ports, tenant.operator, revocation_id=revocation_id)
+    revocation_id = revoke(ports, tenant)
+    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    storage.append(ports, Pen(ports), facts, Told(FeedEntry(2, removed=("svc_wrt_a",)), []))
+    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    publication.publish_feed(ports, tenant.id)
+    assert found(ports, tenant, revocation_id) == Reach(3, None)
+
+
+def test_a_break(ports: Ports, tenant: Tenant) -> None:
+    """F205b: A revocation that no entry names is known from the break that its list follows."""
+    revocation_id = revoke(ports, tenant)
+    break_off(ports, tenant.id)
+    # The mark is still there, so an entry will name it.
+    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    _forget_marks(ports, tenant)
+    assert found(ports, tenant, revocation_id) == Reach(1, None)
+
+
+def _forget_marks(ports: Ports, tenant: Tenant) -> None:
+    mark = warrant_mark_address(tenant.id, "svc_wrt_a")
+    ports.store.write(Delete(mark, Expect.PRESENT))
+
+
+def test_a_revocation_further_back(
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F205c: If more entries followed than are read, the oldest of those stands for the first."""
+    monkeypatch.setattr(reach, "_FEW", 2)
+    monkeypatch.setattr(reach, "_MOST", 4)
+    first = revoke(ports, tenant)
+    for number in range(4):
+        publication.publish_feed(ports, tenant.id)
+        revoke(ports, tenant, f"svc_wrt_{number}")
+    publication.publish_feed(ports, tenant.id)
+    last = revoke(ports, tenant, "svc_wrt_last")
+    srl.regenerate(ports, tenant.operator)
+    assert found(ports, tenant, first) == Reach(3, 2)
+    assert found(ports, tenant, last) == Reach(6, 2)
+    with reading(ports) as (watched, reads):
+        found(watched, tenant, last)
+    assert reads.trips <= 10
+
+
+def test_a_feed_that_forgot(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """F205d: A revocation whose entries were removed has the present sequence of the feed."""
+    revocation_id = revoke(ports, tenant)
+    srl.regenerate(ports, tenant.operator)
+    clock.advance(days=15)
+    storage.prune(ports, tenant.id, until=1)
+    assert found(ports, tenant, revocation_id) == Reach(1, 2)
+    ports.store.write(Delete(model.head_address(tenant.id), Expect.PRESENT))
+    assert found(ports, tenant, revocation_id) == Reach(None, None)
+
+
+def test_a_warrant_that_ended_long_ago(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """REVOKE-8: A warrant that is not listed any more, because it ended, has neither."""
+    end = clock() + timedelta(hours=1)
+    made, _ = revocations.create(
+        ports, tenant.operator, warrant_id="svc_wrt_a", reason="x", warrant_expires_at=end
+    )
+    srl.regenerate(ports, tenant.operator)
+    assert found(ports, tenant, made.id) == Reach(1, 2)
+    clock.advance(days=8)
+    assert found(ports, tenant, made.id) == Reach(None, None)

@@ -1,0 +1,484 @@
+"""The schedule: who is due, what finding them costs, and that no change is ever lost to it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from itertools import count
+from typing import Any
+
+import pytest
+
+from shared.errors import Corrupt
+from shared.model import revocations as revocation_model
+from shared.model.lists import schedule as model
+from shared.model.lists.schedule import Turn
+from shared.model.revoked_signers import count_address
+from shared.model.tenants import SettingsChange
+from shared.model.warrants import by_end
+from shared.operations.access import tenant_settings
+from shared.operations.changes import key_revocation, srl
+from shared.operations.lists import in_force, publication
+from shared.operations.lists import marks as srl_marks
+from shared.operations.lists import schedule as srl_schedule
+from shared.ports import Ports
+from shared.ports.store import (
+    Address,
+    Change,
+    Delete,
+    Expect,
+    Increment,
+    Partition,
+    Put,
+    Row,
+    Store,
+)
+from tests.faults import Crash, Script, raises, scripted
+from tests.intercepted import Call, Intercepted
+from tests.operations.races import races
+from tests.operations.tenants import Tenant
+from tests.operations.test_faults import _EACH_CASE, Case, _pending_signer
+from tests.worlds import Clock
+
+# A list is valid for an hour.
+HALF, THREE_QUARTERS = timedelta(minutes=30), timedelta(minutes=45)
+SECOND = timedelta(seconds=1)
+
+
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
+
+@pytest.fixture
+def tenant(ports: Ports) -> Tenant:
+    return Tenant.create(ports)
+
+
+def due(ports: Ports) -> list[str]:
+    return srl_schedule.due(ports).tenant_ids
+
+
+# --- who is due ---
+
+
+def test_the_list_of_a_caller_needs_no_other(ports: Ports, tenant: Tenant) -> None:
+    """F138a: The list that a caller publishes has all changes; the schedule adds none for them."""
+    names = [f"svc_wrt_{number}" for number in range(5)]
+    for name in names:
+        tenant.revoke(ports, name)
+    assert tenant.regenerate(ports).revoked_ids == names
+    assert due(ports) == [tenant.id]  # Its mark is looked at twice.
+    assert not publication.publish_if_due(ports, tenant.id)
+    assert due(ports) == []
+    assert srl_marks.set_on_warrants(ports, tenant.id, limit=10)[0] == {}
+
+
+def test_each_is_named_once_the_most_urgent_first(ports: Ports, clock: Clock) -> None:
+    """Lists that run out come in order of time, before those that changed; nobody comes twice."""
+    tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex", "initech")]
+    for tenant in reversed(tenants):
+        clock.advance(minutes=1)
+        tenant.regenerate(ports)
+    changed = Tenant.create(ports, "umbrella")
+    clock.moment += HALF - SECOND
+    for each in (changed, *tenants):
+        for number in range(20):
+            each.revoke(ports, f"svc_wrt_{number}")
+    assert due(ports) == [*(each.id for each in reversed(tenants)), changed.id]
+
+
+def test_late_is_what_three_quarters_of_the_lifetime_passed(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """A list counts as late when half of the time for retries is gone; a changed one does not."""
+    other = Tenant.create(ports, "globex")
+    other.revoke(ports, "svc_wrt_a")
+    clock.moment += THREE_QUARTERS - SECOND
+    assert srl_schedule.due(ports).late == 0
+    clock.moment += SECOND
+    assert srl_schedule.due(ports).late == 2
+    other.regenerate(ports)
+    assert srl_schedule.due(ports).late == 1
+    other.revoke(ports, "svc_wrt_b")
+    assert srl_schedule.due(ports).late == 1
+
+
+def test_expired_is_what_no_verifier_accepts(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """F110a: A list counts as expired from the moment at which verifiers refuse it."""
+    expires_at = in_force.head(ports, tenant.id).expires_at
+    clock.moment = expires_at - SECOND
+    assert srl_schedule.due(ports).expired == 0
+    clock.moment = expires_at
+    assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1, expired=1)
+    tenant.regenerate(ports)
+    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+
+
+_AHEAD = [
+    timedelta(minutes=5, seconds=1),
+    timedelta(minutes=10),
+    timedelta(hours=6),
+    timedelta(days=365),
+]
+
+
+@pytest.mark.parametrize("ttl_seconds", [300, 3600, 604_800])
+@pytest.mark.parametrize("ahead", _AHEAD)
+def test_a_list_of_the_future_is_late_and_due_at_once(
+    ports: Ports, clock: Clock, tenant: Tenant, ahead: timedelta, ttl_seconds: int
+) -> None:
+    """F35b: A list from a clock that is ahead counts as late, and the next tick replaces it.
+
+    Lists of any other lifetime are left alone.
+    """
+    other = Tenant.create(ports, "globex")
+    tenant_settings.update(ports, other.operator, change=SettingsChange(srl_ttl_seconds=604_800))
+    tenant_settings.update(
+        ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=ttl_seconds)
+    )
+    for each in (other, tenant):
+        each.regenerate(ports)
+    clock.moment += ahead
+    tenant.regenerate(ports)
+    clock.moment -= ahead
+    assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1)
+    assert publication.publish_due(ports) == publication.Tick(published=[tenant.id])
+    assert in_force.head(ports, tenant.id).issued_at == clock()
+    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+
+
+def test_clocks_may_differ_by_five_minutes(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """F35: a list issued no further in the future than that is neither due nor late."""
+    clock.advance(minutes=5)
+    tenant.regenerate(ports)
+    clock.advance(minutes=-5)
+    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+    assert not publication.publish_if_due(ports, tenant.id)
+
+
+@pytest.mark.parametrize("ttl_seconds", [300, 301, 604_800])
+def test_finder_and_worker_agree(
+    ports: Ports, clock: Clock, tenant: Tenant, ttl_seconds: int
+) -> None:
+    """Whatever the lifetime, who is named is published, and who is not is not."""
+    tenant_settings.update(
+        ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=ttl_seconds)
+    )
+    tenant.regenerate(ports)
+    clock.advance(seconds=ttl_seconds // 2 - 1, microseconds=999_999)
+    assert due(ports) == []
+    assert not publication.publish_if_due(ports, tenant.id)
+    clock.advance(microseconds=1)
+    assert due(ports) == [tenant.id]
+    assert publication.publish_if_due(ports, tenant.id)
+
+
+class Counting(Intercepted):
+    """A store that can be queried alone, and counts the queries and what they hand out."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner, _nothing_else)
+        self.queries = self.entries = 0
+
+    def query(self, partition: Partition, **bounds: Any) -> Iterator[Row]:
+        self.queries += 1
+        for entry in self.inner.query(partition, **bounds):
+            self.entries += 1
+            yield entry
+
+
+def _nothing_else(call: Call) -> Any:
+    pytest.fail(f"{call.verb} is no query")
+
+
+@pytest.mark.parametrize("tenants", [0, 100, 1000])
+def test_finding_costs_by_who_is_due(ports: Ports, clock: Clock, tenants: int) -> None:
+    """Two due by time and one by a change are three items read, however many tenants there are."""
+    now = ports.now()
+    first = in_force.head(ports, Tenant.create(ports).id)
+    for number in range(tenants + 2):
+        late = number < 2
+        issued_at = now - HALF if late else now - HALF + SECOND * (1 + number % 1000)
+        head = replace(first, issued_at=issued_at, expires_at=issued_at + 2 * HALF)
+        turn = Turn.after(head, f"t{number}")
+        ports.store.write(Put(turn.address, turn.to_item(), Expect.ABSENT))
+    Tenant.create(ports, "globex").revoke(ports, "svc_wrt_a")
+    counting = Counting(ports.store)
+    assert len(due(replace(ports, store=counting))) == 3
+    assert counting.entries == 3
+    assert counting.queries == 2 + len(model.marks())
+
+
+# --- no change without its mark ---
+
+
+class Watched(Intercepted):
+    """A store that says of each write whether it changes what is revoked, and whom it marks."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.changes: list[tuple[bool, set[Address]]] = []
+
+    def write(self, *changes: Change) -> None:
+        marks = {each.address for each in changes if each.address.pk.startswith("srl-marks#")}
+        self.changes.append((any(map(_changes_revoked, changes)), marks))
+        self.inner.write(*changes)
+
+
+def _changes_revoked(change: Change) -> bool:
+    return isinstance(change, Increment) and (
+        "changes" in change.amounts or change.address.sk == count_address("t").sk
+    )
+
+
+# What changes the list or the tombstones beside it.
+_REVOKES = {
+    *("api_key.rotate", "api_key.revoke", "api_key.delete"),
+    *("key.revoke", "key.rotate", "key.suspend", "key.enable"),
+    *("revocation.create", "revocation.delete"),
+    *("revocation.create_batch", "revocation.delete_batch"),
+    *("service_account.disable", "service_account.enable", "service_account.delete"),
+}
+
+
+@_EACH_CASE
+def test_a_change_and_its_mark_are_one_write(ports: Ports, case: Case) -> None:
+    """F48b: Every write that changes a list marks its tenant as due, and no other does.
+
+    So the next tick publishes it, and its tombstone is beside the list.
+    """
+    tenant = Tenant.create(ports)
+    prepared = case.prepare(ports, tenant)
+    store: Any = Watched(ports.store)
+    case.run(replace(ports, store=store), tenant, prepared)
+    # A signer that is not in force is revoked without a list.
+    of_pending = (case.action, case.prepare) == ("srl.revoke_key", _pending_signer)
+    revokes = of_pending or case.action in _REVOKES
+    assert [changed for changed, _ in store.changes] == [revokes]
+    assert all(bool(marks) == changed for changed, marks in store.changes)
+    own = model.around_marks_of(tenant.id)
+    assert all(own[0] < mark.sk < own[1] for _, marks in store.changes for mark in marks)
+
+
+def test_every_write_of_a_long_cascade_is_marked(ports: Ports, tenant: Tenant) -> None:
+    """A revocation that takes several writes marks in each, since it may stop after any."""
+    root = tenant.key(ports)
+    for _ in range(50):
+        tenant.key(ports, root)
+    store: Any = Watched(ports.store)
+    there = replace(ports, store=store)
+    key_revocation.revoke(there, tenant.operator, key_id=root.id, reason="lost", cascade=True)
+    assert len(store.changes) == 2
+    assert all(changed and marks for changed, marks in store.changes)
+
+
+# --- no mark is lost ---
+
+
+def _changed(ports: Ports, tenant: Tenant) -> None:
+    tenant.revoke(ports, "svc_wrt_before")
+
+
+def _marked_in_vain(ports: Ports, tenant: Tenant) -> None:
+    tenant.revoke(ports, "svc_wrt_before")
+    tenant.regenerate(ports)
+
+
+def _key_revoked(ports: Ports, tenant: Tenant) -> None:
+    tenant.revoke_key(ports, tenant.key(ports))
+
+
+STATES = [_changed, _marked_in_vain, _key_revoked]
+_EACH_STATE = pytest.mark.parametrize("state", STATES)
+
+State = Callable[[Ports, Tenant], None]
+# The same shard as `svc_wrt_before`, so that the marks are the same item.
+DURING = next(
+    warrant_id
+    for warrant_id in map("svc_wrt_{}".format, count())
+    if model.mark_address("t", warrant_id) == model.mark_address("t", "svc_wrt_before")
+)
+
+
+class Worlds:
+    """Fresh tenants in one state; runs of a worker over them."""
+
+    def __init__(self, ports: Ports, state: State) -> None:
+        self.ports = ports
+        self._state = state
+        self._numbers = count()
+
+    def make(self) -> Tenant:
+        tenant = Tenant.create(self.ports, f"t{next(self._numbers)}")
+        self._state(self.ports, tenant)
+        return tenant
+
+    def calls(self) -> int:
+        """How many calls to ports a worker makes where nothing comes between."""
+        script = Script()
+        work(scripted(self.ports, script), self.make())
+        return len(script.calls)
+
+
+def work(ports: Ports, tenant: Tenant) -> None:
+    publication.publish_if_due(ports, tenant.id)
+
+
+def revoke_during(ports: Ports, tenant: Tenant) -> None:
+    tenant.revoke(ports, DURING)
+
+
+def assert_not_lost(ports: Ports, tenant: Tenant, warrant_id: str = DURING) -> None:
+    """The list has the revocation or the tenant is still due; then the next run publishes it."""
+    if warrant_id not in tenant.published(ports).revoked_ids:
+        assert tenant.id in due(ports)
+    publication.publish_due(ports)
+    assert warrant_id in tenant.published(ports).revoked_ids
+    assert tenant.id not in due(ports)
+
+
+@_EACH_STATE
+def test_a_change_at_any_moment_keeps_its_mark(ports: Ports, at_once: None, state: State) -> None:
+    """F04b: A revocation between any two steps of a worker is published by the next run."""
+    worlds = Worlds(ports, state)
+    for race in races(ports, worlds.make, work, revoke_during):
+        assert_not_lost(ports, race.world)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_a_worker_that_dies_at_any_moment_loses_nothing(
+    ports: Ports, at_once: None, late: bool
+) -> None:
+    """F01, F02: wherever a worker stops, what it should have published the next run publishes."""
+    worlds = Worlds(ports, _changed)
+    for step in range(worlds.calls()):
+        tenant = worlds.make()
+        hooks = {step: raises(Crash())}
+        script = Script(after=hooks) if late else Script(before=hooks)
+        with pytest.raises(Crash):
+            work(scripted(ports, script), tenant)
+        assert_not_lost(ports, tenant, "svc_wrt_before")
+
+
+@_EACH_STATE
+def test_a_mark_set_anew_does_not_pass_for_the_one_before(
+    ports: Ports, at_once: None, state: State
+) -> None:
+    """Of two workers, the slower does not clear a mark set after the faster cleared its own."""
+    worlds = Worlds(ports, state)
+    # The slower has read the marks and is about to look whether the tenant is due.
+    read = model.MARK_PARTITIONS
+    shards = revocation_model.SHARDS
+    # Reads of all shards are one moment each: what changes is in one of them.
+    for after in [*range(1, 4), 3 + shards, *range(3 + 2 * shards, 20 + 2 * shards)]:
+        tenant = worlds.make()
+        script = Script(
+            before={
+                read: partial(work, ports, tenant),
+                read + after: partial(revoke_during, ports, tenant),
+            }
+        )
+        work(scripted(ports, script), tenant)
+        if not tenant.is_revoked(ports, DURING):
+            break  # the slower made no such call
+        assert_not_lost(ports, tenant)
+    else:
+        pytest.fail("the slower found something to publish")
+
+
+# --- what a worker makes of it ---
+
+
+def test_a_mark_that_outlived_its_reason_costs_one_look(ports: Ports, tenant: Tenant) -> None:
+    """After a regeneration by hand the tenant is named once more, in vain, and never again."""
+    tenant.revoke(ports, "svc_wrt_a")
+    srl.regenerate(ports, tenant.operator)
+    assert due(ports) == [tenant.id]
+    assert not publication.publish_if_due(ports, tenant.id)
+    assert due(ports) == []
+    assert in_force.head(ports, tenant.id).version == 2
+
+
+def test_many_marks_are_cleared_together(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """Marks in every shard are seen by one publication, and go with the look after it."""
+    for number in range(100):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+    numbers = {revocation_model.counter_number(f"svc_wrt_{number}") for number in range(100)}
+    assert len(srl_marks.of_tenant(ports, tenant.id)) == len(numbers) > revocation_model.SHARDS
+    assert publication.publish_if_due(ports, tenant.id)
+    marks = srl_marks.of_tenant(ports, tenant.id)
+    assert {mark.seen_at for mark in marks.values()} == {clock()}
+    assert due(ports) == []
+    clock.moment += model.IN_FLIGHT_MAX
+    assert due(ports) == [tenant.id]
+    assert not publication.publish_if_due(ports, tenant.id)
+    assert srl_marks.of_tenant(ports, tenant.id) == {}
+    assert due(ports) == []
+
+
+def test_what_was_in_flight_when_its_key_was_revoked_is_listed(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """SRL-12, F41a: A signature that was in flight when its key was revoked is listed later."""
+    key = tenant.key(ports)
+    tenant.sign(ports, key, "svc_wrt_signed")
+    signed = by_end(tenant.id, key.id)
+    (entry,) = ports.store.query(signed)
+    address = signed.address(entry.sk)
+    ports.store.write(Delete(address, Expect.PRESENT))
+    tenant.revoke_key(ports, key)
+    assert publication.publish_if_due(ports, tenant.id)
+    assert tenant.published(ports).revoked_ids == []
+    ports.store.write(Put(address, entry.item, Expect.ABSENT))
+    assert due(ports) == []
+    clock.moment += model.IN_FLIGHT_MAX
+    assert due(ports) == [tenant.id]
+    assert publication.publish_if_due(ports, tenant.id)
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_signed"]
+    assert due(ports) == []
+
+
+def test_a_mark_of_the_future_names_its_tenant(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """F41: a mark that a worker saw whose clock is ahead waits for nobody."""
+    tenant.revoke(ports, "svc_wrt_a")
+    clock.advance(days=365)
+    publication.publish_if_due(ports, tenant.id)
+    clock.advance(days=-365)
+    publication.publish_if_due(ports, tenant.id)
+    assert srl_marks.of_tenant(ports, tenant.id) == {}
+
+
+@pytest.mark.parametrize("tenant_id", ["svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb", "nonsense", "a\nb"])
+def test_an_unknown_tenant_is_an_error(anywhere: Ports, tenant_id: str) -> None:
+    """F10: who is not there is not passed over in silence."""
+    with pytest.raises(Corrupt, match="no settings"):
+        publication.publish_if_due(anywhere, tenant_id)
+
+
+def test_there_is_one_turn_a_tenant(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """A publication replaces the turn of the one before it, whatever the clock did meanwhile.
+
+    So it does with the time of issue.
+    """
+    for seconds in (0, 1, 3600, -7200, 0):
+        clock.advance(seconds=seconds)
+        tenant.regenerate(ports)
+        head = in_force.head(ports, tenant.id)
+        (entry,) = ports.store.query(model.TURNS)
+        turn = Turn.from_item(entry.item)
+        assert turn == Turn.after(head, tenant.id)
+        assert model.TURNS.address(entry.sk) == turn.address
+        (entry,) = ports.store.query(model.ISSUES)
+        assert model.ISSUES.address(entry.sk) == model.issue_address(head, tenant.id)
+
+
+def test_a_turn_that_cannot_be_read_holds_back_nobody(
+    ports: Ports, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F10: it is loud and counts as late; its tenant is named all the same, as the others are."""
+    broken, other = Tenant.create(ports), Tenant.create(ports, "globex")
+    turn = Turn.after(in_force.head(ports, broken.id), broken.id)
+    ports.store.write(Put(turn.address, {"due_at": 1}, Expect.PRESENT))
+    clock.advance(minutes=30)
+    due = srl_schedule.due(ports)
+    assert (sorted(due.tenant_ids), due.late) == (sorted([broken.id, other.id]), 1)
+    assert "cannot be read" in caplog.text

@@ -1,0 +1,199 @@
+"""Publishing the feed when a mark wakes it: at once, then not before the window ends."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.model import feed as model
+from shared.model.lists.head import head_address
+from shared.model.tenants import ListPublication, SettingsChange
+from shared.operations.access import tenant_settings
+from shared.operations.base import operation
+from shared.operations.changes import revocations
+from shared.operations.lists import decisions, facts, in_force, marks, publication, wake
+from shared.operations.lists.wake import Woken
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Put
+from tests.operations.tenants import Tenant, break_off
+from tests.worlds import Clock
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> list[float]:
+    """The pauses that were made; each passes on the clock."""
+    made: list[float] = []
+
+    def pause(seconds: float) -> None:
+        made.append(seconds)
+        clock.advance(seconds=seconds)
+
+    _pausing(monkeypatch, pause)
+    return made
+
+
+def _pausing(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:
+    monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, sleep=sleep))
+
+
+def _about(seconds: float) -> Any:
+    return pytest.approx(seconds)
+
+
+def _set(ports: Ports, tenant: Tenant, **settings: object) -> None:
+    change = SettingsChange(**settings)  # type: ignore[arg-type]
+    tenant_settings.update(ports, tenant.operator, change=change)
+
+
+def stated(ports: Ports, tenant: Tenant) -> list[list[str]]:
+    """What each entry of the feed says is revoked."""
+    head = in_force.feed_head(ports, tenant.id)
+    assert head is not None
+    found = in_force.entries(ports, tenant.id, after=0, until=head.sequence)
+    return [list(each.opened()[0].revoked) for each in found]
+
+
+def test_the_first_change_is_published_at_once(
+    ports: Ports, clock: Clock, pauses: list[float]
+) -> None:
+    """F220a, FEED-5: The first change is published at once, the next when the window ends."""
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    assert wake.publish_soon(ports, tenant.id) == Woken(entries=1)
+    assert pauses == []
+    clock.advance(milliseconds=100)
+    tenant.revoke(ports, "svc_wrt_b")
+    tenant.revoke(ports, "svc_wrt_c")
+    assert wake.publish(ports, tenant.id) == Woken(0, _about(0.4))
+    assert wake.publish_soon(ports, tenant.id) == Woken(entries=1)
+    assert pauses == [pytest.approx(0.4)]
+    assert stated(ports, tenant) == [["svc_wrt_a"], ["svc_wrt_b", "svc_wrt_c"]]
+
+
+def test_a_long_window_holds_nobody_up(ports: Ports, clock: Clock, pauses: list[float]) -> None:
+    """F220b, FEED-5: The schedule publishes changes that would wait long for their window."""
+    tenant = Tenant.create(ports)
+    _set(ports, tenant, feed_window_ms=5000)
+    tenant.revoke(ports, "svc_wrt_a")
+    assert wake.publish_soon(ports, tenant.id).entries == 1
+    tenant.revoke(ports, "svc_wrt_b")
+    assert wake.publish_soon(ports, tenant.id) == Woken(0, _about(5))
+    assert pauses == []
+    publication.publish_if_due(ports, tenant.id)
+    assert stated(ports, tenant) == [["svc_wrt_a"], ["svc_wrt_b"]]
+
+
+def test_no_window_is_no_wait(ports: Ports, pauses: list[float]) -> None:
+    """F220: with a window of 0, each wake-up publishes."""
+    tenant = Tenant.create(ports)
+    _set(ports, tenant, feed_window_ms=0)
+    for warrant_id in ("svc_wrt_a", "svc_wrt_b"):
+        tenant.revoke(ports, warrant_id)
+        assert wake.publish(ports, tenant.id).entries == 1
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1, 600])
+def test_a_wrong_clock_does_not_stop_the_feed(
+    ports: Ports, clock: Clock, pauses: list[float], seconds: float
+) -> None:
+    """F220c: An entry that was published by a clock ahead of this one does not stop the feed."""
+    tenant = Tenant.create(ports)
+    fast = replace(ports, now=lambda: clock() + timedelta(seconds=seconds))
+    tenant.revoke(ports, "svc_wrt_a")
+    assert publication.publish_feed(fast, tenant.id) is not None
+    tenant.revoke(ports, "svc_wrt_b")
+    assert wake.publish_soon(ports, tenant.id).entries == 1
+
+
+def test_a_mark_that_is_visible_first_is_looked_at_again(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F221a: A wake-up that finds no change looks again, since its mark may be visible first."""
+    tenant = Tenant.create(ports)
+    looks: list[float] = []
+
+    def show(seconds: float) -> None:
+        looks.append(seconds)
+        tenant.revoke(ports, "svc_wrt_a")
+
+    _pausing(monkeypatch, show)
+    assert wake.publish_soon(ports, tenant.id).entries == 1
+    assert looks == [operation.PACING.in_flight]
+
+
+def test_a_look_that_finds_nothing_ends(ports: Ports, pauses: list[float]) -> None:
+    """F221: two looks, and no third; a tenant without a feed waits for its next list."""
+    tenant = Tenant.create(ports)
+    assert wake.publish_soon(ports, tenant.id) == Woken()
+    assert pauses == [operation.PACING.in_flight]
+    ports.store.write(Delete(model.head_address(tenant.id), Expect.PRESENT))
+    tenant.revoke(ports, "svc_wrt_a")
+    assert wake.publish_soon(ports, tenant.id) == Woken()
+
+
+def test_a_break_asks_for_a_list(ports: Ports, pauses: list[float]) -> None:
+    """F222a, FEED-7: After a break of the feed, each wake-up asks for a list until there is one."""
+    tenant = Tenant.create(ports)
+    break_off(ports, tenant.id)
+    for _ in range(2):
+        assert wake.publish_soon(ports, tenant.id).list_due
+    assert pauses == []
+    assert publication.publish_if_due(ports, tenant.id)
+    assert not wake.publish_soon(ports, tenant.id).list_due
+
+
+def test_a_key_that_signed_much_asks_for_a_list(
+    ports: Ports, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F222: a wake-up that breaks the feed asks for a list itself."""
+    monkeypatch.setattr(decisions, "INLINE_MAX", 0)
+    tenant = Tenant.create(ports)
+    key = tenant.key(ports)
+    tenant.sign(ports, key)
+    tenant.revoke_key(ports, key)
+    assert wake.publish_soon(ports, tenant.id) == Woken(entries=1, list_due=True)
+
+
+def test_a_list_follows_if_the_tenant_wants_it(
+    ports: Ports, clock: Clock, pauses: list[float]
+) -> None:
+    """F222b: With `follow` each entry asks for a list, unless the last one is too young."""
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    clock.advance(seconds=10)
+    assert not wake.publish(ports, tenant.id).list_due
+    _set(ports, tenant, list_publication=ListPublication.FOLLOW)
+    tenant.revoke(ports, "svc_wrt_b")
+    clock.advance(seconds=1)
+    assert wake.publish(ports, tenant.id).list_due
+    assert publication.publish_if_due(ports, tenant.id)
+    tenant.revoke(ports, "svc_wrt_c")
+    clock.advance(seconds=1)
+    assert not wake.publish(ports, tenant.id).list_due
+
+
+def test_a_long_list_follows_more_rarely(ports: Ports, clock: Clock, pauses: list[float]) -> None:
+    """F222c: A list of a million follows an entry at most once in 50 seconds."""
+    tenant = Tenant.create(ports)
+    _set(ports, tenant, list_publication=ListPublication.FOLLOW)
+    head = in_force.head(ports, tenant.id)
+    long = replace(head, count=1_000_000)
+    ports.store.write(Put(head_address(tenant.id), long.to_item(), Expect.PRESENT))
+    for seconds, due in ((45, False), (10, True)):
+        clock.advance(seconds=seconds)
+        tenant.revoke(ports, f"svc_wrt_{seconds}")
+        assert wake.publish(ports, tenant.id).list_due is due
+
+
+def test_a_mark_that_is_set_again_stays(ports: Ports) -> None:
+    """FEED-4: A mark is not removed for a change that came after it was read."""
+    tenant = Tenant.create(ports)
+    record = tenant.revoke(ports, "svc_wrt_again")
+    read, _ = facts.read_marks(ports, tenant.id)
+    revocations.delete(ports, tenant.operator, revocation_id=record)
+    tenant.revoke(ports, "svc_wrt_again")
+    assert marks.clear(ports, tenant.id, read.warrants, revoked={"svc_wrt_again"}) == 1
+    newer, _ = facts.read_marks(ports, tenant.id)
+    assert newer.warrants.keys() == read.warrants.keys()

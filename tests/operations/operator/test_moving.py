@@ -1,0 +1,332 @@
+"""A move of all data from one machine to AWS and back, and what may go wrong on the way."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
+from shared.adapters.kms import KmsSealer
+from shared.adapters.s3 import S3Blobs
+from shared.errors import Corrupt, InvalidSettings, InvalidState
+from shared.model.deployment import ADDRESS, SCHEMA, DeploymentPart
+from shared.model.items import Address, Table
+from shared.model.lists import encoding
+from shared.operations.audit import log, sealing
+from shared.operations.lists import in_force
+from shared.operations.operator import deployment
+from shared.operations.operator.moving import copying, cutover
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Put
+from tests import tour
+from tests.api import Client, Tenant, serve
+from tests.aws import aws
+from tests.faults import Crash, Hook, Script, raises, scripted
+from tests.worlds import Clock, close, embedded
+
+WARRANTS = ("svc_wrt_before", "svc_wrt_between", "svc_wrt_after")
+
+
+@contextmanager
+def _machine(folder: Path, clock: Clock) -> Iterator[Ports]:
+    folder.mkdir()
+    ports = embedded(folder, clock)
+    yield ports
+    close(ports)
+
+
+@contextmanager
+def _cloud(folder: Path, clock: Clock) -> Iterator[Ports]:
+    """Ports on pretended services of AWS, with a key that no machine has."""
+    with aws() as account, _machine(folder, clock) as ports:
+        prefix = account.table_prefix
+        yield replace(
+            ports,
+            store=DynamoStore(account.dynamodb, table_prefix=prefix),
+            buckets=DynamoBuckets(account.dynamodb, table_prefix=prefix),
+            usage=DynamoUsage(account.dynamodb, table_prefix=prefix),
+            blobs=S3Blobs(lambda: account.s3, bucket=account.bucket),
+            sealer=KmsSealer(lambda: account.kms, key_id=account.key_id),
+        )
+
+
+def _move(source: Ports, target: Ports) -> int:
+    cutover.begin(source, target)
+    copying.copy(source, target)
+    ((_, version),) = cutover.finish(source, target)
+    return version
+
+
+def _moved(tenant: Tenant, ports: Ports) -> Tenant:
+    """The same tenant, with the same keys, served from other ports."""
+    made = object.__new__(Tenant)
+    made.__dict__ |= tenant.__dict__
+    made.ports, http = ports, serve(ports)
+    made.admin = Client(http, tenant.admin.secret, tenant.admin.key_id)
+    made.authorizer = Client(http, tenant.authorizer.secret)
+    return made
+
+
+def _listed(ports: Ports, tenant: Tenant) -> list[str]:
+    return encoding.revoked_ids(in_force.body(ports, in_force.head(ports, tenant.id)))
+
+
+def _checked(tenant: Tenant) -> list[bool]:
+    asked = ({"warrant_id": each} for each in WARRANTS)
+    answers = [tenant.authorizer.get("/v1/revocations/check", params=each) for each in asked]
+    return [answer.json()["revoked"] for answer in answers]
+
+
+def _continues(source: Ports, target: Ports, tenant: Tenant, version: int) -> None:
+    """Assert that the target says what the source said, under the next numbers."""
+    before, after = (in_force.head(each, tenant.id) for each in (source, target))
+    assert after.version == version == before.version + 1
+    assert (after.sequence or 0) >= (before.sequence or 0)
+    assert after.key_id == before.key_id
+    assert in_force.body(target, before) == in_force.body(source, before)
+    assert deployment.read(source).part is DeploymentPart.MOVED
+    assert deployment.read(target).part is DeploymentPart.SERVING
+    was, now = log.head(source, tenant.id), log.head(target, tenant.id)
+    assert was is not None
+    assert now is not None
+    assert now.size == was.size
+    grown = sealing.extend(target, tenant.id)
+    assert grown.size > was.size
+
+
+def _sign(tenant: Tenant) -> int:
+    (root,) = [each for each in tenant.admin.get("/v1/keys").json()["keys"] if each["name"] == "m"]
+    path = f"/v1/keys/{root['id']}/sign"
+    return int(tenant.admin.post(path, json={"payload": "aGVsbG8="}).status_code)
+
+
+def _there_and_back(here: Ports, there: Ports, tenant: Tenant) -> None:
+    """Move the data to `there`, use it there, and move it back; it says the same everywhere."""
+    tenant.admin.post("/v1/keys", json={"type": "root", "name": "m"})
+    tenant.revoke(WARRANTS[0])
+    sealing.extend(here, tenant.id)
+    cutover.begin(here, there)
+    assert copying.copy(here, there).put > 20
+    tenant.revoke(WARRANTS[1])
+    ((_, version),) = cutover.finish(here, there)
+    _continues(here, there, tenant, version)
+    away = _moved(tenant, there)
+    assert _checked(away) == [True, True, False]
+    assert _sign(away) == 201
+    assert {*WARRANTS[:2]} <= {*_listed(there, tenant)}
+    away.revoke(WARRANTS[2])
+    sealing.extend(there, tenant.id)
+    _continues(there, here, tenant, _move(there, here))
+    back = _moved(tenant, here)
+    assert _checked(back) == [True, True, True]
+    assert _sign(back) == 201
+    assert {*WARRANTS} <= {*_listed(here, tenant)}
+
+
+@pytest.mark.slow
+def test_all_that_a_tenant_has_moves_and_comes_back(tmp_path: Path) -> None:
+    """F408a, OPS-16: An item of each kind moves to another machine and back, under other seals."""
+    clock = Clock()
+    with _machine(tmp_path / "a", clock) as here, _machine(tmp_path / "b", clock) as there:
+        _there_and_back(here, there, tour.take(here, clock))
+
+
+@pytest.mark.slow
+def test_data_moves_to_aws_and_back(tmp_path: Path) -> None:
+    """F408c, OPS-16: Data moves from one machine to AWS and back; the lists go on."""
+    clock = Clock()
+    with _machine(tmp_path / "a", clock) as here, _cloud(tmp_path / "b", clock) as there:
+        _there_and_back(here, there, Tenant(here, serve(here), handle="acme"))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def here(tmp_path: Path, clock: Clock) -> Iterator[Ports]:
+    with _machine(tmp_path / "here", clock) as ports:
+        yield ports
+
+
+@pytest.fixture
+def there(tmp_path: Path, clock: Clock) -> Iterator[Ports]:
+    with _machine(tmp_path / "there", clock) as ports:
+        yield ports
+
+
+def _parts(*stores: Ports) -> list[DeploymentPart]:
+    return [deployment.read(each).part for each in stores]
+
+
+def test_two_stores_are_never_in_charge(here: Ports, there: Ports) -> None:
+    """F408b, OPS-13: A move that is stopped at any call is completed when it is repeated."""
+    tenant = Tenant(here, serve(here), handle="acme")
+    tenant.revoke(WARRANTS[0])
+    for number in range(0, 400, 9):
+        crash: dict[int, Hook] = {number: raises(Crash())}
+        source, target = (scripted(each, Script(before={**crash})) for each in (here, there))
+        try:
+            _move(source, target)
+        except Crash:
+            assert _parts(here, there).count(DeploymentPart.SERVING) <= 1 or _is_new(there)
+        else:
+            break
+    assert _parts(here, there) == [DeploymentPart.MOVED, DeploymentPart.SERVING]
+    assert _checked(_moved(tenant, there)) == [True, False, False]
+
+
+def _is_new(ports: Ports) -> bool:
+    return deployment.read(ports).version == 0
+
+
+def test_a_source_that_changes_stays_in_charge(
+    here: Ports, there: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F409a, OPS-16: If the source changes during the last pass, the move does not end."""
+    tenant = Tenant(here, serve(here), handle="acme")
+    cutover.begin(here, there)
+    writes = deployment.write
+
+    def change_too(ports: Ports, *given: object) -> None:
+        writes(ports, *given)  # type: ignore[arg-type]
+        monkeypatch.undo()
+        tenant.revoke(WARRANTS[0])
+
+    monkeypatch.setattr(deployment, "write", change_too)
+    with pytest.raises(InvalidState, match="still changes"):
+        cutover.finish(here, there)
+    assert _parts(here, there) == [DeploymentPart.SERVING, DeploymentPart.RECEIVING]
+    assert cutover.finish(here, there)[0][0] == "acme"
+    assert _checked(_moved(tenant, there)) == [True, False, False]
+    assert cutover.finish(here, there)[0][0] == "acme"
+
+
+def test_a_change_before_a_crash_does_not_end_the_move(
+    here: Ports, there: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F500a, OPS-16: If the source changed before a crash, the repeated move copies the change.
+
+    The crash comes after the source was taken out of charge, and before the target is put in.
+    """
+    tenant = Tenant(here, serve(here), handle="acme")
+    cutover.begin(here, there)
+    writes = deployment.write
+
+    def crash(ports: Ports, *given: object) -> None:
+        monkeypatch.undo()
+        tenant.revoke(WARRANTS[0])
+        writes(ports, *given)  # type: ignore[arg-type]
+        raise Crash
+
+    monkeypatch.setattr(deployment, "write", crash)
+    with pytest.raises(Crash):
+        cutover.finish(here, there)
+    assert _parts(here, there) == [DeploymentPart.MOVED, DeploymentPart.RECEIVING]
+    cutover.begin(here, there)
+    assert cutover.finish(here, there)[0][0] == "acme"
+    assert _parts(here, there) == [DeploymentPart.MOVED, DeploymentPart.SERVING]
+    assert _checked(_moved(tenant, there)) == [True, False, False]
+
+
+def test_a_target_with_data_of_its_own_is_refused(here: Ports, there: Ports) -> None:
+    """F409b, OPS-16: No data is overwritten: the target must be empty, or the former source."""
+    for each, handle in ((here, "acme"), (there, "globex")):
+        Tenant(each, serve(each), handle=handle)
+    before = dict(there.store.everything(Table.KEYS))
+    with pytest.raises(InvalidState, match="data of its own"):
+        cutover.begin(here, there)
+    with pytest.raises(InvalidState, match="has begun"):
+        cutover.finish(here, there)
+    assert dict(there.store.everything(Table.KEYS)) == before
+
+
+def test_a_store_that_is_not_in_charge_is_not_moved(
+    here: Ports, there: Ports, tmp_path: Path, clock: Clock
+) -> None:
+    """F409c, OPS-13, OPS-16: A store whose data has moved, or is newer, is not the source."""
+    Tenant(here, serve(here), handle="acme")
+    _move(here, there)
+    with _machine(tmp_path / "third", clock) as third:
+        with pytest.raises(InvalidSettings, match="was moved"):
+            cutover.begin(here, third)
+        cutover.begin(there, third)
+        with pytest.raises(InvalidState, match="has begun"):
+            cutover.finish(here, third)
+        found = deployment.read(there)
+        deployment.write(there, found, found.next(schema=SCHEMA + 1))
+        with pytest.raises(InvalidSettings, match="schema"):
+            cutover.begin(there, third)
+
+
+@pytest.mark.parametrize("item", [False, True], ids=["no item", "an item"])
+def test_a_source_of_an_earlier_release_is_not_moved(here: Ports, there: Ports, item: bool) -> None:
+    """F587c, OPS-12, OPS-16: A move raises no schema under processes that serve the source."""
+    Tenant(here, serve(here), handle="acme")
+    found = deployment.read(here)
+    earlier = Put(ADDRESS, found.next(schema=SCHEMA - 1).to_item(), Expect.PRESENT)
+    here.store.write(earlier if item else Delete(ADDRESS, Expect.PRESENT))
+    with pytest.raises(InvalidState, match="update it"):
+        cutover.begin(here, there)
+    assert copying.is_empty(there)
+    deployment.mark_schema(here)
+    _move(here, there)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_target_gets_the_schema_of_its_data(here: Ports, there: Ports, begun: bool) -> None:
+    """F587d, OPS-12: An earlier release refuses a store to which this one moves data.
+
+    That is so if it was left with an earlier schema, and if an earlier release began the move.
+    """
+    Tenant(here, serve(here), handle="acme")
+    if begun:
+        cutover.begin(here, there)
+    else:
+        _move(here, there)
+        here, there = there, here
+    found = deployment.read(there)
+    deployment.write(there, found, found.next(schema=SCHEMA - 1))
+    cutover.begin(here, there)
+    assert deployment.read(there).schema == SCHEMA
+
+
+@pytest.mark.parametrize("harm", ["lost seal", "other seal", "unknown seal", "lost item", "more"])
+def test_a_target_that_differs_is_not_put_in_charge(here: Ports, there: Ports, harm: str) -> None:
+    """F409d, OPS-16: A seal that does not open, or any difference, ends the move."""
+    tenant = Tenant(here, serve(here), handle="acme")
+    tenant.admin.post("/v1/keys", json={"type": "root", "name": "k"})
+    cutover.begin(here, there)
+    copying.copy(here, there)
+    _harm(here, there, tenant, harm)
+    if harm in ("lost item", "more"):
+        cutover.finish(here, there)  # The last pass mends it.
+        assert list(copying._changes(here, there, copying.Pass(), lambda _: None)) != []
+        return
+    with pytest.raises(Corrupt):
+        cutover.finish(here, there)
+    assert _parts(here, there) == [DeploymentPart.SERVING, DeploymentPart.RECEIVING]
+
+
+def _harm(here: Ports, there: Ports, tenant: Tenant, harm: str) -> None:
+    of_keys = f"{tenant.id}#keys"
+    found = dict(there.store.everything(Table.KEYS))
+    address, item = next((key, each) for key, each in found.items() if key.pk == of_keys)
+    other = Address(Table.KEYS, f"{tenant.id}#other")
+    match harm:
+        case "lost seal":
+            there.store.write(Put(address, {**item, "sealed_seed": b"x" * 61}, Expect.PRESENT))
+        case "other seal":
+            source = here.store.get(address)
+            assert source is not None
+            there.store.write(Put(address, source, Expect.PRESENT))
+        case "unknown seal":
+            here.store.write(Put(other, {"sealed_seed": b"x"}, Expect.ABSENT))
+        case "lost item":
+            there.store.write(Delete(address, Expect.PRESENT))
+        case _:
+            there.store.write(Put(other, {"n": 1}, Expect.ABSENT))

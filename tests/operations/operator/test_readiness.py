@@ -1,0 +1,67 @@
+"""What is said of the service as a whole: whether it can answer, and how old its lists are."""
+
+import pytest
+
+from shared.errors import Unavailable
+from shared.model.lists.schedule import TURNS
+from shared.operations.operator import readiness
+from shared.operations.operator.readiness import Lists, PortNotReady
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.faults import Script, raises, scripted
+from tests.operations.tenants import Tenant
+from tests.reads import reading
+from tests.worlds import Clock
+
+
+def test_nobody_has_a_list_yet(anywhere: Ports) -> None:
+    """F155: without tenants there is no age and no expiry, and all is well."""
+    assert readiness.look(anywhere) == Lists(None, None, 0)
+
+
+def test_ages_are_of_all_lists_together(ports: Ports, clock: Clock) -> None:
+    """F155d: Readiness has the oldest age, soonest expiry and late lists of all tenants."""
+    Tenant.create(ports, "first")
+    clock.advance(seconds=600)
+    Tenant.create(ports, "second")
+    assert readiness.look(ports) == Lists(600, 3000, 0)
+    # A list is late once three quarters of its hour are over.
+    clock.advance(seconds=2100)
+    assert readiness.look(ports) == Lists(2700, 900, 1)
+    clock.advance(seconds=1800)
+    assert readiness.look(ports) == Lists(4500, -900, 2)
+    # As seen from a clock that is right, both were issued in the future.
+    clock.advance(days=-1)
+    assert readiness.look(ports).late == 2
+
+
+def test_a_turn_that_cannot_be_read_is_late(ports: Ports) -> None:
+    """F155: damage in one tenant's turn is counted, and does not make the service unready."""
+    Tenant.create(ports)
+    ports.store.write(Put(TURNS.address("2026-11-21T00:00:00Z#svc_tnt_x#1"), {}, Expect.ABSENT))
+    assert readiness.look(ports) == Lists(0, 3600, 1)
+
+
+def test_each_place_that_does_not_answer_is_named(ports: Ports) -> None:
+    """F155b: The service is not ready if any place that holds data fails at any call."""
+    Tenant.create(ports)
+    script = Script()
+    readiness.look(scripted(ports, script))
+    named = []
+    for number, _ in enumerate(script.calls):
+        broken = scripted(ports, Script(before={number: raises(Unavailable("broken"))}))
+        with pytest.raises(PortNotReady) as caught:
+            readiness.look(broken)
+        named.append(caught.value.setting)
+    assert set(named) == {"SVC_STORE", "SVC_BLOBS", "SVC_KEYS"}
+
+
+def test_it_costs_the_same_for_many_tenants(ports: Ports) -> None:
+    """F156: one look makes a fixed number of calls, and reads no record of a tenant."""
+    trips = []
+    for number in range(2):
+        Tenant.create(ports, f"tenant-{number}")
+        with reading(ports) as (watched, reads):
+            readiness.look(watched)
+        trips.append(reads.trips)
+    assert trips == [4, 4]

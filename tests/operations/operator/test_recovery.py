@@ -1,0 +1,389 @@
+"""Recovery: records from a backup, lists from the present, and nothing that was told is lost."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.errors import Corrupt
+from shared.model.items import Partition, Table
+from shared.model.lists import encoding as model
+from shared.model.lists import signers as srl_signers
+from shared.model.lists.encoding import Payload
+from shared.model.lists.head import ListHead, blob_name, lists_folder, states_folder, version_of
+from shared.model.lists.schedule import ISSUES, TURNS, Turn, issue_address
+from shared.model.lists.verification import verify
+from shared.operations.changes import revocations
+from shared.operations.lists import in_force, publication
+from shared.operations.lists import schedule as srl_schedule
+from shared.operations.operator import doctor
+from shared.operations.operator.recovery import recovery
+from shared.ports import Ports
+from tests.faults import Crash, Script, raises, scripted
+from tests.intercepted import Call, Intercepted
+from tests.operations.restores import Deployment
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock
+
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
+
+@dataclass(frozen=True)
+class Past:
+    """A tenant whose lists went on for a while after a copy of its records was made."""
+
+    tenant: Tenant
+    copy: Path
+    seen: Payload  # the newest list, which verifiers have seen
+
+
+@pytest.fixture
+def past(deployment: Deployment, clock: Clock) -> Past:
+    """Versions 1 and 2 before the copy; after it three more, each with a change of its own."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    key = tenant.key(ports)
+    tenant.revoke(ports, "svc_wrt_early")
+    tenant.sign(ports, key, "svc_wrt_signed-early")
+    tenant.regenerate(ports)
+    copy = deployment.copy()
+    clock.advance(minutes=1)
+    tenant.revoke(ports, "svc_wrt_late")
+    tenant.regenerate(ports)
+    clock.advance(minutes=1)
+    tenant.sign(ports, key, "svc_wrt_signed-late")
+    tenant.revoke_key(ports, key)
+    tenant.regenerate(ports)
+    clock.advance(minutes=1)
+    tenant.revoke(ports, "svc_wrt_last")
+    return Past(tenant, copy, tenant.regenerate(ports))
+
+
+def recover(ports: Ports, tenant: Tenant) -> recovery.RecoveryResult:
+    return recovery.recover(ports, tenant.operator)
+
+
+def believed(ports: Ports, past: Past, clock: Clock) -> Payload:
+    """The list in force, as one verifies it who has seen the newest before."""
+    head = in_force.head(ports, past.tenant.id)
+    item = ports.store.get(srl_signers.signers(past.tenant.id).address(head.key_id))
+    assert item is not None
+    return verify(
+        in_force.body(ports, head),
+        public_key=srl_signers.ListSigner.from_item(item).public_bytes,
+        now=clock(),
+        min_version=past.seen.version,
+    )
+
+
+def assert_one_turn(ports: Ports, tenant: Tenant) -> None:
+    """Of turns from two moments, that of the list in force is left."""
+    (entry,) = ports.store.query(TURNS)
+    head = in_force.head(ports, tenant.id)
+    assert Turn.from_item(entry.item) == Turn.after(head, tenant.id)
+
+
+def assert_healthy(ports: Ports, past: Past) -> None:
+    """Nothing is wrong, there is nothing to publish, and the schedule goes on from here."""
+    assert_one_turn(ports, past.tenant)
+    assert list(doctor.examine(ports)) == []
+    assert publication.publish_due(ports) == publication.Tick()
+    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+    version = in_force.head(ports, past.tenant.id).version
+    past.tenant.revoke(ports, "svc_wrt_after")
+    assert publication.publish_due(ports).published == [past.tenant.id]
+    assert past.tenant.published(ports).version == version + 1
+
+
+MOMENTS = {
+    "everything": (),
+    "keys alone": (Table.KEYS,),
+    "revocations alone": (Table.REVOCATIONS,),
+    "keys and revocations": (Table.KEYS, Table.REVOCATIONS),
+}
+# The calls that change anything.
+_CHANGES = ("write", "put", "discard", "remove")
+_EACH_MOMENT = pytest.mark.parametrize("tables", MOMENTS.values(), ids=MOMENTS)
+
+
+@_EACH_MOMENT
+def test_published_revocations_survive_a_restore(
+    deployment: Deployment, past: Past, clock: Clock, tables: tuple[Table, ...]
+) -> None:
+    """OPS-9, S5: After a restore of any tables, versions rise and no listed revocation is lost."""
+    ports = deployment.ports
+    deployment.restore(past.copy, *tables)
+    recovered = recover(ports, past.tenant)
+    assert recovered.head.version == past.seen.version + 1
+    assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
+    assert all(past.tenant.is_revoked(ports, each) for each in past.seen.revoked_ids)
+    past.tenant._check_revocations(ports)
+    assert_healthy(ports, past)
+
+
+@_EACH_MOMENT
+def test_an_extension_survives_a_restore(
+    deployment: Deployment, past: Past, clock: Clock, tables: tuple[Table, ...]
+) -> None:
+    """OPS-9, F568g: A restore does not bring back the false end of a revocation."""
+    ports, tenant = deployment.ports, past.tenant
+    soon = clock() + timedelta(minutes=1)
+    revocations.create(
+        ports, tenant.operator, warrant_id="svc_wrt_false", reason="r", warrant_expires_at=soon
+    )
+    tenant.regenerate(ports)
+    copy = deployment.copy()
+    tenant.revoke(ports, "svc_wrt_false")
+    tenant.regenerate(ports)
+    deployment.restore(copy, *tables)
+    lines = list[str]()
+    recovery.recover(ports, tenant.operator, report=lines.append)
+    assert recover(ports, tenant).revoked_again == []
+    clock.advance(days=100)
+    assert "svc_wrt_false" in tenant.regenerate(ports).revoked_ids
+    if Table.REVOCATIONS in (tables or Table):
+        assert "Given its later end again: svc_wrt_false" in lines
+
+
+def test_again_and_again(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """Repeating it publishes the same once more, under the next version, and revokes nothing."""
+    ports = deployment.ports
+    deployment.restore(past.copy)
+    recover(ports, past.tenant)
+    for version in (past.seen.version + 2, past.seen.version + 3):
+        recovered = recover(ports, past.tenant)
+        assert (recovered.head.version, recovered.revoked_again) == (version, [])
+        assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
+    assert_healthy(ports, past)
+
+
+def test_a_copy_of_records_whose_list_is_kept_no_longer(
+    deployment: Deployment, past: Past, clock: Clock
+) -> None:
+    """F125a: A restore of records whose list is no longer kept uses the newest list.
+
+    So is what ended before anything else that is kept was published.
+    """
+    ports, tenant = deployment.ports, past.tenant
+    for _ in range(3):
+        clock.advance(days=3)
+        tenant.regenerate(ports)
+    seen = tenant.published(ports)
+    stored = list(ports.blobs.names(states_folder(tenant.id)))
+    assert min(map(version_of, stored)) == past.seen.version + 1
+    deployment.restore(past.copy)
+    head = in_force.head(ports, tenant.id)
+    assert ports.blobs.get(head.blob) is None
+    assert list(doctor.examine(ports))
+    recovered = recover(ports, tenant)
+    assert recovered.head.version == seen.version + 1
+    assert recovered.revoked_again == ["svc_wrt_last", "svc_wrt_late", "svc_wrt_signed-late"]
+    assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
+    assert_healthy(ports, past)
+
+
+def test_what_was_taken_back_since_is_revoked_again(deployment: Deployment, past: Past) -> None:
+    """Too much rather than too little: a revocation taken back since the copy holds again."""
+    ports, tenant = deployment.ports, past.tenant
+    records = revocations.page(ports, tenant.operator, before=None, limit=50).entries
+    early = next(each.id for each in records if each.warrant_id == "svc_wrt_early")
+    revocations.delete(ports, tenant.operator, revocation_id=early)
+    tenant.regenerate(ports)
+    deployment.restore(past.copy)
+    recover(ports, tenant)
+    assert "svc_wrt_early" in tenant.published(ports).revoked_ids
+
+
+def test_what_the_schedule_published_meanwhile_is_surpassed(
+    deployment: Deployment, past: Past, clock: Clock
+) -> None:
+    """A publication between restore and recovery, still below the newest list, does no harm."""
+    ports = deployment.ports
+    deployment.restore(past.copy)
+    clock.advance(minutes=30)
+    assert publication.publish_due(ports).published == [past.tenant.id]
+    assert recover(ports, past.tenant).head.version == past.seen.version + 1
+    assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
+    assert_healthy(ports, past)
+
+
+def test_an_orphan_above_the_head(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """F01: a list that was stored and never published may have been seen; its version is left."""
+    ports, tenant = deployment.ports, past.tenant
+    tenant.revoke(ports, "svc_wrt_orphan")
+    calls = Script()
+    publication.publish(scripted(ports, calls), tenant.operator)
+    tenant.revoke(ports, "svc_wrt_orphan-2")
+    # The list is stored, and its head is not: the last call is the write that replaces it.
+    stopped = Script(before={len(calls.calls) - 1: raises(Crash())})
+    with pytest.raises(Crash):
+        publication.publish(scripted(ports, stopped), tenant.operator)
+    orphan = in_force.head(ports, tenant.id).version + 1
+    deployment.restore(past.copy)
+    recovered = recover(ports, tenant)
+    assert recovered.head.version == orphan + 1
+    assert "svc_wrt_orphan-2" in recovered.revoked_again
+    assert set(past.seen.revoked_ids) < set(believed(ports, past, clock).revoked_ids)
+
+
+def test_two_lists_of_the_newest_version(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """What either of them revokes is revoked: nobody can tell which of the two was in force."""
+    ports, tenant = deployment.ports, past.tenant
+    calls = Script()
+    newest = publication.publish(scripted(ports, calls), tenant.operator)
+    deployment.restore(past.copy)
+    above = publication.Above(newest.version - 1, 0)
+    # Each of the two has a warrant that the other lacks, whichever is read first.
+    tenant.revoke(ports, "svc_wrt_of-the-other")
+    other = publication.publish(ports, tenant.operator, above=above)
+    assert (other.version, other.blob != newest.blob) == (newest.version, True)
+    deployment.restore(past.copy)
+    recover(ports, tenant)
+    seen = {*past.seen.revoked_ids, "svc_wrt_of-the-other"}
+    assert set(believed(ports, past, clock).revoked_ids) == seen
+
+
+def test_blobs_that_are_older_than_the_records(deployment: Deployment, past: Past) -> None:
+    """Where blobs were lost, the version still rises above that of the records."""
+    ports, tenant = deployment.ports, past.tenant
+    for path in (deployment.folder / "blobs" / lists_folder(tenant.id)).iterdir():
+        path.unlink()
+    recovered = recover(ports, tenant)
+    assert (recovered.head.version, recovered.revoked_again) == (past.seen.version + 1, [])
+    assert tenant.published(ports).revoked_ids == past.seen.revoked_ids
+    assert list(doctor.examine(ports)) == []
+
+
+def test_a_newest_list_that_cannot_be_read_stops_it(deployment: Deployment, past: Past) -> None:
+    """F10: what an altered list revoked is not guessed; nothing is published or revoked."""
+    ports, tenant = deployment.ports, past.tenant
+    newest = in_force.head(ports, tenant.id)
+    deployment.restore(past.copy)
+    before = in_force.head(ports, tenant.id)
+    (deployment.folder / "blobs" / newest.blob).write_bytes(b"{}")
+    with pytest.raises(Corrupt, match=f"version {newest.version} is missing or altered"):
+        recover(ports, tenant)
+    assert in_force.head(ports, tenant.id) == before
+    assert not tenant.is_revoked(ports, "svc_wrt_late")
+
+
+def test_a_file_that_is_no_list_stops_it(deployment: Deployment, past: Past) -> None:
+    """A name that tells no version is an error with words, not a crash."""
+    deployment.ports.blobs.put(f"{lists_folder(past.tenant.id)}/notes.txt", b"")
+    with pytest.raises(Corrupt, match="another name"):
+        recover(deployment.ports, past.tenant)
+
+
+def test_it_concerns_one_tenant(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """Neither list nor turn of another tenant is touched."""
+    ports = deployment.ports
+    other = Tenant.create(ports, "globex")
+    other.revoke(ports, "svc_wrt_other")
+    other.regenerate(ports)
+    deployment.restore(past.copy, Table.REVOCATIONS)
+    turns = {entry.sk for entry in ports.store.query(TURNS) if other.id in entry.sk}
+    recover(ports, past.tenant)
+    assert turns == {entry.sk for entry in ports.store.query(TURNS) if other.id in entry.sk}
+    assert "svc_wrt_other" not in past.tenant.published(ports).revoked_ids
+
+
+@pytest.mark.slow
+@_EACH_MOMENT
+def test_stopped_anywhere_it_is_healed_by_repeating(
+    deployment: Deployment,
+    past: Past,
+    clock: Clock,
+    at_once: None,
+    tables: tuple[Table, ...],
+) -> None:
+    """Wherever it dies, the next run publishes all that was told, above all that was.
+
+    That is after each change: what it would read on the way to the next one, nobody sees.
+    """
+    ports = deployment.ports
+    deployment.restore(past.copy, *tables)
+    restored = deployment.copy()
+    rehearsal = Script()
+    recover(scripted(ports, rehearsal), past.tenant)
+    changes = [step for step, verb in enumerate(rehearsal.calls) if verb in _CHANGES]
+    assert len(changes) > 2
+    for step in changes:
+        deployment.restore(restored)
+        script = Script(after={step: raises(Crash())})
+        with pytest.raises(Crash):
+            recover(scripted(ports, script), past.tenant)
+        recover(ports, past.tenant)
+        assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
+        assert list(doctor.examine(ports)) == []
+        assert publication.publish_due(ports) == publication.Tick()
+
+
+@pytest.mark.parametrize("partition", [TURNS, ISSUES], ids=["turns", "issues"])
+def test_a_publication_while_old_turns_are_removed(
+    deployment: Deployment, past: Past, at_once: None, partition: Partition
+) -> None:
+    """F316a: A list that is published while `recover` removes old turns keeps its own turn."""
+    ports, tenant = deployment.ports, past.tenant
+    before, published = in_force.head(ports, tenant.id), list[ListHead]()
+
+    def meanwhile(call: Call) -> Any:
+        is_turn = call.verb == "query" and call.arguments == (partition,) and not published
+        if is_turn and in_force.head(ports, tenant.id).version > before.version:
+            published.append(publication.publish(ports, tenant.operator))
+        return call()
+
+    recover(replace(ports, store=Intercepted(ports.store, meanwhile)), tenant)
+    (head,) = published
+    assert in_force.head(ports, tenant.id) == head
+    assert_one_turn(ports, tenant)
+    assert [row.sk for row in ports.store.query(ISSUES)] == [issue_address(head, tenant.id).sk]
+
+
+@pytest.mark.slow
+@_EACH_MOMENT
+def test_the_schedule_at_any_moment(
+    deployment: Deployment, past: Past, clock: Clock, at_once: None, tables: tuple[Table, ...]
+) -> None:
+    """A publication between any two steps keeps its turn, and costs the list nothing."""
+    ports, tenant = deployment.ports, past.tenant
+    deployment.restore(past.copy, *tables)
+    restored = deployment.copy()
+    rehearsal = Script()
+    recover(scripted(ports, rehearsal), tenant)
+    publish = partial(publication.publish, ports, tenant.operator)
+    for step in range(len(rehearsal.calls)):
+        deployment.restore(restored)
+        recover(scripted(ports, Script(before={step: publish})), tenant)
+        assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
+        assert_one_turn(ports, tenant)
+
+
+def test_a_list_under_another_version_is_not_believed(deployment: Deployment, past: Past) -> None:
+    """F98a: A list that is copied under a higher version does not use up versions."""
+    ports, tenant = deployment.ports, past.tenant
+    body = in_force.body(ports, in_force.head(ports, tenant.id))
+    name = blob_name(lists_folder(tenant.id), version=10**12 - 2, sha256=sha256(body).hexdigest())
+    ports.blobs.put(name, body)
+    with pytest.raises(Corrupt):
+        recover(ports, tenant)
+    assert in_force.head(ports, tenant.id).version < 100
+
+
+@pytest.mark.parametrize("version", [9, 10**12 - 2])
+def test_a_planted_list_is_not_believed(
+    deployment: Deployment, past: Past, clock: Clock, version: int
+) -> None:
+    """OPS-9: An attacker who writes to the bucket can neither revoke nor use up versions."""
+    ports, tenant = deployment.ports, past.tenant
+    now = clock()
+    payload = Payload(version, now, now + timedelta(hours=1), ["svc_wrt_innocent"])
+    body = model.sign(payload, seed=bytes(32))
+    name = blob_name(lists_folder(tenant.id), version=version, sha256=sha256(body).hexdigest())
+    ports.blobs.put(name, body)
+    with pytest.raises(Corrupt, match="do not have the key that signed the newest"):
+        recover(ports, tenant)
+    assert not tenant.is_revoked(ports, "svc_wrt_innocent")

@@ -1,0 +1,98 @@
+"""The sealed log after a restore: a new generation, which names what was lost."""
+
+import pytest
+
+from shared.model.audit import head as model
+from shared.model.items import Table
+from shared.operations.audit import log, sealing, signers
+from shared.operations.operator import doctor
+from shared.operations.operator.recovery import recovery
+from shared.ports import Ports
+from tests.operations.audit.test_sealing import entry_made, sealed
+from tests.operations.restores import Deployment
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock
+
+PROBLEM = "its sealed log has leaves that its records lack"
+
+
+def entries_made(ports: Ports, clock: Clock, tenant_id: str, number: int) -> list[str]:
+    changes = [entry_made(ports, clock, tenant_id)[1] for _ in range(number)]
+    for start in range(0, number, 100):
+        ports.store.write(*changes[start : start + 100])
+    sealing.extend(ports, tenant_id)
+    return [each.address.sk for each in changes]
+
+
+def problems(ports: Ports) -> list[str]:
+    return [each.problem for each in doctor.examine(ports)]
+
+
+def test_a_restore_begins_a_new_generation(deployment: Deployment, clock: Clock) -> None:
+    """LOG-10, F334a: After a restore that lost leaves, a new log begins and names what is lost."""
+    ports = deployment.ports
+    acme = Tenant.create(ports)
+    kept = entries_made(ports, clock, acme.id, 300)
+    before = log.head(ports, acme.id)
+    assert before is not None
+    copy = deployment.copy()
+    clock.advance(minutes=10)
+    lost = entries_made(ports, clock, acme.id, 300)
+    assert PROBLEM not in problems(ports)
+    deployment.restore(copy)
+    assert PROBLEM in problems(ports)
+    lines = list[str]()
+    recovery.recover(ports, acme.operator, report=lines.append)
+    assert "The sealed log begins anew: generation 2" in lines
+    assert PROBLEM not in problems(ports)
+    sealing.extend(ports, acme.id)
+    head = log.head(ports, acme.id)
+    assert head is not None
+    assert head.generation == 2
+    assert {*kept} < {*sealed(ports, acme.id)}
+    assert list(ports.blobs.names(model.folder(acme.id, 2)))
+    entries = [each for _, each in log.entries(ports, acme.id, 0, head.size) if each]
+    (named,) = (each for each in entries if each.action == "audit_log.new_generation")
+    assert named.resource_id == "audit_log/2"
+    assert named.details["before"] == before.checkpoint
+    # Those of the last, partial bundle were in the head alone.
+    assert {*named.details["lost"]} < {*lost}  # type: ignore[misc]
+    assert named.details["lost_count"] == 512 - 301
+    # A repetition changes nothing.
+    recovery.recover(ports, acme.operator)
+    assert log.head(ports, acme.id) == head
+
+
+def test_a_restore_that_lost_few_leaves_is_known_by_the_list(
+    deployment: Deployment, clock: Clock
+) -> None:
+    """LOG-10, F334b: Without newer tiles, an audit table older than the newest list is known."""
+    ports = deployment.ports
+    acme = Tenant.create(ports)
+    sealing.extend(ports, acme.id)
+    copy = deployment.copy()
+    clock.advance(minutes=10)
+    acme.regenerate(ports)
+    sealing.extend(ports, acme.id)
+    deployment.restore(copy, Table.AUDIT)
+    recovery.recover(ports, acme.operator)
+    head = log.head(ports, acme.id)
+    assert head is not None
+    assert (head.generation, head.size) == (2, 0)
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_a_recovery_without_a_restore_keeps_the_log(
+    deployment: Deployment, clock: Clock, is_sealed: bool
+) -> None:
+    """LOG-10, F334c: A recovery that restores no audit table goes on with the same log."""
+    ports = deployment.ports
+    acme = Tenant.create(ports)
+    if is_sealed:
+        entries_made(ports, clock, acme.id, 300)
+    clock.advance(minutes=10)
+    acme.regenerate(ports)
+    recovery.recover(ports, acme.operator)
+    head = log.head(ports, acme.id)
+    assert (head and head.generation) == (1 if is_sealed else None)
+    assert signers.beyond(ports, acme.id) is None

@@ -1,0 +1,56 @@
+"""List signers change one after another, also if two changes are asked for at once."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from shared.errors import InvalidState
+from shared.model.lists.signers import ListSigner, SignerStatus
+from shared.operations.changes import list_signers
+from shared.operations.lists import signers
+from shared.operations.operator import doctor
+from shared.ports import Ports
+from tests.operations.races import races
+from tests.operations.tenants import Tenant
+
+pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
+
+
+def _made(ports: Ports, names: list[str]) -> Tenant:
+    names.append(f"t{len(names)}")
+    return Tenant.create(ports, names[-1])
+
+
+def _create(ports: Ports, tenant: Tenant) -> object:
+    return list_signers.create(ports, tenant.operator)
+
+
+def _rotate(ports: Ports, tenant: Tenant) -> object:
+    return list_signers.rotate(ports, tenant.operator)
+
+
+def _of(ports: Ports, tenant: Tenant, status: SignerStatus) -> list[ListSigner]:
+    return [each for each in signers.read(ports, tenant.id) if each.status is status]
+
+
+def test_of_two_pending_signers_one_is_refused(ports: Ports) -> None:
+    """SIGNER-3: If two pending signers are asked for at once, there is one."""
+    for race in races(ports, partial(_made, ports, []), _create, _create):
+        assert sum(isinstance(each, InvalidState) for each in (race.first, race.second)) == 1
+        (pending,) = _of(ports, race.world, SignerStatus.PENDING)
+        (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
+        assert active.pending_id == pending.id
+
+
+@pytest.mark.parametrize("first", [_create, _rotate])
+def test_a_pending_signer_undoes_no_rotation(
+    ports: Ports, first: Callable[[Ports, Tenant], object]
+) -> None:
+    """If a rotation meets a new pending signer, one signer is active, and signs."""
+    second = _rotate if first is _create else _create
+    for race in races(ports, partial(_made, ports, []), first, second):
+        assert len(_of(ports, race.world, SignerStatus.ACTIVE)) == 1
+        assert len(_of(ports, race.world, SignerStatus.PENDING)) <= 1
+        race.world.regenerate(ports)
+    assert list(doctor.examine(ports)) == []

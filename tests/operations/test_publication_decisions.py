@@ -1,0 +1,259 @@
+"""What a publication decides, without a world: from facts alone."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared.authorizer.formats import wire
+from shared.authorizer.formats.wire import Base, FeedEntry
+from shared.errors import Corrupt
+from shared.model import times
+from shared.model.feed import LEAP, FeedHead
+from shared.model.items import Address
+from shared.model.lists import schedule
+from shared.model.lists.head import ListHead
+from shared.model.lists.schedule import IN_FLIGHT_MAX, Mark
+from shared.model.lists.signers import ListSigner, SignerStatus
+from shared.model.lists.state import ListState
+from shared.model.lists.tombstones import Tombstones
+from shared.model.tenants import TenantSettings
+from shared.operations.base.counters import Counted
+from shared.operations.lists import decisions
+from shared.operations.lists.decisions import Issue
+from shared.operations.lists.facts import Facts, Marked, Prior, Told
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+TENANT = "svc_tnt_a"
+CHAIN = b"c" * 32
+
+LISTED = ListHead(
+    version=7,
+    issued_at=NOW,
+    expires_at=NOW + HOUR,
+    count=1,
+    changes=5,
+    blob="b",
+    sha256="s",
+    size=1,
+    key_id="svc_key_a",
+    sequence=3,
+    payload_sha256="00" * 32,
+)
+
+
+def newest(sequence: int = 3, *, version: int = 7, covers: int = 3, broke_at: int = 0) -> FeedHead:
+    base = Base(version, covers, CHAIN, bytes(32), 1)
+    told = wire.SignedHead(TENANT, sequence, CHAIN, NOW, NOW + HOUR, base)
+    return FeedHead(told.encode(), b"", LISTED.key_id, broke_at)
+
+
+FACTS = Facts(
+    TenantSettings(TENANT, "acme", "acme", 3600, 365, NOW),
+    LISTED,
+    ListSigner(LISTED.key_id, TENANT, "", SignerStatus.ACTIVE, NOW, None),
+    newest(),
+    Marked(NOW, {}, are_all=True, signers={}),
+    counted=lambda: Counted(5, 0),
+)
+STATE = ListState(TENANT, 7, NOW, {"svc_wrt_b": times.text(NOW)}, ("svc_key_b",))
+PRIOR = Prior(["svc_wrt_a", "svc_wrt_b"], STATE, [])
+
+
+def damaged() -> Counted:
+    raise Corrupt("a counter")
+
+
+def told(sequence: int, revoked: str = "", removed: str = "", end: datetime | None = None) -> Told:
+    ids = tuple(revoked.split())
+    return Told(FeedEntry(sequence, ids, tuple(removed.split())), [end for _ in ids])
+
+
+@pytest.mark.parametrize(
+    ("facts", "after", "due"),
+    [
+        (FACTS, timedelta(0), False),
+        (FACTS, HOUR / 2 - timedelta(seconds=1), False),
+        (FACTS, HOUR / 2, True),
+        (FACTS, -HOUR, True),
+        (replace(FACTS, newest=None), timedelta(0), True),
+        (replace(FACTS, newest=newest(4)), timedelta(0), True),
+        (replace(FACTS, newest=newest(version=6)), timedelta(0), True),
+        (replace(FACTS, counted=lambda: Counted(6, 0)), timedelta(0), True),
+        (replace(FACTS, counted=damaged, newest=newest(4)), timedelta(0), True),
+    ],
+    ids=[
+        "nothing new",
+        "before its half",
+        "at its half",
+        "a clock",
+        "no feed",
+        "an entry",
+        "another base",
+        "a change",
+        "an entry beside a damaged counter",
+    ],
+)
+def test_a_list_is_due(facts: Facts, after: timedelta, due: bool) -> None:
+    """SRL-11: By half of its lifetime, a wrong clock, the feed or a counter; else not."""
+    assert decisions.is_due(facts, NOW + after) is due
+
+
+def test_a_damaged_counter_decides_nothing() -> None:
+    """SRL-11: If only the counters can say whether a list is due, they must be right."""
+    with pytest.raises(Corrupt):
+        decisions.is_due(replace(FACTS, counted=damaged), NOW)
+
+
+@pytest.mark.parametrize(
+    ("address", "seen", "anew"),
+    [
+        (schedule.keys_mark_address(TENANT), IN_FLIGHT_MAX, True),
+        (schedule.keys_mark_address(TENANT), IN_FLIGHT_MAX / 2, False),
+        (schedule.keys_mark_address(TENANT), None, False),
+        (schedule.mark_address(TENANT, "svc_wrt_a"), IN_FLIGHT_MAX, False),
+    ],
+)
+def test_keys_are_looked_at_again(address: Address, seen: timedelta | None, anew: bool) -> None:
+    """SRL-12: A change of keys that was in flight is found once it must be visible."""
+    mark = Mark(1, seen_at=None if seen is None else NOW - seen)
+    facts = replace(FACTS, on_tenant=lambda: {address: mark})
+    assert decisions.is_anew(facts, NOW) is anew
+
+
+@pytest.mark.parametrize(
+    ("now", "issued_at"),
+    [
+        (NOW + HOUR, NOW + HOUR),
+        (NOW + timedelta(microseconds=1), NOW),
+        (NOW - timedelta(minutes=1), NOW),
+        (NOW - HOUR, NOW - HOUR),
+    ],
+)
+def test_times_of_issue_do_not_go_back(now: datetime, issued_at: datetime) -> None:
+    """SRL-5: Unless the list in force was issued in the future."""
+    made = decisions.issue(FACTS, now)
+    assert made == Issue(8, issued_at, FACTS.settings.srl_ttl)
+    assert made.expires_at - made.issued_at == made.issued_at - made.listed_since == made.lifetime
+
+
+def test_a_version_exceeds_all_that_were_published() -> None:
+    """OPS-3: After a restore, of this list and of those that are known."""
+    assert [decisions.issue(FACTS, NOW, above=each).version for each in (0, 7, 50)] == [8, 8, 51]
+
+
+@pytest.mark.parametrize(
+    ("change", "compared"),
+    [
+        ({}, False),
+        ({"version": decisions.COMPARED_EVERY}, True),
+        ({"lifetime": 2 * HOUR}, True),
+        ({"issued_at": NOW - HOUR}, True),
+    ],
+)
+def test_some_lists_are_compared(change: dict[str, object], compared: bool) -> None:
+    """SRL-12: Each hundredth, and each that may have to list a warrant again."""
+    made = Issue(8, NOW, HOUR)._replace(**change)  # type: ignore[arg-type]
+    assert decisions.is_compared(LISTED, made) is compared
+
+
+def test_an_entry_says_of_each_what_it_is() -> None:
+    """FEED-4, SRL-9: Revoked, or removed: not revoked any more, or over for a lifetime."""
+    past, soon = NOW - FACTS.settings.srl_ttl - timedelta(seconds=1), NOW + HOUR
+    ends = {"svc_wrt_d": soon, "svc_wrt_b": None, "svc_wrt_c": past}
+    said = decisions.entry(FACTS, ["svc_wrt_a", *ends], ends, NOW)
+    entry = FeedEntry(4, ("svc_wrt_b", "svc_wrt_d"), ("svc_wrt_a", "svc_wrt_c"))
+    assert said == Told(entry, [None, soon])
+
+
+def test_nothing_follows_from_a_list_without_a_sequence() -> None:
+    """FEED-7: The next entry is then a break, and one is enough."""
+    behind = replace(FACTS, listed=replace(LISTED, sequence=None))
+    assert decisions.entry(behind, ["svc_wrt_a"], {}, NOW) == Told(FeedEntry(4), [])
+    broken = replace(behind, newest=newest(4, broke_at=4))
+    assert decisions.entry(broken, ["svc_wrt_a"], {}, NOW) == told(5, removed="svc_wrt_a")
+
+
+def test_a_restored_feed_goes_on_far_above() -> None:
+    """FEED-7: Above its own entries, and above those that are known."""
+    assert [decisions.next_sequence(FACTS, each) for each in (None, 1, 9)] == [
+        4,
+        3 + LEAP,
+        9 + LEAP,
+    ]
+    with pytest.raises(Corrupt):
+        decisions.next_sequence(replace(FACTS, newest=None))
+
+
+@pytest.mark.parametrize(
+    ("entries", "gone"),
+    [
+        ([], ["svc_wrt_b"]),
+        ([told(4, "svc_wrt_b")], []),
+        ([told(4, "svc_wrt_b", end=NOW + 2 * HOUR)], []),
+        ([told(4, removed="svc_wrt_b")], []),
+        ([told(4, "svc_wrt_c", end=NOW)], ["svc_wrt_b", "svc_wrt_c"]),
+        ([told(4, "svc_wrt_c", end=NOW), told(5, removed="svc_wrt_c")], ["svc_wrt_b"]),
+        ([told(4)], []),
+    ],
+)
+def test_warrants_leave_that_ended(entries: list[Told], gone: list[str]) -> None:
+    """SRL-9: By the end that was stated last; none leave a list that does not follow."""
+    made = Issue(8, NOW + HOUR + timedelta(seconds=1), HOUR)
+    assert decisions.leaving(PRIOR._replace(told=entries), made) == gone
+
+
+def test_a_list_follows_from_the_one_in_force() -> None:
+    """SRL-12: It is what the entries make of it, and covers the feed up to its head."""
+    facts = replace(FACTS, newest=newest(5))
+    entries = [told(4, "svc_wrt_c"), told(5, "svc_wrt_d", "svc_wrt_a")]
+    plan = decisions.followed(facts, PRIOR._replace(told=entries))
+    assert plan is not None
+    assert plan.content.revoked_ids == ["svc_wrt_b", "svc_wrt_c", "svc_wrt_d"]
+    assert plan.content.signers == STATE.signers
+    assert (plan.sequence, plan.chain, plan.is_exact) == (5, CHAIN, True)
+    ended = ("svc_key_c",), Tombstones(9)
+    plan = decisions.followed(facts, PRIOR._replace(told=entries, ended=ended))
+    assert plan is not None
+    assert (plan.content.signers, plan.tombstones) == ended
+
+
+@pytest.mark.parametrize(
+    ("facts", "prior"),
+    [
+        (replace(FACTS, newest=None), PRIOR),
+        (FACTS, PRIOR._replace(revoked_ids=None)),
+        (FACTS, PRIOR._replace(state=None)),
+        (FACTS, PRIOR._replace(told=None)),
+        (FACTS, PRIOR._replace(told=[told(4, "svc_wrt_c"), told(5)])),
+    ],
+    ids=["no feed", "no list", "no state", "no entries", "a break"],
+)
+def test_a_list_that_cannot_follow(facts: Facts, prior: Prior) -> None:
+    """SRL-12: All records are read then."""
+    assert decisions.followed(facts, prior) is None
+
+
+@pytest.mark.parametrize(
+    ("feed", "above", "left", "sequence"),
+    [
+        (lambda: newest(5), 90, 80, 5),
+        (lambda: None, None, None, 3 + LEAP),
+        (lambda: None, 90, 4, 90 + LEAP),
+        (lambda: None, 1, 40, 40 + LEAP),
+    ],
+)
+def test_a_list_from_all_records_covers_the_feed(
+    feed: Callable[[], FeedHead | None], above: int | None, left: int | None, sequence: int
+) -> None:
+    """FEED-7: Up to its head; a feed that begins does so above what there may have been."""
+    found = decisions.begun(replace(FACTS, newest=feed()), above, left)
+    assert found == (sequence, CHAIN if feed() else wire.first_chain(TENANT))
+
+
+def test_the_first_list_begins_the_feed() -> None:
+    """FEED-1: Where nothing was published before."""
+    new = replace(FACTS, newest=None, listed=replace(LISTED, sequence=None))
+    assert decisions.begun(new, None, None) == (0, wire.first_chain(TENANT))

@@ -99,7 +99,7 @@ format: $(VENV)/.tests ## Rewrite the code in the project's format.
 
 written: $(VENV)/.tests ## Write anew what docs/ has from the code: openapi.json, AUTH-4, data-model.md.
 	$(BIN)/python -m infra.openapi
-	$(BIN)/python -m tests.web.endpoints
+	$(BIN)/python -m tests.kit.endpoints
 	$(BIN)/python -m tests.data_model
 
 pictures: $(VENV)/.tests ## Keep pictures of the console in .build/console; the README's is docs/console.png.

@@ -12,7 +12,7 @@ import sys
 from functools import cache
 from typing import NamedTuple
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 DOCS = ROOT / "docs"
 _ID = r"(?:[A-Z]+-\d+|F\d+[a-z]?|S\d+)"

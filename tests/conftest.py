@@ -13,10 +13,10 @@ from hypothesis import settings
 
 from shared.operations.base import operation
 from shared.ports import Ports
-from tests import surroundings
-from tests.api import Instance, Tenant, serve
 from tests.engines.worlds import chosen
-from tests.worlds import Clock, in_memory
+from tests.kit import surroundings
+from tests.kit.api import Instance, Tenant, serve
+from tests.kit.worlds import Clock, in_memory
 
 surroundings.forget()
 surroundings.keep_files_in_memory()

@@ -39,12 +39,12 @@ from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.wiring import identifiers
 from tests import prices
-from tests.api import Client, Tenant, serve
-from tests.aws import aws
-from tests.calls import Recorder
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.aws import aws
+from tests.kit.calls import Recorder
+from tests.kit.processes import ROOT
+from tests.kit.worlds import Clock
 from tests.prices import Counted, Prices
-from tests.processes import ROOT
-from tests.worlds import Clock
 
 PAGE: Final = ROOT / "docs" / "cost.md"
 _CALLS: Final = 10

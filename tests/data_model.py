@@ -28,10 +28,10 @@ from shared.operations.operator import restored
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Check, Row
 from shared.ports.token_buckets import Lease
-from tests import tour
+from tests.kit import tour
+from tests.kit.processes import ROOT
+from tests.kit.worlds import Clock, close, embedded
 from tests.operations.audit.test_sealing import entry_made
-from tests.processes import ROOT
-from tests.worlds import Clock, close, embedded
 
 PAGE: Final = ROOT / "docs" / "data-model.md"
 _MARK: Final = "<!-- The rest is written by `make written`. -->\n"

@@ -44,7 +44,7 @@ from shared.operations.access.api_key_creation import Created
 from shared.operations.webhooks.managing import WithSecret
 from shared.ports.store import Change
 from shared.web import gate
-from tests.web.endpoints import ENDPOINTS
+from tests.kit.endpoints import ENDPOINTS
 
 # The field with a secret, of the answers that show one.
 _SHOWING: Final = {

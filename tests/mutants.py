@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 BOOK: Final = ROOT / "tests" / "mutants.txt"
 PARTS: Final = 10

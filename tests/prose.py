@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _SUBJECT: Final = (
     r"(?:^|(?<=[.;!] )|(?<=\| ))(?:What|Who|Whoever|Whatever|That which)\b[^.?|]*[.|;:]"

@@ -23,10 +23,10 @@ from shared.operations.changes import revocations
 from shared.operations.lists import publication
 from shared.ports import Ports
 from tests import prose
-from tests.intercepted import Call, Intercepted
-from tests.operations.tenants import Tenant
-from tests.processes import ROOT
-from tests.worlds import Clock, close, embedded
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.processes import ROOT
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, close, embedded
 
 Figures = dict[str, int]
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.processes import ROOT, environment
+from tests.kit.processes import ROOT, environment
 
 _GOLDEN: Final = ROOT / "tests/golden"
 COMMITS: Final = dict(
@@ -37,9 +37,9 @@ from pathlib import Path
 from infra import backup
 from shared.model.items import Table
 from shared.operations.srl import feed, in_force
-from tests import tour
+from tests.kit import tour
 from tests.operations.followers import Follower
-from tests.worlds import Clock, close, embedded
+from tests.kit.worlds import Clock, close, embedded
 
 folder = Path(sys.argv[1])
 data, clock = folder / "data", Clock()

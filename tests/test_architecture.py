@@ -4,7 +4,7 @@ import re
 import tomllib
 from typing import Any, Final
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _TEXT: Final = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 

@@ -12,7 +12,7 @@ import pytest
 
 from shared import artefact
 from shared.errors import InvalidSettings
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _STORE = "dynamodb:rescind-prod-"
 

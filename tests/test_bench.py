@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from shared.operations.lists import in_force
-from tests import browsers, processes
 from tests.bench import (
     cold_start,
     console,
@@ -33,7 +32,8 @@ from tests.bench.measure import Comparison, Taken, alternate, compare, timed
 from tests.bench.publication import Size
 from tests.bench.report import Row
 from tests.bench.revoked import revoke, tenant, warrant_ids
-from tests.processes import ROOT
+from tests.kit import browsers, processes
+from tests.kit.processes import ROOT
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _APT = """#!/bin/sh
 echo "$@" >> "$0.called"

@@ -9,7 +9,7 @@ import pytest
 
 from tests import data_model
 from tests.data_model import PAGE, TABLES, Seen, kinds, section
-from tests.worlds import Clock, close, embedded
+from tests.kit.worlds import Clock, close, embedded
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _FOLDER: Final = ROOT / "docs" / "adr"
 _INDEX: Final = (_FOLDER / "README.md").read_text(encoding="utf-8")

@@ -24,8 +24,8 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put, Store
 from shared.settings import Mode
 from shared.settings import mode as load_mode
-from tests.api import Client, serve
-from tests.aws import aws
+from tests.kit.api import Client, serve
+from tests.kit.aws import aws
 
 WARRANT = "svc_wrt_00000000000000000000000000000001"
 

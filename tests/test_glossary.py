@@ -3,7 +3,7 @@
 import pkgutil
 import re
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 
 def test_the_words_have_the_names_of_the_code() -> None:

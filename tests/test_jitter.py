@@ -21,8 +21,8 @@ from shared.operations.base import operation
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.work import result_of
-from tests.processes import ROOT
-from tests.worlds import Clock, embedded
+from tests.kit.processes import ROOT
+from tests.kit.worlds import Clock, embedded
 
 _HELD_SECONDS = 0.010
 _REFUSED_SECONDS = 0.006

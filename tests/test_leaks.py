@@ -18,9 +18,9 @@ from shared.model.lists.signers import ListSigner, SignerStatus
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.web import gate
-from tests.api import Tenant
+from tests.kit.api import Tenant
+from tests.kit.worlds import Clock
 from tests.leaks import WATCH, Watch
-from tests.worlds import Clock
 
 SEED = bytes(range(0x7F, 0x9F))
 SECRET = "svc_" + base64.urlsafe_b64encode(bytes(range(200, 232))).decode().rstrip("=")

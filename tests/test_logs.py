@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shared import logs
 from shared.errors import Corrupt, InvalidSettings, Unavailable
-from tests.log_lines import Line, formatted, lines, metrics, read, set_up_anew
+from tests.kit.log_lines import Line, formatted, lines, metrics, read, set_up_anew
 
 SECRET = "svc_" + "s3cret" * 7
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from shared.model.items import Address, Table
 from tests import ratchet
-from tests.worlds import Clock, embedded
+from tests.kit.worlds import Clock, embedded
 
 
 def test_no_figure_has_grown(record_property: Callable[[str, object], None]) -> None:

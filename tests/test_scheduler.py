@@ -17,8 +17,8 @@ from shared.errors import BlobExists, ExpectationLost
 from shared.model.items import Address, Partition, Table
 from shared.ports import Ports
 from shared.ports.store import At, Check, Expect, Increment, Put
-from tests.scheduler import Actor, Run, World, explore, explore_stops, follow, play, rest
-from tests.worlds import Clock, embedded
+from tests.kit.scheduler import Actor, Run, World, explore, explore_stops, follow, play, rest
+from tests.kit.worlds import Clock, embedded
 
 SHELF = Partition(Table.KEYS, "shelf")
 A, B = PLACES = (SHELF.address("a"), SHELF.address("b"))

@@ -28,7 +28,7 @@ from shared.model.lists import verification as srl_verifier
 from shared.operations.access import last_admin
 from shared.operations.lists import signers
 from shared.web import bodies, errors, paging
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _PAGES: Final = sorted((ROOT / "docs" / "spec").glob("*.md"))
 _CLAUSE: Final = re.compile(r"^### (\S+)$", re.MULTILINE)

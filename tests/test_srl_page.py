@@ -17,7 +17,7 @@ from shared.errors import InvalidSrl, SrlReason
 from shared.model import identifiers, seeds, times
 from shared.model.lists import verification
 from shared.model.lists.verification import LIFETIME_MAX, VERSION_MAX, verify
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _PAGE = (ROOT / "docs" / "srl.md").read_text(encoding="utf-8")
 _SEED = bytes(range(32))

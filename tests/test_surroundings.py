@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import surroundings
-from tests.processes import HOST, ROOT, free_port
+from tests.kit import surroundings
+from tests.kit.processes import HOST, ROOT, free_port
 
 _TIMEOUT = 300
 _LEADS_ELSEWHERE = (

@@ -22,8 +22,8 @@ from shared.model.identifiers import is_identifier
 from shared.model.items import Address, Table
 from shared.ports.store import Expect, Put
 from shared.settings import Uri
-from tests.aws import aws, pretend_credentials
-from tests.worlds import Clock, close
+from tests.kit.aws import aws, pretend_credentials
+from tests.kit.worlds import Clock, close
 
 _KEY = Address(Table.KEYS, "some")
 _CONTEXT = {"tenant": "t", "key": "k"}

@@ -9,7 +9,7 @@ import pytest
 
 from shared.adapters import dynamodb, kms, s3
 from tests.adapters.answers import FakeTime
-from tests.aws import pretend_credentials
+from tests.kit.aws import pretend_credentials
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

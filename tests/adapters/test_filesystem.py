@@ -15,7 +15,7 @@ import pytest
 from shared.adapters import files
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
-from tests.disks import KIB, disk
+from tests.kit.disks import KIB, disk
 
 NAME = "srl/t1/1.json"
 

@@ -17,7 +17,7 @@ from shared.adapters import https_sender
 from shared.adapters.https_sender import HttpsSender
 from shared.errors import InvalidSettings
 from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
-from tests.receivers import HOST, Received, Script, answer, raw, receiving, trusting
+from tests.kit.receivers import HOST, Received, Script, answer, raw, receiving, trusting
 
 URL = f"https://{HOST}/hooks/a?token=b"
 MESSAGE = EventMessage("svc_evt_a", {"webhook-id": "svc_evt_a", "X-A": "b"}, b'{"type":"t"}')

@@ -16,7 +16,7 @@ from shared.adapters.s3 import S3Blobs
 from shared.errors import BlobExists, Corrupt, Unavailable
 from tests.adapters import outages
 from tests.adapters.answers import Answer, Answers, FakeTime, Step
-from tests.aws import REGION
+from tests.kit.aws import REGION
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

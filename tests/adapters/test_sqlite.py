@@ -26,8 +26,8 @@ from shared.ports.store import (
     Put,
     Table,
 )
-from tests import sqlite_files
-from tests.processes import figures_of
+from tests.kit import sqlite_files
+from tests.kit.processes import figures_of
 
 KEY = Address(Table.KEYS, "t1", "settings")
 OTHER = Address(Table.REVOCATIONS, "t1#revoked#00", "svc_wrt_1")

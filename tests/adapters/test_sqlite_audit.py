@@ -11,7 +11,7 @@ import pytest
 
 from shared.adapters.sqlite import SqliteStore
 from shared.ports.store import Address, Expect, Partition, Put, Table, Where
-from tests.sqlite_files import insert
+from tests.kit.sqlite_files import insert
 
 PARTITION = Partition(Table.AUDIT, "t1#2026-11")
 ALICE = Where({"actor": "alice"})

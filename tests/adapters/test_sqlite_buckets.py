@@ -13,7 +13,7 @@ from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.errors import Corrupt, Unavailable
 from shared.ports.token_buckets import Lease
-from tests.processes import figures_of
+from tests.kit.processes import figures_of
 
 NOW = 1_795_262_400_000_000
 FULL_AT = NOW + 2_000_000

@@ -10,7 +10,7 @@ import pytest
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import Corrupt
 from shared.ports.store import Address, At, Delete, Expect, Put, Table
-from tests.sqlite_files import row_of
+from tests.kit.sqlite_files import row_of
 
 ONCE = [Address(Table.KEYS, f"t1#once#{number}") for number in range(10)]
 OTHERS = [Address(Table.KEYS, "t1"), Address(Table.REVOCATIONS, "t1#once#0")]

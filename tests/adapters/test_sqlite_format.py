@@ -29,8 +29,8 @@ from shared.ports.store import (
     Table,
     Where,
 )
-from tests.processes import figures_of
-from tests.sqlite_files import format_4, insert
+from tests.kit.processes import figures_of
+from tests.kit.sqlite_files import format_4, insert
 
 PARTITION = Partition(Table.REVOCATIONS, "t1#revoked#00")
 AUDIT = Partition(Table.AUDIT, "t1#2026-11")

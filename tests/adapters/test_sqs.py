@@ -13,7 +13,7 @@ from shared.adapters.sqs import SqsQueue
 from shared.errors import InvalidSettings, Unavailable
 from tests.adapters import outages
 from tests.adapters.answers import Answer, Answers, FakeTime, Step, error
-from tests.aws import pretend_credentials
+from tests.kit.aws import pretend_credentials
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

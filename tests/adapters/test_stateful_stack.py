@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.aws import aws, stack
+from tests.kit.aws import aws, stack
 
 
 def of_kind(kind: str) -> dict[str, dict[str, Any]]:

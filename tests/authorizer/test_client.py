@@ -22,10 +22,10 @@ from shared.authorizer import (
     state,
     view,
 )
-from tests import waiting
-from tests.asgi import run
 from tests.authorizer.feeds import HOUR, TENANT, public, signer
 from tests.authorizer.service import KEY, Response, Service, serving
+from tests.kit import waiting
+from tests.kit.asgi import run
 
 CLEAR, REVOKED, STALE = Verdict
 FAST = Policy(poll_seconds=0.01)

@@ -16,7 +16,7 @@ from shared.authorizer.formats.statements import ReportedSigners, Statement
 from shared.authorizer.policy import Policy
 from shared.authorizer.signers import Signers, Trust, public_keys
 from tests.authorizer.feeds import HOUR, NOW, TENANT, public, signer
-from tests.processes import ROOT, environment
+from tests.kit.processes import ROOT, environment
 
 BASE = b"the payload of a list"
 SHA256 = hashlib.sha256(BASE).digest()

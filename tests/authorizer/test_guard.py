@@ -21,10 +21,10 @@ from shared.authorizer import (
     guard,
 )
 from shared.authorizer.view import NEVER
-from tests.api import Tenant
 from tests.authorizer.feeds import Feed, public, signer
 from tests.authorizer.service import KEY, Response, Service, serving
 from tests.functions import signing
+from tests.kit.api import Tenant
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from shared.authorizer.formats import wire
 from shared.authorizer.state import State, advance
 from tests.authorizer.feeds import NOW, TRUSTED, Feed, payload_of
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _MANY = 1_000_000
 

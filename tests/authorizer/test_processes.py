@@ -11,7 +11,7 @@ import pytest
 
 from tests.authorizer.feeds import TENANT, Feed, public, signer
 from tests.authorizer.service import Service, serving
-from tests.processes import ROOT, environment
+from tests.kit.processes import ROOT, environment
 
 _BEGIN = """
 import os, sys, threading, time, warnings, json, tracemalloc

@@ -24,10 +24,10 @@ from shared.authorizer import (
 from shared.authorizer.floor import MemoryFloor
 from shared.authorizer.reports import ReportAnswer, Reporting, Schedule, Terms, report
 from shared.authorizer.view import View
-from tests.asgi import run
 from tests.authorizer.feeds import TENANT, public, signer
 from tests.authorizer.service import KEY, Response, Service, serving
-from tests.waiting import soon
+from tests.kit.asgi import run
+from tests.kit.waiting import soon
 
 ID = "svc_azr_01KAJ3TMF0000000000000GATE"
 ACCEPTED: dict[str, Any] = {

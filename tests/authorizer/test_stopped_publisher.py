@@ -21,12 +21,12 @@ from shared.authorizer import (
 )
 from shared.authorizer.floor import MemoryFloor
 from shared.operations.lists import publication
-from tests.api import Tenant
 from tests.authorizer.relay.relays import running
 from tests.authorizer.service import Response, Service, serving
 from tests.functions import signing
-from tests.waiting import soon
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.waiting import soon
+from tests.kit.worlds import Clock
 
 PASSED_ON = {"etag": "ETag", "age": "Age"}
 

@@ -21,7 +21,6 @@ from shared.authorizer.formats.warrants import (
 )
 from shared.authorizer.trust import Bundle, BundleChanged, NoBundle, TrustReason
 from shared.model import seeds, trust_bundle, warrant_format
-from tests.api import Client, Tenant
 from tests.authorizer.formats.test_cose_peer import (
     CLAIMS,
     KEY,
@@ -33,7 +32,8 @@ from tests.authorizer.formats.test_cose_peer import (
 )
 from tests.authorizer.formats.test_cose_peer import TENANT as PEER_TENANT
 from tests.functions import signing
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant
+from tests.kit.worlds import Clock
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from tests.bench import (
     workers,
 )
 from tests.bench.report import Report, Row
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "publication": publication.run,

@@ -25,8 +25,8 @@ from tests.bench.measure import Side, alternate
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.revoked import tenant
 from tests.bench.scratch import scratch
-from tests.lambda_events import GROUPS, Event, Request, load, queued, streamed
-from tests.processes import ROOT, environment
+from tests.kit.lambda_events import GROUPS, Event, Request, load, queued, streamed
+from tests.kit.processes import ROOT, environment
 
 _SCRIPT = Path(__file__).with_name("first_answer.py")
 _FLOORS_FOLDER = Path(__file__).with_name("floors")

@@ -13,11 +13,11 @@ from typing import Final
 
 from playwright.sync_api import Browser
 
-from tests import browsers
 from tests.bench.measure import Side, alternate
 from tests.bench.report import Row, compared
 from tests.bench.scratch import scratch
-from tests.processes import HOST, local_server
+from tests.kit import browsers
+from tests.kit.processes import HOST, local_server
 
 _NAME: Final = "console, first text"
 

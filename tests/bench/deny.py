@@ -32,7 +32,7 @@ from tests.bench.publication import from_all_records
 from tests.bench.report import NotMeasured, Row, progress, table
 from tests.bench.revoked import warrant_ids
 from tests.bench.scratch import scratch
-from tests.processes import HOST, local_server
+from tests.kit.processes import HOST, local_server
 
 _MILLION: Final = 1_000_000
 _REVOCATIONS: Final = 120

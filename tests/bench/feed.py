@@ -24,8 +24,8 @@ from tests.bench.publication import Watched, from_all_records
 from tests.bench.report import NotMeasured, Row, progress, took
 from tests.bench.revoked import Tenant, revoke, tenant, warrant_ids
 from tests.bench.scratch import scratch
-from tests.processes import HOST
-from tests.processes import run as run_python
+from tests.kit.processes import HOST
+from tests.kit.processes import run as run_python
 
 _SECONDS: Final = ("s", 1.0)
 _MILLISECONDS: Final = ("ms", 1e3)

@@ -12,9 +12,9 @@ from typing import Final
 
 from tests.bench.report import Row, progress, table
 from tests.bench.scratch import scratch
-from tests.fleets import Fleet
+from tests.kit.fleets import Fleet
+from tests.kit.worlds import Clock, close, embedded
 from tests.prices import BEHIND_A_RELAY
-from tests.worlds import Clock, close, embedded
 
 _SIZE: Final = 10_000
 _SECONDS_MAX: Final = 60.0

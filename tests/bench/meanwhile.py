@@ -24,7 +24,7 @@ from shared.operations.operator import onboarding
 from tests.bench import revoked
 from tests.bench.report import NotMeasured, Row, compared, progress, table
 from tests.bench.scratch import scratch
-from tests.processes import HOST, LocalServer, local_server
+from tests.kit.processes import HOST, LocalServer, local_server
 
 _MANY: Final = 100_000
 _ENTRIES: Final = 20_000

@@ -22,8 +22,8 @@ from tests.bench.measure import timed
 from tests.bench.report import NotMeasured, Row, progress, took
 from tests.bench.revoked import Tenant, tenant
 from tests.bench.scratch import scratch
-from tests.calls import item_size
-from tests.intercepted import Call, Intercepted
+from tests.kit.calls import item_size
+from tests.kit.intercepted import Call, Intercepted
 
 _AUTHORIZERS: Final = 10_000
 _ROUNDS: Final = 9

@@ -25,8 +25,8 @@ from tests.bench.measure import Taken, alternate, timed
 from tests.bench.report import NotMeasured, Row, progress, took
 from tests.bench.revoked import Tenant, revoke, tenant, warrant_ids
 from tests.bench.scratch import scratch
-from tests.intercepted import Call, Intercepted
-from tests.processes import run as run_python
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.processes import run as run_python
 
 _SECONDS = ("s", 1.0)
 _MILLION = 1_000_000

@@ -20,12 +20,12 @@ from statistics import quantiles
 from typing import Any, Final
 from urllib.request import urlopen
 
-from tests import asgi
 from tests.bench.deny import Service, serving
 from tests.bench.report import NotMeasured, Row, progress
 from tests.bench.revoked import warrant_ids
 from tests.bench.scratch import scratch
-from tests.processes import HOST, ROOT, environment
+from tests.kit import asgi
+from tests.kit.processes import HOST, ROOT, environment
 
 _CLIENTS: Final = 1_000
 _ROUNDS: Final = 15

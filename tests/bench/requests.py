@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tests.bench.measure import Side, alternate
 from tests.bench.report import Row, compared, progress
 from tests.bench.worker import Worker, worker
-from tests.processes import environment
+from tests.kit.processes import environment
 
 _UNIT = ("ms CPU", 1e3)
 

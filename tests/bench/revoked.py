@@ -25,7 +25,7 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment
 from tests.infra.folders import opened
-from tests.sqlite_files import insert
+from tests.kit.sqlite_files import insert
 
 HANDLE = "bench"
 # All entries are in the window that a page of the audit log has by default.

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 
 @contextmanager

@@ -18,12 +18,12 @@ from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Store
 from shared.web.app import create_app, lambda_handler
-from tests.api import Tenant, serve
 from tests.bench import worker
 from tests.bench.revoked import revoke, warrant_ids
-from tests.intercepted import Call, Intercepted
-from tests.lambda_events import Request
-from tests.worlds import Clock, embedded
+from tests.kit.api import Tenant, serve
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.lambda_events import Request
+from tests.kit.worlds import Clock, embedded
 
 P = ParamSpec("P")
 R = TypeVar("R")

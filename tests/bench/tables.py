@@ -19,7 +19,7 @@ from shared.adapters.dynamodb_items import encode_address, encode_item
 from shared.model.items import Address, Item, Partition, Table
 from shared.ports import Ports
 from shared.ports.store import Store
-from tests.processes import HOST
+from tests.kit.processes import HOST
 
 PREFIX: Final = "bench-"
 

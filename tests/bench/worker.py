@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Final
 
 from tests.bench.report import NotMeasured
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 HELLO_PATH: Final = "/v1/hello"
 _EVENT: Final = ROOT / "infra" / "sam" / "events" / "http_api.json"

@@ -20,7 +20,7 @@ from tests.bench.measure import alternate
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.scratch import scratch
 from tests.infra.folders import opened
-from tests.processes import HOST, LocalServer, local_server
+from tests.kit.processes import HOST, LocalServer, local_server
 
 _ROUNDS: Final = 9
 _CONNECTIONS: Final = 8

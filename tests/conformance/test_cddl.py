@@ -13,7 +13,7 @@ import pytest
 from shared.authorizer.formats import wire
 from tests.authorizer.feeds import Feed
 from tests.conformance.vectors import vectors
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _PAGE = ROOT / "docs" / "feed.md"
 _CODEC: dict[str, Callable[[bytes], object]] = {

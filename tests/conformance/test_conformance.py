@@ -17,7 +17,7 @@ from shared.authorizer.policy import Reason
 from tests.conformance import runner
 from tests.conformance.__main__ import main
 from tests.conformance.vectors import vectors
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _CASES = vectors()
 NODE = [shutil.which("node") or "node", str(Path(__file__).with_name("client.mjs"))]

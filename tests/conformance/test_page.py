@@ -7,7 +7,7 @@ from shared.authorizer.formats import wire
 from shared.authorizer.policy import Reason
 from tests.authorizer.formats.test_wire import ENTRY
 from tests.conformance.vectors import vectors
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _PAGE = (ROOT / "docs" / "feed.md").read_text(encoding="utf-8")
 

@@ -14,13 +14,13 @@ from shared.authorizer.formats import wire
 from shared.operations.base import seals
 from shared.operations.lists import in_force, publication
 from shared.ports.store import At, Put
-from tests.api import Tenant
 from tests.authorizer.feeds import sealed
 from tests.conformance import runner
 from tests.conformance.cases import base64_of, text_of
 from tests.conformance.test_conformance import NODE
-from tests.operations.tenants import break_off
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.tenants import break_off
+from tests.kit.worlds import Clock
 
 _FEED = "/v1/revocations/feed"
 _KEYS = "/v1/revocations/srl/keys"

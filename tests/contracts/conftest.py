@@ -33,8 +33,8 @@ from shared.ports.queue import Queue
 from shared.ports.sealer import Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
-from tests.aws import aws
 from tests.engines.clouds import address, cloud
+from tests.kit.aws import aws
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -18,7 +18,7 @@ import pytest
 from botocore.session import get_session
 
 from shared.adapters import aws, dynamodb, kms, s3, sqs
-from tests.aws import create_tables, pretend_credentials, stack, table_prefix
+from tests.kit.aws import create_tables, pretend_credentials, stack, table_prefix
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

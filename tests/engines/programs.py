@@ -7,8 +7,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from tests.aws import REGION
-from tests.processes import HOST, ROOT, Group, answers, free_port
+from tests.kit.aws import REGION
+from tests.kit.processes import HOST, ROOT, Group, answers, free_port
 
 # Given a folder of its own, an engine runs until the end; the settings that lead tests to it.
 Started: TypeAlias = AbstractContextManager[dict[str, str]]

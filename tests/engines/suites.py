@@ -9,7 +9,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from tests.engines.programs import Engine
-from tests.processes import ROOT, environment
+from tests.kit.processes import ROOT, environment
 
 CONTRACTS: Final = "contracts"
 API: Final = "API"

@@ -13,8 +13,8 @@ from botocore.session import get_session
 
 from shared.adapters import aws, s3
 from shared.adapters.s3 import S3Blobs
-from tests.aws import REGION
 from tests.engines.programs import ministack, s3rver
+from tests.kit.aws import REGION
 
 NAME = "srl/t1/1.json"
 OTHER = "srl/t2/1.json"

@@ -23,9 +23,9 @@ from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.threads import Threaded
 from shared.ports import Ports
-from tests.aws import pretend_credentials
 from tests.engines.clouds import Cloud, address, cloud
-from tests.worlds import close, embedded
+from tests.kit.aws import pretend_credentials
+from tests.kit.worlds import close, embedded
 
 ON: Final = os.environ.get("SVC_TEST_API_ON", "sqlite-memory")
 

@@ -8,7 +8,7 @@ import pytest
 from infra import data_folder
 from shared import wiring
 from shared.ports import Ports
-from tests.worlds import close
+from tests.kit.worlds import close
 
 
 @pytest.fixture

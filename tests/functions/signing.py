@@ -4,8 +4,8 @@ from typing import Any
 
 from shared.model import revoked_signers, signing_keys
 from shared.model.items import Item, Partition
-from tests.api import Tenant
-from tests.web.endpoints import audit_entries
+from tests.kit.api import Tenant
+from tests.kit.endpoints import audit_entries
 
 STATES = ("active", "suspended", "rotated", "revoked")
 

@@ -7,8 +7,8 @@ import pytest
 
 from shared.model import times
 from shared.model.callers import Scope
-from tests.api import Client, Tenant
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant
+from tests.kit.worlds import Clock
 
 PATH = "/v1/api-keys"
 WHOAMI = "/v1/whoami"

@@ -12,9 +12,9 @@ from shared.model import api_keys as model
 from shared.model.callers import Scope
 from shared.model.items import Partition, Table
 from shared.operations.access import api_keys
-from tests.api import Client, Tenant
-from tests.faults import Script, scripted
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant
+from tests.kit.faults import Script, scripted
+from tests.kit.worlds import Clock
 
 PATH = "/v1/api-keys"
 SCOPES = ["admin", "authorizer", "read-only"]

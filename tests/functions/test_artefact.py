@@ -24,9 +24,9 @@ from shared.operations.access import api_keys
 from shared.operations.lists import in_force, marks
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.artefact import Artefact, built
 from tests.infra.folders import opened
-from tests.lambda_events import (
+from tests.kit.artefact import Artefact, built
+from tests.kit.lambda_events import (
     GROUPS,
     Answer,
     Group,
@@ -36,10 +36,10 @@ from tests.lambda_events import (
     queued,
     streamed,
 )
-from tests.log_lines import STAGE, metrics
-from tests.operations.tenants import Tenant
-from tests.processes import HOST, ROOT, environment, free_port
-from tests.rie import FunctionError, emulator, wait_until_it_listens
+from tests.kit.log_lines import STAGE, metrics
+from tests.kit.processes import HOST, ROOT, environment, free_port
+from tests.kit.rie import FunctionError, emulator, wait_until_it_listens
+from tests.kit.tenants import Tenant
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -20,13 +20,13 @@ from shared.model.items import Value
 from shared.operations.audit import audit_export, log, sealing
 from shared.operations.base import audit, tenants
 from shared.web import costs
-from tests.api import Client, Tenant, serve
 from tests.bench.publication import Watched
-from tests.faults import Script, scripted
 from tests.functions.signing import refusal
 from tests.functions.test_audit_log import walk
-from tests.web.endpoints import audit_entries
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.endpoints import audit_entries
+from tests.kit.faults import Script, scripted
+from tests.kit.worlds import Clock
 
 PATH = "/v1/audit-logs/export"
 

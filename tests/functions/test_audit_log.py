@@ -19,13 +19,13 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.wiring import identifiers
-from tests.api import Client, Tenant, serve
 from tests.bench.publication import Watched
-from tests.faults import Script, scripted
 from tests.functions import signing
 from tests.functions.signing import refusal
-from tests.web.endpoints import audit_entries
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.endpoints import audit_entries
+from tests.kit.faults import Script, scripted
+from tests.kit.worlds import Clock
 
 FIELDS = {
     "id",

@@ -9,10 +9,10 @@ from shared.operations.audit import log
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.templates import events
-from tests.lambda_events import streamed
+from tests.kit.lambda_events import streamed
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.audit.test_sealing import entered, sealed
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
 
 
 @pytest.fixture

@@ -24,11 +24,11 @@ from shared.operations.fleet import authorizers as api
 from shared.operations.fleet import registrations
 from shared.operations.lists import publication
 from shared.ports.store import Delete, Expect, Increment, Put
-from tests.api import Client, Tenant
-from tests.faults import Script, scripted
 from tests.functions.signing import refusal
-from tests.web.endpoints import audit_entries
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant
+from tests.kit.endpoints import audit_entries
+from tests.kit.faults import Script, scripted
+from tests.kit.worlds import Clock
 
 NOW = "2026-11-21T12:00:00Z"
 FEED = "/v1/revocations/feed"

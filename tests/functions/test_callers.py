@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from shared.model.callers import Scope
 from shared.operations.access import api_keys
-from tests.api import Client, Tenant, serve
-from tests.faults import Script, scripted
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.faults import Script, scripted
+from tests.kit.worlds import Clock
 
 PATH = "/v1/whoami"
 

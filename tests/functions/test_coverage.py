@@ -9,9 +9,9 @@ from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
 from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.ports.store import at_path
-from tests.api import Tenant
-from tests.web import endpoints
-from tests.web.endpoints import ENDPOINTS, audit_entries, call, identifier, shape
+from tests.kit import endpoints
+from tests.kit.api import Tenant
+from tests.kit.endpoints import ENDPOINTS, audit_entries, call, identifier, shape
 
 Key = tuple[str, str]
 

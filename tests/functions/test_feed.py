@@ -21,13 +21,13 @@ from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from shared.web import stored as bodies
-from tests.api import Client, Tenant, serve
-from tests.feeds import StoredFeed
-from tests.intercepted import Call, Intercepted
-from tests.lambda_events import FORMATS, Format
-from tests.lambda_events import Caller as LambdaCaller
-from tests.web.endpoints import shape
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.endpoints import shape
+from tests.kit.feeds import StoredFeed
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.lambda_events import FORMATS, Format
+from tests.kit.lambda_events import Caller as LambdaCaller
+from tests.kit.worlds import Clock
 
 FEED = "/v1/revocations/feed"
 

@@ -23,11 +23,11 @@ from shared.operations.base import operation
 from shared.operations.lists import in_force, marks
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
-from tests.aws import REGION, Account, aws, stack
 from tests.infra.templates import events, variables
-from tests.lambda_events import Event, load, streamed
-from tests.log_lines import lines, metrics, printed_on_lambda
-from tests.operations.tenants import Tenant, break_off
+from tests.kit.aws import REGION, Account, aws, stack
+from tests.kit.lambda_events import Event, load, streamed
+from tests.kit.log_lines import lines, metrics, printed_on_lambda
+from tests.kit.tenants import Tenant, break_off
 
 TENANT_ID: Final = "svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb"
 (MAPPING,) = events("FeedPublication", "DynamoDB")

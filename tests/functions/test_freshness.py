@@ -15,10 +15,10 @@ from shared.operations.lists import in_force, publication, storage, unpublished,
 from shared.operations.lists.facts import Facts
 from shared.ports.store import Delete, Expect, Put
 from shared.web import freshness
-from tests.api import Client, Tenant, serve
-from tests.intercepted import Call, Intercepted
-from tests.reads import reading
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.reads import reading
+from tests.kit.worlds import Clock
 
 FEED, LIST = "/v1/revocations/feed", "/v1/revocations/srl"
 NATIVE = "/compat/tenuo/v1/revocations/srl/signed"

@@ -20,9 +20,9 @@ from shared import wiring
 from shared.model.lists.verification import public_key_bytes, verify
 from shared.operations.operator import onboarding
 from shared.ports import Ports
-from tests.aws import aws
 from tests.infra.folders import chosen
-from tests.lambda_events import (
+from tests.kit.aws import aws
+from tests.kit.lambda_events import (
     FORMATS,
     GROUPS,
     SOURCE_IP,

@@ -26,13 +26,13 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.web import stored as bodies
 from shared.web.stored import StoredFile
-from tests import asgi
-from tests.api import Tenant, serve
-from tests.aws import aws
 from tests.infra.folders import chosen, store_revocations
-from tests.intercepted import Call, Intercepted
-from tests.lambda_events import Answer, Caller, Request
-from tests.worlds import Clock
+from tests.kit import asgi
+from tests.kit.api import Tenant, serve
+from tests.kit.aws import aws
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.lambda_events import Answer, Caller, Request
+from tests.kit.worlds import Clock
 
 SIGNED = "/v1/revocations/srl/signed"
 MANY = 150

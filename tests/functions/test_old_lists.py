@@ -11,9 +11,9 @@ from shared.model.lists.head import HEADS_KEPT, lists_folder
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.web import stored as bodies
-from tests.api import Tenant
 from tests.functions.signing import refusal
 from tests.functions.test_srl import on_lambda
+from tests.kit.api import Tenant
 
 PATH = "/v1/revocations/srl"
 

@@ -21,16 +21,16 @@ from shared.operations.base import counters, groups, operation
 from shared.operations.changes import revocation_batches
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
-from tests.api import Client, Tenant, serve
-from tests.faults import Script, raises, scripted
 from tests.functions import signing
 from tests.functions.signing import next_list
-from tests.intercepted import Call, Intercepted
-from tests.log_lines import lines, metrics
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.endpoints import audit_entries
+from tests.kit.faults import Script, raises, scripted
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.log_lines import lines, metrics
+from tests.kit.tenants import Tenant as Inside
+from tests.kit.worlds import Clock
 from tests.operations.races import races
-from tests.operations.tenants import Tenant as Inside
-from tests.web.endpoints import audit_entries
-from tests.worlds import Clock
 
 PATH = "/v1/revocations/batch"
 BATCH = "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"

@@ -11,10 +11,10 @@ from shared.operations.audit import log, sealing, signers
 from shared.operations.base import audit
 from shared.ports import Ports
 from shared.ports.store import At, Put
-from tests import faults
-from tests.api import Tenant
 from tests.functions.test_revocation_batches import BATCH, OTHER, done, revoke
-from tests.worlds import Clock
+from tests.kit import faults
+from tests.kit.api import Tenant
+from tests.kit.worlds import Clock
 
 PATH = "/v1/revocations/counts"
 

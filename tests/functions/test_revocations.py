@@ -9,10 +9,10 @@ from shared.model.callers import Scope
 from shared.model.identifiers import WARRANT
 from shared.operations.audit import sealing
 from shared.operations.lists import publication
-from tests.api import Tenant
 from tests.functions.signing import create as create_key
 from tests.functions.signing import next_list, signed
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.worlds import Clock
 
 PATH = "/v1/revocations"
 BATCH = f"{PATH}/check-batch"

@@ -12,10 +12,10 @@ from shared.model.audit.signers import signers
 from shared.operations.audit import log, sealed_log, sealing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.api import Tenant
+from tests.kit.api import Tenant
+from tests.kit.worlds import Clock
 from tests.model.audit.test_sealed_log import root_by_path
 from tests.operations.audit.test_sealing import entry_made
-from tests.worlds import Clock
 
 AT = "/v1/audit-logs"
 

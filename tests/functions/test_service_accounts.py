@@ -6,9 +6,9 @@ import pytest
 
 from shared.model.callers import Scope
 from shared.ports import Ports
-from tests.api import Client, Tenant, serve
 from tests.functions.signing import refusal
-from tests.web.endpoints import audit_entries
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.endpoints import audit_entries
 
 FIELDS = {"id", "name", "email", "description", "status", "created_at"}
 ACCOUNTS = "/v1/service-accounts"

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.model import signing_keys as model
 from shared.ports.store import Table
-from tests.api import Tenant
 from tests.functions import signing
 from tests.functions.signing import STATES, child, create, get, move, moved, refusal, versions
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.worlds import Clock
 
 # A signing key, and what each answer adds to it or leaves out (API-7).
 KEY = {"id", "type", "name", "status", "parent_id", "public_key", "created_at", "expires_at"}

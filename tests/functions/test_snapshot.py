@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.processes import HOST, run
+from tests.kit.processes import HOST, run
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ from shared.model.lists.verification import verify
 from shared.model.revocations import RevokedWarrant
 from shared.operations.lists import decisions, in_force
 from shared.ports.store import Expect, Put
-from tests.api import Client, Instance, Tenant
-from tests.worlds import Clock
+from tests.kit.api import Client, Instance, Tenant
+from tests.kit.worlds import Clock
 
 SRL, SIGNED = "/v1/revocations/srl", "/v1/revocations/srl/signed"
 KEYS = f"{SRL}/keys"

@@ -10,9 +10,9 @@ from shared.operations.changes import srl
 from shared.operations.lists import in_force, publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.api import Tenant, serve
+from tests.kit.api import Tenant, serve
+from tests.kit.worlds import Clock
 from tests.web.outages import down
-from tests.worlds import Clock
 
 REGENERATE = "/v1/revocations/srl/regenerate"
 LONGEST = 5_000_000

@@ -11,9 +11,9 @@ from shared.model.lists.signers import signers
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.lambda_events import load, queued
-from tests.log_lines import lines, metrics, printed_on_lambda
-from tests.operations.tenants import Tenant
+from tests.kit.lambda_events import load, queued
+from tests.kit.log_lines import lines, metrics, printed_on_lambda
+from tests.kit.tenants import Tenant
 
 UNKNOWN = "svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb"
 

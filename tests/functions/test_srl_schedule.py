@@ -34,13 +34,13 @@ from shared.operations.lists import schedule as srl_schedule
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.adapters.answers import Answer
-from tests.aws import Account, aws, pretend_credentials
-from tests.faults import Script, raises, scripted
-from tests.lambda_events import load, queued
-from tests.log_lines import lines, metrics, printed_on_lambda
+from tests.kit.aws import Account, aws, pretend_credentials
+from tests.kit.faults import Script, raises, scripted
+from tests.kit.lambda_events import load, queued
+from tests.kit.log_lines import lines, metrics, printed_on_lambda
+from tests.kit.processes import ROOT, run
+from tests.kit.tenants import Tenant
 from tests.operations.fleets import Fleet
-from tests.operations.tenants import Tenant
-from tests.processes import ROOT, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -378,7 +378,7 @@ def test_one_machine_needs_no_sdk(tmp_path: Path) -> None:
     data_folder.prepare(tmp_path)
     served = (
         "import functions.srl.handler as srl, functions.srl_publication.handler as publication\n"
-        "from tests.lambda_events import Request\n"
+        "from tests.kit.lambda_events import Request\n"
         "answer = srl.handler(Request('GET', '/v1/revocations/srl').http_api(), None)\n"
         "assert answer['statusCode'] == 401, answer\n"
         "assert publication.handler({'Records': []}, None)['failed'] == 0\n"

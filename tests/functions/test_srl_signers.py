@@ -16,11 +16,11 @@ from shared.model.lists.verification import verify
 from shared.operations.lists import in_force
 from shared.operations.lists import signers as srl_signers
 from shared.ports.store import Expect, Put, Value
-from tests.api import Tenant
 from tests.functions.signing import refusal
+from tests.kit.api import Tenant
+from tests.kit.endpoints import audit_entries
+from tests.kit.worlds import Clock
 from tests.operations.signers import archive_all, stored_signers
-from tests.web.endpoints import audit_entries
-from tests.worlds import Clock
 
 SRL = "/v1/revocations/srl"
 KEYS, ROTATE = f"{SRL}/keys", f"{SRL}/keys/rotate"

@@ -16,11 +16,11 @@ from shared.operations.lists import in_force, pending, publication
 from shared.ports import Ports
 from shared.ports.gather import sequentially
 from shared.ports.store import Expect, Put
-from tests.api import Tenant
-from tests.intercepted import Call, Intercepted
-from tests.operations.tenants import break_off
-from tests.reads import reading
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.reads import reading
+from tests.kit.tenants import break_off
+from tests.kit.worlds import Clock
 
 PATH = "/v1/revocations/srl/status"
 

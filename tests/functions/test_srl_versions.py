@@ -12,11 +12,11 @@ from shared.operations.lists import in_force, publication
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.api import Tenant
-from tests.faults import Crash
 from tests.functions.signing import refusal
-from tests.intercepted import Call, Intercepted
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.faults import Crash
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.worlds import Clock
 
 SRL = "/v1/revocations/srl"
 PATH = f"{SRL}/versions"

@@ -24,12 +24,12 @@ from shared.ports.store import Delete, Expect, Increment
 from shared.web import stored as stored_bodies
 from shared.web.app import create_app
 from shared.web.work import InPlace
-from tests.api import Client, Instance, Tenant
 from tests.functions.test_authorizers import stored
-from tests.log_lines import lines
+from tests.kit.api import Client, Instance, Tenant
+from tests.kit.endpoints import audit_entries
+from tests.kit.log_lines import lines
+from tests.kit.worlds import Clock
 from tests.operations.natives import Stock
-from tests.web.endpoints import audit_entries
-from tests.worlds import Clock
 
 ROOT = "/compat/tenuo/v1"
 LIST = f"{ROOT}/revocations/srl/signed"

@@ -6,10 +6,10 @@ import pytest
 
 from shared.model.tenants import settings_address
 from shared.ports.store import Expect, Put
-from tests.api import Tenant
 from tests.functions.signing import refusal
-from tests.web.endpoints import audit_entries
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.endpoints import audit_entries
+from tests.kit.worlds import Clock
 
 PATH = "/v1/tenant/settings"
 

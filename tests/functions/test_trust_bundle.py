@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tests.api import Tenant
 from tests.functions import signing
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.worlds import Clock
 
 PATH = "/v1/trust-bundle"
 

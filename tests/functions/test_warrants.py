@@ -14,7 +14,6 @@ from shared.authorizer.formats.warrants import Claims, InvalidWarrant
 from shared.model import revocations, times
 from shared.model import warrants as warrant_model
 from shared.ports.store import Delete, Expect, Put
-from tests.api import Tenant
 from tests.functions import signing
 from tests.functions.signing import (
     child,
@@ -28,8 +27,9 @@ from tests.functions.signing import (
     sign,
     signed,
 )
-from tests.reserved import FORGED_LIST, RESERVED
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.reserved import FORGED_LIST, RESERVED
+from tests.kit.worlds import Clock
 
 SIGNED = (
     "warrant_id",

@@ -17,8 +17,8 @@ from shared.operations.audit import sealing
 from shared.operations.webhooks import delivery, dispatch, managing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.lambda_events import load, queued, streamed
-from tests.operations.tenants import Tenant
+from tests.kit.lambda_events import load, queued, streamed
+from tests.kit.tenants import Tenant
 
 URL = "https://hooks.example.com/"
 

@@ -13,10 +13,10 @@ from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, Delivery
 from shared.model.webhooks.webhooks import Webhook
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.api import Tenant
 from tests.functions.signing import refusal
-from tests.web.endpoints import audit_entries
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.endpoints import audit_entries
+from tests.kit.worlds import Clock
 
 HOOKS = "/v1/webhooks"
 URL = "https://hooks.example.com/rescind?token=abc"

@@ -6,7 +6,7 @@ from functools import cache
 from textwrap import dedent
 from typing import Final
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 PAGES: Final = (
     "README.md",

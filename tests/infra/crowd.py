@@ -31,7 +31,7 @@ from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.infra.published import published_versions
-from tests.operations.tenants import Tenant
+from tests.kit.tenants import Tenant
 
 HANDLE: Final = "local"
 # Between two publications, or two looks: writers are to have most of the machine.

@@ -17,7 +17,7 @@ from shared.model.warrants import Standing, warrant_address
 from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Put
-from tests.worlds import close
+from tests.kit.worlds import close
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import httpx2
 
-from tests import processes, waiting
-from tests.processes import ROOT, Group, environment, free_port
+from tests.kit import processes, waiting
+from tests.kit.processes import ROOT, Group, environment, free_port
 
 soon = partial(waiting.soon, seconds=30)
 

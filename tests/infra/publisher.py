@@ -16,7 +16,7 @@ from shared.operations.changes.srl import regenerate
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.infra.published import published_versions
-from tests.processes import Group
+from tests.kit.processes import Group
 
 # The others are to have most of the machine.
 _PAUSE_SECONDS: Final = 0.1

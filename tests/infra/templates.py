@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tests.aws import FUNCTIONS, template
+from tests.kit.aws import FUNCTIONS, template
 
 ALARMS: Final = "infra/alarms.yaml"
 RESOURCES: Final[dict[str, Any]] = template(FUNCTIONS)["Resources"]

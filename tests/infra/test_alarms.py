@@ -9,9 +9,9 @@ from fastapi.routing import APIRoute
 from moto.events.models import EventPattern
 
 from infra.server.routers import ROUTERS
-from tests.aws import STAGE, STATEFUL
 from tests.infra.templates import ALARMS, LAMBDAS, of_kind
-from tests.processes import ROOT
+from tests.kit.aws import STAGE, STATEFUL
+from tests.kit.processes import ROOT
 
 ALARMED: Final = of_kind("AWS::CloudWatch::Alarm", ALARMS)
 RULES: Final = of_kind("AWS::Events::Rule", ALARMS)

@@ -19,8 +19,8 @@ from shared.model.revocations import record_address
 from shared.operations.audit import log, sealing
 from shared.operations.base import audit, tenants
 from shared.ports.store import Delete, Expect, Put
-from tests.api import Client, Tenant, serve
-from tests.worlds import Clock, embedded
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.worlds import Clock, embedded
 
 ENTRIES = 300
 

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from tests.infra.following import Server, installed, soon
-from tests.processes import HOST, ROOT, environment, free_port
+from tests.kit.processes import HOST, ROOT, environment, free_port
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ import pytest
 from tests.authorizer.feeds import TENANT, signer
 from tests.authorizer.service import KEY, Service, serving
 from tests.infra.following import UV, Server, following, installed, soon
-from tests.processes import ROOT, environment
+from tests.kit.processes import ROOT, environment
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator import doctor, onboarding
 from shared.operations.operator.recovery import recovery
 from tests.infra.folders import opened
-from tests.processes import free_port, local_server, start_in_vain
+from tests.kit.processes import free_port, local_server, start_in_vain
 
 BEFORE, AFTER = "svc_wrt_a", "svc_wrt_b"
 

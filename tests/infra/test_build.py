@@ -15,9 +15,9 @@ import pytest
 
 from infra import build
 from infra.build import BuildFailed, Target
-from tests.artefact import LAMBDA, Artefact, built, built_for_lambda
-from tests.processes import ROOT
-from tests.surroundings import with_proxies
+from tests.kit.artefact import LAMBDA, Artefact, built, built_for_lambda
+from tests.kit.processes import ROOT
+from tests.kit.surroundings import with_proxies
 
 # Builds: part of `make test-all`.
 pytestmark = pytest.mark.slow

@@ -16,8 +16,8 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.infra.commands import Command
 from tests.infra.folders import opened
+from tests.kit.tenants import Tenant
 from tests.operations.fleets import Fleet
-from tests.operations.tenants import Tenant
 
 
 class World:

@@ -10,7 +10,7 @@ import pytest
 from tests import assurance
 from tests.infra import console
 from tests.infra.test_documented_sessions import _Terminal
-from tests.processes import LocalServer, local_server
+from tests.kit.processes import LocalServer, local_server
 
 _DEPLOY: Final = "sam/test_deploy_page.py::test_the_page_works"
 _INCIDENTS: Final = (

@@ -19,8 +19,8 @@ from typing import Final
 import pytest
 import yaml
 
-from tests.processes import ROOT, answers, free_port
-from tests.surroundings import with_proxies
+from tests.kit.processes import ROOT, answers, free_port
+from tests.kit.surroundings import with_proxies
 
 _CONTAINER: Final = ROOT / "infra/container"
 _TEXT: Final = (_CONTAINER / "Dockerfile").read_text()

@@ -9,9 +9,9 @@ import pytest
 from shared.authorizer.relay import reports as relay_reports
 from shared.model.callers import Scope
 from tests import costs, prices
-from tests.aws import FUNCTIONS, template
 from tests.costs import Watched
 from tests.infra.templates import ALARMS, events, of_kind
+from tests.kit.aws import FUNCTIONS, template
 
 
 @pytest.fixture(scope="module")

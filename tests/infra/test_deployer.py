@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.aws import FUNCTIONS, REGION, STATEFUL, template
 from tests.infra.iam import Request, allowed
 from tests.infra.templates import ALARMS
-from tests.processes import ROOT
+from tests.kit.aws import FUNCTIONS, REGION, STATEFUL, template
+from tests.kit.processes import ROOT
 from tests.sam.test_parameters import reading
 
 POLICY: Final[dict[str, Any]] = json.loads((ROOT / "infra" / "deployer.json").read_text())

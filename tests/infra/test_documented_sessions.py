@@ -27,7 +27,7 @@ from shared.operations.changes import key_revocation, signing_keys, srl
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests import aws_local
-from tests.processes import (
+from tests.kit.processes import (
     ROOT,
     Group,
     LocalServer,

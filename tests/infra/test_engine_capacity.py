@@ -14,11 +14,11 @@ from shared.adapters import dynamodb
 from shared.adapters.dynamodb import DynamoStore
 from shared.operations.changes import revocations
 from shared.ports import Ports
-from tests.aws import create_tables, pretend_credentials, table_prefix
 from tests.infra.test_engine_concurrency import the_engine
+from tests.kit.aws import create_tables, pretend_credentials, table_prefix
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, embedded
 from tests.operations.revoked_keys import fill
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock, embedded
 
 _STAGE = "capacity"
 _READS = ("GetItem", "BatchGetItem", "Query")

@@ -15,10 +15,10 @@ from infra import data_folder
 from shared import wiring
 from shared.adapters import dynamodb
 from shared.operations.operator import onboarding
-from tests.aws import create_tables, pretend_credentials, table_prefix
 from tests.infra.crowd import HANDLE, Crowd
 from tests.infra.publisher import check_published, publishing
-from tests.processes import HOST, ROOT, Group, answers, free_port
+from tests.kit.aws import create_tables, pretend_credentials, table_prefix
+from tests.kit.processes import HOST, ROOT, Group, answers, free_port
 
 _ENGINE: Final = ROOT / ".tools/engines/node_modules/@dynoxide/linux-x64/dynoxide"
 _STAGE: Final = "engine"

@@ -16,7 +16,7 @@ from zipfile import ZipFile, ZipInfo
 
 import pytest
 
-from tests.processes import HOST, ROOT, environment
+from tests.kit.processes import HOST, ROOT, environment
 
 _PYTHON: Final = f"{sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}"
 _UV: Final = str(Path(sys.executable).with_name("uv"))

@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 import yaml
 
-from tests.aws import FUNCTIONS
-from tests.processes import ROOT
+from tests.kit.aws import FUNCTIONS
+from tests.kit.processes import ROOT
 
 _SCHEMA: Final = ["check-jsonschema", "--builtin-schema"]
 _WORKFLOW: Final = ".github/workflows/ci.yml"

@@ -21,7 +21,7 @@ from infra import data_folder
 from infra.server import app
 from shared import wiring
 from shared.operations.operator import onboarding
-from tests.worlds import close
+from tests.kit.worlds import close
 
 
 @pytest.fixture(scope="module")

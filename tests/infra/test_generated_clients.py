@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from infra import openapi
-from tests.processes import ROOT, environment, local_server
+from tests.kit.processes import ROOT, environment, local_server
 
 pytestmark = pytest.mark.slow
 

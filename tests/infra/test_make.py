@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT, environment
+from tests.kit.processes import ROOT, environment
 
 # Python, were it of another version.
 _OTHER = "import sys; sys.version_info = {}; exec(sys.argv[1])"

@@ -25,7 +25,7 @@ from shared.model.callers import Scope
 from shared.model.lists import verification as srl_verification
 from shared.operations.changes import revocations
 from shared.web.routes import ApiRequest, router, serves
-from tests.web.endpoints import ENDPOINTS, shape
+from tests.kit.endpoints import ENDPOINTS, shape
 
 DOCUMENT: Final = openapi.document()
 OPERATIONS: Final = {

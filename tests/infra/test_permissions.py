@@ -52,17 +52,17 @@ from shared.operations.webhooks import managing
 from shared.ports import Ports
 from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
-from tests import tour
-from tests.api import Client, Instance, Tenant, serve
-from tests.aws import REGION, STAGE, Account, aws
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, managed, statements, variables
-from tests.lambda_events import Request, queued, streamed
+from tests.kit import tour
+from tests.kit.api import Client, Instance, Tenant, serve
+from tests.kit.aws import REGION, STAGE, Account, aws
+from tests.kit.endpoints import ENDPOINTS, call
+from tests.kit.lambda_events import Request, queued, streamed
+from tests.kit.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
+from tests.kit.worlds import Clock, embedded
 from tests.operations.audit.test_sealing import entry_made
 from tests.operations.signers import stored_signers
-from tests.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
-from tests.web.endpoints import ENDPOINTS, call
-from tests.worlds import Clock, embedded
 
 SRL: Final = "/v1/revocations/srl"
 

@@ -16,9 +16,9 @@ from shared.adapters.sqlite import SqliteStore
 from shared.errors import InvalidSettings
 from shared.model.items import Table
 from shared.operations.operator import onboarding
-from tests.disks import full_disk
 from tests.infra.folders import opened
-from tests.processes import LocalServer, free_port, local_server, run, start_in_vain
+from tests.kit.disks import full_disk
+from tests.kit.processes import LocalServer, free_port, local_server, run, start_in_vain
 
 _NOBODY = 65534
 _only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

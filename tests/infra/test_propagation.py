@@ -16,7 +16,7 @@ from shared.authorizer.floor import MemoryFloor
 from shared.operations.base import tenants
 from shared.operations.lists import in_force
 from tests.infra.folders import opened
-from tests.processes import ROOT, LocalServer, environment, local_server
+from tests.kit.processes import ROOT, LocalServer, environment, local_server
 
 
 @dataclass

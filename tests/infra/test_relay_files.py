@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 _FILES: Final = ROOT / "infra" / "relay"
 

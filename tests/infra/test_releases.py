@@ -21,15 +21,15 @@ from shared.operations.audit import sealing
 from shared.operations.lists import in_force, publication
 from shared.operations.operator import doctor, onboarding
 from shared.ports import Ports
-from tests import processes
-from tests.api import Client, serve
 from tests.data_model import TABLES, kinds
+from tests.kit import processes
+from tests.kit.api import Client, serve
+from tests.kit.processes import ROOT, LocalServer, free_port, local_server, start_in_vain
+from tests.kit.tenants import Tenant
+from tests.kit.waiting import soon
+from tests.kit.worlds import Clock, close, embedded
 from tests.operations.followers import Follower
-from tests.operations.tenants import Tenant
-from tests.processes import ROOT, LocalServer, free_port, local_server, start_in_vain
 from tests.releases import COMMITS, Golden, golden, source
-from tests.waiting import soon
-from tests.worlds import Clock, close, embedded
 
 
 @dataclass(frozen=True)

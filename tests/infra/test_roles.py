@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.aws import FUNCTIONS, REGION, STAGE, stack, template
 from tests.infra.iam import Request, allowed
 from tests.infra.templates import LAMBDAS, ROLES, managed, statements
-from tests.recorded_calls import granted
+from tests.kit.aws import FUNCTIONS, REGION, STAGE, stack, template
+from tests.kit.recorded_calls import granted
 
 ACCOUNT: Final = "arn:aws:iam::123456789012"
 _KEY_POLICY: Final[list[dict[str, Any]]] = stack()["Key"]["Properties"]["KeyPolicy"]["Statement"]

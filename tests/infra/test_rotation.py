@@ -15,8 +15,8 @@ from shared.authorizer.client import AuthorizerClient
 from shared.authorizer.floor import FileFloor
 from shared.authorizer.policy import Policy
 from shared.authorizer.status import Verdict
-from tests.asgi import run
 from tests.infra.following import Server, soon
+from tests.kit.asgi import run
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 pytestmark = pytest.mark.slow
 

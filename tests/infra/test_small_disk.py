@@ -12,7 +12,7 @@ import pytest
 from shared.operations.base import tenants
 from shared.operations.lists import in_force
 from tests.infra.folders import opened, revoke_many
-from tests.processes import LocalServer, local_server
+from tests.kit.processes import LocalServer, local_server
 
 _SECONDS = 5
 _REVOKED = 10_000

@@ -16,8 +16,8 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from tests.processes import ROOT, LocalServer, environment, local_server
-from tests.waiting import soon
+from tests.kit.processes import ROOT, LocalServer, environment, local_server
+from tests.kit.waiting import soon
 
 pytestmark = pytest.mark.slow
 

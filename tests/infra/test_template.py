@@ -15,7 +15,6 @@ from shared.model.webhooks import webhooks
 from shared.operations.webhooks import delivery
 from shared.ports.sender import PATIENCE_SECONDS
 from shared.settings import base_path
-from tests.aws import FUNCTIONS, REGION, STAGE, STATEFUL, stack, table_prefix, template
 from tests.infra.templates import (
     ALARMS,
     GLOBALS,
@@ -26,8 +25,9 @@ from tests.infra.templates import (
     of_kind,
     variables,
 )
-from tests.processes import ROOT
-from tests.web.endpoints import at
+from tests.kit.aws import FUNCTIONS, REGION, STAGE, STATEFUL, stack, table_prefix, template
+from tests.kit.endpoints import at
+from tests.kit.processes import ROOT
 
 DATA: Final = ("AWS::DynamoDB::", "AWS::KMS::", "AWS::S3::")
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from tests.aws import FUNCTIONS, STATEFUL
 from tests.infra.templates import ALARMS, LAMBDAS
-from tests.processes import ROOT
+from tests.kit.aws import FUNCTIONS, STATEFUL
+from tests.kit.processes import ROOT
 
 pytestmark = pytest.mark.slow
 

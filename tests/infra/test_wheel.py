@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from shared import __version__
-from tests.processes import ROOT, environment, local_server
+from tests.kit.processes import ROOT, environment, local_server
 
 pytestmark = pytest.mark.slow
 

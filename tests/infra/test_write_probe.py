@@ -12,8 +12,8 @@ from moto import mock_aws
 from infra import write_probe
 from infra.write_probe import ProbePacing, Tried, WriteConditions
 from tests.adapters.answers import FakeTime, error
-from tests.aws import REGION, pretend_credentials
 from tests.infra.iam import Request, allowed
+from tests.kit.aws import REGION, pretend_credentials
 
 _ACTIONS: Final = {
     "ConditionCheck": "ConditionCheckItem",

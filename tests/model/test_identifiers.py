@@ -14,7 +14,7 @@ from shared.model.identifiers import (
     TENANT,
 )
 from shared.wiring import identifiers as maker
-from tests.worlds import Clock
+from tests.kit.worlds import Clock
 
 KINDS = [API_KEY, SIGNING_KEY, REVOCATION, SERVICE_ACCOUNT, AUDIT_ENTRY, TENANT]
 ULID = "01m7yzmhg0ynzqw1fmh6whgvm5"

@@ -30,9 +30,9 @@ from shared.operations.changes import revocations, warrants
 from shared.operations.changes.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Put, Table
-from tests.intercepted import Call, Intercepted
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock, close, embedded
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, close, embedded
 
 PARTITION_UNITS: Final = 1000
 _FAILS_AFTER: Final = 0.6

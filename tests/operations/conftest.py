@@ -17,9 +17,9 @@ from shared.model.lists import schedule as srl_schedule
 from shared.operations.base import operation
 from shared.ports import Ports
 from shared.wiring import identifiers
-from tests.aws import aws
+from tests.kit.aws import aws
+from tests.kit.worlds import Clock, embedded
 from tests.operations.restores import Deployment, deployed
-from tests.worlds import Clock, embedded
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from shared.model.fleet.authorizers import Description, Heartbeat
 from shared.operations.fleet import authorizers
 from shared.operations.fleet.authorizers import HeartbeatAnswer
 from shared.ports import Ports
+from tests.kit.tenants import Tenant
 from tests.operations.followers import current
-from tests.operations.tenants import Tenant
 
 
 @dataclass

@@ -10,7 +10,7 @@ from shared.model.lists.signers import ListSigner, signers
 from shared.operations.changes import feed
 from shared.operations.lists import in_force
 from shared.ports import Ports
-from tests.operations.tenants import Tenant
+from tests.kit.tenants import Tenant
 
 
 class Follower:

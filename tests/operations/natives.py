@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from shared.operations.fleet import native_list
 from shared.ports import Ports
-from tests.operations.tenants import Tenant
+from tests.kit.tenants import Tenant
 
 
 def fetch(ports: Ports, tenant: Tenant) -> bytes:

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from shared.errors import RequestError
 from shared.ports import Ports
-from tests.faults import Script, scripted
+from tests.kit.faults import Script, scripted
 
 W = TypeVar("W")
 

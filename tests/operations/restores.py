@@ -9,8 +9,8 @@ from pathlib import Path
 
 from shared.model.items import Table
 from shared.ports import Ports
-from tests import sqlite_files
-from tests.worlds import Clock, close, embedded
+from tests.kit import sqlite_files
+from tests.kit.worlds import Clock, close, embedded
 
 
 @dataclass

@@ -8,7 +8,7 @@ from shared.model.signing_keys import Signer
 from shared.operations.lists import verdicts
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment
-from tests.operations.tenants import Tenant
+from tests.kit.tenants import Tenant
 
 
 def fill(ports: Ports, tenant: Tenant, number: int, *, version: int | None = None) -> list[Signer]:

@@ -28,9 +28,9 @@ from shared.operations.fleet import authorizers
 from shared.operations.lists import in_force
 from shared.operations.webhooks import managing
 from shared.ports import Ports
-from tests.faults import Crash, Hook, Script, raises, scripted
-from tests.operations.tenants import Tenant
-from tests.scheduler import World
+from tests.kit.faults import Crash, Hook, Script, raises, scripted
+from tests.kit.scheduler import World
+from tests.kit.tenants import Tenant
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

@@ -1,7 +1,7 @@
 """Publication in every schedule of a few actors: what is served at each moment, what is left.
 
 Each actor is an operation as it is deployed, with its retries, over five shards;
-`tests/scheduler.py` says what a schedule is. A list *begins* where its publisher reads the head
+`tests/kit/scheduler.py` says what a schedule is. A list *begins* where its publisher reads the head
 that it replaces. What is revoked then, check says; each change asks it at once about itself.
 
 A client follows the feed in each schedule: it asks as soon as the feed moves. An *entry* begins
@@ -51,12 +51,12 @@ from shared.operations.lists.facts import Facts
 from shared.operations.lists.storage import Covered, Pen
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
-from tests.faults import Crash
-from tests.intercepted import Call, Intercepted
+from tests.kit.faults import Crash
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.scheduler import Actor, Run, Span, World, explore, explore_stops, follow, play, rest
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, embedded
 from tests.operations.followers import Follower, current
-from tests.operations.tenants import Tenant
-from tests.scheduler import Actor, Run, Span, World, explore, explore_stops, follow, play, rest
-from tests.worlds import Clock, embedded
 
 BEFORE, NEW, SIGNED = WARRANTS = ("svc_wrt_before", "svc_wrt_new", "svc_wrt_signed")
 

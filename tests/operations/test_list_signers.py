@@ -11,8 +11,8 @@ from shared.operations.changes import list_signers
 from shared.operations.lists import signers
 from shared.operations.operator import doctor
 from shared.ports import Ports
+from tests.kit.tenants import Tenant
 from tests.operations.races import races
-from tests.operations.tenants import Tenant
 
 pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
 

@@ -24,9 +24,9 @@ from shared.operations.base import audit, operation
 from shared.operations.base.idempotency import Repeatable
 from shared.operations.changes import revocation_batches, revocations
 from shared.ports import Ports
-from tests.operations.tenants import Tenant
-from tests.scheduler import Actor, World, explore, rest
-from tests.worlds import Clock, embedded
+from tests.kit.scheduler import Actor, World, explore, rest
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, embedded
 
 _WARRANT = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
 

@@ -23,7 +23,7 @@ from tests import aws_local
 from tests.infra import console
 from tests.infra.templates import ALARMS, LAMBDAS, folder
 from tests.infra.test_documented_sessions import _Terminal
-from tests.processes import HOST, ROOT, Group, answers, free_port
+from tests.kit.processes import HOST, ROOT, Group, answers, free_port
 
 pytestmark = [
     pytest.mark.slow,

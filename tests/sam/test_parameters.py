@@ -17,7 +17,7 @@ from infra.build import Target, build
 from tests import aws_local
 from tests.infra import console
 from tests.infra.templates import LAMBDAS
-from tests.processes import ROOT, environment, free_port
+from tests.kit.processes import ROOT, environment, free_port
 
 # SAM's own classes take seconds to load.
 pytestmark = pytest.mark.slow

@@ -19,12 +19,13 @@ import pytest
 from playwright.sync_api import expect
 
 from functions.console.files import SECURITY, Files
-from tests import aws_local, browsers
-from tests.artefact import Artefact, built
+from tests import aws_local
 from tests.infra.test_documented_sessions import check_session
-from tests.lambda_events import Answer, Request, load
-from tests.processes import HOST, ROOT, environment, free_port, run
-from tests.rie import Emulator, emulator, wait_until_it_listens
+from tests.kit import browsers
+from tests.kit.artefact import Artefact, built
+from tests.kit.lambda_events import Answer, Request, load
+from tests.kit.processes import HOST, ROOT, environment, free_port, run
+from tests.kit.rie import Emulator, emulator, wait_until_it_listens
 
 # A server, an emulator for each function and SAM's own: part of `make test-all`.
 pytestmark = pytest.mark.slow

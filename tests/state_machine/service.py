@@ -18,9 +18,9 @@ from ulid import ULID
 
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
 from shared.ports import NewId, Ports
-from tests.api import Client, Instance, serve
-from tests.faults import Crash, Fault, Kind, Storm, stormy
-from tests.worlds import Clock, embedded
+from tests.kit.api import Client, Instance, serve
+from tests.kit.faults import Crash, Fault, Kind, Storm, stormy
+from tests.kit.worlds import Clock, embedded
 
 INSTANCES: Final = 2
 

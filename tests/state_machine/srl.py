@@ -10,7 +10,7 @@ from hypothesis.stateful import precondition
 from shared.errors import Unavailable
 from shared.model.lists import verification as srl_verification
 from shared.operations.lists import publication
-from tests.faults import Crash, Fault
+from tests.kit.faults import Crash, Fault
 from tests.state_machine.attempts import CHECKERS, NOT_MODIFIED, OK, Done, Span
 from tests.state_machine.books import Books, Fields, moment
 from tests.state_machine.machine import Machine, step

@@ -4,7 +4,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from tests.faults import Fault, Kind
+from tests.kit.faults import Fault, Kind
 from tests.state_machine.service import INSTANCES, How
 
 # No part of any key or signature, and no part of each other.

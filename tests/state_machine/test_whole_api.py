@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import initialize, run_state_machine_as_test
 
-from tests.faults import Kind
+from tests.kit.faults import Kind
 from tests.state_machine.audit_log import AuditLogRules
 from tests.state_machine.authorizers import AuthorizerRules
 from tests.state_machine.machine import RULES

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shared.ports.store import Store
-from tests.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, Intercepted
 
 # Says of a verb and a partition whether that call breaks.
 Fails = Callable[[str, str], bool]

@@ -10,9 +10,9 @@ from shared.settings import Network, trusted_proxies
 from shared.web.app import create_app
 from shared.web.gate import source_address
 from shared.web.strangers import group
-from tests.api import Tenant
-from tests.asgi import bearer, send
-from tests.web.endpoints import audit_entries
+from tests.kit.api import Tenant
+from tests.kit.asgi import bearer, send
+from tests.kit.endpoints import audit_entries
 
 TRUSTED = trusted_proxies({"SVC_TRUSTED_PROXIES": "10.0.0.0/8,192.0.2.7,2001:db8:f::/48"})
 CLIENT = "198.51.100.9"

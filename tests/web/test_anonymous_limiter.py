@@ -7,7 +7,7 @@ import pytest
 from shared.errors import RateLimited
 from shared.model.rate_limit import Figures
 from shared.web.strangers import AnonymousLimiter
-from tests.worlds import Clock
+from tests.kit.worlds import Clock
 
 RATE, BURST = 1000, 2000
 ADDRESS = "203.0.113.1"

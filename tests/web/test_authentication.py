@@ -8,10 +8,10 @@ import pytest
 
 from shared.model.callers import Scope
 from shared.ports import Ports
-from tests.api import Client, Instance, Tenant, serve
-from tests.asgi import Answer, bearer, send
-from tests.web.endpoints import audit_entries
-from tests.worlds import Clock
+from tests.kit.api import Client, Instance, Tenant, serve
+from tests.kit.asgi import Answer, bearer, send
+from tests.kit.endpoints import audit_entries
+from tests.kit.worlds import Clock
 
 PATH = "/v1/api-keys"
 

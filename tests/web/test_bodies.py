@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.api import Tenant
-from tests.asgi import Answer, bearer, exchange, run, send
-from tests.web.endpoints import ENDPOINTS, audit_entries, shape
+from tests.kit.api import Tenant
+from tests.kit.asgi import Answer, bearer, exchange, run, send
+from tests.kit.endpoints import ENDPOINTS, audit_entries, shape
 
 # Comes back in no answer.
 MARK = "zq7mark"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api import Tenant
+from tests.kit.api import Tenant
 
 SRL, SIGNED = "/v1/revocations/srl", "/v1/revocations/srl/signed"
 

@@ -14,9 +14,9 @@ from shared.ports.store import Expect, Increment
 from shared.web import costs
 from shared.web.costs import COST_MAX, COSTS, Asked
 from shared.web.routes import ContractRoute
-from tests.api import Client, Tenant
-from tests.processes import ROOT
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant
+from tests.kit.processes import ROOT
+from tests.kit.worlds import Clock
 
 _IDS = [f"svc_wrt_{number}" for number in range(1000)]
 _REPORTS = [{"id": f"svc_azr_{number:026d}"} for number in range(100)]

@@ -9,10 +9,10 @@ from urllib.parse import quote
 import pytest
 
 from shared.model.identifiers import API_KEY, REVOCATION
-from tests.api import Tenant
-from tests.asgi import bearer, send
-from tests.web.endpoints import ENDPOINTS, at, audit_entries, call_as_it_stands, identifier
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.asgi import bearer, send
+from tests.kit.endpoints import ENDPOINTS, at, audit_entries, call_as_it_stands, identifier
+from tests.kit.worlds import Clock
 
 KEYS, REVOCATIONS = "/v1/api-keys", "/v1/revocations"
 CHECK, BATCH = "/v1/revocations/check", "/v1/revocations/check-batch"

@@ -15,10 +15,10 @@ from shared.model import api_keys as model
 from shared.ports import Ports
 from shared.web.errors import STATUS
 from shared.web.gate import Gate
-from tests.api import Client, Tenant, serve
-from tests.asgi import Answer, bearer, exchange, request_scope, run, send
-from tests.log_lines import lines, metrics
-from tests.web.endpoints import shape
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.asgi import Answer, bearer, exchange, request_scope, run, send
+from tests.kit.endpoints import shape
+from tests.kit.log_lines import lines, metrics
 from tests.web.outages import Fails, behind_the_gate, breaking, on_authentication
 
 KEYS = "/v1/api-keys"

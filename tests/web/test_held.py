@@ -20,9 +20,9 @@ from shared.ports.store import Expect, Put
 from shared.web import held as web_held
 from shared.web.app import create_app
 from shared.web.work import InPlace
-from tests.api import Tenant
-from tests.asgi import Answer, bearer, exchange, request_scope, run
-from tests.feeds import StoredFeed
+from tests.kit.api import Tenant
+from tests.kit.asgi import Answer, bearer, exchange, request_scope, run
+from tests.kit.feeds import StoredFeed
 
 FEED = "/v1/revocations/feed"
 

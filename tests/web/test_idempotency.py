@@ -20,13 +20,13 @@ from shared.operations.base.idempotency import Repeatable
 from shared.operations.changes import key_revocation
 from shared.ports.store import Change, Put
 from shared.web.routes import ContractRoute
-from tests.api import Client, Tenant, serve
-from tests.asgi import bearer, send
-from tests.faults import Crash, Hook, Script, raises, scripted
-from tests.intercepted import Call, Intercepted
-from tests.log_lines import lines, metrics
-from tests.web.endpoints import ENDPOINTS, audit_entries
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.asgi import bearer, send
+from tests.kit.endpoints import ENDPOINTS, audit_entries
+from tests.kit.faults import Crash, Hook, Script, raises, scripted
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.log_lines import lines, metrics
+from tests.kit.worlds import Clock
 
 KEY: Final = "Idempotency-Key"
 REPLAYED: Final = "idempotent-replayed"

@@ -15,9 +15,9 @@ from shared.operations.changes import srl
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.web import costs, freshness
-from tests.api import Client, Tenant, serve
-from tests.faults import Script, raises, scripted
-from tests.web.endpoints import ENDPOINTS, audit_entries, call, shape
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.endpoints import ENDPOINTS, audit_entries, call, shape
+from tests.kit.faults import Script, raises, scripted
 from tests.web.outages import breaking, down, on_authentication
 
 EACH = pytest.mark.parametrize("key", ENDPOINTS, ids=" ".join)

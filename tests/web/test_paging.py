@@ -10,8 +10,8 @@ import pytest
 
 from shared.model.callers import Caller, Scope
 from shared.web.paging import Pager
-from tests.api import Tenant
-from tests.asgi import bearer, send
+from tests.kit.api import Tenant
+from tests.kit.asgi import bearer, send
 
 
 @dataclass(frozen=True)

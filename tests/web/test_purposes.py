@@ -14,9 +14,9 @@ from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.app import create_app, lambda_handler
 from shared.web.gate import Gate
 from shared.web.routes import ApiRequest, purposes, router, serves
-from tests.api import Tenant
-from tests.asgi import bearer, send
-from tests.lambda_events import FORMATS, Caller, Format
+from tests.kit.api import Tenant
+from tests.kit.asgi import bearer, send
+from tests.kit.lambda_events import FORMATS, Caller, Format
 
 FEED, CHECK = "/v1/revocations/feed", "/v1/revocations/check"
 BASE: Final = f"{FEED}/base/1"

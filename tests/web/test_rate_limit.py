@@ -7,9 +7,9 @@ import pytest
 
 from shared.model.callers import Scope
 from shared.web.strangers import AnonymousLimiter
-from tests.api import Client, Tenant, serve
-from tests.asgi import Answer, bearer, exchange, run, send
-from tests.worlds import Clock, embedded
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.asgi import Answer, bearer, exchange, run, send
+from tests.kit.worlds import Clock, embedded
 
 BURST, RATE = 2000, 1000
 

@@ -14,7 +14,7 @@ from shared.model.rate_limit import Bucket, Holder, Purpose
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.work import result_of
-from tests.worlds import embedded
+from tests.kit.worlds import embedded
 
 RATE, BURST = 1000, 2000
 ADMIN = Holder("acme", Purpose.REQUESTS, None)

@@ -13,11 +13,11 @@ from shared.model.callers import Scope
 from shared.model.items import Item
 from shared.model.rate_limit import BURST
 from shared.ports.store import Delete, Expect, Put
-from tests.api import Tenant, serve
-from tests.asgi import bearer, send
-from tests.faults import Script, scripted
+from tests.kit.api import Tenant, serve
+from tests.kit.asgi import bearer, send
+from tests.kit.faults import Script, scripted
+from tests.kit.worlds import Clock
 from tests.web.test_authentication import PATH
-from tests.worlds import Clock
 
 UNKNOWN = str(InvalidApiKey())
 REVOKED = "The API key was revoked."

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.api import Tenant
-from tests.asgi import Answer, bearer, send
-from tests.web.endpoints import ENDPOINTS, at, call_as_it_stands
+from tests.kit.api import Tenant
+from tests.kit.asgi import Answer, bearer, send
+from tests.kit.endpoints import ENDPOINTS, at, call_as_it_stands
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]
 STRANGE = ["FOO", "get", "POST ", "M-SEARCH", "X" * 1000, "PROPFIND"]

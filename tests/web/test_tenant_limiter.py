@@ -13,8 +13,8 @@ from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.work import result_of
-from tests.api import Tenant
-from tests.worlds import Clock
+from tests.kit.api import Tenant
+from tests.kit.worlds import Clock
 
 RATE, BURST = 1000, 2000
 ADMIN = Holder("acme", Purpose.REQUESTS, None)

@@ -9,8 +9,8 @@ from opentelemetry import context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode
 
 from shared.web.app import traced
-from tests.api import Tenant
-from tests.asgi import run, send
+from tests.kit.api import Tenant
+from tests.kit.asgi import run, send
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"

@@ -20,10 +20,10 @@ from shared.ports import Ports
 from shared.ports.token_buckets import Used
 from shared.web.usage import UsageCounter
 from shared.web.work import result_of
-from tests.api import Client, Tenant, serve
-from tests.asgi import request_scope, run
-from tests.faults import Script, scripted
-from tests.worlds import Clock
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.asgi import request_scope, run
+from tests.kit.faults import Script, scripted
+from tests.kit.worlds import Clock
 
 LOGGER = "shared.web.usage"
 

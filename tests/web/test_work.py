@@ -15,8 +15,8 @@ from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.usage import UsageCounter
 from shared.web.work import IN_PLACE, InPlace, WorkKind, result_of
-from tests import asgi
-from tests.worlds import Clock, embedded
+from tests.kit import asgi
+from tests.kit.worlds import Clock, embedded
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from shared.authorizer.formats import cose, ed25519
 from shared.authorizer.formats.cose import Message
 from shared.model import seeds, warrant_format
 from shared.model.cose import sign
-from tests.reserved import RESERVED
+from tests.kit.reserved import RESERVED
 
 SEED = bytes(range(32))
 KEY = base64.b64decode(seeds.public_key(SEED))

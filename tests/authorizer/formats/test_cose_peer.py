@@ -10,7 +10,7 @@ import pytest
 
 from shared.authorizer.formats.warrants import Claims, verify
 from shared.model import seeds, warrant_format
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 SEED = bytes(range(32))
 PUBLIC_KEY = base64.b64decode(seeds.public_key(SEED))

@@ -18,7 +18,7 @@ from shared.authorizer.relay.server import Server, bound
 from shared.authorizer.signers import Trust, public_keys
 from tests.authorizer.feeds import TENANT, public, signer
 from tests.authorizer.service import KEY, Service
-from tests.waiting import soon
+from tests.kit.waiting import soon
 
 FEED = "/v1/revocations/feed"
 HOST = "127.0.0.1"

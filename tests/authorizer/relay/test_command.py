@@ -16,7 +16,7 @@ from shared.authorizer.__main__ import main
 from shared.authorizer.relay import command, server
 from tests.authorizer.feeds import TENANT
 from tests.authorizer.service import KEY, Service, serving
-from tests.processes import ROOT, environment, run
+from tests.kit.processes import ROOT, environment, run
 
 _PINNED = "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w="
 

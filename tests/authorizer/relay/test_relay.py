@@ -16,7 +16,7 @@ from shared.authorizer.relay import upstream
 from tests.authorizer.feeds import TENANT, public, signer
 from tests.authorizer.relay.relays import FEED, Running, running
 from tests.authorizer.service import Response, Service, serving
-from tests.waiting import soon
+from tests.kit.waiting import soon
 
 CLEAR, REVOKED, STALE = Verdict
 TOKEN = "a-token-of-the-relay-itself"

@@ -14,7 +14,7 @@ from shared.authorizer.reports import Reporting
 from tests.authorizer.feeds import TENANT, public, signer
 from tests.authorizer.relay.relays import Running, running
 from tests.authorizer.service import Response, Service, serving
-from tests.waiting import soon
+from tests.kit.waiting import soon
 
 REGISTER = "/v1/authorizers/register"
 REPORTS = "/v1/authorizers/reports"

@@ -13,8 +13,8 @@ from shared.authorizer import AuthorizerClient, Guard, Transport, Verdict
 from shared.authorizer.floor import MemoryFloor
 from tests.authorizer.relay.relays import Running, running
 from tests.infra.following import Server
-from tests.processes import ROOT
-from tests.waiting import soon
+from tests.kit.processes import ROOT
+from tests.kit.waiting import soon
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from shared.authorizer.relay import fleet, native, reports
 from tests.authorizer.feeds import public, signer
 from tests.authorizer.relay.relays import Running, running
 from tests.authorizer.service import Response, Service, serving
-from tests.waiting import soon
+from tests.kit.waiting import soon
 
 LIST = "/compat/tenuo/v1/revocations/srl/signed"
 ROOT = "/compat/tenuo/v1/authorizers"

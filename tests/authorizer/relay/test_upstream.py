@@ -14,7 +14,7 @@ from shared.authorizer.trust import PATH
 from tests.authorizer.feeds import HOUR, TENANT, Feed, signer
 from tests.authorizer.relay.relays import FEED, Running, running
 from tests.authorizer.service import Response, Service, serving
-from tests.waiting import soon
+from tests.kit.waiting import soon
 
 KEYS = "/v1/revocations/srl/keys"
 

@@ -53,12 +53,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests import browsers
 from tests.functions.console import plans, seeds
 from tests.functions.console.seeds import Plan
 from tests.functions.console.served import World, serving
 from tests.functions.console.watched import Console
-from tests.worlds import in_memory
+from tests.kit import browsers
+from tests.kit.worlds import in_memory
 
 
 @pytest.fixture(scope="package")

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests import browsers
 from tests.functions.console import plans, seeds
 from tests.functions.console.served import serving
 from tests.functions.console.watched import Console
+from tests.kit import browsers
 
 
 def main(file: str) -> None:

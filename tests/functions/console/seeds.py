@@ -18,9 +18,9 @@ from typing import Any, Final
 from shared.model import times
 from shared.operations.audit import sealing
 from shared.operations.lists import publication
-from tests.api import Client, Tenant, serve
-from tests.processes import ROOT
-from tests.worlds import Clock, close, embedded, in_memory
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.processes import ROOT
+from tests.kit.worlds import Clock, close, embedded, in_memory
 
 # When the console is opened, and how long before the tenant was made.
 OPENED: Final = datetime.fromisoformat("2026-11-21T12:00:00+00:00")

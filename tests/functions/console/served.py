@@ -23,9 +23,9 @@ from shared import wiring
 from shared.model.rate_limit import BURST, Purpose, microseconds
 from shared.ports import Ports
 from tests.functions.console.seeds import OPENED, Seed, run_schedule
+from tests.kit.processes import HOST
+from tests.kit.worlds import Clock, close, embedded
 from tests.leaks import WATCH
-from tests.processes import HOST
-from tests.worlds import Clock, close, embedded
 
 
 @dataclass

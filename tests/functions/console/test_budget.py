@@ -5,10 +5,10 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Page, Response, Route, expect
 
-from tests import browsers
 from tests.functions.console import plans
 from tests.functions.console.seeds import Plan
 from tests.functions.console.served import World
+from tests.kit import browsers
 
 pytestmark = pytest.mark.slow
 

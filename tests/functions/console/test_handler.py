@@ -13,8 +13,8 @@ from functions.console.files import Files
 from functions.tenant_settings import handler as tenant_settings
 from shared.errors import InvalidSettings
 from shared.web.strangers import AnonymousLimiter
-from tests.asgi import EVERY_RESPONSE
-from tests.lambda_events import Answer, Request, assert_error
+from tests.kit.asgi import EVERY_RESPONSE
+from tests.kit.lambda_events import Answer, Request, assert_error
 
 _BROWSER = (("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"),)
 

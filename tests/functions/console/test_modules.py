@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import environment
+from tests.kit.processes import environment
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from functions.console.files import STATIC
 from infra import openapi
 from tests.infra.test_generated_clients import run
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 pytestmark = pytest.mark.slow
 

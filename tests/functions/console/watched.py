@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
 
-from tests import browsers
 from tests.functions.console.served import World
-from tests.processes import ROOT
+from tests.kit import browsers
+from tests.kit.processes import ROOT
 
 # Where pictures are kept for people; without this, none are.
 _PICTURES: Final = "RESCIND_PICTURES"

@@ -11,7 +11,7 @@ import pytest
 
 from infra.cli.app import main
 from tests.infra.commands import Command, Ended
-from tests.processes import LocalServer, local_server
+from tests.kit.processes import LocalServer, local_server
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from infra.cli.client import Api
 from infra.cli.errors import NoUsableAnswer
 from infra.cli.profiles import Profile
 from tests.infra.cli.conftest import Shell
-from tests.processes import LocalServer
+from tests.kit.processes import LocalServer
 
 _WHY = ("--reason", "mistake")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import httpx2
 import pytest
 
-from tests.processes import ROOT, LocalServer, environment, local_server
+from tests.kit.processes import ROOT, LocalServer, environment, local_server
 
 _WHY = ("--reason", "mistake")
 

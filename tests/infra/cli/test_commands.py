@@ -16,7 +16,7 @@ from infra.cli.output import printable
 from shared import __version__
 from tests.infra import console
 from tests.infra.cli.conftest import Shell
-from tests.processes import ROOT, LocalServer, environment
+from tests.kit.processes import ROOT, LocalServer, environment
 
 _ROOT: Final[Any] = typer.main.get_command(app)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import httpx2
 
-from tests.disks import full_disk
 from tests.infra.cli.conftest import Shell
-from tests.processes import LocalServer
+from tests.kit.disks import full_disk
+from tests.kit.processes import LocalServer
 
 
 def test_a_secret_is_written_to_a_new_private_file(

@@ -8,7 +8,7 @@ import pytest
 
 from infra import renamed
 from infra.cli import app
-from tests.processes import ROOT, environment
+from tests.kit.processes import ROOT, environment
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from infra.cli import batches, profiles
 from infra.cli.client import Api
 from infra.cli.errors import NoUsableAnswer
 from tests.infra.cli.conftest import Shell
-from tests.processes import LocalServer, local_server
+from tests.kit.processes import LocalServer, local_server
 
 BATCH = "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"
 

@@ -27,10 +27,10 @@ from shared.model.lists.verification import verify_next
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force
 from shared.ports import Ports
-from tests import processes
 from tests.infra.commands import Command
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock, embedded
+from tests.kit import processes
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, embedded
 
 Change = Callable[[dict[str, Any]], object]
 

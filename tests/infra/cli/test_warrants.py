@@ -17,10 +17,10 @@ from shared.operations.changes import warrants
 from shared.operations.changes.warrants import Order
 from shared.operations.lists import in_force
 from shared.ports import Ports
-from tests import processes
 from tests.infra.commands import Command
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock, close, embedded
+from tests.kit import processes
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, close, embedded
 
 
 @dataclass

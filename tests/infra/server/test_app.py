@@ -29,11 +29,11 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.web.strangers import AnonymousLimiter
-from tests.asgi import EVERY_RESPONSE, exchange, run, send
-from tests.aws import aws
 from tests.infra.folders import opened
-from tests.processes import LocalServer, local_server
-from tests.worlds import Clock, close
+from tests.kit.asgi import EVERY_RESPONSE, exchange, run, send
+from tests.kit.aws import aws
+from tests.kit.processes import LocalServer, local_server
+from tests.kit.worlds import Clock, close
 
 _DOCUMENTS = [
     *("/docs", "/openapi.json"),

@@ -14,7 +14,7 @@ from shared.operations.base import tenants
 from tests.infra.crowd import HANDLE, Crowd
 from tests.infra.folders import opened
 from tests.infra.publisher import check_published, publishing
-from tests.processes import HOST, Group, answers, free_port
+from tests.kit.processes import HOST, Group, answers, free_port
 
 _VICTIMS: Final = ["worker"] * 4 + ["server", "publisher"] * 3
 

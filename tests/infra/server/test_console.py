@@ -22,10 +22,10 @@ from shared import wiring
 from shared.model import times
 from shared.operations.operator import onboarding
 from shared.ports import Ports
-from tests.asgi import EVERY_RESPONSE, Answer, send
-from tests.processes import local_server as started
-from tests.processes import run
-from tests.worlds import close
+from tests.kit.asgi import EVERY_RESPONSE, Answer, send
+from tests.kit.processes import local_server as started
+from tests.kit.processes import run
+from tests.kit.worlds import close
 
 _BROWSER = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 _SESSION: Final = "/console/session"

@@ -25,7 +25,7 @@ import httpx2
 import pytest
 
 from tests.infra.following import Asked, Server, following, soon
-from tests.processes import HOST, Group, children, free_port
+from tests.kit.processes import HOST, Group, children, free_port
 
 pytestmark = pytest.mark.slow
 

@@ -25,11 +25,11 @@ from shared.operations.lists import in_force, publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.infra.folders import opened
-from tests.intercepted import Call, Intercepted
-from tests.operations.tenants import Tenant, break_off
-from tests.processes import local_server
-from tests.waiting import soon
-from tests.worlds import embedded
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.processes import local_server
+from tests.kit.tenants import Tenant, break_off
+from tests.kit.waiting import soon
+from tests.kit.worlds import embedded
 
 
 def _now() -> datetime:

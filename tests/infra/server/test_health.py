@@ -20,11 +20,11 @@ from shared.errors import Unavailable
 from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.web.work import IN_PLACE
-from tests import processes
-from tests.asgi import run
-from tests.faults import Script, raises, scripted
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
+from tests.kit import processes
+from tests.kit.asgi import run
+from tests.kit.faults import Script, raises, scripted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 
 _REQUEST = Request({"type": "http", "method": "GET", "path": "/readyz", "headers": []})
 

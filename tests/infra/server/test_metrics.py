@@ -33,12 +33,12 @@ from shared.operations.changes import signing_keys
 from shared.operations.webhooks import managing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests import processes
-from tests.asgi import run
-from tests.faults import Script, raises, scripted
-from tests.operations.tenants import Tenant
-from tests.waiting import soon
-from tests.worlds import Clock
+from tests.kit import processes
+from tests.kit.asgi import run
+from tests.kit.faults import Script, raises, scripted
+from tests.kit.tenants import Tenant
+from tests.kit.waiting import soon
+from tests.kit.worlds import Clock
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 CHECK = "/v1/revocations/check"

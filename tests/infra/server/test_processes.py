@@ -16,8 +16,8 @@ from infra.server.processes import Processes, pause_after
 from shared.operations.base import tenants
 from shared.operations.lists import in_force
 from tests.infra.folders import opened
-from tests.processes import HOST, LocalServer, children, free_port, local_server
-from tests.waiting import soon
+from tests.kit.processes import HOST, LocalServer, children, free_port, local_server
+from tests.kit.waiting import soon
 
 # Those tests that fork this process do little in the new one.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")

@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 
 from infra.server import protocol as local_protocol
 from infra.server.protocol import Limits, LocalProtocol
-from tests import asgi
+from tests.kit import asgi
 
 HOST = "127.0.0.1"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

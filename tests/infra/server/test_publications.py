@@ -20,7 +20,7 @@ from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.web.routes import ContractRoute
 from shared.web.work import WorkKind
-from tests.operations.tenants import Tenant
+from tests.kit.tenants import Tenant
 
 
 @contextmanager

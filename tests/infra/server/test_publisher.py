@@ -22,10 +22,10 @@ from shared import wiring
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.web.work import IN_PLACE
-from tests.asgi import run
 from tests.infra.folders import opened
-from tests.operations.tenants import Tenant
-from tests.waiting import soon
+from tests.kit.asgi import run
+from tests.kit.tenants import Tenant
+from tests.kit.waiting import soon
 
 _REQUEST = Request({"type": "http", "method": "GET", "path": "/readyz", "headers": []})
 

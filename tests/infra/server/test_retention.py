@@ -12,8 +12,8 @@ from shared.model.audit.audit_log import month
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings
 from shared.ports import Ports
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock, close, embedded
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, close, embedded
 
 READINGS = 3
 

@@ -15,11 +15,11 @@ from shared.adapters.sqlite import SqliteStore
 from shared.errors import Unavailable
 from shared.operations.audit import log
 from shared.ports import Ports
-from tests.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.tenants import Tenant
+from tests.kit.waiting import soon
+from tests.kit.worlds import Clock, embedded
 from tests.operations.audit.test_sealing import entered
-from tests.operations.tenants import Tenant
-from tests.waiting import soon
-from tests.worlds import Clock, embedded
 
 
 @contextmanager

@@ -22,9 +22,9 @@ import pytest
 from infra import data_folder
 from shared.operations.changes import srl
 from shared.operations.operator import onboarding
-from tests import processes
 from tests.infra.folders import opened
-from tests.processes import HOST, free_port, start_in_vain
+from tests.kit import processes
+from tests.kit.processes import HOST, free_port, start_in_vain
 
 _SECRET = re.compile(r"svc_[A-Za-z0-9_-]{43}\b")
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests import sockets
-from tests.processes import HOST, LocalServer, local_server
+from tests.kit import sockets
+from tests.kit.processes import HOST, LocalServer, local_server
 
 _OPEN_FILES = 256
 

@@ -28,10 +28,10 @@ from shared.ports import Ports
 from shared.ports.store import Store
 from shared.web.app import create_app
 from shared.web.work import WorkKind
-from tests import asgi
 from tests.infra.folders import opened
-from tests.intercepted import Intercepted
-from tests.processes import HOST, answers, free_port, local_server
+from tests.kit import asgi
+from tests.kit.intercepted import Intercepted
+from tests.kit.processes import HOST, answers, free_port, local_server
 
 _AUDIT = "/v1/audit-logs"
 _CHECK = "/v1/revocations/check?warrant_id=svc_wrt_none"

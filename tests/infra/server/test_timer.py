@@ -29,12 +29,12 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.folders import opened
-from tests.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.processes import local_server as running_server
+from tests.kit.tenants import Tenant
+from tests.kit.waiting import soon
+from tests.kit.worlds import embedded
 from tests.operations.fleets import Fleet
-from tests.operations.tenants import Tenant
-from tests.processes import local_server as running_server
-from tests.waiting import soon
-from tests.worlds import embedded
 
 
 def test_the_timer_publishes_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

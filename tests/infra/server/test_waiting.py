@@ -32,11 +32,11 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.one_machine import News
 from shared.web.app import create_app
-from tests import asgi
-from tests.feeds import StoredFeed
 from tests.infra.folders import opened
-from tests.intercepted import Call, Intercepted
-from tests.processes import LocalServer, local_server
+from tests.kit import asgi
+from tests.kit.feeds import StoredFeed
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.processes import LocalServer, local_server
 
 HOST = "127.0.0.1"
 FEED = "/v1/revocations/feed"

@@ -18,10 +18,10 @@ from shared.operations.audit import sealing
 from shared.operations.webhooks import dispatch, managing
 from shared.ports import Ports
 from shared.ports.sender import Sender
-from tests.operations.tenants import Tenant
-from tests.receivers import HOST, Received, answer, receiving
-from tests.waiting import soon
-from tests.worlds import embedded
+from tests.kit.receivers import HOST, Received, answer, receiving
+from tests.kit.tenants import Tenant
+from tests.kit.waiting import soon
+from tests.kit.worlds import embedded
 
 URL = f"https://{HOST}/"
 

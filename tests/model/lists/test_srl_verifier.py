@@ -15,7 +15,7 @@ from shared.model import seeds
 from shared.model.lists import encoding as srl
 from shared.model.lists.encoding import Payload
 from shared.model.lists.verification import MAX_STEP, Seen, VerifierPolicy, verify_next
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SEED, OTHER = b"\x01" * 32, b"\x02" * 32

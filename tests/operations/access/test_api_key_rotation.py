@@ -12,8 +12,8 @@ from shared.operations.access import api_key_rotation, api_keys, service_account
 from shared.operations.access.api_key_creation import Created
 from shared.operations.access.api_key_rotation import Rotated
 from shared.ports import Ports
+from tests.kit.tenants import Tenant
 from tests.operations.races import races
-from tests.operations.tenants import Tenant
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

@@ -14,10 +14,10 @@ from shared.operations.access import api_key_rotation, api_keys, service_account
 from shared.operations.base.operation import Operation
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.faults import Script, scripted
-from tests.operations.tenants import Tenant
-from tests.reads import reading
-from tests.worlds import Clock
+from tests.kit.faults import Script, scripted
+from tests.kit.reads import reading
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 
 
 def _admins(ports: Ports, tenant: Tenant) -> list[str]:

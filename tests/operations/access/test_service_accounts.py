@@ -17,8 +17,8 @@ from shared.model.service_accounts import API_KEYS_MAX, AccountStatus, ServiceAc
 from shared.operations.access import api_keys, service_accounts
 from shared.operations.access.api_key_creation import Created
 from shared.ports import Ports
+from tests.kit.tenants import Tenant
 from tests.operations.races import races
-from tests.operations.tenants import Tenant
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

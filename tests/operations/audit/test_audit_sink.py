@@ -17,9 +17,9 @@ from shared.operations.audit import log, sealing, sink
 from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
-from tests import faults
-from tests.aws import aws
-from tests.operations.tenants import Tenant
+from tests.kit import faults
+from tests.kit.aws import aws
+from tests.kit.tenants import Tenant
 
 
 def copied(folder: Path) -> tuple[list[Any], list[Any]]:

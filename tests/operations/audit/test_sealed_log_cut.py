@@ -15,12 +15,12 @@ from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests import faults
+from tests.kit import faults
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.audit.test_sealing import entered, sealed
 from tests.operations.operator.test_sealed_log_recovery import entries_made
 from tests.operations.restores import Deployment
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

@@ -11,9 +11,9 @@ from shared.model.audit import merkle, records
 from shared.operations.audit import log, sealing
 from shared.operations.audit.log import Tree
 from shared.ports import Ports
-from tests.operations.tenants import Tenant
-from tests.processes import ROOT
-from tests.worlds import Clock
+from tests.kit.processes import ROOT
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 
 _PASSES: Final = (1, 2, 250, 3, 260, 40)
 

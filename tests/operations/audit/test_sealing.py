@@ -18,10 +18,10 @@ from shared.model.identifiers import AUDIT_ENTRY
 from shared.operations.audit import log, sealing, signers
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests import faults
+from tests.kit import faults
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.model.audit.test_sealed_log import root_by_path
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
 
 DAY = 24 * 3600
 

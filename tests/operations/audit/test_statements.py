@@ -27,10 +27,10 @@ from shared.operations.operator import consistency
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment
-from tests.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
 
 YEAR: Final = timedelta(days=365)
 NAMES: Final = [f"svc_wrt_{number}" for number in range(60)]

@@ -14,8 +14,8 @@ from shared.operations.changes.warrants import Order
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
-from tests.operations.tenants import Tenant
-from tests.reserved import FORGED_LIST
+from tests.kit.reserved import FORGED_LIST
+from tests.kit.tenants import Tenant
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from shared.operations.lists import publication
 from shared.operations.operator import doctor
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.operations.tenants import Tenant
-from tests.reads import reading
-from tests.worlds import Clock
+from tests.kit.reads import reading
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 
 OLD = "svc_wrt_Old"
 

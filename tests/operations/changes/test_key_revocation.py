@@ -17,12 +17,12 @@ from shared.operations.lists import publication, records
 from shared.operations.operator import consistency
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put
-from tests.faults import Crash, Script, raises, scripted
+from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.reads import Reads, reading
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.races import races
 from tests.operations.revoked_keys import fill
-from tests.operations.tenants import Tenant
-from tests.reads import Reads, reading
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

@@ -25,8 +25,8 @@ from shared.operations.base import seals
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, publication
 from shared.ports import Ports
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

@@ -8,8 +8,8 @@ from shared.model.signing_keys import KeyStatus, SigningKey, Type
 from shared.operations.changes import key_revocation, signing_keys
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment
+from tests.kit.tenants import Tenant
 from tests.operations.races import races
-from tests.operations.tenants import Tenant
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

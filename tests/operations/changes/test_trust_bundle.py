@@ -18,10 +18,10 @@ from shared.operations.changes import key_revocation, list_signers, signing_keys
 from shared.operations.changes import trust_bundle as operations
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.operations.tenants import Tenant
-from tests.reads import reading
-from tests.scheduler import Actor, World, explore, rest
-from tests.worlds import Clock, embedded
+from tests.kit.reads import reading
+from tests.kit.scheduler import Actor, World, explore, rest
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, embedded
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from shared.operations.changes import revocations, signing_keys, warrants
 from shared.operations.changes.warrants import Order, SignedWarrant
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.faults import Script, scripted
+from tests.kit.faults import Script, scripted
+from tests.kit.reads import reading
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.races import races
-from tests.operations.tenants import Tenant
-from tests.reads import reading
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

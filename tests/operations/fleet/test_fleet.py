@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from shared.operations.fleet import progress
-from tests.fleets import Fleet
-from tests.worlds import Clock, embedded
+from tests.kit.fleets import Fleet
+from tests.kit.worlds import Clock, embedded
 
 # What a revocation may take until each authorizer has reported it, and the writes per second that
 # the registry may take: a partition of DynamoDB takes a thousand.

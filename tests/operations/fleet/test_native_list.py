@@ -31,12 +31,12 @@ from shared.operations.lists import in_force, publication
 from shared.operations.lists import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.faults import Crash, Script, raises, scripted
+from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.processes import ROOT
+from tests.kit.tenants import Tenant, break_off
+from tests.kit.worlds import Clock, close, embedded
 from tests.operations.followers import Follower, current
 from tests.operations.natives import Stock, fetch
-from tests.operations.tenants import Tenant, break_off
-from tests.processes import ROOT
-from tests.worlds import Clock, close, embedded
 
 pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
 

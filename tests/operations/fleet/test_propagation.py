@@ -18,11 +18,11 @@ from shared.operations.lists import publication, reach
 from shared.operations.operator import doctor
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.faults import Script, raises, scripted
-from tests.log_lines import lines, metrics
+from tests.kit.faults import Script, raises, scripted
+from tests.kit.log_lines import lines, metrics
+from tests.kit.tenants import Tenant, break_off
+from tests.kit.worlds import Clock
 from tests.operations.fleets import Fleet
-from tests.operations.tenants import Tenant, break_off
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

@@ -15,11 +15,11 @@ from shared.model.fleet import propagation as propagation_model
 from shared.operations.fleet import authorizers, propagation, stale
 from shared.operations.lists import publication
 from shared.ports import Ports
-from tests.faults import Script, scripted
+from tests.kit.faults import Script, scripted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.fleets import Fleet
-from tests.operations.tenants import Tenant
 from tests.web.outages import breaking
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

@@ -20,10 +20,10 @@ from shared.operations.changes import signing_keys
 from shared.operations.lists import expiring
 from shared.operations.operator import doctor
 from shared.ports import Ports
-from tests.faults import Script, scripted
-from tests.operations.tenants import Tenant
+from tests.kit.faults import Script, scripted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.web.outages import breaking
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 _NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -32,14 +32,14 @@ from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator.recovery.recovery import recover
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.faults import Crash, Script, raises, scripted
+from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.reads import reading
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, close, embedded
 from tests.operations.conftest import make_few
 from tests.operations.followers import Follower, current
 from tests.operations.lists import test_srl_content as contents
 from tests.operations.restores import Deployment
-from tests.operations.tenants import Tenant
-from tests.reads import reading
-from tests.worlds import Clock, close, embedded
 
 pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
 

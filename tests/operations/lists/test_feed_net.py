@@ -9,9 +9,9 @@ from shared.operations.base import operation
 from shared.operations.changes import revocations
 from shared.operations.lists import in_force, publication, wake
 from shared.ports import Ports
-from tests.log_lines import lines, metrics
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
+from tests.kit.log_lines import lines, metrics
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 
 _TICK_SECONDS = 60
 _TICKS = 6

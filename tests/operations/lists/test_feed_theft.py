@@ -16,12 +16,12 @@ from shared.operations.lists import in_force, publication, storage
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
-from tests.faults import Script, scripted
+from tests.kit.faults import Script, scripted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, close, embedded
 from tests.operations.conftest import make_few
 from tests.operations.followers import Follower, current
 from tests.operations.restores import Deployment
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock, close, embedded
 
 pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
 

@@ -23,10 +23,10 @@ from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import newest, recovery
 from shared.ports import Ports
-from tests import faults
+from tests.kit import faults
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 

@@ -25,12 +25,12 @@ from shared.operations.lists import signers as srl_signers
 from shared.operations.operator import consistency
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Partition, Put
-from tests.faults import Crash, Script, raises, scripted
-from tests.intercepted import Call, Intercepted
-from tests.log_lines import lines, metrics
+from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.log_lines import lines, metrics
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, close, embedded
 from tests.operations.conftest import FEW_SHARDS, make_few
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock, close, embedded
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

@@ -20,9 +20,9 @@ from shared.operations.lists.reach import Reach
 from shared.operations.lists.storage import Pen
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
-from tests.operations.tenants import Tenant, break_off
-from tests.reads import reading
-from tests.worlds import Clock
+from tests.kit.reads import reading
+from tests.kit.tenants import Tenant, break_off
+from tests.kit.worlds import Clock
 
 # For each version, how many entries there were when the list was made, and what it lists.
 Lists = dict[int, tuple[int, list[str]]]

@@ -1,7 +1,7 @@
 """Signing in every schedule beside a revocation of the key: what is handed out does not escape.
 
-`tests/scheduler.py` says what a schedule is. Nobody waits for a second look here: what was handed
-out is on the next list.
+`tests/kit/scheduler.py` says what a schedule is. Nobody waits for a second look here: what was
+handed out is on the next list.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ from shared.operations.changes import key_revocation, srl, warrants
 from shared.operations.changes.warrants import Order, SignedWarrant
 from shared.operations.lists import publication
 from shared.ports import Ports
-from tests.operations.tenants import Tenant
-from tests.scheduler import Actor, Run, World, explore, rest
-from tests.worlds import Clock, embedded
+from tests.kit.scheduler import Actor, Run, World, explore, rest
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, embedded
 
 SIGNED, LATE = "svc_wrt_signed", "svc_wrt_late"
 

@@ -16,11 +16,11 @@ from shared.operations.lists import signers as srl_signers
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
+from tests.kit.reads import reading
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment, deployed
 from tests.operations.signers import archive_all, store, stored_signers
-from tests.operations.tenants import Tenant
-from tests.reads import reading
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

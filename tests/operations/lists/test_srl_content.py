@@ -29,9 +29,9 @@ from shared.operations.lists.decisions import Plan
 from shared.operations.lists.storage import Pen
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.faults import Script, scripted
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock, embedded
+from tests.kit.faults import Script, scripted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, embedded
 
 _IDS = [f"svc_wrt_{letter}" for letter in "abcdef"]
 

@@ -17,11 +17,11 @@ from shared.operations.lists import marks as srl_marks
 from shared.operations.operator import consistency, doctor
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.faults import Script, raises, scripted
+from tests.kit.faults import Script, raises, scripted
+from tests.kit.reads import reading
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.races import races
-from tests.operations.tenants import Tenant
-from tests.reads import reading
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 

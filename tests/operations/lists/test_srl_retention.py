@@ -15,11 +15,11 @@ from shared.operations.changes import list_signers, srl
 from shared.operations.lists import in_force, publication
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
-from tests import disks
-from tests.intercepted import Call, Intercepted
-from tests.operations.tenants import Tenant
+from tests.kit import disks
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.web.outages import down
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

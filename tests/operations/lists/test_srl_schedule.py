@@ -33,12 +33,12 @@ from shared.ports.store import (
     Row,
     Store,
 )
-from tests.faults import Crash, Script, raises, scripted
-from tests.intercepted import Call, Intercepted
+from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.races import races
-from tests.operations.tenants import Tenant
 from tests.operations.test_faults import _EACH_CASE, Case, _pending_signer
-from tests.worlds import Clock
 
 # A list is valid for an hour.
 HALF, THREE_QUARTERS = timedelta(minutes=30), timedelta(minutes=45)

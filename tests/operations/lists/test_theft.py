@@ -12,7 +12,7 @@ from shared.model.lists.signers import ListSigner
 from shared.operations.changes import list_signers, signing_keys
 from shared.operations.lists import in_force
 from shared.ports import Ports
-from tests.operations.tenants import Tenant
+from tests.kit.tenants import Tenant
 
 
 def _rotated(ports: Ports, tenant: Tenant) -> ListSigner:

@@ -32,9 +32,9 @@ from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

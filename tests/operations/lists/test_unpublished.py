@@ -24,9 +24,9 @@ from shared.operations.operator.readiness import Lists
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.operations.tenants import Tenant
-from tests.sqlite_files import row_of
-from tests.worlds import Clock
+from tests.kit.sqlite_files import row_of
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 
 Damage = Callable[[Ports, Address], None]
 

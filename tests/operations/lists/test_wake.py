@@ -17,8 +17,8 @@ from shared.operations.lists import decisions, facts, in_force, marks, publicati
 from shared.operations.lists.wake import Woken
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.operations.tenants import Tenant, break_off
-from tests.worlds import Clock
+from tests.kit.tenants import Tenant, break_off
+from tests.kit.worlds import Clock
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from shared.operations.lists import verdicts as srl_verdicts
 from shared.operations.lists.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock, close, embedded
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, close, embedded
 
 _REVOKED = 180
 _SIGNED = 20

@@ -30,12 +30,12 @@ from shared.operations.operator import consistency, doctor, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Check, Delete, Expect, Put, Table
-from tests.faults import Script, scripted
-from tests.intercepted import Call, Intercepted
-from tests.operations.tenants import Tenant
+from tests.kit.faults import Script, scripted
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.scheduler import World
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.test_faults import CASES, Case
-from tests.scheduler import World
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 

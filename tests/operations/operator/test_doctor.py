@@ -27,10 +27,10 @@ from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.aws import Account, aws
-from tests.faults import Script, raises, scripted
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock, close, embedded
+from tests.kit.aws import Account, aws
+from tests.kit.faults import Script, raises, scripted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, close, embedded
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

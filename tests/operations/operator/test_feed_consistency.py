@@ -18,9 +18,9 @@ from shared.operations.lists import in_force, publication
 from shared.operations.operator import consistency, doctor
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
+from tests.kit.tenants import Tenant, break_off
+from tests.kit.worlds import Clock
 from tests.operations.followers import Follower
-from tests.operations.tenants import Tenant, break_off
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 

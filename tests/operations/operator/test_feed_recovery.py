@@ -15,10 +15,10 @@ from shared.operations.operator import doctor
 from shared.operations.operator.recovery import newest, recovery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.followers import Follower
 from tests.operations.restores import Deployment
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 

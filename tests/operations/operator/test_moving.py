@@ -21,11 +21,11 @@ from shared.operations.operator import deployment
 from shared.operations.operator.moving import copying, cutover
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests import tour
-from tests.api import Client, Tenant, serve
-from tests.aws import aws
-from tests.faults import Crash, Hook, Script, raises, scripted
-from tests.worlds import Clock, close, embedded
+from tests.kit import tour
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.aws import aws
+from tests.kit.faults import Crash, Hook, Script, raises, scripted
+from tests.kit.worlds import Clock, close, embedded
 
 WARRANTS = ("svc_wrt_before", "svc_wrt_between", "svc_wrt_after")
 

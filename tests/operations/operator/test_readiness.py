@@ -8,10 +8,10 @@ from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists, PortNotReady
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.faults import Script, raises, scripted
-from tests.operations.tenants import Tenant
-from tests.reads import reading
-from tests.worlds import Clock
+from tests.kit.faults import Script, raises, scripted
+from tests.kit.reads import reading
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 
 
 def test_nobody_has_a_list_yet(anywhere: Ports) -> None:

@@ -23,11 +23,11 @@ from shared.operations.lists import schedule as srl_schedule
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
-from tests.faults import Crash, Script, raises, scripted
-from tests.intercepted import Call, Intercepted
+from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
-from tests.operations.tenants import Tenant
-from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 

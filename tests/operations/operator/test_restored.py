@@ -6,8 +6,8 @@ from shared.adapters.dynamodb import DynamoStore
 from shared.operations.operator import deployment, doctor, restored
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
-from tests.aws import aws
-from tests.operations.tenants import Tenant
+from tests.kit.aws import aws
+from tests.kit.tenants import Tenant
 
 
 def test_restored_tables_are_marked(ports: Ports) -> None:

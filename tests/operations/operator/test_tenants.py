@@ -16,10 +16,10 @@ from shared.operations.audit import audit_log
 from shared.operations.base import tenants as directory
 from shared.operations.operator import doctor, onboarding, removal, tenants
 from shared.ports import Ports
-from tests import tour
-from tests.api import Tenant
-from tests.faults import Crash, Hook, Script, raises, scripted
-from tests.worlds import Clock, close, embedded
+from tests.kit import tour
+from tests.kit.api import Tenant
+from tests.kit.faults import Crash, Hook, Script, raises, scripted
+from tests.kit.worlds import Clock, close, embedded
 
 
 @pytest.fixture(scope="module")

@@ -26,12 +26,12 @@ from shared.operations.base.operation import Pacing
 from shared.operations.webhooks import delivery, dispatch, managing
 from shared.operations.webhooks import delivery as messages
 from shared.ports import Ports
-from tests.faults import Crash, Script, raises, scripted
 from tests.infra.templates import ALARMS, of_kind
-from tests.log_lines import lines, metrics
-from tests.operations.tenants import Tenant
-from tests.receivers import HOST, answer, receiving
-from tests.worlds import Clock
+from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.log_lines import lines, metrics
+from tests.kit.receivers import HOST, answer, receiving
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 
 URL = f"https://{HOST}/hooks"
 OK = DeliveryAnswer(DeliveryOutcome.ANSWERED, 5, status=204)

@@ -12,7 +12,7 @@ from shared import wiring
 from shared.operations.operator import onboarding
 from tests.infra.cli.conftest import Shell
 from tests.infra.folders import opened
-from tests.processes import local_server
+from tests.kit.processes import local_server
 
 
 @pytest.fixture

@@ -26,10 +26,10 @@ from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
-from tests import processes
-from tests.aws import aws
 from tests.infra.commands import Command, Ended
 from tests.infra.folders import opened
+from tests.kit import processes
+from tests.kit.aws import aws
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.surroundings import is_proxy
-from tests.waiting import soon
+from tests.kit.surroundings import is_proxy
+from tests.kit.waiting import soon
 
-ROOT: Final = Path(__file__).parent.parent
+ROOT: Final = Path(__file__).parent.parent.parent
 HOST: Final = "127.0.0.1"
 _LOCAL_SERVER: Final = [sys.executable, "-m", "infra.cli.operator.serve"]
 # Releases before 0.4.0 had that module elsewhere.

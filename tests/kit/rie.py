@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from tests.artefact import Artefact
-from tests.lambda_events import Event
-from tests.log_lines import Line, read
-from tests.processes import HOST, ROOT, free_port
+from tests.kit.artefact import Artefact
+from tests.kit.lambda_events import Event
+from tests.kit.log_lines import Line, read
+from tests.kit.processes import HOST, ROOT, free_port
 
 _SECONDS: Final = 60
 _INVOCATIONS: Final = "/2015-03-31/functions/function/invocations"

@@ -16,7 +16,7 @@ from shared.operations.changes import revocation_changes
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.web.app import create_app
-from tests import asgi
+from tests.kit import asgi
 
 
 @dataclass(frozen=True)

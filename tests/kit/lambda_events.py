@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from shared.model.items import Address
-from tests.processes import ROOT
+from tests.kit.processes import ROOT
 
 # Where the events say that the request came from; their X-Forwarded-For begins with another.
 SOURCE_IP: Final = "198.51.100.7"

@@ -20,9 +20,9 @@ from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, Delivery
 from shared.operations.audit import log, sealing, signers
 from shared.operations.lists import publication
 from shared.ports.store import Delete, Expect, Put
-from tests.api import Client, Tenant
-from tests.asgi import Answer, bearer, send
-from tests.processes import ROOT
+from tests.kit.api import Client, Tenant
+from tests.kit.asgi import Answer, bearer, send
+from tests.kit.processes import ROOT
 
 ADMIN, AUTHORIZER, READ_ONLY = Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY
 REVOKER, SIGNER, AUDITOR = Scope.REVOKER, Scope.SIGNER, Scope.AUDITOR

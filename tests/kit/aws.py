@@ -22,7 +22,7 @@ import yaml
 from moto import mock_aws
 
 from shared.adapters import dynamodb, kms, s3, sqs
-from tests import moto_requests
+from tests.kit import moto_requests
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -34,7 +34,7 @@ STAGE = "test"
 STATEFUL: Final = "infra/stateful.yaml"
 FUNCTIONS: Final = "template.yaml"
 
-_ROOT: Final = Path(__file__).parent.parent
+_ROOT: Final = Path(__file__).parent.parent.parent
 # What stands for a property that is not there.
 _NO_VALUE: Final = {"Ref": "AWS::NoValue"}
 # What CloudFormation puts in for the names in a template, beside the template's own parameters.

@@ -14,9 +14,9 @@ from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, publication, schedule, signers
 from shared.operations.webhooks import delivery
 from shared.ports import Ports
-from tests.api import Tenant, serve
-from tests.web.endpoints import ENDPOINTS, call
-from tests.worlds import Clock
+from tests.kit.api import Tenant, serve
+from tests.kit.endpoints import ENDPOINTS, call
+from tests.kit.worlds import Clock
 
 
 def take(ports: Ports, clock: Clock) -> Tenant:

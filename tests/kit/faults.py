@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 from shared.adapters.sqlite_buckets import SqliteUsage
 from shared.errors import Unavailable
 from shared.ports import Ports
-from tests.intercepted import Call, Intercepted
-from tests.worlds import Clock
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.worlds import Clock
 
 R = TypeVar("R")
 Hook = Callable[[], object]

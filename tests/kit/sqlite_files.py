@@ -10,8 +10,9 @@ import cbor2
 from shared.adapters import sqlite_encoding, sqlite_format
 from shared.adapters.sqlite_encoding import LETTERS, partition, partition_of
 from shared.ports.store import Address, Item, Table
+from tests.kit.processes import ROOT
 
-_FORMAT_4 = Path(__file__).parent / "golden/format-4.sql"
+_FORMAT_4 = ROOT / "tests/golden/format-4.sql"
 
 
 def format_4(path: Path, items: Mapping[Address, Item]) -> None:

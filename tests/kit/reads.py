@@ -3,7 +3,7 @@
     with reading(ports) as (watched, reads):
         …
 
-`tests/calls.py` counts the same on the wire, for data that moto can hold.
+`tests/kit/calls.py` counts the same on the wire, for data that moto can hold.
 """
 
 import math
@@ -17,7 +17,7 @@ import cbor2
 from shared.ports import Ports
 from shared.ports.gather import sequentially
 from shared.ports.store import Address, Item, Partition, Row, Store, Value
-from tests.intercepted import Intercepted
+from tests.kit.intercepted import Intercepted
 
 _UNIT_BYTES = 4096
 

@@ -20,8 +20,8 @@ from typing import Final
 import pytest
 
 from infra.build import Target, build, find_python, install
-from tests.processes import ROOT
-from tests.surroundings import with_proxies
+from tests.kit.processes import ROOT
+from tests.kit.surroundings import with_proxies
 
 LAMBDA: Final = Target()
 

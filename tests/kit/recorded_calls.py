@@ -16,7 +16,7 @@ import pytest
 from botocore.session import get_session
 
 from shared.adapters import aws
-from tests.aws import FUNCTIONS, REGION, STAGE, template
+from tests.kit.aws import FUNCTIONS, REGION, STAGE, template
 
 ACCOUNT: Final = "123456789012"
 # What an operation inside a transaction is called as a permission; the transaction has none.

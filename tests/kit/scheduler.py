@@ -43,8 +43,8 @@ from shared.ports.store import (
     Value,
     Where,
 )
-from tests.faults import Crash
-from tests.intercepted import Intercepted
+from tests.kit.faults import Crash
+from tests.kit.intercepted import Intercepted
 
 R = TypeVar("R")
 Actor = Callable[[Ports], object]

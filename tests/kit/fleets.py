@@ -37,9 +37,9 @@ from shared.operations.fleet import authorizers
 from shared.operations.lists import in_force, publication, wake
 from shared.ports import Ports
 from shared.ports.store import Check
-from tests.api import Tenant, serve
-from tests.intercepted import Call, Intercepted
-from tests.worlds import Clock
+from tests.kit.api import Tenant, serve
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.worlds import Clock
 
 _REGISTRY: Final = "authorizer"
 _POLICY: Final = Policy()

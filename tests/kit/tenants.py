@@ -13,7 +13,7 @@ from shared.model import warrants as warrant_model
 from shared.model.audit import audit_log
 from shared.model.callers import Caller
 from shared.model.fleet import authorizers as authorizer_model
-from shared.model.items import Item, Partition, Table
+from shared.model.items import Address, Item, Partition, Table
 from shared.model.lists import signers as srl_signers
 from shared.model.lists.encoding import Payload
 from shared.model.lists.verification import verify
@@ -221,3 +221,10 @@ def break_off(ports: Ports, tenant_id: str, *, above: int | None = None) -> None
     """Publish a break of the feed, as a list from all records does; `above` as after a restore."""
     read = facts.read(ports, tenant_id)
     publication.broken_off(ports, Pen(ports), read, above=above)
+
+
+def item_at(ports: Ports, address: Address) -> Item:
+    """What is stored there, which there must be."""
+    item = ports.store.get(address)
+    assert item is not None, address
+    return item

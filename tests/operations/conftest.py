@@ -17,9 +17,27 @@ from shared.model.lists import schedule as srl_schedule
 from shared.operations.base import operation
 from shared.ports import Ports
 from shared.wiring import identifiers
+from tests.engines.worlds import chosen
 from tests.kit.aws import aws
-from tests.kit.worlds import Clock, embedded
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock, embedded, in_memory
 from tests.operations.restores import Deployment, deployed
+
+
+@pytest.fixture
+def ports(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Ports]:
+    """Those of the deployment, if the test takes one."""
+    if "deployment" in request.fixturenames:
+        deployment: Deployment = request.getfixturevalue("deployment")
+        yield deployment.ports
+        return
+    with in_memory(tmp_path / "blobs"), chosen(tmp_path, clock) as ports:
+        yield ports
+
+
+@pytest.fixture
+def tenant(ports: Ports) -> Tenant:
+    return Tenant.create(ports)
 
 
 @pytest.fixture

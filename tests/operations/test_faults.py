@@ -312,10 +312,9 @@ def _attempt(ports: Ports, tenant: Tenant, case: Case, prepared: str) -> bool:
 @pytest.mark.parametrize("error", [Unavailable("down"), Crash()], ids=["fault", "crash"])
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def test_broken_at_every_call(
-    ports: Ports, tmp_path: Path, case: Case, error: BaseException, late: bool
+    ports: Ports, tenant: Tenant, tmp_path: Path, case: Case, error: BaseException, late: bool
 ) -> None:
     """AUDIT-1, F25a, F31a, S7: At any fault, change, entry and totals stand or fall together."""
-    tenant = Tenant.create(ports)
     prepared = case.prepare(ports, tenant)
     before = tenant.actions(ports).count(case.action)
     world = World(ports, tmp_path / "blobs")
@@ -331,9 +330,8 @@ def test_broken_at_every_call(
 
 
 @_EACH_CASE
-def test_every_write_has_its_audit_entry_in_it(ports: Ports, case: Case) -> None:
+def test_every_write_has_its_audit_entry_in_it(ports: Ports, tenant: Tenant, case: Case) -> None:
     """F25: a mutation is one write, so its entry cannot be lost without it."""
-    tenant = Tenant.create(ports)
     prepared = case.prepare(ports, tenant)
     assert _calls(ports, case, tenant, prepared).count("write") == 1
 
@@ -357,9 +355,8 @@ def test_a_heartbeat_is_broken_at_every_call(ports: Ports, late: bool) -> None:
     assert number > 2
 
 
-def test_two_authorizers_register_by_one_name(ports: Ports) -> None:
+def test_two_authorizers_register_by_one_name(ports: Ports, tenant: Tenant) -> None:
     """F252c: Two simultaneous registrations of one authorizer both return the same identifier."""
-    tenant = Tenant.create(ports)
     first: list[str] = []
     (case, *_) = [each for each in CASES if each.action == "authorizer.register"]
     rehearsal = Tenant.create(ports, "rehearsal")
@@ -371,9 +368,8 @@ def test_two_authorizers_register_by_one_name(ports: Ports) -> None:
     tenant.check_totals(ports)
 
 
-def test_two_revocations_of_one_warrant(ports: Ports) -> None:
+def test_two_revocations_of_one_warrant(ports: Ports, tenant: Tenant) -> None:
     """F30b: Two simultaneous revocations of a warrant both return the same record."""
-    tenant = Tenant.create(ports)
     first: list[str] = []
     script = Script(before={2: lambda: first.append(tenant.revoke(ports, "svc_wrt_a"))})
     record, is_new = revocations.create(
@@ -384,9 +380,8 @@ def test_two_revocations_of_one_warrant(ports: Ports) -> None:
     tenant.check_totals(ports)
 
 
-def test_two_deletions_of_one_revocation(ports: Ports) -> None:
+def test_two_deletions_of_one_revocation(ports: Ports, tenant: Tenant) -> None:
     """F30c: Of two simultaneous deletions of a revocation, one finds nothing."""
-    tenant = Tenant.create(ports)
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
 
     def delete(through: Ports) -> None:
@@ -399,9 +394,8 @@ def test_two_deletions_of_one_revocation(ports: Ports) -> None:
     tenant.check_totals(ports)
 
 
-def test_a_warrant_taken_back_between_two_reads(ports: Ports) -> None:
+def test_a_warrant_taken_back_between_two_reads(ports: Ports, tenant: Tenant) -> None:
     """F05: a revocation that met a deletion takes effect itself."""
-    tenant = Tenant.create(ports)
     old = tenant.revoke(ports, "svc_wrt_a")
 
     def take_back() -> None:

@@ -635,11 +635,7 @@ _SMALL = [
     "maker1, maker2",
     "activator, withdrawer",
 ]
-_LARGE = [
-    "activator, rotator",
-    "rotator1, rotator2",
-    "publisher, activator",
-]
+_LARGE = ["activator, rotator", "rotator1, rotator2", "publisher, activator"]
 # Thousands of schedules each: run by hand, with `-m long`.
 _HUGE = [
     "activator, thief taker",
@@ -674,16 +670,8 @@ def test_every_schedule(history: History, names: str) -> None:
     prove(history, names, history.explore(cast(history, names)))
 
 
-_FEED_SMALL = [
-    "feeder, revoker",
-    "feeder, remover",
-    "feeder, key revoker",
-    "feeder1, feeder2",
-]
-_FEED_LARGE = [
-    "feeder, rotator",
-    "announcer, feeder",
-]
+_FEED_SMALL = ["feeder, revoker", "feeder, remover", "feeder, key revoker", "feeder1, feeder2"]
+_FEED_LARGE = ["feeder, rotator", "announcer, feeder"]
 _FEED_HUGE = [
     # Those of torn writes are these and more.
     "feeder, publisher",
@@ -777,10 +765,7 @@ _SMALL_STOPS = {
     "publisher, revoker": "publisher, revoker",
 }
 # Of actors that are alike, one stands for the others.
-_LARGE_STOPS = {
-    "worker, revoker": "worker, revoker",
-    "feeder, publisher": "feeder, publisher",
-}
+_LARGE_STOPS = {"worker, revoker": "worker, revoker", "feeder, publisher": "feeder, publisher"}
 _HUGE_STOPS = {
     "publisher, rotator": "publisher, rotator",
     "publisher, thief taker": "publisher, thief taker",

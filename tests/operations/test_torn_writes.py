@@ -25,7 +25,7 @@ from shared.operations.base.idempotency import Repeatable
 from shared.operations.changes import revocation_batches, revocations
 from shared.ports import Ports
 from tests.kit.scheduler import Actor, World, explore, rest
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock, embedded
 
 _WARRANT = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
@@ -59,9 +59,10 @@ def _losing(tenant: Tenant, key_id: str, how: str, ports: Ports) -> object:
 
 
 @pytest.mark.parametrize("ways", [("revoke", "revoke"), ("delete", "revoke"), ("delete", "delete")])
-def test_the_last_admin_key_stays(tmp_path: Path, ports: Ports, ways: tuple[str, str]) -> None:
+def test_the_last_admin_key_stays(
+    tmp_path: Path, ports: Ports, tenant: Tenant, ways: tuple[str, str]
+) -> None:
     """F40a: Of two losses of the last admin keys, each seen in part, one is refused."""
-    tenant = Tenant.create(ports)
     api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
     keys = _admins(ports, tenant)
     assert len(keys) == 2
@@ -77,9 +78,10 @@ def test_the_last_admin_key_stays(tmp_path: Path, ports: Ports, ways: tuple[str,
     print(f"{ways}: {runs} schedules")
 
 
-def test_the_account_of_the_last_admin_key_stays(tmp_path: Path, ports: Ports) -> None:
+def test_the_account_of_the_last_admin_key_stays(
+    tmp_path: Path, ports: Ports, tenant: Tenant
+) -> None:
     """F40: so it is where the other key goes with its account."""
-    tenant = Tenant.create(ports)
     account = service_accounts.create(ports, tenant.operator, name="second")
     (own,) = _admins(ports, tenant)
     api_keys.create(
@@ -103,22 +105,17 @@ def test_the_account_of_the_last_admin_key_stays(tmp_path: Path, ports: Ports) -
 @pytest.mark.parametrize("switched", [AccountStatus.DISABLED, AccountStatus.ACTIVE])
 @pytest.mark.parametrize("makes", ["create", "rotate"])
 def test_a_switched_account_has_no_other_key(
-    tmp_path: Path, ports: Ports, makes: str, switched: AccountStatus
+    tmp_path: Path, ports: Ports, tenant: Tenant, makes: str, switched: AccountStatus
 ) -> None:
     """ACCOUNT-4, F488a: A disabled account has no key that opens, though one was made meanwhile.
 
     Whether it is disabled or enabled then, a key that is being rotated keeps the end of its grace.
     """
-    tenant = Tenant.create(ports)
     account = service_accounts.create(ports, tenant.operator, name="robot")
 
     def create(ports: Ports) -> api_key_creation.Created:
         return api_keys.create(
-            ports,
-            tenant.operator,
-            name="k",
-            scopes=(Scope.SIGNER,),
-            service_account_id=account.id,
+            ports, tenant.operator, name="k", scopes=(Scope.SIGNER,), service_account_id=account.id
         )
 
     key = create(ports).api_key
@@ -142,16 +139,16 @@ def test_a_switched_account_has_no_other_key(
         tenant.check_totals(ports)
         for each, _ in api_keys.page(ports, tenant.operator, before=None, limit=100).entries:
             if each.service_account_id == account.id:
-                item = ports.store.get(model.credential_address(each.digest))
-                assert item is not None
+                item = item_at(ports, model.credential_address(each.digest))
                 credential = model.Credential.from_item(item)
                 assert credential.disabled == (switched is AccountStatus.DISABLED), run
                 assert credential.expires_at == each.expires_at, run
 
 
-def test_a_cascade_reaches_a_child_that_is_being_created(tmp_path: Path, ports: Ports) -> None:
+def test_a_cascade_reaches_a_child_that_is_being_created(
+    tmp_path: Path, ports: Ports, tenant: Tenant
+) -> None:
     """KEY-10, F489a: A key that is created below a key during its cascade is refused or revoked."""
-    tenant = Tenant.create(ports)
     root = tenant.key(ports)
 
     def create(ports: Ports) -> SigningKey | None:
@@ -171,9 +168,8 @@ def test_a_cascade_reaches_a_child_that_is_being_created(tmp_path: Path, ports: 
         tenant.check_totals(ports)
 
 
-def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports) -> None:
+def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports, tenant: Tenant) -> None:
     """F40: of two that revoke one warrant at once, both get the same record."""
-    tenant = Tenant.create(ports)
     made: list[tuple[Revocation, bool]] = []
 
     def revoke(ports: Ports) -> None:
@@ -196,10 +192,13 @@ def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports) -> None:
     ids=["account", "revocation"],
 )
 def test_a_repetition_gets_the_same_response(
-    tmp_path: Path, ports: Ports, create: Repeatable[..., object], name: dict[str, str]
+    tmp_path: Path,
+    ports: Ports,
+    tenant: Tenant,
+    create: Repeatable[..., object],
+    name: dict[str, str],
 ) -> None:
     """API-32, F486a: A repetition that sees its first request in part gets the same response."""
-    tenant = Tenant.create(ports)
     request = Request.of(tenant.operator, method="POST", path="/v1/x", key="k", body=b"{}")
 
     def ask(ports: Ports) -> object:
@@ -212,9 +211,10 @@ def test_a_repetition_gets_the_same_response(
         tenant.check_totals(ports)
 
 
-def test_a_repeated_take_back_sees_the_first_one_in_part(tmp_path: Path, ports: Ports) -> None:
+def test_a_repeated_take_back_sees_the_first_one_in_part(
+    tmp_path: Path, ports: Ports, tenant: Tenant
+) -> None:
     """REVOKE-22, F483d: A call that sees itself in part still reports what was taken back."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     batch = Batch(BatchAction.TAKE_BACK, ("svc_wrt_a",), "r", id=ports.new_id(BATCH))
 
@@ -234,9 +234,10 @@ def _entered(tenant: Tenant, ports: Ports) -> None:
     ports.store.write(entry)
 
 
-def test_what_is_counted_in_part_is_counted_once(tmp_path: Path, ports: Ports) -> None:
+def test_what_is_counted_in_part_is_counted_once(
+    tmp_path: Path, ports: Ports, tenant: Tenant
+) -> None:
     """F441c: A pass that sees the pass before it in part counts each revocation once."""
-    tenant = Tenant.create(ports)
     _entered(tenant, ports)
     sealing.extend(ports, tenant.id)
     _entered(tenant, ports)
@@ -259,9 +260,10 @@ def test_what_is_counted_in_part_is_counted_once(tmp_path: Path, ports: Ports) -
     print(f"{runs} schedules")
 
 
-def test_a_pass_that_sees_a_rotation_in_part_makes_no_signer(tmp_path: Path, ports: Ports) -> None:
+def test_a_pass_that_sees_a_rotation_in_part_makes_no_signer(
+    tmp_path: Path, ports: Ports, tenant: Tenant
+) -> None:
     """LOG-9, F487a: Each audit signer but the first is one that an entry names."""
-    tenant = Tenant.create(ports)
     sealing.extend(ports, tenant.id)
     _entered(tenant, ports)
 
@@ -276,9 +278,8 @@ def test_a_pass_that_sees_a_rotation_in_part_makes_no_signer(tmp_path: Path, por
         assert len(sealed_log.keys(ports, tenant.operator).signers) == 2, run
 
 
-def test_of_two_rotations_one_signer_stays(tmp_path: Path, ports: Ports) -> None:
+def test_of_two_rotations_one_signer_stays(tmp_path: Path, ports: Ports, tenant: Tenant) -> None:
     """LOG-9, F487b: Of two rotations at once, one replaces the signer that the other one made."""
-    tenant = Tenant.create(ports)
     sealing.extend(ports, tenant.id)
 
     def rotate(ports: Ports) -> None:

@@ -415,8 +415,7 @@ def test_the_publisher_signs_what_it_shows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "reason"),
-    [(NOW - CLOCK_TOLERANCE - SECOND, "future"), (NOW + HOUR, "expired")],
+    ("now", "reason"), [(NOW - CLOCK_TOLERANCE - SECOND, "future"), (NOW + HOUR, "expired")]
 )
 def test_the_publisher_goes_by_its_own_clock(now: datetime, reason: str) -> None:
     """F35: a list that verifiers would refuse at this time is withheld, whatever it says itself."""

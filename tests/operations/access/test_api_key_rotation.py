@@ -35,11 +35,7 @@ class World:
 
 def _key(ports: Ports, tenant: Tenant, account_id: str) -> Created:
     return api_keys.create(
-        ports,
-        tenant.operator,
-        name="k",
-        scopes=(Scope.SIGNER,),
-        service_account_id=account_id,
+        ports, tenant.operator, name="k", scopes=(Scope.SIGNER,), service_account_id=account_id
     )
 
 

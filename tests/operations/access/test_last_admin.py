@@ -29,10 +29,9 @@ def _admins(ports: Ports, tenant: Tenant) -> list[str]:
 @pytest.mark.parametrize("step", range(5))
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_two_last_admins_do_not_go_at_once(
-    ports: Ports, loss: Operation[..., object], step: int, earlier: int
+    ports: Ports, tenant: Tenant, loss: Operation[..., object], step: int, earlier: int
 ) -> None:
     """F91a, F28, S1: Two last admin keys cannot both be removed at once."""
-    tenant = Tenant.create(ports)
     for _ in range(earlier):
         lost = api_keys.create(ports, tenant.operator, name="lost", scopes=(Scope.ADMIN,))
         api_keys.revoke(ports, tenant.operator, key_id=lost.api_key.id)
@@ -45,9 +44,10 @@ def test_two_last_admins_do_not_go_at_once(
 
 
 @pytest.mark.parametrize("step", range(6))
-def test_a_rotation_and_a_loss_leave_an_admin(ports: Ports, clock: Clock, step: int) -> None:
+def test_a_rotation_and_a_loss_leave_an_admin(
+    ports: Ports, tenant: Tenant, clock: Clock, step: int
+) -> None:
     """F482c: One admin key cannot go while the other one is rotated to a key that ends soon."""
-    tenant = Tenant.create(ports)
     api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
     first, second = _admins(ports, tenant)
     script = Script(before={step: lambda: api_keys.revoke(ports, tenant.operator, key_id=second)})
@@ -65,10 +65,9 @@ def test_a_rotation_and_a_loss_leave_an_admin(ports: Ports, clock: Clock, step: 
 
 @pytest.mark.parametrize("loss", [api_keys.revoke, api_keys.delete], ids=["revoke", "delete"])
 def test_a_key_about_to_expire_does_not_replace_the_last(
-    ports: Ports, clock: Clock, loss: Operation[..., object]
+    ports: Ports, tenant: Tenant, clock: Clock, loss: Operation[..., object]
 ) -> None:
     """APIKEY-7, F83a: An admin key may go only if another one remains valid for at least a day."""
-    tenant = Tenant.create(ports)
     (last,) = _admins(ports, tenant)
     day = clock() + timedelta(days=1)
     create = partial(api_keys.create, ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
@@ -81,10 +80,9 @@ def test_a_key_about_to_expire_does_not_replace_the_last(
 
 @pytest.mark.parametrize("loss", [api_keys.revoke, api_keys.delete], ids=["revoke", "delete"])
 def test_the_key_of_the_caller_is_the_one_that_stays(
-    ports: Ports, loss: Operation[..., object]
+    ports: Ports, tenant: Tenant, loss: Operation[..., object]
 ) -> None:
     """F130a: The removal of an admin key reads the caller's key and not all keys."""
-    tenant = Tenant.create(ports)
     (first,) = _admins(ports, tenant)
     second = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,)).api_key
     for number in range(10):
@@ -104,9 +102,10 @@ def _record(key: ApiKey, id_: str) -> Put:
     return Put(other.address, other.to_item(), Expect.ABSENT)
 
 
-def test_the_key_of_the_caller_does_not_stay_if_its_account_goes(ports: Ports) -> None:
+def test_the_key_of_the_caller_does_not_stay_if_its_account_goes(
+    ports: Ports, tenant: Tenant
+) -> None:
     """F130b: The caller's key does not count as the remaining one if it goes or expires."""
-    tenant = Tenant.create(ports)
     (last,) = _admins(ports, tenant)
     account = service_accounts.create(ports, tenant.operator, name="robot")
     own = api_keys.create(

@@ -5,13 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from shared.errors import (
-    Conflict,
-    InvalidApiKey,
-    InvalidRequest,
-    InvalidState,
-    RequestError,
-)
+from shared.errors import Conflict, InvalidApiKey, InvalidRequest, InvalidState, RequestError
 from shared.model.callers import Scope
 from shared.model.service_accounts import API_KEYS_MAX, AccountStatus, ServiceAccount
 from shared.operations.access import api_keys, service_accounts
@@ -167,10 +161,7 @@ def test_two_accounts_of_one_name(ports: Ports) -> None:
         return service_accounts.create(through, tenant.operator, name="ci")
 
     for race in races(
-        ports,
-        lambda: Tenant.create(ports, ports.new_id("t").replace("_", "-")),
-        create,
-        create,
+        ports, lambda: Tenant.create(ports, ports.new_id("t").replace("_", "-")), create, create
     ):
         assert isinstance(race.first, Conflict)
         assert isinstance(race.second, ServiceAccount)

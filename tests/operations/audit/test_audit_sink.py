@@ -59,11 +59,10 @@ def test_the_sink_has_each_sealed_entry(
 
 
 def test_a_sink_that_failed_gets_the_rest_later(
-    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ports: Ports, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-27, F349b: Wherever copying stops, the next call leaves no leaf out."""
     monkeypatch.setattr(sink, "_COPIED_MAX", 2)
-    tenant = Tenant.create(ports)
     for number in range(4):
         tenant.revoke(ports, f"svc_wrt_{number}")
     sealing.extend(ports, tenant.id)
@@ -88,9 +87,8 @@ def _forgotten(ports: Ports, tenant: Tenant) -> Any:
 
 
 @pytest.mark.slow
-def test_an_object_is_locked_for_the_retention(ports: Ports) -> None:
+def test_an_object_is_locked_for_the_retention(ports: Ports, tenant: Tenant) -> None:
     """LOG-27, F349c: In S3 a copy is an object that Object Lock keeps for the audit retention."""
-    tenant = Tenant.create(ports)
     sealing.extend(ports, tenant.id)
     with aws() as account:
         account.s3.create_bucket(
@@ -118,9 +116,8 @@ def ports_without_cursor(ports: Ports, tenant: Tenant) -> Ports:
     return ports
 
 
-def test_a_folder_that_cannot_be_written(ports: Ports, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
     """LOG-27, F349d: A sink that cannot be written is an outage, and the log stays as it is."""
-    tenant = Tenant.create(ports)
     sealing.extend(ports, tenant.id)
     (tmp_path / "sink").write_text("a file")
     with pytest.raises(Unavailable):

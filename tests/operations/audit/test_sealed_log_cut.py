@@ -16,7 +16,7 @@ from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit import faults
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
 from tests.operations.audit.test_sealing import entered, sealed
 from tests.operations.operator.test_sealed_log_recovery import entries_made
@@ -63,64 +63,67 @@ def _replace(ports: Ports, tenant: Tenant, head: LogHead) -> None:
     "cut", [remove_the_head, remove_the_log, remove_log_and_signers, begin_anew, empty]
 )
 def test_a_log_that_was_cut_is_not_begun_anew(
-    deployment: Deployment, clock: Clock, entries: int, cut: Callable[[Ports, Tenant], None]
+    deployment: Deployment,
+    ports: Ports,
+    tenant: Tenant,
+    clock: Clock,
+    entries: int,
+    cut: Callable[[Ports, Tenant], None],
 ) -> None:
     """LOG-12, F576a: If its head is removed or replaced, a log is neither extended nor shown.
 
     The doctor says so, and `recover` begins the next generation.
     """
-    ports = deployment.ports
-    acme = Tenant.create(ports)
-    made = entries_made(ports, clock, acme.id, entries)
-    acme.regenerate(ports)
-    sealing.extend(ports, acme.id)
+    made = entries_made(ports, clock, tenant.id, entries)
+    tenant.regenerate(ports)
+    sealing.extend(ports, tenant.id)
     clock.advance(minutes=20)
     assert [*doctor.examine(ports)] == []
     for entry_id in made[:2]:
-        address = audit_log.address(acme.id, entry_id, clock())
+        address = audit_log.address(tenant.id, entry_id, clock())
         ports.store.write(Delete(address, Expect.PRESENT))
-    cut(ports, acme)
+    cut(ports, tenant)
     if cut is not remove_log_and_signers:
         with pytest.raises(Corrupt, match="was cut, or its store is older"):
-            sealing.extend(ports, acme.id)
+            sealing.extend(ports, tenant.id)
         with pytest.raises(Corrupt, match="was cut"):
-            sealed_log.checkpoint(ports, acme.operator)
+            sealed_log.checkpoint(ports, tenant.operator)
     assert [each for each in doctor.examine(ports) if "was cut" in each.problem]
-    recovery.recover(ports, acme.operator)
-    sealing.extend(ports, acme.id)
-    head = log.head(ports, acme.id)
+    recovery.recover(ports, tenant.operator)
+    sealing.extend(ports, tenant.id)
+    head = log.head(ports, tenant.id)
     assert head is not None
     assert head.generation > 1
     assert "audit_log.new_generation" in {
-        each.action for _, each in log.entries(ports, acme.id, 0, head.size) if each
+        each.action for _, each in log.entries(ports, tenant.id, 0, head.size) if each
     }
     assert [*doctor.examine(ports)] == []
 
 
-def test_an_older_log_is_neither_extended_nor_forked(deployment: Deployment, clock: Clock) -> None:
+def test_an_older_log_is_neither_extended_nor_forked(
+    deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
     """LOG-12, F576b: On an older audit table, no pass signs another tree of a size signed before.
 
     That is so also if no tile and no list is newer.
     """
-    ports = deployment.ports
-    acme = Tenant.create(ports)
-    sealing.extend(ports, acme.id)
+    sealing.extend(ports, tenant.id)
     copy = deployment.copy()
     clock.advance(minutes=1)
-    entered(ports, clock, acme.id)
-    sealing.extend(ports, acme.id)
+    entered(ports, clock, tenant.id)
+    sealing.extend(ports, tenant.id)
     deployment.restore(copy, Table.AUDIT)
-    entered(ports, clock, acme.id)
+    entered(ports, clock, tenant.id)
     with pytest.raises(Corrupt, match="it has 1 leaves in generation 1, but 2 were sealed"):
-        sealing.extend(ports, acme.id)
-    for_two = next(iter(ports.blobs.names(kept.folder(acme.id))))
+        sealing.extend(ports, tenant.id)
+    for_two = next(iter(ports.blobs.names(kept.folder(tenant.id))))
     ports.blobs.remove(for_two)
-    sealing.extend(ports, acme.id)
+    sealing.extend(ports, tenant.id)
     ports.blobs.put(for_two, b"")
-    entered(ports, clock, acme.id)
+    entered(ports, clock, tenant.id)
     clock.advance(minutes=1)
     with pytest.raises(Corrupt, match="its first 2 leaves are not those that were sealed"):
-        log_of_two_roots(ports, acme)
+        log_of_two_roots(ports, tenant)
 
 
 def log_of_two_roots(ports: Ports, tenant: Tenant) -> None:
@@ -133,34 +136,28 @@ def log_of_two_roots(ports: Ports, tenant: Tenant) -> None:
 
 
 def test_a_pass_may_end_before_its_checkpoint_is_kept(
-    ports: Ports, clock: Clock, acme: Tenant
+    ports: Ports, clock: Clock, tenant: Tenant
 ) -> None:
     """LOG-12, F576c: A pass that stops before it keeps its checkpoint is no cut."""
-    sealing.extend(ports, acme.id)
-    entered(ports, clock, acme.id)
+    sealing.extend(ports, tenant.id)
+    entered(ports, clock, tenant.id)
     script = faults.Script()
-    sealing.extend(faults.scripted(ports, script), acme.id)
+    sealing.extend(faults.scripted(ports, script), tenant.id)
     (at,) = (number for number, call in enumerate(script.calls) if call == "put")
-    entered(ports, clock, acme.id)
+    entered(ports, clock, tenant.id)
     broken = faults.Script(before={at: faults.raises(Unavailable())})
     with pytest.raises(Unavailable):
-        sealing.extend(faults.scripted(ports, broken), acme.id)
-    entered(ports, clock, acme.id)
-    sealing.extend(ports, acme.id)
-    assert len(sealed(ports, acme.id)) == 4
-    name = next(ports.blobs.names(kept.folder(acme.id)))
+        sealing.extend(faults.scripted(ports, broken), tenant.id)
+    entered(ports, clock, tenant.id)
+    sealing.extend(ports, tenant.id)
+    assert len(sealed(ports, tenant.id)) == 4
+    name = next(ports.blobs.names(kept.folder(tenant.id)))
     assert kept.Kept.parse(name).size == 4
-
-
-@pytest.fixture
-def acme(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
 
 
 def change(ports: Ports, tenant: Tenant, made: list[str], clock: Clock) -> str:
     address = audit_log.address(tenant.id, made[5], clock())
-    item = ports.store.get(address)
-    assert item is not None
+    item = item_at(ports, address)
     ports.store.write(Put(address, {**item, "actor": "nobody"}, Expect.PRESENT))
     return f"the audit entry {made[5]} (leaf 6) was changed"
 
@@ -219,15 +216,15 @@ def garble_the_checkpoint(ports: Ports, tenant: Tenant, _made: list[str], _clock
 def test_the_doctor_verifies_the_log(
     ports: Ports,
     clock: Clock,
-    acme: Tenant,
+    tenant: Tenant,
     tamper: Callable[[Ports, Tenant, list[str], Clock], str],
 ) -> None:
     """LOG-13, F576d: The doctor names what was changed, removed, inserted or replaced in a log."""
-    made = entries_made(ports, clock, acme.id, 600)
-    sealing.extend(ports, acme.id)
+    made = entries_made(ports, clock, tenant.id, 600)
+    sealing.extend(ports, tenant.id)
     when = Clock(clock())
     clock.advance(minutes=20)
-    entered(ports, clock, acme.id)
+    entered(ports, clock, tenant.id)
     assert [*doctor.examine(ports)] == []
-    told = tamper(ports, acme, made, when)
+    told = tamper(ports, tenant, made, when)
     assert told in [each.problem for each in doctor.examine(ports)]

@@ -35,9 +35,8 @@ def peer(request: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
-def test_another_implementation_follows_the_log(ports: Ports, clock: Clock) -> None:
+def test_another_implementation_follows_the_log(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """LOG-4, F346a: `pymerkle` accepts our roots, our proofs, and that each tree extends others."""
-    tenant = Tenant.create(ports)
     roots, proofs = dict[int, str](), list[dict[str, Any]]()
     for entries in _PASSES:
         for _ in range(entries):

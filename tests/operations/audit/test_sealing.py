@@ -26,11 +26,6 @@ from tests.model.audit.test_sealed_log import root_by_path
 DAY = 24 * 3600
 
 
-@pytest.fixture
-def acme(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
 def entry_made(ports: Ports, clock: Clock, tenant_id: str, *, ago: float = 0) -> tuple[str, Put]:
     """An entry of that many seconds ago, and the change that stores it."""
     moment = clock() - timedelta(seconds=ago)
@@ -74,103 +69,107 @@ def sealed(ports: Ports, tenant_id: str) -> list[str]:
     return [each.id for each in found]
 
 
-def test_each_entry_is_sealed_once(ports: Ports, clock: Clock, acme: Tenant) -> None:
+def test_each_entry_is_sealed_once(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """LOG-1, F325a: Each entry is in the log once, and the log has nothing else."""
-    assert log.head(ports, acme.id) is None
-    assert log.records(ports, acme.id, 0, 10) == []
-    made = sealing.extend(ports, acme.id)
+    assert log.head(ports, tenant.id) is None
+    assert log.records(ports, tenant.id, 0, 10) == []
+    made = sealing.extend(ports, tenant.id)
     assert made == (0, 1, 0)
     for each in range(5):
-        acme.revoke(ports, f"svc_wrt_{each}")
+        tenant.revoke(ports, f"svc_wrt_{each}")
         clock.advance(seconds=1)
-    assert sealing.extend(ports, acme.id) == (1, 6, 0)
-    assert sealing.extend(ports, acme.id) == (6, 6, 0)
-    entries = log.entries(ports, acme.id, 0, 100)
+    assert sealing.extend(ports, tenant.id) == (1, 6, 0)
+    assert sealing.extend(ports, tenant.id) == (6, 6, 0)
+    entries = log.entries(ports, tenant.id, 0, 100)
     assert [index for index, _ in entries] == list(range(6))
     actions = [each.action for _, each in entries if each]
     assert actions == ["tenant.create", *["revocation.create"] * 5]
-    assert [each.id for _, each in entries if each] == sealed(ports, acme.id)
-    assert log.entries(ports, acme.id, 2, 4) == entries[2:4]
-    for (_, entry), record in zip(entries, log.records(ports, acme.id, 0, 6), strict=True):
+    assert [each.id for _, each in entries if each] == sealed(ports, tenant.id)
+    assert log.entries(ports, tenant.id, 2, 4) == entries[2:4]
+    for (_, entry), record in zip(entries, log.records(ports, tenant.id, 0, 6), strict=True):
         assert entry is not None
         assert AuditRecord.of(entry.to_item()) == record
 
 
-def test_a_record_outlives_its_entry(ports: Ports, clock: Clock, acme: Tenant) -> None:
+def test_a_record_outlives_its_entry(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """LOG-11, F325b: The end of an entry leaves the log as it is."""
-    sealing.extend(ports, acme.id)
-    before = sealed(ports, acme.id)
+    sealing.extend(ports, tenant.id)
+    before = sealed(ports, tenant.id)
     clock.advance(days=401)
-    acme.revoke(ports, "svc_wrt_1")
-    assert sealing.extend(ports, acme.id) == (1, 2, 0)
-    assert sealed(ports, acme.id)[:1] == before
-    assert [entry is None for _, entry in log.entries(ports, acme.id, 0, 2)] == [True, False]
+    tenant.revoke(ports, "svc_wrt_1")
+    assert sealing.extend(ports, tenant.id) == (1, 2, 0)
+    assert sealed(ports, tenant.id)[:1] == before
+    assert [entry is None for _, entry in log.entries(ports, tenant.id, 0, 2)] == [True, False]
 
 
-def test_late_entries_are_sealed(ports: Ports, clock: Clock, acme: Tenant) -> None:
+def test_late_entries_are_sealed(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """LOG-8, F326a: An entry that becomes visible late is sealed by its name or the overlap."""
     clock.advance(days=3)
-    entered(ports, clock, acme.id)
-    sealing.extend(ports, acme.id)
-    entered(ports, clock, acme.id, ago=59)
-    assert sealing.extend(ports, acme.id) == (2, 3, 0)
-    named = entered(ports, clock, acme.id, ago=20 * 3600)
-    assert sealing.extend(ports, acme.id) == (3, 3, 0)
-    assert sealing.extend(ports, acme.id, named=[named]) == (3, 4, 1)
-    assert sealing.extend(ports, acme.id, named=[named]) == (4, 4, 0)
-    entered(ports, clock, acme.id, ago=30 * 3600)
-    assert sealing.extend(ports, acme.id) == (4, 4, 0)
-    assert sealing.sweep(ports, acme.id) == (4, 5, 1)
-    assert len(set(sealed(ports, acme.id))) == 5
-    head = log.head(ports, acme.id)
+    entered(ports, clock, tenant.id)
+    sealing.extend(ports, tenant.id)
+    entered(ports, clock, tenant.id, ago=59)
+    assert sealing.extend(ports, tenant.id) == (2, 3, 0)
+    named = entered(ports, clock, tenant.id, ago=20 * 3600)
+    assert sealing.extend(ports, tenant.id) == (3, 3, 0)
+    assert sealing.extend(ports, tenant.id, named=[named]) == (3, 4, 1)
+    assert sealing.extend(ports, tenant.id, named=[named]) == (4, 4, 0)
+    entered(ports, clock, tenant.id, ago=30 * 3600)
+    assert sealing.extend(ports, tenant.id) == (4, 4, 0)
+    assert sealing.sweep(ports, tenant.id) == (4, 5, 1)
+    assert len(set(sealed(ports, tenant.id))) == 5
+    head = log.head(ports, tenant.id)
     assert head is not None
     assert head.late == 2
 
 
-def test_an_entry_of_the_future_hides_no_other(ports: Ports, clock: Clock, acme: Tenant) -> None:
+def test_an_entry_of_the_future_hides_no_other(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """LOG-8, F326b: After a clock was wrong by months, each entry is sealed as before."""
-    sealing.extend(ports, acme.id)
-    entered(ports, clock, acme.id, ago=-100 * DAY)
-    assert sealing.extend(ports, acme.id) == (1, 1, 0)
+    sealing.extend(ports, tenant.id)
+    entered(ports, clock, tenant.id, ago=-100 * DAY)
+    assert sealing.extend(ports, tenant.id) == (1, 1, 0)
     clock.advance(days=101)
-    entered(ports, clock, acme.id)
-    assert sealing.extend(ports, acme.id) == (1, 3, 0)
+    entered(ports, clock, tenant.id)
+    assert sealing.extend(ports, tenant.id) == (1, 3, 0)
     clock.advance(days=-101)
     for _ in range(3):
         clock.advance(minutes=10)
-        entered(ports, clock, acme.id)
-        sealing.extend(ports, acme.id)
-    assert len(set(sealed(ports, acme.id))) == 6
+        entered(ports, clock, tenant.id)
+        sealing.extend(ports, tenant.id)
+    assert len(set(sealed(ports, tenant.id))) == 6
 
 
-def test_what_an_earlier_release_left_is_sealed(ports: Ports, clock: Clock, acme: Tenant) -> None:
+def test_what_an_earlier_release_left_is_sealed(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """LOG-1, F325c: The first pass seals all entries that are retained, old ones too."""
     months = [
-        Put(entry_model.month(acme.id, clock())[0].address(put.address.sk), put.item, Expect.ABSENT)
-        for put in (entry_made(ports, clock, acme.id)[1] for _ in range(5))
+        Put(
+            entry_model.month(tenant.id, clock())[0].address(put.address.sk),
+            put.item,
+            Expect.ABSENT,
+        )
+        for put in (entry_made(ports, clock, tenant.id)[1] for _ in range(5))
     ]
     ports.store.write(*months)
     clock.advance(days=70)
-    entered(ports, clock, acme.id)
-    assert sealing.extend(ports, acme.id) == (0, 7, 0)
-    assert None not in [entry for _, entry in log.entries(ports, acme.id, 0, 7)]
+    entered(ports, clock, tenant.id)
+    assert sealing.extend(ports, tenant.id) == (0, 7, 0)
+    assert None not in [entry for _, entry in log.entries(ports, tenant.id, 0, 7)]
 
 
 def test_full_tiles_follow_from_the_head(
-    ports: Ports, clock: Clock, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+    ports: Ports, clock: Clock, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-5, F327a: The log is whole while tiles become full, read from each place of it."""
     monkeypatch.setattr(sealing, "APPENDED_MAX", 300)
-    made = [entry_made(ports, clock, acme.id)[1] for _ in range(700)]
+    made = [entry_made(ports, clock, tenant.id)[1] for _ in range(700)]
     for start in range(0, 700, 100):
         ports.store.write(*made[start : start + 100])
-    assert sealing.extend(ports, acme.id) == (0, 701, 0)
-    ids = sealed(ports, acme.id)
+    assert sealing.extend(ports, tenant.id) == (0, 701, 0)
+    ids = sealed(ports, tenant.id)
     assert len(set(ids)) == 701
-    head = log.head(ports, acme.id)
+    head = log.head(ports, tenant.id)
     assert head is not None
     assert head.stored == 512
-    names = list(ports.blobs.names(head_model.folder(acme.id, 1)))
+    names = list(ports.blobs.names(head_model.folder(tenant.id, 1)))
     assert [each.partition("tile/")[2] for each in names] == [
         "0/000",
         "0/001",
@@ -178,102 +177,102 @@ def test_full_tiles_follow_from_the_head(
         "entries/001",
     ]
     for first, end in [(0, 1), (255, 257), (500, 600), (511, 513), (512, 701), (700, 999)]:
-        assert [each.id for each in log.records(ports, acme.id, first, end)] == ids[first:end]
-    tree = log.Tree(ports, acme.id, head)
+        assert [each.id for each in log.records(ports, tenant.id, first, end)] == ids[first:end]
+    tree = log.Tree(ports, tenant.id, head)
     for index in (0, 255, 256, 511, 512, 700):
-        (record,) = log.records(ports, acme.id, index, index + 1)
+        (record,) = log.records(ports, tenant.id, index, index + 1)
         leaf = records.leaf(record.data)
         assert root_by_path(leaf, index, 701, tree.path(index)) == head.root
 
 
 def test_damage_of_the_log_is_never_extended(
-    ports: Ports, clock: Clock, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+    ports: Ports, clock: Clock, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-5, F327b: If a tile has other content than follows from the head, no pass goes on."""
     monkeypatch.setattr(sealing, "APPENDED_MAX", 256)
-    sealing.extend(ports, acme.id)
+    sealing.extend(ports, tenant.id)
     for _ in range(255):
-        entered(ports, clock, acme.id)
-    ports.blobs.put(f"{head_model.folder(acme.id, 1)}/tile/0/000", b"other")
+        entered(ports, clock, tenant.id)
+    ports.blobs.put(f"{head_model.folder(tenant.id, 1)}/tile/0/000", b"other")
     with pytest.raises(Corrupt, match=r"tile 0/000 .* other"):
-        sealing.extend(ports, acme.id)
-    head = log.head(ports, acme.id)
+        sealing.extend(ports, tenant.id)
+    head = log.head(ports, tenant.id)
     assert head is not None
     assert (head.size, head.stored) == (256, 0)
-    assert len(sealed(ports, acme.id)) == 256
+    assert len(sealed(ports, tenant.id)) == 256
 
 
 def test_a_missing_bundle_is_damage(
-    ports: Ports, clock: Clock, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+    ports: Ports, clock: Clock, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-5, F327c: A missing bundle or tile is an error, and never an empty part of the log."""
     for _ in range(256):
-        entered(ports, clock, acme.id)
-    sealing.extend(ports, acme.id)
-    head = log.head(ports, acme.id)
+        entered(ports, clock, tenant.id)
+    sealing.extend(ports, tenant.id)
+    head = log.head(ports, tenant.id)
     assert head is not None
-    ports.blobs.discard(f"{head_model.folder(acme.id, 1)}/tile/entries", before="~")
-    ports.blobs.discard(f"{head_model.folder(acme.id, 1)}/tile/0", before="~")
+    ports.blobs.discard(f"{head_model.folder(tenant.id, 1)}/tile/entries", before="~")
+    ports.blobs.discard(f"{head_model.folder(tenant.id, 1)}/tile/0", before="~")
     with pytest.raises(Corrupt, match="bundle 0"):
-        log.records(ports, acme.id, 0, 1)
+        log.records(ports, tenant.id, 0, 1)
     with pytest.raises(Corrupt, match="tile 0/000"):
-        log.Tree(ports, acme.id, head).path(0)
+        log.Tree(ports, tenant.id, head).path(0)
 
 
 @pytest.mark.parametrize("changed", [{"id": "svc_evt_" + 26 * "0"}, {"expires": None}])
 def test_a_damaged_entry_is_not_sealed(
-    ports: Ports, clock: Clock, acme: Tenant, changed: dict[str, str | None]
+    ports: Ports, clock: Clock, tenant: Tenant, changed: dict[str, str | None]
 ) -> None:
     """LOG-2, F327d: No pass makes a record of an entry that is not as it was written."""
-    _, change = entry_made(ports, clock, acme.id)
+    _, change = entry_made(ports, clock, tenant.id)
     ports.store.write(replace(change, item={**change.item, **changed}))
     with pytest.raises(Corrupt):
-        sealing.extend(ports, acme.id)
+        sealing.extend(ports, tenant.id)
 
 
 def test_two_sealers_do_not_disturb_each_other(
-    ports: Ports, clock: Clock, acme: Tenant, at_once: None
+    ports: Ports, clock: Clock, tenant: Tenant, at_once: None
 ) -> None:
     """LOG-5, F328a: Of two passes at the same time, one begins anew on what the other left."""
 
     def meanwhile() -> None:
-        entered(ports, clock, acme.id)
-        sealing.extend(ports, acme.id)
+        entered(ports, clock, tenant.id)
+        sealing.extend(ports, tenant.id)
 
     number, heads = 0, list[int]()
     while True:
-        entered(ports, clock, acme.id)
+        entered(ports, clock, tenant.id)
         script = faults.Script(before={number: meanwhile})
-        sealing.extend(faults.scripted(ports, script), acme.id)
+        sealing.extend(faults.scripted(ports, script), tenant.id)
         if number >= len(script.calls):
             break
         heads.append(script.calls.count("get"))
         number += 1
     assert max(heads) == 2
-    assert len(set(sealed(ports, acme.id))) == 2 + 2 * number
-    assert len(signers.all_of(ports, acme.id)) == 1
+    assert len(set(sealed(ports, tenant.id))) == 2 + 2 * number
+    assert len(signers.all_of(ports, tenant.id)) == 1
 
 
 def test_a_sealer_may_be_killed_at_each_call(
-    ports: Ports, clock: Clock, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+    ports: Ports, clock: Clock, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-5, F328b: Wherever a sealer is killed, the next pass goes on from there."""
     monkeypatch.setattr(sealing, "APPENDED_MAX", 256)
-    changes = [entry_made(ports, clock, acme.id)[1] for _ in range(300)]
+    changes = [entry_made(ports, clock, tenant.id)[1] for _ in range(300)]
     for start in range(0, 300, 100):
         ports.store.write(*changes[start : start + 100])
     number = 0
     while number < 100:
         script = faults.Script(before={number: faults.raises(faults.Crash())})
         try:
-            sealing.extend(faults.scripted(ports, script), acme.id)
+            sealing.extend(faults.scripted(ports, script), tenant.id)
         except faults.Crash:
             number += 1
         else:
             break
     assert 10 < number < 100
-    assert len(set(sealed(ports, acme.id))) == 301
-    head = log.head(ports, acme.id)
+    assert len(set(sealed(ports, tenant.id))) == 301
+    head = log.head(ports, tenant.id)
     assert head is not None
     assert head.stored == 256
 
@@ -339,15 +338,15 @@ class Schedule:
 
 @pytest.fixture
 def schedule(
-    ports: Ports, clock: Clock, acme: Tenant, monkeypatch: pytest.MonkeyPatch, at_once: None
+    ports: Ports, clock: Clock, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, at_once: None
 ) -> Schedule:
     """A schedule that begins a few leaves before a tile is full, with small passes."""
-    first = [entry_made(ports, clock, acme.id)[1] for _ in range(250)]
+    first = [entry_made(ports, clock, tenant.id)[1] for _ in range(250)]
     for start in range(0, 250, 100):
         ports.store.write(*first[start : start + 100])
-    sealing.extend(ports, acme.id)
+    sealing.extend(ports, tenant.id)
     monkeypatch.setattr(sealing, "APPENDED_MAX", 7)
-    made = Schedule(ports, clock, acme.id)
+    made = Schedule(ports, clock, tenant.id)
     made.committed += [each.address.sk for each in first]
     return made
 

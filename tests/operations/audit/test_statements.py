@@ -143,9 +143,10 @@ def test_an_honest_history_agrees_with_its_statements(
     assert report.statements == days - 1
 
 
-def test_an_entry_that_was_kept_from_the_table_is_found(ports: Ports, clock: Clock) -> None:
+def test_an_entry_that_was_kept_from_the_table_is_found(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
     """LOG-30, F350c: A change whose entry never was in the log is named by its shard."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     stated(ports, clock, tenant)
     for each in ("svc_wrt_b", "svc_wrt_c"):
@@ -173,9 +174,8 @@ def test_an_entry_that_was_kept_from_the_table_is_found(ports: Ports, clock: Clo
     assert checked(ports, tenant).findings == [expected]
 
 
-def test_statements_are_made_once_a_day(ports: Ports, clock: Clock) -> None:
+def test_statements_are_made_once_a_day(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """LOG-29, F350d: Changes are stated once a day; no change, no statement."""
-    tenant = Tenant.create(ports)
     for changes, number in ((0, 0), (1, 1), (0, 1), (2, 2)):
         for _ in range(changes):
             tenant.revoke(ports, f"svc_wrt_{ports.new_id('evt')}")
@@ -217,11 +217,9 @@ def test_nothing_is_stated_during_changes(ports: Ports, clock: Clock) -> None:
 
 @pytest.mark.parametrize("tables", [(Table.REVOCATIONS,), (Table.AUDIT,), ()])
 def test_after_a_restore_statements_begin_anew(
-    deployment: Deployment, clock: Clock, tables: tuple[Table, ...]
+    deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock, tables: tuple[Table, ...]
 ) -> None:
     """LOG-29, F350f: After a recovery, the counters of a restore are no difference."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     tenant.regenerate(ports)
     stated(ports, clock, tenant)

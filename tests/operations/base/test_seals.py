@@ -18,11 +18,6 @@ from tests.kit.reserved import FORGED_LIST
 from tests.kit.tenants import Tenant
 
 
-@pytest.fixture
-def tenant(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
 def signed_nothing(ports: Ports, tenant: Tenant, key_id: str, order: Order) -> str:
     """Hold that a key refuses to sign; the reason that the log is told."""
     with pytest.raises(Corrupt) as caught:

@@ -24,11 +24,6 @@ from tests.kit.worlds import Clock
 OLD = "svc_wrt_Old"
 
 
-@pytest.fixture
-def tenant(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
 def _new_ids(ports: Ports) -> Iterator[str]:
     while True:
         yield ports.new_id("rev")

@@ -30,11 +30,6 @@ pytestmark = pytest.mark.usefixtures("at_once")
 MANY = 100
 
 
-@pytest.fixture
-def tenant(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
 def store_warrants(
     ports: Ports, key: SigningKey, number: int, *, ends_at: datetime | None = None, start: int = 0
 ) -> list[str]:

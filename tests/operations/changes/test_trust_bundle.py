@@ -86,9 +86,8 @@ _CHANGES: dict[str, Callable[[Ports, Caller, str], object]] = {
 
 
 @pytest.mark.parametrize("change", _CHANGES)
-def test_each_change_has_another_revision(ports: Ports, change: str) -> None:
+def test_each_change_has_another_revision(ports: Ports, tenant: Tenant, change: str) -> None:
     """F200a: Each change of a signing key or a list signer gives the trust bundle a new ETag."""
-    tenant = Tenant.create(ports)
     key = _create(ports, tenant)
     _CHANGES["enable"](ports, tenant.operator, key.id)
     before = operations.revision(ports, tenant.operator).name
@@ -123,9 +122,8 @@ def test_what_is_confirmed_is_true(
     assert wrong
 
 
-def test_a_settled_bundle_is_confirmed_for_an_hour(ports: Ports) -> None:
+def test_a_settled_bundle_is_confirmed_for_an_hour(ports: Ports, tenant: Tenant) -> None:
     """TRUST-3: A bundle is confirmed from six minutes after a change, for an hour at most."""
-    tenant = Tenant.create(ports)
     verifier, start = Verifier.of(tenant), ports.now()
     answers = []
     for minutes in range(0, 130, 3):
@@ -148,9 +146,8 @@ def test_a_forged_or_early_validator_confirms_nothing_new() -> None:
     assert not Validator.next(name, [], now=now).confirms(name, now=now)
 
 
-def test_a_marker_outweighs_a_record(ports: Ports) -> None:
+def test_a_marker_outweighs_a_record(ports: Ports, tenant: Tenant) -> None:
     """F201a: A key is revoked in the bundle if a check refuses its warrants, whatever it says."""
-    tenant = Tenant.create(ports)
     key = _create(ports, tenant)
     signing_keys.rotate(ports, tenant.operator, key_id=key.id)
     _CHANGES["revoke"](ports, tenant.operator, key.id)
@@ -166,9 +163,8 @@ def test_a_marker_outweighs_a_record(ports: Ports) -> None:
     assert set(verifier.keys.values()) == {KeyStatus.REVOKED}
 
 
-def test_a_version_is_revoked_alone(ports: Ports) -> None:
+def test_a_version_is_revoked_alone(ports: Ports, tenant: Tenant) -> None:
     """TRUST-1: Of a key with a revoked version, the other versions keep their states."""
-    tenant = Tenant.create(ports)
     key = _create(ports, tenant)
     for _ in range(2):
         signing_keys.rotate(ports, tenant.operator, key_id=key.id)
@@ -180,9 +176,8 @@ def test_a_version_is_revoked_alone(ports: Ports) -> None:
     assert states == {1: KeyStatus.REVOKED, 2: KeyStatus.ROTATED, 3: KeyStatus.ACTIVE}
 
 
-def test_a_poll_reads_little(ports: Ports) -> None:
+def test_a_poll_reads_little(ports: Ports, tenant: Tenant) -> None:
     """F202a: A poll of the bundle that ends in 304 reads three items and the list signers."""
-    tenant = Tenant.create(ports)
     for _ in range(5):
         key = _create(ports, tenant)
         _CHANGES["revoke"](ports, tenant.operator, key.id)
@@ -191,10 +186,11 @@ def test_a_poll_reads_little(ports: Ports) -> None:
     assert (reads.trips, reads.items, reads.units) == (2, 4, 4)
 
 
-def test_pages_have_each_key_once(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_have_each_key_once(
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F202b: A bundle is bounded by pages; together they have each key once, newest first."""
     monkeypatch.setattr(trust_bundle, "PAGE", 3)
-    tenant = Tenant.create(ports)
     keys = [_create(ports, tenant).id for _ in range(7)]
     revision, read = operations.revision(ports, tenant.operator), partial(operations.page, ports)
     found: list[str] = []
@@ -208,9 +204,8 @@ def test_pages_have_each_key_once(ports: Ports, monkeypatch: pytest.MonkeyPatch)
     assert found == keys[::-1]
 
 
-def test_a_version_without_a_key_is_left_out(ports: Ports) -> None:
+def test_a_version_without_a_key_is_left_out(ports: Ports, tenant: Tenant) -> None:
     """F201: the record that a repair made for a lost version has nothing to verify with."""
-    tenant = Tenant.create(ports)
     key = _create(ports, tenant)
     ports.store.write(Put(key.address, replace(key, public_key="").to_item(), Expect.PRESENT))
     verifier = Verifier.of(tenant)

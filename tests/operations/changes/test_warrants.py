@@ -212,9 +212,8 @@ def test_a_revoked_key_whose_record_is_lost(ports: Ports) -> None:
     assert (verdict.revoked, verdict.reason) == (True, "lost")
 
 
-def test_a_superseded_version_is_read_alone(ports: Ports, clock: Clock) -> None:
+def test_a_superseded_version_is_read_alone(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """F129a: The warrants of a superseded version are listed without reading those of others."""
-    tenant = Tenant.create(ports)
     key = tenant.key(ports)
     counts: dict[int, int] = {}
     for version, number in ((1, 60), (2, 10), (3, 60)):
@@ -239,10 +238,9 @@ def test_a_superseded_version_is_read_alone(ports: Ports, clock: Clock) -> None:
 
 @pytest.mark.parametrize("hours", [1, 20, 80])
 def test_a_version_has_what_it_signed_whatever_the_clock_was(
-    ports: Ports, clock: Clock, hours: int
+    ports: Ports, tenant: Tenant, clock: Clock, hours: int
 ) -> None:
     """F129b: A version lists what it signed although the clock moved before its rotation."""
-    tenant = Tenant.create(ports)
     key = tenant.key(ports)
     signed = {}
     for version in (1, 2, 3):

@@ -33,7 +33,7 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.faults import Crash, Script, raises, scripted
 from tests.kit.processes import ROOT
-from tests.kit.tenants import Tenant, break_off
+from tests.kit.tenants import Tenant, break_off, item_at
 from tests.kit.worlds import Clock, close, embedded
 from tests.operations.followers import Follower, current
 from tests.operations.natives import Stock, fetch
@@ -191,27 +191,24 @@ def test_random_histories(ports: Ports, clock: Clock, seed: int) -> None:
         (f"svc_wrt_svc_wrt_{HEX}", f"svc_wrt_svc_wrt_{HEX}"),
     ],
 )
-def test_identifiers(ports: Ports, ours: str, theirs: str) -> None:
+def test_identifiers(ports: Ports, tenant: Tenant, ours: str, theirs: str) -> None:
     """NATIVE-3, F271a: A revoked warrant of `tenuo` is listed under the name that `tenuo` gave it.
 
     Any other is listed as it is.
     """
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, ours)
     publication.publish_feed(ports, tenant.id)
     assert Stock.of(ports, tenant).accept(fetch(ports, tenant)).ids == {theirs}
 
 
-def test_no_identifiers(ports: Ports) -> None:
+def test_no_identifiers(ports: Ports, tenant: Tenant) -> None:
     """The first list, which is empty, has version 1: version 0 means none to its readers."""
-    tenant = Tenant.create(ports)
     stock = Stock.of(ports, tenant).accept(fetch(ports, tenant))
     assert (stock.version, stock.ids) == (1, set())
 
 
-def test_the_list_is_made_once(ports: Ports, clock: Clock) -> None:
+def test_the_list_is_made_once(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """NATIVE-4, F270b: Until the feed goes on, each request gets the same bytes."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     publication.publish_feed(ports, tenant.id)
     first = fetch(ports, tenant)
@@ -222,9 +219,10 @@ def test_the_list_is_made_once(ports: Ports, clock: Clock) -> None:
     assert script.calls == ["get_many", "get_blob"]
 
 
-def test_a_list_is_made_again_before_its_blob_expires(ports: Ports, clock: Clock) -> None:
+def test_a_list_is_made_again_before_its_blob_expires(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
     """F270c: On AWS the bucket removes a list after a day; it is made again after twelve hours."""
-    tenant = Tenant.create(ports)
     stock, first = Stock.of(ports, tenant), fetch(ports, tenant)
     stock.accept(first)
     clock.advance(hours=13)
@@ -234,9 +232,8 @@ def test_a_list_is_made_again_before_its_blob_expires(ports: Ports, clock: Clock
 
 
 @pytest.mark.parametrize("lost", [True, False], ids=["lost", "altered"])
-def test_a_damaged_blob(tmp_path: Path, ports: Ports, lost: bool) -> None:
+def test_a_damaged_blob(tmp_path: Path, ports: Ports, tenant: Tenant, lost: bool) -> None:
     """F272a: A native list that is lost or altered is not served; the next request has it again."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     publication.publish_feed(ports, tenant.id)
     stock = Stock.of(ports, tenant).accept(fetch(ports, tenant))
@@ -252,9 +249,8 @@ def test_a_damaged_blob(tmp_path: Path, ports: Ports, lost: bool) -> None:
     assert stock.accept(fetch(ports, tenant)).ids == {"svc_wrt_a"}
 
 
-def test_old_lists_are_removed(ports: Ports, clock: Clock) -> None:
+def test_old_lists_are_removed(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """F270d: On one machine only the newest native list stays, and for seconds the one before."""
-    tenant = Tenant.create(ports)
     for number in range(4):
         tenant.revoke(ports, f"svc_wrt_{number}")
         publication.publish_feed(ports, tenant.id)
@@ -265,9 +261,8 @@ def test_old_lists_are_removed(ports: Ports, clock: Clock) -> None:
     ]
 
 
-def test_a_full_disk(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk(ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     """F272b: If the disk is full, old native lists are removed at once."""
-    tenant = Tenant.create(ports)
     fetch(ports, tenant)
     tenant.revoke(ports, "svc_wrt_a")
     publication.publish_feed(ports, tenant.id)
@@ -314,15 +309,14 @@ def _altered_entry(ports: Ports, tenant: Tenant, _clock: Clock) -> None:
     tenant.revoke(ports, "svc_wrt_b")
     publication.publish_feed(ports, tenant.id)
     address = feed_model.entry_address(tenant.id, 2)
-    item = ports.store.get(address)
-    assert item is not None
+    item = item_at(ports, address)
     entry = StoredEntry.from_item(item).entry.replace(b"Revoked", b"Removed")
     ports.store.write(Put(address, {**item, "entry": entry}, Expect.PRESENT))
 
 
 @pytest.mark.parametrize("happens", [_broken, _expired, _without_feed, _inexact, _altered_entry])
 def test_nothing_is_said_that_is_not_known(
-    ports: Ports, clock: Clock, happens: Callable[[Ports, Tenant, Clock], None]
+    ports: Ports, tenant: Tenant, clock: Clock, happens: Callable[[Ports, Tenant, Clock], None]
 ) -> None:
     """NATIVE-5, F273a: If the feed does not say what is revoked, the list is unavailable.
 
@@ -330,7 +324,6 @@ def test_nothing_is_said_that_is_not_known(
     what is stored contradicts the head. A stock authorizer keeps its list, and denies everything if
     that lasts. The next list that is published heals it.
     """
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     tenant.regenerate(ports)
     stock = Stock.of(ports, tenant).accept(fetch(ports, tenant))
@@ -342,9 +335,8 @@ def test_nothing_is_said_that_is_not_known(
     assert stock.accept(fetch(ports, tenant)).ids >= {"svc_wrt_a", "svc_wrt_c"}
 
 
-def test_a_list_from_the_future_of_the_feed(ports: Ports) -> None:
+def test_a_list_from_the_future_of_the_feed(ports: Ports, tenant: Tenant) -> None:
     """F273b: A list that covers more than the feed has is not replaced by an older one."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     publication.publish_feed(ports, tenant.id)
     fetch(ports, tenant)
@@ -372,12 +364,13 @@ _CALLS = _recorded()
 @pytest.mark.parametrize("error", [Crash(), Unavailable("down")], ids=["crash", "fault"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", range(len(_CALLS)), ids=_CALLS)
-def test_a_fault_at_a_step(ports: Ports, step: int, when: str, error: BaseException) -> None:
+def test_a_fault_at_a_step(
+    ports: Ports, tenant: Tenant, step: int, when: str, error: BaseException
+) -> None:
     """NATIVE-2, F272c: A fault at any step loses nothing: the next request gets a list.
 
     The same signer signs it.
     """
-    tenant = Tenant.create(ports)
     hooks = {step: raises(error)}
     script = Script(before=hooks) if when == "before" else Script(after=hooks)
     with pytest.raises(type(error)):
@@ -390,12 +383,11 @@ def test_a_fault_at_a_step(ports: Ports, step: int, when: str, error: BaseExcept
 
 
 @pytest.mark.parametrize("step", range(len(_CALLS)), ids=_CALLS)
-def test_two_at_once(ports: Ports, step: int) -> None:
+def test_two_at_once(ports: Ports, tenant: Tenant, step: int) -> None:
     """NATIVE-2, F270e: Two requests that make the first list at once use one signer.
 
     The newest list is never replaced by an older one.
     """
-    tenant = Tenant.create(ports)
 
     def another() -> None:
         tenant.revoke(ports, "svc_wrt_a")
@@ -455,9 +447,8 @@ def test_the_signer_signs_nothing_else(ports: Ports) -> None:
             ports.sealer.unseal(signer.sealed_seed, context=signer.seal_context | change)
 
 
-def test_who_may(ports: Ports) -> None:
+def test_who_may(ports: Ports, tenant: Tenant) -> None:
     """NATIVE-1: The list takes the scope admin or authorizer; the signer takes any scope."""
-    tenant = Tenant.create(ports)
     reader = caller(tenant, Scope.READ_ONLY)
     first = native_list.signer(ports, reader)
     assert native_list.signer(ports, caller(tenant, Scope.AUTHORIZER)) == first
@@ -472,8 +463,7 @@ def test_the_list_on_another_engine(anywhere: Ports, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    "count",
-    [pytest.param(100, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.long)],
+    "count", [pytest.param(100, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.long)]
 )
 def test_the_wheel_accepts_every_list(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, count: int

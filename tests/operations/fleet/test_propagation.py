@@ -20,16 +20,11 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.faults import Script, raises, scripted
 from tests.kit.log_lines import lines, metrics
-from tests.kit.tenants import Tenant, break_off
+from tests.kit.tenants import Tenant, break_off, item_at
 from tests.kit.worlds import Clock
 from tests.operations.fleets import Fleet
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
-
-
-@pytest.fixture
-def tenant(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
 
 
 @pytest.fixture
@@ -135,8 +130,7 @@ def test_entries_that_a_restore_lost(ports: Ports, tenant: Tenant, fleet: Fleet)
     publication.publish_feed(ports, tenant.id)
     # Entry 2, which the restored feed never had, restored the warrant.
     fleet.report("north")
-    item = ports.store.get(model.authorizers(tenant.id).address(fleet.ids["south"]))
-    assert item is not None
+    item = item_at(ports, model.authorizers(tenant.id).address(fleet.ids["south"]))
     break_off(ports, tenant.id, above=1)
     lost = dict(item) | {"sequence": 2, "chain": b"1" * 32}
     ports.store.write(

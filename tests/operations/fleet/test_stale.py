@@ -25,11 +25,6 @@ pytestmark = pytest.mark.usefixtures("few_partitions")
 
 
 @pytest.fixture
-def tenant(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
-@pytest.fixture
 def fleet(ports: Ports, tenant: Tenant, clock: Clock) -> Fleet:
     """Two authorizers that hold all, and do not say how old a state they accept."""
     fleet = Fleet(ports, tenant).add("north", "south")

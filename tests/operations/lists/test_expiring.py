@@ -78,12 +78,13 @@ def test_when_a_key_expires_soon(life: float, left: float, days: int | None) -> 
     assert model.days_left(_NOW, None, _NOW) is None
 
 
-def test_each_key_is_announced_once_for_each_number_of_days(ports: Ports, clock: Clock) -> None:
+def test_each_key_is_announced_once_for_each_number_of_days(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
     """APIKEY-11, F379a: The audit log announces a key once, each 30, 7 and 1 days before its end.
 
     A key that is revoked, suspended or was rotated is not announced any more.
     """
-    tenant = Tenant.create(ports)
     long, short = api_key(ports, tenant, days=60), signing_key(ports, tenant, days=20)
     ended = {name: api_key(ports, tenant, days=60) for name in ("revoked", "rotated")}
     suspended = signing_key(ports, tenant, days=60)
@@ -105,9 +106,8 @@ def test_each_key_is_announced_once_for_each_number_of_days(ports: Ports, clock:
     assert sorted(seen) == sorted(wanted)
 
 
-def test_what_an_announcement_says(ports: Ports, clock: Clock) -> None:
+def test_what_an_announcement_says(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """AUDIT-3: The entry is of the monitor, and names the key, its end and the days."""
-    tenant = Tenant.create(ports)
     key_id = api_key(ports, tenant, days=60)
     clock.advance(days=55)
     assert [each.id for each in expiring.announce(ports, tenant.id)] == [key_id]
@@ -158,9 +158,8 @@ def test_a_fault_of_one_tenant_does_not_silence_the_others(
     assert all(each.id not in errors[0].getMessage() for each in others)
 
 
-def test_the_doctor_names_keys_that_expire_soon(ports: Ports, clock: Clock) -> None:
+def test_the_doctor_names_keys_that_expire_soon(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """APIKEY-11, F380a: The doctor names keys that expire soon, ten of a tenant at most."""
-    tenant = Tenant.create(ports)
     key_id = signing_key(ports, tenant, days=50)
     for _ in range(11):
         api_key(ports, tenant, days=60)

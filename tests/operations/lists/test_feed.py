@@ -142,12 +142,11 @@ def test_a_change_at_a_step_is_stated(ports: Ports, step: int) -> None:
 
 
 def test_a_key_that_signed_more_than_entries_take(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F236d: A revoked key that signed too much is a break, after which clients wait for a list."""
     monkeypatch.setattr(decisions, "INLINE_MAX", 5)
     monkeypatch.setattr(model, "ENTRY_MAX", 4)
-    tenant = Tenant.create(ports)
     small, large = tenant.key(ports), tenant.key(ports)
     few = [tenant.sign(ports, small) for _ in range(5)]
     many = [tenant.sign(ports, large) for _ in range(6)]
@@ -171,11 +170,10 @@ def test_a_key_that_signed_more_than_entries_take(
 
 
 def test_a_list_is_due_before_an_answer_is_full(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F236e: Before the entries since the base exceed one answer, a list becomes the next base."""
     monkeypatch.setattr(model, "UNLISTED_MAX", 100)
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_1")
     assert not publish(ports, tenant).head.needs_list
     for number in range(2, 5):
@@ -187,10 +185,11 @@ def test_a_list_is_due_before_an_answer_is_full(
     assert (head.needs_list, head.unlisted_bytes) == (False, 0)
 
 
-def test_many_changes_are_several_entries(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_changes_are_several_entries(
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """FEED-1, F236a: More changes than an entry may have are in several entries."""
     monkeypatch.setattr(model, "ENTRY_MAX", 4)
-    tenant = Tenant.create(ports)
     client = Follower(tenant).poll(ports)
     names = [f"svc_wrt_{number}" for number in range(11)]
     for name in names:
@@ -205,9 +204,8 @@ def test_many_changes_are_several_entries(ports: Ports, monkeypatch: pytest.Monk
     assert all(len(each.opened()[0].revoked) <= 4 for each in stored)
 
 
-def test_an_entry_has_its_chain(ports: Ports) -> None:
+def test_an_entry_has_its_chain(ports: Ports, tenant: Tenant) -> None:
     """F262a: Each entry is stored with the chain at it, as clients compute it from the entries."""
-    tenant = Tenant.create(ports)
     for number in range(3):
         tenant.revoke(ports, f"svc_wrt_{number}")
         publish(ports, tenant)
@@ -239,9 +237,8 @@ def test_an_entry_fits_an_item() -> None:
     assert 300_000 < size <= 400 * 1024
 
 
-def test_an_ended_warrant_leaves_by_the_feed(ports: Ports, clock: Clock) -> None:
+def test_an_ended_warrant_leaves_by_the_feed(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """SRL-9, FEED-6, F236c: A warrant that leaves the list at its end leaves each client too."""
-    tenant = Tenant.create(ports)
     order = Order(b"grant", warrant_id=SIGNED, expires_at=clock() + timedelta(minutes=10))
     warrants.sign(ports, tenant.operator, key_id=tenant.key(ports).id, order=order)
     tenant.revoke(ports, SIGNED)
@@ -257,9 +254,10 @@ def test_an_ended_warrant_leaves_by_the_feed(ports: Ports, clock: Clock) -> None
     assert client.bases == 1
 
 
-def test_a_warrant_that_ends_before_the_next_list(ports: Ports, clock: Clock) -> None:
+def test_a_warrant_that_ends_before_the_next_list(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
     """SRL-9, FEED-6, F481a: A warrant that ends after the feed stated it is in no list."""
-    tenant = Tenant.create(ports)
     order = Order(b"grant", warrant_id=SIGNED, expires_at=clock() + timedelta(minutes=10))
     warrants.sign(ports, tenant.operator, key_id=tenant.key(ports).id, order=order)
     tenant.revoke(ports, SIGNED)
@@ -285,12 +283,11 @@ def test_a_rebuild_repairs_each_client(ports: Ports) -> None:
     assert client.bases == 1
 
 
-def test_after_a_restore_clients_go_on(deployment: Deployment) -> None:
+def test_after_a_restore_clients_go_on(deployment: Deployment, ports: Ports) -> None:
     """OPS-9, F237a: After a restore the sequence leaps, and clients of before go on from the base.
 
     Entries that the backup lacks are lost; what lists had is not.
     """
-    ports = deployment.ports
     tenant, _ = _changed_tenant(ports)
     copy = deployment.copy()
     tenant.revoke(ports, "svc_wrt_listed")
@@ -344,13 +341,12 @@ _DAMAGES = [_without_sequence, _without_head, _of_an_earlier_release, _without_e
 @pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize("damage", _DAMAGES)
 def test_the_next_list_mends_the_feed(
-    ports: Ports, damage: Callable[[Ports, Tenant], None], *, listed: bool
+    ports: Ports, tenant: Tenant, damage: Callable[[Ports, Tenant], None], *, listed: bool
 ) -> None:
     """F238c: A feed without its head, an entry or its list's sequence goes on after the next list.
 
     A client goes on too, unless the records show that there never was a feed.
     """
-    tenant = Tenant.create(ports)
     if listed:
         tenant.revoke(ports, BEFORE)
         tenant.regenerate(ports)
@@ -372,13 +368,12 @@ def test_the_next_list_mends_the_feed(
 
 @pytest.mark.parametrize("compares", [True, False])
 def test_a_difference_that_nobody_could_sign(
-    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, compares: bool
+    ports: Ports, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, compares: bool
 ) -> None:
     """F238d: If the seed is lost with a list to be made anew, the next entry is a break.
 
     The new signer's list has what no mark and no entry names. Clients begin anew with it.
     """
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, BEFORE)
     tenant.regenerate(ports)
     client = Follower(tenant).poll(ports)
@@ -395,9 +390,8 @@ def test_a_difference_that_nobody_could_sign(
     assert client.poll(after).refuses == {BEFORE, NEW, BACK}
 
 
-def test_a_tenant_without_a_feed_has_nothing_to_publish(ports: Ports) -> None:
+def test_a_tenant_without_a_feed_has_nothing_to_publish(ports: Ports, tenant: Tenant) -> None:
     """F238a: Before its first list of this release, a tenant's marks stay for that list."""
-    tenant = Tenant.create(ports)
     _of_an_earlier_release(ports, tenant)
     tenant.revoke(ports, NEW)
     assert publication.publish_feed(ports, tenant.id) is None
@@ -414,9 +408,10 @@ def test_a_head_that_cannot_be_read_publishes_nothing(ports: Ports) -> None:
     assert len(srl_marks.set_on_warrants(ports, tenant.id, limit=9)[0]) == 2
 
 
-def test_old_entries_go_and_a_damaged_one_stops_no_list(ports: Ports, clock: Clock) -> None:
+def test_old_entries_go_and_a_damaged_one_stops_no_list(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
     """FEED-8, F239b: The entries of a base go after two weeks; a damaged one fails no list."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, BEFORE)
     assert publication.publish_if_due(ports, tenant.id)
     clock.advance(days=14, minutes=1)
@@ -463,9 +458,10 @@ def test_a_publication_reads_what_changed(anywhere: Ports) -> None:
 
 
 @pytest.mark.parametrize("ahead", [timedelta(hours=6), timedelta(days=365)])
-def test_a_head_from_a_clock_that_was_ahead(ports: Ports, clock: Clock, ahead: timedelta) -> None:
+def test_a_head_from_a_clock_that_was_ahead(
+    ports: Ports, tenant: Tenant, clock: Clock, ahead: timedelta
+) -> None:
     """F318a: The first list after a clock was ahead gives the feed a head that clients accept."""
-    tenant = Tenant.create(ports)
     client = Follower(tenant).poll(ports)
     clock.moment += ahead
     tenant.revoke(ports, NEW)

@@ -132,14 +132,14 @@ def _refusal(ports: Ports, tenant: Tenant, trust: Trust) -> str:
     raise AssertionError("a client without a state needs the base")
 
 
-def test_a_restore_to_before_a_rotation(deployment: Deployment) -> None:
+def test_a_restore_to_before_a_rotation(
+    deployment: Deployment, ports: Ports, tenant: Tenant
+) -> None:
     """F286a, FEED-9: After a restore to before a rotation, clients refuse the older signer by name.
 
     Only that signer could vouch for the one that `recover` makes, so its key has to be pinned. A
     client that did not see the rotation follows.
     """
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     pinned = Trust(tenant.id, frozenset({_signer(ports, tenant)}))
     copy = deployment.copy()
     list_signers.rotate(ports, tenant.operator)

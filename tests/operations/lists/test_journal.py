@@ -31,11 +31,6 @@ from tests.operations.restores import Deployment
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 
 
-@pytest.fixture
-def acme(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
 def published(ports: Ports, tenant: Tenant, writer: Journals | None = None) -> None:
     """Let the feed say what has changed, and the journal what the feed says."""
     wake.publish_soon(ports, tenant.id)
@@ -48,89 +43,89 @@ def blobs(ports: Ports, tenant: Tenant) -> list[Journal]:
     return [Journal.of(signed_blob.claimed(blob, model.PREFIX), name=name) for name, blob in held]
 
 
-def test_each_publication_is_in_the_journal(ports: Ports, clock: Clock, acme: Tenant) -> None:
+def test_each_publication_is_in_the_journal(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """OPS-23, F578a: Each publication of the feed adds a blob with its entries; nothing else does.
 
     So does a revoked API key, of which the feed says nothing.
     """
     writer = Journals()
-    published(ports, acme, writer)
-    begun = len(blobs(ports, acme))
+    published(ports, tenant, writer)
+    begun = len(blobs(ports, tenant))
     for warrant_id in ("svc_wrt_a", "svc_wrt_b"):
         clock.advance(seconds=5)
-        acme.revoke(ports, warrant_id)
-        published(ports, acme, writer)
-        published(ports, acme, Journals())
-    made = blobs(ports, acme)[begun:]
+        tenant.revoke(ports, warrant_id)
+        published(ports, tenant, writer)
+        published(ports, tenant, Journals())
+    made = blobs(ports, tenant)[begun:]
     assert [[e.revoked for e, _ in each.opened_entries()] for each in made] == [
         [("svc_wrt_a",)],
         [("svc_wrt_b",)],
     ]
-    key = a_key(ports, acme)
-    api_keys.revoke(ports, acme.operator, key_id=key.api_key.id)
-    published(ports, acme, writer)
-    last = blobs(ports, acme)[-1]
+    key = a_key(ports, tenant)
+    api_keys.revoke(ports, tenant.operator, key_id=key.api_key.id)
+    published(ports, tenant, writer)
+    last = blobs(ports, tenant)[-1]
     assert [each.id for each in last.tombstones.api_keys] == [key.api_key.id]
     assert last.entries == ()
-    assert [each.number for each in blobs(ports, acme)] == list(range(1, last.number + 1))
+    assert [each.number for each in blobs(ports, tenant)] == list(range(1, last.number + 1))
 
 
-def test_what_a_list_has_is_not_in_the_journal(ports: Ports, clock: Clock, acme: Tenant) -> None:
+def test_what_a_list_has_is_not_in_the_journal(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """OPS-23, F578b: Changes that only a list published are not written again."""
     writer = Journals()
-    published(ports, acme, writer)
-    begun = blobs(ports, acme)
-    acme.revoke(ports, "svc_wrt_a")
-    acme.regenerate(ports)
-    published(ports, acme, writer)
-    assert blobs(ports, acme) == begun
+    published(ports, tenant, writer)
+    begun = blobs(ports, tenant)
+    tenant.revoke(ports, "svc_wrt_a")
+    tenant.regenerate(ports)
+    published(ports, tenant, writer)
+    assert blobs(ports, tenant) == begun
     clock.advance(seconds=5)
-    acme.revoke(ports, "svc_wrt_b")
-    published(ports, acme, writer)
-    (entry, _), *more = blobs(ports, acme)[-1].opened_entries()
+    tenant.revoke(ports, "svc_wrt_b")
+    published(ports, tenant, writer)
+    (entry, _), *more = blobs(ports, tenant)[-1].opened_entries()
     assert (entry.revoked, more) == (("svc_wrt_b",), [])
 
 
 def test_the_next_pass_writes_what_a_killed_one_did_not(
-    ports: Ports, clock: Clock, acme: Tenant
+    ports: Ports, clock: Clock, tenant: Tenant
 ) -> None:
     """OPS-23, F578c: Wherever a pass is killed, the next one writes the same entries."""
     number = 0
     while True:
         clock.advance(seconds=5)
-        acme.revoke(ports, f"svc_wrt_{number}")
+        tenant.revoke(ports, f"svc_wrt_{number}")
         script = faults.Script(before={number: faults.raises(Unavailable())})
         try:
-            published(faults.scripted(ports, script), acme)
+            published(faults.scripted(ports, script), tenant)
         except Unavailable:
             pass
         else:
             break
-        published(ports, acme)
+        published(ports, tenant)
         number += 1
     said = {
-        id_ for each in blobs(ports, acme) for e, _ in each.opened_entries() for id_ in e.revoked
+        id_ for each in blobs(ports, tenant) for e, _ in each.opened_entries() for id_ in e.revoked
     }
     assert said == {f"svc_wrt_{each}" for each in range(number + 1)}
-    assert newest.find(ports, acme.id).journal.gaps == ()
+    assert newest.find(ports, tenant.id).journal.gaps == ()
 
 
-def test_two_writers_leave_no_gap(ports: Ports, clock: Clock, acme: Tenant) -> None:
+def test_two_writers_leave_no_gap(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """OPS-23, F578d: Of two processes that write at once, each number is written once."""
     writers = Journals(), Journals()
     for number in range(6):
         clock.advance(seconds=5)
-        acme.revoke(ports, f"svc_wrt_{number}")
-        published(ports, acme, writers[number % 2])
-    assert newest.find(ports, acme.id).journal.gaps == ()
-    numbers = [each.number for each in blobs(ports, acme)]
+        tenant.revoke(ports, f"svc_wrt_{number}")
+        published(ports, tenant, writers[number % 2])
+    assert newest.find(ports, tenant.id).journal.gaps == ()
+    numbers = [each.number for each in blobs(ports, tenant)]
     assert numbers == list(range(1, len(numbers) + 1))
     stale = Journals()
-    stale._ends[acme.id] = journal.JournalPosition(0, model.NOTHING, 0, 0)
-    acme.revoke(ports, "svc_wrt_more")
+    stale._ends[tenant.id] = journal.JournalPosition(0, model.NOTHING, 0, 0)
+    tenant.revoke(ports, "svc_wrt_more")
     clock.advance(seconds=5)
-    published(ports, acme, stale)
-    assert len(blobs(ports, acme)) == len(numbers) + 1
+    published(ports, tenant, stale)
+    assert len(blobs(ports, tenant)) == len(numbers) + 1
 
 
 def a_key(ports: Ports, tenant: Tenant) -> Created:
@@ -153,28 +148,28 @@ class Lost:
 def lost(deployment: Deployment, clock: Clock) -> Lost:
     """A key, a root and warrants that ended after the copy, in no list."""
     ports = deployment.ports
-    acme = Tenant.create(ports)
-    api_keys.create(ports, acme.operator, name="other", scopes=(Scope.ADMIN,))
-    key, root = a_key(ports, acme), acme.key(ports)
-    back = acme.revoke(ports, "svc_wrt_back")
-    acme.regenerate(ports)
+    tenant = Tenant.create(ports)
+    api_keys.create(ports, tenant.operator, name="other", scopes=(Scope.ADMIN,))
+    key, root = a_key(ports, tenant), tenant.key(ports)
+    back = tenant.revoke(ports, "svc_wrt_back")
+    tenant.regenerate(ports)
     clock.advance(minutes=2)
-    published(ports, acme)
+    published(ports, tenant)
     copy = deployment.copy()
-    api_keys.revoke(ports, acme.operator, key_id=key.api_key.id)
-    acme.revoke_key(ports, root)
-    acme.revoke(ports, "svc_wrt_a")
-    published(ports, acme)
+    api_keys.revoke(ports, tenant.operator, key_id=key.api_key.id)
+    tenant.revoke_key(ports, root)
+    tenant.revoke(ports, "svc_wrt_a")
+    published(ports, tenant)
     clock.advance(minutes=1)
     end = clock() + timedelta(days=3)
     revocations.create(
-        ports, acme.operator, warrant_id="svc_wrt_b", reason="r", warrant_expires_at=end
+        ports, tenant.operator, warrant_id="svc_wrt_b", reason="r", warrant_expires_at=end
     )
-    revocations.delete(ports, acme.operator, revocation_id=back)
-    published(ports, acme)
+    revocations.delete(ports, tenant.operator, revocation_id=back)
+    published(ports, tenant)
     until = clock()
     clock.advance(minutes=1)
-    return Lost(acme, copy, key, root, end, until)
+    return Lost(tenant, copy, key, root, end, until)
 
 
 def put_back(deployment: Deployment, lost: Lost) -> None:
@@ -187,60 +182,60 @@ def test_a_recovery_replays_the_journal(deployment: Deployment, lost: Lost) -> N
 
     No list has any of it. The horizon is the last publication.
     """
-    ports, acme = deployment.ports, lost.tenant
+    ports, tenant = deployment.ports, lost.tenant
     put_back(deployment, lost)
-    assert not acme.is_revoked(ports, "svc_wrt_a")
-    done = recovery.recover(ports, acme.operator)
+    assert not tenant.is_revoked(ports, "svc_wrt_a")
+    done = recovery.recover(ports, tenant.operator)
     assert done.revoked_again == ["svc_wrt_a", "svc_wrt_b"]
-    found = verdicts(ports, acme.id, ["svc_wrt_b"])["svc_wrt_b"]
+    found = verdicts(ports, tenant.id, ["svc_wrt_b"])["svc_wrt_b"]
     assert found.ends_at == lost.end
     with pytest.raises(InvalidApiKey):
         api_keys.authenticate(ports, lost.key.secret)
-    assert acme.status(ports, lost.root) is KeyStatus.REVOKED
+    assert tenant.status(ports, lost.root) is KeyStatus.REVOKED
     assert any(f"Horizon: revocations until {text(lost.until)}" in r for r in done.unknown.reasons)
     assert any("svc_wrt_back" in line for line in done.unknown.review)
-    assert acme.published(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b", "svc_wrt_back"]
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b", "svc_wrt_back"]
     restored.check_recovered(ports)
-    recovery.recover(ports, acme.operator, reviewed=True)
+    recovery.recover(ports, tenant.operator, reviewed=True)
     assert [*doctor.examine(ports)] == []
     writer = Journals()
-    acme.revoke(ports, "svc_wrt_after")
-    published(ports, acme, writer)
-    assert newest.find(ports, acme.id).journal.gaps == ()
+    tenant.revoke(ports, "svc_wrt_after")
+    published(ports, tenant, writer)
+    assert newest.find(ports, tenant.id).journal.gaps == ()
 
 
 def test_an_older_copy_of_the_store_is_not_served(deployment: Deployment, lost: Lost) -> None:
     """OPS-22, F581a: An older store beside a newer journal is refused until it is recovered."""
-    ports, acme = deployment.ports, lost.tenant
+    ports, tenant = deployment.ports, lost.tenant
     restored.check_recovered(ports)
     deployment.restore(lost.copy)
     with pytest.raises(InvalidSettings, match="Run: recover acme"):
         restored.check_recovered(ports)
     with pytest.raises(Corrupt, match="older than the journal"):
-        Journals().catch_up(ports, acme.id)
-    assert recovery.recover(ports, acme.operator).unknown
+        Journals().catch_up(ports, tenant.id)
+    assert recovery.recover(ports, tenant.operator).unknown
     restored.check_recovered(ports)
-    Journals().catch_up(ports, acme.id)
+    Journals().catch_up(ports, tenant.id)
 
 
-def remove_one(ports: Ports, acme: Tenant) -> str:
-    _, name = ports.blobs.names(model.folder(acme.id))
+def remove_one(ports: Ports, tenant: Tenant) -> str:
+    _, name = ports.blobs.names(model.folder(tenant.id))
     ports.blobs.remove(name)
     number = model.number_of(name)
     return f"The journal lacks ends before its blob {number + 1}."
 
 
-def forge_one(ports: Ports, acme: Tenant) -> str:
-    *_, last = blobs(ports, acme)
-    forged = Journal(acme.id, last.number + 1, last.issued_at, last.previous, last.sequence + 1)
+def forge_one(ports: Ports, tenant: Tenant) -> str:
+    *_, last = blobs(ports, tenant)
+    forged = Journal(tenant.id, last.number + 1, last.issued_at, last.previous, last.sequence + 1)
     ports.blobs.put(forged.name, forged.sign(seed=bytes(32)))
     return (
         f"{forged.name[0].upper()}{forged.name[1:]}: it is not signed by a signer of this tenant."
     )
 
 
-def garble_one(ports: Ports, acme: Tenant) -> str:
-    name = model.name_of(acme.id, blobs(ports, acme)[-1].number + 1)
+def garble_one(ports: Ports, tenant: Tenant) -> str:
+    name = model.name_of(tenant.id, blobs(ports, tenant)[-1].number + 1)
     ports.blobs.put(name, b"nothing")
     return f"{name[0].upper()}{name[1:]}: it is not signed by a signer of this tenant."
 
@@ -250,9 +245,9 @@ def test_a_gap_of_the_journal_is_named(
     deployment: Deployment, lost: Lost, harm: Callable[[Ports, Tenant], str]
 ) -> None:
     """OPS-23, F578f: A blob that is missing, or that no signer signed, is named, and not used."""
-    ports, acme = deployment.ports, lost.tenant
-    told = harm(ports, acme)
+    ports, tenant = deployment.ports, lost.tenant
+    told = harm(ports, tenant)
     put_back(deployment, lost)
-    done = recovery.recover(ports, acme.operator)
+    done = recovery.recover(ports, tenant.operator)
     assert told in done.unknown.reasons
     assert "svc_wrt_b" in done.revoked_again

@@ -28,7 +28,7 @@ from shared.ports.store import Delete, Expect, Partition, Put
 from tests.kit.faults import Crash, Script, raises, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.log_lines import lines, metrics
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock, close, embedded
 from tests.operations.conftest import FEW_SHARDS, make_few
 
@@ -400,8 +400,7 @@ def test_a_walk_that_missed_a_revocation_once_is_made_again(
     """F37: a shard's entry that becomes visible between two walks is no reason to fail."""
     go("rebuilt")
     address = model.shard_of(tenant.id, "svc_wrt_before").address("svc_wrt_before")
-    item = ports.store.get(address)
-    assert item is not None
+    item = item_at(ports, address)
     ports.store.write(Delete(address, Expect.PRESENT))
     first_walk = _recorded("rebuilt", changed=False).index("column")
     script = Script(

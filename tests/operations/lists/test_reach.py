@@ -30,11 +30,6 @@ Lists = dict[int, tuple[int, list[str]]]
 pytestmark = pytest.mark.usefixtures("few_partitions")
 
 
-@pytest.fixture
-def tenant(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
 def revoke(ports: Ports, tenant: Tenant, warrant_id: str = "svc_wrt_a") -> str:
     made, _ = revocations.create(ports, tenant.operator, warrant_id=warrant_id, reason="stolen")
     return made.id

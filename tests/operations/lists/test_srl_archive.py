@@ -28,11 +28,6 @@ _MOST = srl_signers.KEPT
 
 
 @pytest.fixture
-def tenant(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
-@pytest.fixture
 def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:
     with deployed(tmp_path, clock) as deployment:
         yield deployment
@@ -148,11 +143,9 @@ def test_rotations_in_a_loop_are_refused(ports: Ports, tenant: Tenant, clock: Cl
 
 
 def test_a_restored_signer_that_was_archived_signs_no_more(
-    deployment: Deployment, clock: Clock
+    deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock
 ) -> None:
     """F149a: A restore that brings back an archived signer revokes it."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     first = in_force.signer(ports, tenant.id)
     copy = deployment.copy()
     clock.advance(hours=1)

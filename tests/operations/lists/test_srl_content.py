@@ -212,9 +212,8 @@ def _compare_after(steps: list[tuple[str, int]]) -> None:
 
 
 @pytest.mark.usefixtures("few_partitions")
-def test_it_reads_what_changed_and_no_more(ports: Ports) -> None:
+def test_it_reads_what_changed_and_no_more(ports: Ports, tenant: Tenant) -> None:
     """Among three hundred revoked warrants, two changes cost as many calls as among none."""
-    tenant = Tenant.create(ports)
     for number in range(300):
         tenant.revoke(ports, f"svc_wrt_{number}")
     tenant.regenerate(ports)
@@ -230,10 +229,9 @@ def test_it_reads_what_changed_and_no_more(ports: Ports) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"{}"])
 def test_without_its_state_a_list_is_made_anew(
-    ports: Ports, tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+    ports: Ports, tenant: Tenant, tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A lost or altered state is not believed; the list is right all the same, and that is told."""
-    tenant = Tenant.create(ports)
     key = tenant.key(ports)
     signed = tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
@@ -248,10 +246,9 @@ def test_without_its_state_a_list_is_made_anew(
 
 
 def test_a_list_that_fails_its_check_is_made_anew(
-    ports: Ports, caplog: pytest.LogCaptureFixture
+    ports: Ports, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A base that is not in order heals: the check refuses what follows from it."""
-    tenant = Tenant.create(ports)
     for name in ("svc_wrt_a", "svc_wrt_b"):
         tenant.revoke(ports, name)
     tenant.regenerate(ports)
@@ -266,9 +263,8 @@ def test_a_list_that_fails_its_check_is_made_anew(
 
 
 @pytest.mark.usefixtures("few_partitions")
-def test_every_hundredth_list_is_made_from_all_records(ports: Ports) -> None:
+def test_every_hundredth_list_is_made_from_all_records(ports: Ports, tenant: Tenant) -> None:
     """F93a: A change that lost its mark reaches the list within a hundred versions."""
-    tenant = Tenant.create(ports)
     shard = revocation_model.shard_of(tenant.id, "svc_wrt_lost")
     ports.store.write(Put(shard.address("svc_wrt_lost"), {}, Expect.ABSENT))
     for version in range(2, 100):

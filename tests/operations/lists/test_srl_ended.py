@@ -28,11 +28,6 @@ pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 ENDED, LIVING = "svc_wrt_ended", "svc_wrt_living"
 
 
-@pytest.fixture
-def tenant(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
 def revoke(ports: Ports, tenant: Tenant, clock: Clock, warrant_id: str, *, days: int = 1) -> str:
     """Revoke a warrant that ends in so many days, by the administrator's word."""
     record, _ = revocations.create(

@@ -24,11 +24,6 @@ from tests.web.outages import down
 pytestmark = pytest.mark.usefixtures("few_partitions")
 
 
-@pytest.fixture
-def tenant(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
 def kept(ports: Ports, tenant: Tenant) -> list[int]:
     """The versions of which something is stored; of each, all that belongs to it."""
     folders = lists_folder(tenant.id), states_folder(tenant.id)

@@ -48,11 +48,6 @@ SECOND = timedelta(seconds=1)
 pytestmark = pytest.mark.usefixtures("few_partitions")
 
 
-@pytest.fixture
-def tenant(ports: Ports) -> Tenant:
-    return Tenant.create(ports)
-
-
 def due(ports: Ports) -> list[str]:
     return srl_schedule.due(ports).tenant_ids
 
@@ -241,12 +236,11 @@ _REVOKES = {
 
 
 @_EACH_CASE
-def test_a_change_and_its_mark_are_one_write(ports: Ports, case: Case) -> None:
+def test_a_change_and_its_mark_are_one_write(ports: Ports, tenant: Tenant, case: Case) -> None:
     """F48b: Every write that changes a list marks its tenant as due, and no other does.
 
     So the next tick publishes it, and its tombstone is beside the list.
     """
-    tenant = Tenant.create(ports)
     prepared = case.prepare(ports, tenant)
     store: Any = Watched(ports.store)
     case.run(replace(ports, store=store), tenant, prepared)

@@ -29,10 +29,12 @@ def _revoked(ports: Ports, tenant: Tenant) -> ListSigner:
 
 @pytest.mark.parametrize("replace_signer", [_rotated, _revoked])
 def test_another_master_key_heals(
-    ports: Ports, tmp_path: Path, replace_signer: Callable[[Ports, Tenant], ListSigner]
+    ports: Ports,
+    tenant: Tenant,
+    tmp_path: Path,
+    replace_signer: Callable[[Ports, Tenant], ListSigner],
 ) -> None:
     """All signs again, lists keep what they had, and the stolen key opens no seed of now."""
-    tenant = Tenant.create(ports)
     key = tenant.key(ports)
     tenant.revoke(ports, "svc_wrt_a")
     after = replace(ports, sealer=FileSealer.create(tmp_path / "another.key"))

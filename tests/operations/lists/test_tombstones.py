@@ -32,7 +32,7 @@ from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
 
@@ -166,13 +166,12 @@ _EACH_MIX = pytest.mark.parametrize("tables", _MIXED, ids=" and ".join)
 
 @_EACH_MIX
 def test_no_credential_that_ended_opens(
-    deployment: Deployment, story: Story, clock: Clock, tables: tuple[Table, ...]
+    deployment: Deployment, ports: Ports, story: Story, clock: Clock, tables: tuple[Table, ...]
 ) -> None:
     """F50a, F378a: After a restore of any tables, no API key or account that had ended works again.
 
     A key that was rotated and has a time of grace left ends when it does.
     """
-    ports = deployment.ports
     deployment.restore(story.copy, *tables)
     recovered(ports, story)
     assert {name: opens(ports, each) for name, each in story.api_keys.items()} == {
@@ -238,10 +237,9 @@ def test_the_list_lacks_nothing_and_its_old_signer_is_not_used(
 
 @_EACH_MIX
 def test_again_it_finds_nothing(
-    deployment: Deployment, story: Story, tables: tuple[Table, ...]
+    deployment: Deployment, ports: Ports, story: Story, tables: tuple[Table, ...]
 ) -> None:
     """F50: repeated, it does nothing again, and nothing is unknown any more."""
-    ports = deployment.ports
     deployment.restore(story.copy, *tables)
     recovered(ports, story)
     result, lines = recovered(ports, story)
@@ -255,9 +253,10 @@ def test_the_records_are_whole_afterwards(deployment: Deployment, story: Story) 
     story.tenant.check_totals(deployment.ports)
 
 
-def test_lost_versions_keep_their_public_keys(deployment: Deployment, story: Story) -> None:
+def test_lost_versions_keep_their_public_keys(
+    deployment: Deployment, ports: Ports, story: Story
+) -> None:
     """F51: warrants of versions between the copy and now can still be verified."""
-    ports = deployment.ports
     deployment.restore(story.copy)
     recovered(ports, story)
     key_id = story.keys["rotated twice"].id
@@ -315,10 +314,10 @@ def test_what_was_enabled_since_the_list_stays_enabled(
     assert opens(ports, story.api_keys["disabled"])
 
 
-def test_a_second_restore_of_a_later_copy(deployment: Deployment, clock: Clock) -> None:
+def test_a_second_restore_of_a_later_copy(
+    deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
     """F50c: The end of a key is remembered through a restore to a time before its creation."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     before = deployment.copy()
     key = tenant.key(ports)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
@@ -344,11 +343,9 @@ def test_a_second_restore_of_a_later_copy(deployment: Deployment, clock: Clock) 
 
 @pytest.mark.parametrize("tables", [(), (Table.KEYS,)], ids=["all", "keys alone"])
 def test_a_key_that_was_made_and_ended_since(
-    deployment: Deployment, tables: tuple[Table, ...]
+    deployment: Deployment, ports: Ports, tenant: Tenant, tables: tuple[Table, ...]
 ) -> None:
     """F51: of a key that the copy does not have, warrants stay revoked and versions known."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     copy = deployment.copy()
     stolen, rotated = tenant.key(ports), tenant.key(ports)
     warrant_id = tenant.sign(ports, stolen)
@@ -369,9 +366,10 @@ def test_a_key_that_was_made_and_ended_since(
     assert signs(ports, tenant, rotated)
 
 
-def test_the_doctor_names_what_a_restore_brought_back(deployment: Deployment, story: Story) -> None:
+def test_the_doctor_names_what_a_restore_brought_back(
+    deployment: Deployment, ports: Ports, story: Story
+) -> None:
     """F52c: The doctor names everything that had ended and that a restore has brought back."""
-    ports = deployment.ports
     assert list(doctor.examine(ports)) == []
     deployment.restore(story.copy, Table.KEYS)
     reported = "\n".join(each.problem for each in doctor.examine(ports))
@@ -427,10 +425,9 @@ def _another_tenants(_path: Path, other: bytes) -> bytes:
 
 @pytest.mark.parametrize("spoilt", [_altered, _foreign, _older, _another_tenants])
 def test_a_planted_state_is_not_believed(
-    deployment: Deployment, spoilt: Callable[[Path, bytes], bytes]
+    deployment: Deployment, ports: Ports, spoilt: Callable[[Path, bytes], bytes]
 ) -> None:
     """OPS-9, F49d: A restore skips and reports a planted state and uses the one before it."""
-    ports = deployment.ports
     tenant, other = Tenant.create(ports), Tenant.create(ports, "globex")
     early, late = (
         api_keys.create(ports, tenant.operator, name=name, scopes=(Scope.ADMIN,))
@@ -457,10 +454,10 @@ def test_a_planted_state_is_not_believed(
     assert any(late.api_key.id in line for line in result.unknown.review)
 
 
-def test_a_planted_state_revokes_nothing(deployment: Deployment) -> None:
+def test_a_planted_state_revokes_nothing(
+    deployment: Deployment, ports: Ports, tenant: Tenant
+) -> None:
     """F49e: An attacker who writes to the bucket cannot revoke a key with a planted state."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     key = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     tombstone = Tombstone(key.api_key.id, TombstoneStatus.REVOKED, digest=key.api_key.digest)
     state = ListState(tenant.id, 9, ports.now(), tombstones=Tombstones(9, (tombstone,)))
@@ -471,10 +468,10 @@ def test_a_planted_state_revokes_nothing(deployment: Deployment) -> None:
     assert any(blob in reason for reason in result.unknown.reasons)
 
 
-def test_a_state_of_an_earlier_release(deployment: Deployment) -> None:
+def test_a_state_of_an_earlier_release(
+    deployment: Deployment, ports: Ports, tenant: Tenant
+) -> None:
     """F53: a list without a signed state is followed by one that has all tombstones."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     copy = deployment.copy()
     api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
@@ -486,10 +483,10 @@ def test_a_state_of_an_earlier_release(deployment: Deployment) -> None:
     assert not opens(ports, leaked)
 
 
-def test_a_restore_when_no_list_has_a_signed_state(deployment: Deployment) -> None:
+def test_a_restore_when_no_list_has_a_signed_state(
+    deployment: Deployment, ports: Ports, tenant: Tenant
+) -> None:
     """F53a: If no list has a signed state, `recover` says that nothing is known of keys."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     copy = deployment.copy()
     api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
@@ -518,10 +515,10 @@ def _make_old(deployment: Deployment, tenant: Tenant) -> None:
     )
 
 
-def test_a_signer_that_followed_a_stolen_one(deployment: Deployment) -> None:
+def test_a_signer_that_followed_a_stolen_one(
+    deployment: Deployment, ports: Ports, tenant: Tenant
+) -> None:
     """F51c: After a restore, a list signer that was revoked as stolen does not sign again."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     stolen = in_force.signer(ports, tenant.id)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     copy = deployment.copy()
@@ -543,10 +540,10 @@ def test_a_signer_that_followed_a_stolen_one(deployment: Deployment) -> None:
     assert in_force.head(ports, tenant.id).key_id == current.id
 
 
-def test_a_pending_signer_that_was_activated_since(deployment: Deployment) -> None:
+def test_a_pending_signer_that_was_activated_since(
+    deployment: Deployment, ports: Ports, tenant: Tenant
+) -> None:
     """F51: its seed is in the copy, so it signs on, and no other signer is needed."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     pending = list_signers.create(ports, tenant.operator).record
     copy = deployment.copy()
     list_signers.activate(ports, tenant.operator, key_id=pending.id, force=True)
@@ -556,13 +553,12 @@ def test_a_pending_signer_that_was_activated_since(deployment: Deployment) -> No
     assert len(srl_signers.all_of(ports, tenant.id)) == 2
 
 
-def test_a_credential_without_its_record(deployment: Deployment) -> None:
+def test_a_credential_without_its_record(
+    deployment: Deployment, ports: Ports, tenant: Tenant
+) -> None:
     """F50b: A credential that a restore brings back without its record admits nobody."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
-    credential = ports.store.get(api_key_model.credential_address(leaked.api_key.digest))
-    assert credential is not None
+    credential = item_at(ports, api_key_model.credential_address(leaked.api_key.digest))
     api_keys.delete(ports, tenant.operator, key_id=leaked.api_key.id)
     tenant.regenerate(ports)
     address = api_key_model.credential_address(leaked.api_key.digest)
@@ -572,10 +568,10 @@ def test_a_credential_without_its_record(deployment: Deployment) -> None:
     assert not opens(ports, leaked)
 
 
-def test_many_rotations_are_caught_up_with(deployment: Deployment) -> None:
+def test_many_rotations_are_caught_up_with(
+    deployment: Deployment, ports: Ports, tenant: Tenant
+) -> None:
     """F51: more versions than one write takes; each has its record."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
     key = tenant.key(ports)
     copy = deployment.copy()
     for _ in range(45):

@@ -161,10 +161,9 @@ def test_a_damaged_entry_of_the_directory_stops_no_other(ports: Ports) -> None:
 
 
 def test_the_doctor_names_a_damaged_mark_and_a_recovery_mends_it(
-    ports: Ports, clock: Clock, caplog: pytest.LogCaptureFixture
+    ports: Ports, tenant: Tenant, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F553f: `doctor` names damaged marks, and the repair of a recovery lets the feed go on."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     key = tenant.key(ports)
     signed = tenant.sign(ports, key)

@@ -56,10 +56,9 @@ def stated(ports: Ports, tenant: Tenant) -> list[list[str]]:
 
 
 def test_the_first_change_is_published_at_once(
-    ports: Ports, clock: Clock, pauses: list[float]
+    ports: Ports, tenant: Tenant, clock: Clock, pauses: list[float]
 ) -> None:
     """F220a, FEED-5: The first change is published at once, the next when the window ends."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     assert wake.publish_soon(ports, tenant.id) == Woken(entries=1)
     assert pauses == []
@@ -72,9 +71,10 @@ def test_the_first_change_is_published_at_once(
     assert stated(ports, tenant) == [["svc_wrt_a"], ["svc_wrt_b", "svc_wrt_c"]]
 
 
-def test_a_long_window_holds_nobody_up(ports: Ports, clock: Clock, pauses: list[float]) -> None:
+def test_a_long_window_holds_nobody_up(
+    ports: Ports, tenant: Tenant, clock: Clock, pauses: list[float]
+) -> None:
     """F220b, FEED-5: The schedule publishes changes that would wait long for their window."""
-    tenant = Tenant.create(ports)
     _set(ports, tenant, feed_window_ms=5000)
     tenant.revoke(ports, "svc_wrt_a")
     assert wake.publish_soon(ports, tenant.id).entries == 1
@@ -85,9 +85,8 @@ def test_a_long_window_holds_nobody_up(ports: Ports, clock: Clock, pauses: list[
     assert stated(ports, tenant) == [["svc_wrt_a"], ["svc_wrt_b"]]
 
 
-def test_no_window_is_no_wait(ports: Ports, pauses: list[float]) -> None:
+def test_no_window_is_no_wait(ports: Ports, tenant: Tenant, pauses: list[float]) -> None:
     """F220: with a window of 0, each wake-up publishes."""
-    tenant = Tenant.create(ports)
     _set(ports, tenant, feed_window_ms=0)
     for warrant_id in ("svc_wrt_a", "svc_wrt_b"):
         tenant.revoke(ports, warrant_id)
@@ -96,10 +95,9 @@ def test_no_window_is_no_wait(ports: Ports, pauses: list[float]) -> None:
 
 @pytest.mark.parametrize("seconds", [0.3, 1, 600])
 def test_a_wrong_clock_does_not_stop_the_feed(
-    ports: Ports, clock: Clock, pauses: list[float], seconds: float
+    ports: Ports, tenant: Tenant, clock: Clock, pauses: list[float], seconds: float
 ) -> None:
     """F220c: An entry that was published by a clock ahead of this one does not stop the feed."""
-    tenant = Tenant.create(ports)
     fast = replace(ports, now=lambda: clock() + timedelta(seconds=seconds))
     tenant.revoke(ports, "svc_wrt_a")
     assert publication.publish_feed(fast, tenant.id) is not None
@@ -108,10 +106,9 @@ def test_a_wrong_clock_does_not_stop_the_feed(
 
 
 def test_a_mark_that_is_visible_first_is_looked_at_again(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F221a: A wake-up that finds no change looks again, since its mark may be visible first."""
-    tenant = Tenant.create(ports)
     looks: list[float] = []
 
     def show(seconds: float) -> None:
@@ -123,9 +120,8 @@ def test_a_mark_that_is_visible_first_is_looked_at_again(
     assert looks == [operation.PACING.in_flight]
 
 
-def test_a_look_that_finds_nothing_ends(ports: Ports, pauses: list[float]) -> None:
+def test_a_look_that_finds_nothing_ends(ports: Ports, tenant: Tenant, pauses: list[float]) -> None:
     """F221: two looks, and no third; a tenant without a feed waits for its next list."""
-    tenant = Tenant.create(ports)
     assert wake.publish_soon(ports, tenant.id) == Woken()
     assert pauses == [operation.PACING.in_flight]
     ports.store.write(Delete(model.head_address(tenant.id), Expect.PRESENT))
@@ -133,9 +129,8 @@ def test_a_look_that_finds_nothing_ends(ports: Ports, pauses: list[float]) -> No
     assert wake.publish_soon(ports, tenant.id) == Woken()
 
 
-def test_a_break_asks_for_a_list(ports: Ports, pauses: list[float]) -> None:
+def test_a_break_asks_for_a_list(ports: Ports, tenant: Tenant, pauses: list[float]) -> None:
     """F222a, FEED-7: After a break of the feed, each wake-up asks for a list until there is one."""
-    tenant = Tenant.create(ports)
     break_off(ports, tenant.id)
     for _ in range(2):
         assert wake.publish_soon(ports, tenant.id).list_due
@@ -145,11 +140,10 @@ def test_a_break_asks_for_a_list(ports: Ports, pauses: list[float]) -> None:
 
 
 def test_a_key_that_signed_much_asks_for_a_list(
-    ports: Ports, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+    ports: Ports, tenant: Tenant, pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F222: a wake-up that breaks the feed asks for a list itself."""
     monkeypatch.setattr(decisions, "INLINE_MAX", 0)
-    tenant = Tenant.create(ports)
     key = tenant.key(ports)
     tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
@@ -157,10 +151,9 @@ def test_a_key_that_signed_much_asks_for_a_list(
 
 
 def test_a_list_follows_if_the_tenant_wants_it(
-    ports: Ports, clock: Clock, pauses: list[float]
+    ports: Ports, tenant: Tenant, clock: Clock, pauses: list[float]
 ) -> None:
     """F222b: With `follow` each entry asks for a list, unless the last one is too young."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     clock.advance(seconds=10)
     assert not wake.publish(ports, tenant.id).list_due
@@ -174,9 +167,10 @@ def test_a_list_follows_if_the_tenant_wants_it(
     assert not wake.publish(ports, tenant.id).list_due
 
 
-def test_a_long_list_follows_more_rarely(ports: Ports, clock: Clock, pauses: list[float]) -> None:
+def test_a_long_list_follows_more_rarely(
+    ports: Ports, tenant: Tenant, clock: Clock, pauses: list[float]
+) -> None:
     """F222c: A list of a million follows an entry at most once in 50 seconds."""
-    tenant = Tenant.create(ports)
     _set(ports, tenant, list_publication=ListPublication.FOLLOW)
     head = in_force.head(ports, tenant.id)
     long = replace(head, count=1_000_000)
@@ -187,9 +181,8 @@ def test_a_long_list_follows_more_rarely(ports: Ports, clock: Clock, pauses: lis
         assert wake.publish(ports, tenant.id).list_due is due
 
 
-def test_a_mark_that_is_set_again_stays(ports: Ports) -> None:
+def test_a_mark_that_is_set_again_stays(ports: Ports, tenant: Tenant) -> None:
     """FEED-4: A mark is not removed for a change that came after it was read."""
-    tenant = Tenant.create(ports)
     record = tenant.revoke(ports, "svc_wrt_again")
     read, _ = facts.read_marks(ports, tenant.id)
     revocations.delete(ports, tenant.operator, revocation_id=record)

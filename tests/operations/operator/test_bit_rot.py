@@ -15,7 +15,7 @@ from shared.operations.lists import verdicts as srl_verdicts
 from shared.operations.lists.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock, close, embedded
 
 _REVOKED = 180
@@ -124,13 +124,11 @@ def test_many_flipped_bits(image: Image, tmp_path: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize("lost", ["revocation_id", "revoked_at"])
-def test_half_a_revocation_is_no_answer(ports: Ports, lost: str) -> None:
+def test_half_a_revocation_is_no_answer(ports: Ports, tenant: Tenant, lost: str) -> None:
     """S6: A record that lacks a part of its revocation is a fault, and never "not revoked"."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_half")
     address = warrant_address(tenant.id, "svc_wrt_half")
-    item = ports.store.get(address)
-    assert item is not None
+    item = item_at(ports, address)
     ports.store.write(Put(address, {**item, lost: None}, Expect.PRESENT))
     with pytest.raises(Corrupt, match="revocation"):
         verdicts(ports, tenant.id, ["svc_wrt_half"])

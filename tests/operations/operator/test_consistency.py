@@ -33,7 +33,7 @@ from shared.ports.store import Address, Change, Check, Delete, Expect, Put, Tabl
 from tests.kit.faults import Script, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.scheduler import World
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
 from tests.operations.test_faults import CASES, Case
 
@@ -73,11 +73,7 @@ def torn(ports: Ports, missing: int | None, *, of: int = 1) -> tuple[Ports, Torn
 def _owned_key(ports: Ports, tenant: Tenant) -> str:
     account = service_accounts.create(ports, tenant.operator, name="ci")
     created = api_keys.create(
-        ports,
-        tenant.operator,
-        name="k",
-        scopes=(Scope.READ_ONLY,),
-        service_account_id=account.id,
+        ports, tenant.operator, name="k", scopes=(Scope.READ_ONLY,), service_account_id=account.id
     )
     return created.api_key.id
 
@@ -219,16 +215,14 @@ def assert_whole(ports: Ports, tenant: Tenant, said: set[str]) -> None:
     tenant.check_totals(ports)
 
 
-def test_no_note_is_kept_of_a_deleted_key(ports: Ports) -> None:
+def test_no_note_is_kept_of_a_deleted_key(ports: Ports, tenant: Tenant) -> None:
     """F606c: The doctor finds a note on a revoked key that was deleted since, and removes it."""
-    tenant = Tenant.create(ports)
     create = partial(api_keys.create, ports, tenant.operator, scopes=(Scope.SIGNER,))
     kept, gone = (create(name=name).api_key for name in ("kept", "gone"))
     for key in (kept, gone):
         api_keys.revoke(ports, tenant.operator, key_id=key.id)
     note, left = (api_key_model.revocation_note_address(key.digest) for key in (kept, gone))
-    item = ports.store.get(left)
-    assert item is not None
+    item = item_at(ports, left)
     api_keys.delete(ports, tenant.operator, key_id=gone.id)
     assert ports.store.get(left) is None
     ports.store.write(Put(left, item, Expect.ABSENT))
@@ -250,9 +244,8 @@ PARTS: dict[str, Callable[[str], Address]] = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_revocation_without_a_part_is_recovered(ports: Ports, part: str) -> None:
+def test_a_revocation_without_a_part_is_recovered(ports: Ports, tenant: Tenant, part: str) -> None:
     """F58: the doctor names it, `recover` makes it whole, and the warrant is revoked for all."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     tenant.regenerate(ports)
     ports.store.write(Delete(PARTS[part](tenant.id), Expect.PRESENT))
@@ -268,14 +261,14 @@ def test_a_revocation_without_a_part_is_recovered(ports: Ports, part: str) -> No
 
 
 @pytest.mark.parametrize("said", [None, "2030-01-01T00:00:00Z"])
-def test_an_end_that_lists_have_otherwise_is_repaired(ports: Ports, said: str | None) -> None:
+def test_an_end_that_lists_have_otherwise_is_repaired(
+    ports: Ports, tenant: Tenant, said: str | None
+) -> None:
     """OPS-8, F568h: The doctor finds an end in a shard that differs from that of the warrant."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     tenant.regenerate(ports)
     standing = warrants.warrant_address(tenant.id, "svc_wrt_a")
-    item = ports.store.get(standing)
-    assert item is not None
+    item = item_at(ports, standing)
     shard = revocation_model.shard_of(tenant.id, "svc_wrt_a").address("svc_wrt_a")
     if said:
         ports.store.write(Put(standing, {**item, "said_to_end_at": said}, Expect.PRESENT))
@@ -289,13 +282,13 @@ def test_an_end_that_lists_have_otherwise_is_repaired(ports: Ports, said: str | 
     tenant.check_totals(ports)
 
 
-def test_a_lost_record_comes_back_with_time_and_reason(ports: Ports, clock: Clock) -> None:
+def test_a_lost_record_comes_back_with_time_and_reason(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
     """F58: of a record that was lost, what check still knows is kept, and it can be deleted."""
-    tenant = Tenant.create(ports)
     record_id = tenant.revoke(ports, "svc_wrt_a")
     address = revocation_model.record_address(tenant.id, record_id)
-    lost = ports.store.get(address)
-    assert lost is not None
+    lost = item_at(ports, address)
     ports.store.write(Delete(address, Expect.PRESENT))
     clock.advance(hours=1)
     consistency.repair(ports, tenant.operator)
@@ -305,9 +298,8 @@ def test_a_lost_record_comes_back_with_time_and_reason(ports: Ports, clock: Cloc
     tenant.check_totals(ports)
 
 
-def test_a_repair_that_shows_leaves_its_entry(ports: Ports) -> None:
+def test_a_repair_that_shows_leaves_its_entry(ports: Ports, tenant: Tenant) -> None:
     """F58: what a repair revokes is in the audit log, under the operator's name."""
-    tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     ports.store.write(Delete(warrants.warrant_address(tenant.id, "svc_wrt_a"), Expect.PRESENT))
     consistency.repair(ports, tenant.operator)
@@ -334,9 +326,8 @@ def test_a_tenant_that_is_half_created(ports: Ports, stride: int) -> None:
 
 
 @pytest.mark.parametrize("stride", [23, pytest.param(4, marks=pytest.mark.slow)])
-def test_a_write_in_flight_is_no_finding(ports: Ports, stride: int) -> None:
+def test_a_write_in_flight_is_no_finding(ports: Ports, tenant: Tenant, stride: int) -> None:
     """F58: whatever is written between any two reads is not taken for half a transaction."""
-    tenant = Tenant.create(ports)
     key = tenant.key(ports)
     rehearsal = Script()
     assert list(consistency.examine(scripted(ports, rehearsal), tenant.id)) == []
@@ -364,10 +355,9 @@ def test_a_write_in_flight_is_no_finding(ports: Ports, stride: int) -> None:
 
 
 def test_items_that_become_visible_one_by_one(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F58b: The doctor does not report or repair a write that is still in flight."""
-    tenant = Tenant.create(ports)
     for missing in range(6):
         through, store = torn(ports, missing)
         tenant.revoke(through, f"svc_wrt_{missing}")

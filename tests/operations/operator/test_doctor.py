@@ -88,7 +88,7 @@ def _lose_turn(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 def _lose_marks(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     tenant.revoke(ports, "svc_wrt_unmarked")
     ports.store.write(
-        *(Delete(key, Expect.ANYTHING) for key in srl_marks.of_tenant(ports, tenant.id)),
+        *(Delete(key, Expect.ANYTHING) for key in srl_marks.of_tenant(ports, tenant.id))
     )
 
 

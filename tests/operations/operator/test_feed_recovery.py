@@ -100,9 +100,8 @@ def test_a_client_goes_on_after_a_restore(
     assert past.sequence >= before + model.LEAP
 
 
-def test_again_and_again(deployment: Deployment, past: Past) -> None:
+def test_again_and_again(deployment: Deployment, ports: Ports, past: Past) -> None:
     """F248: Each recovery leaps once more."""
-    ports = deployment.ports
     for _ in range(3):
         before = past.sequence
         deployment.restore(past.copy)
@@ -112,9 +111,10 @@ def test_again_and_again(deployment: Deployment, past: Past) -> None:
     assert_goes_on(ports, past)
 
 
-def test_before_the_recovery_a_client_keeps_what_it_has(deployment: Deployment, past: Past) -> None:
+def test_before_the_recovery_a_client_keeps_what_it_has(
+    deployment: Deployment, ports: Ports, past: Past
+) -> None:
     """F248b: Between a restore and the recovery, a client refuses the feed and keeps its state."""
-    ports = deployment.ports
     deployment.restore(past.copy)
     with pytest.raises(RefusedAnswer) as refused:
         past.client.poll(ports)

@@ -25,7 +25,7 @@ from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from tests.kit.faults import Crash, Script, raises, scripted
 from tests.kit.intercepted import Call, Intercepted
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
 
@@ -70,8 +70,7 @@ def recover(ports: Ports, tenant: Tenant) -> recovery.RecoveryResult:
 def believed(ports: Ports, past: Past, clock: Clock) -> Payload:
     """The list in force, as one verifies it who has seen the newest before."""
     head = in_force.head(ports, past.tenant.id)
-    item = ports.store.get(srl_signers.signers(past.tenant.id).address(head.key_id))
-    assert item is not None
+    item = item_at(ports, srl_signers.signers(past.tenant.id).address(head.key_id))
     return verify(
         in_force.body(ports, head),
         public_key=srl_signers.ListSigner.from_item(item).public_bytes,
@@ -112,10 +111,9 @@ _EACH_MOMENT = pytest.mark.parametrize("tables", MOMENTS.values(), ids=MOMENTS)
 
 @_EACH_MOMENT
 def test_published_revocations_survive_a_restore(
-    deployment: Deployment, past: Past, clock: Clock, tables: tuple[Table, ...]
+    deployment: Deployment, ports: Ports, past: Past, clock: Clock, tables: tuple[Table, ...]
 ) -> None:
     """OPS-9, S5: After a restore of any tables, versions rise and no listed revocation is lost."""
-    ports = deployment.ports
     deployment.restore(past.copy, *tables)
     recovered = recover(ports, past.tenant)
     assert recovered.head.version == past.seen.version + 1
@@ -149,9 +147,8 @@ def test_an_extension_survives_a_restore(
         assert "Given its later end again: svc_wrt_false" in lines
 
 
-def test_again_and_again(deployment: Deployment, past: Past, clock: Clock) -> None:
+def test_again_and_again(deployment: Deployment, ports: Ports, past: Past, clock: Clock) -> None:
     """Repeating it publishes the same once more, under the next version, and revokes nothing."""
-    ports = deployment.ports
     deployment.restore(past.copy)
     recover(ports, past.tenant)
     for version in (past.seen.version + 2, past.seen.version + 3):
@@ -199,10 +196,9 @@ def test_what_was_taken_back_since_is_revoked_again(deployment: Deployment, past
 
 
 def test_what_the_schedule_published_meanwhile_is_surpassed(
-    deployment: Deployment, past: Past, clock: Clock
+    deployment: Deployment, ports: Ports, past: Past, clock: Clock
 ) -> None:
     """A publication between restore and recovery, still below the newest list, does no harm."""
-    ports = deployment.ports
     deployment.restore(past.copy)
     clock.advance(minutes=30)
     assert publication.publish_due(ports).published == [past.tenant.id]
@@ -278,9 +274,10 @@ def test_a_file_that_is_no_list_stops_it(deployment: Deployment, past: Past) -> 
         recover(deployment.ports, past.tenant)
 
 
-def test_it_concerns_one_tenant(deployment: Deployment, past: Past, clock: Clock) -> None:
+def test_it_concerns_one_tenant(
+    deployment: Deployment, ports: Ports, past: Past, clock: Clock
+) -> None:
     """Neither list nor turn of another tenant is touched."""
-    ports = deployment.ports
     other = Tenant.create(ports, "globex")
     other.revoke(ports, "svc_wrt_other")
     other.regenerate(ports)
@@ -295,6 +292,7 @@ def test_it_concerns_one_tenant(deployment: Deployment, past: Past, clock: Clock
 @_EACH_MOMENT
 def test_stopped_anywhere_it_is_healed_by_repeating(
     deployment: Deployment,
+    ports: Ports,
     past: Past,
     clock: Clock,
     at_once: None,
@@ -304,7 +302,6 @@ def test_stopped_anywhere_it_is_healed_by_repeating(
 
     That is after each change: what it would read on the way to the next one, nobody sees.
     """
-    ports = deployment.ports
     deployment.restore(past.copy, *tables)
     restored = deployment.copy()
     rehearsal = Script()

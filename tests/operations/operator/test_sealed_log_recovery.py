@@ -28,9 +28,10 @@ def problems(ports: Ports) -> list[str]:
     return [each.problem for each in doctor.examine(ports)]
 
 
-def test_a_restore_begins_a_new_generation(deployment: Deployment, clock: Clock) -> None:
+def test_a_restore_begins_a_new_generation(
+    deployment: Deployment, ports: Ports, clock: Clock
+) -> None:
     """LOG-10, F334a: After a restore that lost leaves, a new log begins and names what is lost."""
-    ports = deployment.ports
     acme = Tenant.create(ports)
     kept = entries_made(ports, clock, acme.id, 300)
     before = log.head(ports, acme.id)
@@ -64,10 +65,9 @@ def test_a_restore_begins_a_new_generation(deployment: Deployment, clock: Clock)
 
 
 def test_a_restore_that_lost_few_leaves_is_known_by_the_list(
-    deployment: Deployment, clock: Clock
+    deployment: Deployment, ports: Ports, clock: Clock
 ) -> None:
     """LOG-10, F334b: Without newer tiles, an audit table older than the newest list is known."""
-    ports = deployment.ports
     acme = Tenant.create(ports)
     sealing.extend(ports, acme.id)
     copy = deployment.copy()
@@ -83,10 +83,9 @@ def test_a_restore_that_lost_few_leaves_is_known_by_the_list(
 
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_a_recovery_without_a_restore_keeps_the_log(
-    deployment: Deployment, clock: Clock, is_sealed: bool
+    deployment: Deployment, ports: Ports, clock: Clock, is_sealed: bool
 ) -> None:
     """LOG-10, F334c: A recovery that restores no audit table goes on with the same log."""
-    ports = deployment.ports
     acme = Tenant.create(ports)
     if is_sealed:
         entries_made(ports, clock, acme.id, 300)

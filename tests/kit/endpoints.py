@@ -28,6 +28,13 @@ ADMIN, AUTHORIZER, READ_ONLY = Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY
 REVOKER, SIGNER, AUDITOR = Scope.REVOKER, Scope.SIGNER, Scope.AUDITOR
 # As the API document lists them.
 ANY = (ADMIN, AUTHORIZER, READ_ONLY, REVOKER, SIGNER, AUDITOR)
+_READERS = (ADMIN, READ_ONLY, AUDITOR)
+_SIGNERS = (ADMIN, READ_ONLY, SIGNER, AUDITOR)
+_OBSERVERS = (ADMIN, READ_ONLY, REVOKER, AUDITOR)
+_REVIEWERS = (ADMIN, REVOKER, AUDITOR)
+_CHECKERS = (ADMIN, AUTHORIZER, REVOKER, AUDITOR)
+_REVOKERS = (ADMIN, REVOKER)
+_FLEET = (ADMIN, AUTHORIZER)
 
 # The page with AUTH-4, and the rows of its table.
 PAGE: Final = ROOT / "docs" / "spec" / "access.md"
@@ -112,7 +119,57 @@ def audit_entries(tenant: Tenant) -> list[Item]:
 
 
 def _names(*names: str) -> dict[str, Any]:
-    return dict.fromkeys(names, ...)
+    """A member for each word."""
+    return dict.fromkeys(" ".join(names).split(), ...)
+
+
+def _page(name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: [entry], "total": ..., "cursor": ...}
+
+
+def _row(
+    head: str,
+    fields: Any = None,
+    *,
+    on: Callable[[Tenant], str | None] | None = None,
+    scopes: tuple[Scope, ...] | None = None,
+    resource: str | Callable[[Any], str] = "id",
+    **more: Any,
+) -> tuple[tuple[str, str], Endpoint]:
+    """An endpoint by its method, path and name, and its status and audit action if it has such.
+
+    What a row leaves out is what most endpoints have. `fields` may be the names of the fields.
+    `on` prepares a call: it returns what stands for the braces of the path, or the query; what it
+    returns for another path only says what was made. `resource` is the field of the answer that
+    the audit entry names if the path names nothing, or makes the name from the answer.
+    """
+    method, path, name, *rest = head.split()
+    status = (
+        int(rest.pop(0)) if rest and rest[0].isdecimal() else 204 if method == "DELETE" else 200
+    )
+
+    def target(tenant: Tenant) -> str:
+        found = on(tenant) if on else None
+        if "{" in path:
+            return at(path, str(found))
+        return f"{path}{found}" if found and found.startswith("?") else path
+
+    def named(called: str, answer: Any) -> str:
+        if "{" in path or method == "DELETE":
+            return identifier(called)
+        shown = answer.json()
+        return str(resource(shown) if callable(resource) else shown[resource])
+
+    return (method, path), Endpoint(
+        name,
+        scopes or (_READERS if method == "GET" else (ADMIN,)),
+        target,
+        status,
+        _names(fields) if isinstance(fields, str) else fields,
+        action=rest[0] if rest else None,
+        resource=named if rest else None,
+        **more,
+    )
 
 
 def _spare_key(tenant: Tenant) -> str:
@@ -124,12 +181,12 @@ def _revocation(tenant: Tenant) -> str:
 
 
 def _propagation(tenant: Tenant) -> str:
-    """How far a revocation has got that the feed has, but an authorizer does not."""
+    """A revocation that the feed has, but an authorizer does not."""
     revocation_id = _revocation(tenant)
     publication.publish_feed(tenant.ports, tenant.id)
     body = {"name": "gateway"}
     assert tenant.authorizer.post("/v1/authorizers/register", json=body).status_code in {200, 201}
-    return f"/v1/revocations/{revocation_id}/propagation"
+    return revocation_id
 
 
 def _pending_signer(tenant: Tenant) -> str:
@@ -140,15 +197,13 @@ def _pending_signer(tenant: Tenant) -> str:
     return str(found["key_id"])
 
 
-def _no_pending_signer(tenant: Tenant) -> str:
+def _no_pending_signer(tenant: Tenant) -> None:
     tenant.admin.post(f"/v1/revocations/srl/keys/{_pending_signer(tenant)}/revoke")
-    return "/v1/revocations/srl/keys"
 
 
-def _native_signer(tenant: Tenant) -> str:
-    """The path of the native signer, which the first request makes."""
+def _native_signer(tenant: Tenant) -> None:
+    """The native signer, which the first request makes."""
     tenant.admin.get("/v1/authorizers/native-signer")
-    return "/v1/authorizers/native-signer"
 
 
 def _key(tenant: Tenant) -> str:
@@ -200,35 +255,39 @@ def _authorizer(tenant: Tenant) -> str:
 def _of_key(tenant: Tenant) -> str:
     """All authorizers of the admin key, of which there is one at least."""
     _authorizer(tenant)
-    return f"/v1/authorizers?owner={tenant.admin.key_id}"
+    return f"?owner={tenant.admin.key_id}"
+
+
+def _stranger(tenant: Tenant) -> str:
+    """An authorizer that is not registered."""
+    return tenant.ports.new_id("azr")
 
 
 def _webhook(tenant: Tenant) -> str:
-    """The path of a webhook; the first one of the tenant, or a new one."""
+    """A webhook: the first one of the tenant, or a new one."""
     body = {"url": "https://hooks.example.com/rescind"}
     found = tenant.admin.get("/v1/webhooks").json()["webhooks"]
     made = found[-1] if found else tenant.admin.post("/v1/webhooks", json=body).json()
     tenant.admin.post(f"/v1/webhooks/{made['id']}/enable")
-    return f"/v1/webhooks/{made['id']}"
+    return str(made["id"])
 
 
 def _disabled_webhook(tenant: Tenant) -> str:
-    path = _webhook(tenant)
-    tenant.admin.post(f"{path}/disable")
-    return path
+    webhook_id = _webhook(tenant)
+    tenant.admin.post(f"/v1/webhooks/{webhook_id}/disable")
+    return webhook_id
 
 
 def _renamed_webhook(tenant: Tenant) -> str:
-    """The path of a webhook with a description of its own."""
-    path = _webhook(tenant)
-    body = {"description": tenant.ports.new_id("x")}
-    tenant.admin.request("PATCH", path, json=body)
-    return path
+    """A webhook with a description of its own."""
+    webhook_id, body = _webhook(tenant), {"description": tenant.ports.new_id("x")}
+    tenant.admin.request("PATCH", f"/v1/webhooks/{webhook_id}", json=body)
+    return webhook_id
 
 
 def _delivered(tenant: Tenant) -> str:
-    """The path of a webhook that was sent an event."""
-    path = _webhook(tenant)
+    """A webhook that was sent an event."""
+    webhook_id = _webhook(tenant)
     made = Delivery(
         tenant.ports.new_id("evt"),
         index=0,
@@ -242,15 +301,19 @@ def _delivered(tenant: Tenant) -> str:
         answer="",
         expires=int(tenant.ports.now().timestamp()) + 60,
     )
-    address = deliveries.address(tenant.id, identifier(path), made.id)
+    address = deliveries.address(tenant.id, webhook_id, made.id)
     tenant.ports.store.write(Put(address, made.to_item(), Expect.ANYTHING))
-    return f"{path}/deliveries"
+    return webhook_id
 
 
-def _spare_webhook(tenant: Tenant) -> str:
-    """The path for webhooks, of which the tenant may have another one."""
-    _no_webhook(tenant)
-    return "/v1/webhooks"
+def _no_webhook(tenant: Tenant) -> None:
+    for each in tenant.admin.get("/v1/webhooks").json()["webhooks"]:
+        tenant.admin.delete(f"/v1/webhooks/{each['id']}")
+
+
+def _entry_of_key(tenant: Tenant) -> str:
+    """The audit entry of a new API key."""
+    return f"?resource_id={_spare_key(tenant)}"
 
 
 def _sealed(tenant: Tenant) -> str:
@@ -260,743 +323,465 @@ def _sealed(tenant: Tenant) -> str:
     return log.records(tenant.ports, tenant.id, 0, 1)[0].id
 
 
-def _few_audit_signers(tenant: Tenant) -> str:
+def _tile(tenant: Tenant) -> str:
+    _sealed(tenant)
+    return "0/000.p/1"
+
+
+def _few_audit_signers(tenant: Tenant) -> None:
     for each in signers.all_of(tenant.ports, tenant.id):
         tenant.ports.store.write(Delete(each.address, Expect.PRESENT))
-    return "/v1/audit-logs/keys/rotate"
 
 
-def _no_webhook(tenant: Tenant) -> None:
-    for each in tenant.admin.get("/v1/webhooks").json()["webhooks"]:
-        tenant.admin.delete(f"/v1/webhooks/{each['id']}")
-
-
-def _in_path(path: str, _answer: Any) -> str:
-    return identifier(path)
-
-
-def _member(name: str) -> Callable[[str, Any], str]:
-    return lambda _path, answer: str(answer.json()[name])
-
-
-_KEY = _names("id", "name", "scopes", "status", "created_at", "expires_at") | {"scopes": [...]}
-_USED = _KEY | _names("last_used_at")
-_AUTHORIZER = _names(
-    *["id", "name", "type", "version", "public_key", "owner", "relay", "registered_at"],
-    *["seen_at", "sequence", "chain", "verified_at", "max_staleness_seconds"],
-    *["allow_when_stale", "foreign", "api_key_id"],
-) | {"metadata": {}, "refused": {}}
-_COMPAT = "/compat/tenuo/v1"
-_PACE = _names("report_after_seconds", "spread_seconds")
-_SRL = {
-    "payload": _names("Version", "IssuedAt", "ExpiresAt") | {"RevokedIDs": []},
-    "srl": _names("Payload", "Signature"),
-}
-_POLLED = {
-    "head": _names("Payload", "Signature"),
-    "entries": [...],
-    **_names("poll_seconds", "wait_max"),
-}
-_SIGNER = _names(
-    *["key_id", "algorithm", "public_key", "status", "created_at", "activates_at", "statement"]
-)
-_PROVED_SIGNER = _SIGNER | {"statement": _names("Payload", "Signature")}
-_RECORD = _names("id", "warrant_id", "reason", "created_at", "created_by")
-_BATCH = ["svc_wrt_a"]
-_SIGNING_KEY = _names(
-    *["id", "type", "name", "status", "parent_id", "public_key", "created_at", "expires_at"]
-)
-_VERSION = _names("key_id", "version", "status", "public_key", "created_at", "rotated_at")
-_TRUSTED_KEY = _names(
-    *["key_id", "key_version", "type", "status", "parent_id", "public_key", "created_at"],
-    "expires_at",
-)
-_SIGNED = _names(
-    *["warrant_id", "key_id", "key_version", "algorithm", "public_key", "warrant"],
-    *["signed_at", "expires_at"],
-)
-_WARRANT = _names("warrant_id", "key_version", "signed_at", "expires_at")
-_ACCOUNT = _names("id", "name", "email", "description", "status", "created_at")
-_ENTRY = _names(
-    *["id", "timestamp", "actor", "actor_key_id", "actor_name", "action", "resource_id"],
-    *["result", "source_ip", "request_id"],
-)
-_KEY_DETAILS = _names("name", "service_account_id", "expires_at") | {"scopes": [...]}
-_SETTINGS = _names(
-    *["tenant_id", "name", "srl_ttl_seconds", "audit_retention_days", "rotation_grace_seconds"],
-    *["feed_window_ms", "list_publication", "authorizers_max", "take_back"],
-    *["rate_limit_per_second", "rate_limit_burst", "created_at", "removal_at"],
-)
-
-
-_AUDIT_SIGNER = _names(
-    *["key_id", "algorithm", "public_key", "verifier_key", "created_at", "signs_until"]
-)
-_WEBHOOK = _names(
-    *["id", "url", "description", "status", "disabled_because", "created_at", "next_index"],
-    *["failing_since", "waits_until", "set_aside"],
-) | {"events": [...]}
-_DELIVERY = _names(
-    *["id", "index", "type", "state", "attempts", "attempted_at", "outcome", "status"],
-    *["milliseconds", "answer"],
-)
-
-
-def _listed_revocation(tenant: Tenant) -> str:
-    _revocation(tenant)
-    return "/v1/revocations"
-
-
-def _counted(tenant: Tenant) -> str:
-    """The path of the revocations per day, of which those of the first days are counted."""
+def _counted(tenant: Tenant) -> None:
+    """Revocations of which those of the first days are counted."""
     _revocation(tenant)
     sealing.extend(tenant.ports, tenant.id)
-    return "/v1/revocations/counts"
 
 
 def _check_of_revoked(tenant: Tenant) -> str:
     warrant_id = tenant.ports.new_id("wrt")
     tenant.revoke(warrant_id)
-    return f"/v1/revocations/check?warrant_id={warrant_id}"
+    return f"?warrant_id={warrant_id}"
 
 
-def _listed(tenant: Tenant) -> int:
+def _listed(tenant: Tenant) -> str:
     """The version of a new list, by which the feed has its base."""
-    return int(tenant.admin.post("/v1/revocations/srl/regenerate").json()["version"])
+    return str(tenant.admin.post("/v1/revocations/srl/regenerate").json()["version"])
 
 
-def _feed_of_revoked(tenant: Tenant) -> str:
+def _feed_of_revoked(tenant: Tenant) -> None:
     """A feed that has an entry after its base."""
     _listed(tenant)
     tenant.revoke(tenant.ports.new_id("wrt"))
     publication.publish_feed(tenant.ports, tenant.id)
-    return "/v1/revocations/feed"
 
 
-ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
-    ("GET", "/v1/api-keys"): Endpoint(
-        "listApiKeys",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda _: "/v1/api-keys",
-        fields={"api_keys": [_USED], **_names("total", "cursor")},
-    ),
-    ("POST", "/v1/api-keys"): Endpoint(
-        "createApiKey",
-        scopes=(ADMIN,),
-        target=lambda _: "/v1/api-keys",
+_KEY = _names("id name scopes status created_at expires_at") | {"scopes": [...]}
+_USED = _KEY | _names("last_used_at")
+_AUTHORIZER = _names(
+    "id name type version public_key owner relay registered_at seen_at sequence chain verified_at",
+    "max_staleness_seconds allow_when_stale foreign api_key_id",
+) | {"metadata": {}, "refused": {}}
+_PACE = _names("report_after_seconds spread_seconds")
+_SIGNED_HEAD = _names("Payload Signature")
+_SRL = {
+    "payload": _names("Version IssuedAt ExpiresAt") | {"RevokedIDs": []},
+    "srl": _SIGNED_HEAD,
+}
+_HEARD = _PACE | _names("latest_sequence latest_srl_version")
+_SIGNER = _names("key_id algorithm public_key status created_at activates_at statement")
+_PROVED_SIGNER = _SIGNER | {"statement": _SIGNED_HEAD}
+_RECORD = _names("id warrant_id reason created_at created_by")
+_BATCH = ["svc_wrt_a"]
+_SIGNING_KEY = _names("id type name status parent_id public_key created_at expires_at")
+_VERSION = _names("key_id version status public_key created_at rotated_at")
+_TRUSTED_KEY = _names("key_id key_version type status parent_id public_key created_at expires_at")
+_SIGNED = _names("warrant_id key_id key_version algorithm public_key warrant signed_at expires_at")
+_WARRANT = _names("warrant_id key_version signed_at expires_at")
+_ACCOUNT = _names("id name email description status created_at")
+_ENTRY = _names(
+    "id timestamp actor actor_key_id actor_name action resource_id result source_ip request_id"
+)
+_KEY_DETAILS = _names("name service_account_id expires_at") | {"scopes": [...]}
+_SETTINGS = _names(
+    "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
+    "list_publication authorizers_max take_back rate_limit_per_second rate_limit_burst created_at",
+    "removal_at",
+)
+_AUDIT_SIGNER = _names("key_id algorithm public_key verifier_key created_at signs_until")
+_WEBHOOK = _names(
+    "id url description status disabled_because created_at next_index failing_since waits_until",
+    "set_aside",
+) | {"events": [...]}
+_DELIVERY = _names("id index type state attempts attempted_at outcome status milliseconds answer")
+
+_COMPAT = "/compat/tenuo/v1"
+_ROWS = (
+    _row("GET /v1/api-keys listApiKeys", _page("api_keys", _USED)),
+    _row(
+        "POST /v1/api-keys createApiKey 201 api_key.create",
+        _KEY | _names("key"),
         body={"name": "new", "scopes": ["read-only"]},
-        status=201,
-        fields=_KEY | _names("key"),
-        action="api_key.create",
-        resource=_member("id"),
         secret="key",
     ),
-    ("GET", "/v1/api-keys/{id}"): Endpoint(
-        "getApiKey",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: f"/v1/api-keys/{tenant.read_only.key_id}",
-        fields=_USED | _names("request_count"),
+    _row(
+        "GET /v1/api-keys/{id} getApiKey",
+        _USED | _names("request_count"),
+        on=lambda tenant: tenant.read_only.key_id,
     ),
-    ("POST", "/v1/api-keys/{id}/rotate"): Endpoint(
-        "rotateApiKey",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/api-keys/{_spare_key(tenant)}/rotate",
+    _row(
+        "POST /v1/api-keys/{id}/rotate rotateApiKey 201 api_key.rotate",
+        _KEY | _names("key predecessor_id predecessor_accepted_until"),
+        on=_spare_key,
         body={"grace_seconds": 60},
-        status=201,
-        fields=_KEY | _names("key", "predecessor_id", "predecessor_accepted_until"),
-        action="api_key.rotate",
-        resource=_in_path,
         secret="key",
     ),
-    ("POST", "/v1/api-keys/{id}/revoke"): Endpoint(
-        "revokeApiKey",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/api-keys/{_spare_key(tenant)}/revoke",
-        fields=_names("id", "status", "revoked_at"),
-        action="api_key.revoke",
-        resource=_in_path,
+    _row(
+        "POST /v1/api-keys/{id}/revoke revokeApiKey api_key.revoke",
+        "id status revoked_at",
+        on=_spare_key,
     ),
-    ("DELETE", "/v1/api-keys/{id}"): Endpoint(
-        "deleteApiKey",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/api-keys/{_spare_key(tenant)}",
-        status=204,
-        action="api_key.delete",
-        resource=_in_path,
-    ),
-    ("GET", "/v1/whoami"): Endpoint(
-        "getCaller",
-        scopes=ANY,
-        target=lambda _: "/v1/whoami",
-        fields=_names("tenant_id", "tenant_name", "identity", "api_key_id", "api_key_name")
+    _row("DELETE /v1/api-keys/{id} deleteApiKey api_key.delete", on=_spare_key),
+    _row(
+        "GET /v1/whoami getCaller",
+        _names("tenant_id tenant_name identity api_key_id api_key_name")
         | {"scopes": [...], "expires_at": ..., "creates_until": ...},
+        scopes=ANY,
     ),
-    ("GET", "/v1/revocations"): Endpoint(
-        "listRevocations",
-        scopes=(ADMIN, REVOKER, AUDITOR),
-        target=_listed_revocation,
-        fields={"revocations": [_RECORD], **_names("total", "cursor")},
+    _row(
+        "GET /v1/revocations listRevocations",
+        _page("revocations", _RECORD),
+        on=_revocation,
+        scopes=_REVIEWERS,
     ),
-    ("POST", "/v1/revocations"): Endpoint(
-        "createRevocation",
-        scopes=(ADMIN, REVOKER),
-        target=lambda _: "/v1/revocations",
+    _row(
+        "POST /v1/revocations createRevocation 201 revocation.create",
+        _RECORD | _names("created_by_name"),
         body={"warrant_id": "svc_wrt_new", "reason": "stolen"},
-        status=201,
-        fields=_RECORD | _names("created_by_name"),
-        action="revocation.create",
-        resource=_member("id"),
+        scopes=_REVOKERS,
     ),
-    ("GET", "/v1/revocations/counts"): Endpoint(
-        "countRevocations",
-        scopes=(ADMIN, REVOKER, AUDITOR),
-        target=_counted,
-        fields={"days": [_names("date", "created", "removed")], **_names("known_from")},
+    _row(
+        "GET /v1/revocations/counts countRevocations",
+        {"days": [_names("date created removed")], "known_from": ...},
+        on=_counted,
+        scopes=_REVIEWERS,
     ),
-    ("GET", "/v1/revocations/{id}"): Endpoint(
-        "getRevocation",
-        scopes=(ADMIN, REVOKER, AUDITOR),
-        target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",
-        fields=_RECORD | _names("created_by_name", "feed_sequence", "list_version"),
+    _row(
+        "GET /v1/revocations/{id} getRevocation",
+        _RECORD | _names("created_by_name feed_sequence list_version"),
+        on=_revocation,
+        scopes=_REVIEWERS,
     ),
-    ("GET", "/v1/revocations/{id}/propagation"): Endpoint(
-        "getRevocationPropagation",
-        scopes=(ADMIN, REVOKER, AUDITOR),
-        target=_propagation,
-        fields=_names("revocation_id", "warrant_id", "revoked_at", "list", "complete")
+    _row(
+        "GET /v1/revocations/{id}/propagation getRevocationPropagation",
+        _names("revocation_id warrant_id revoked_at list complete")
         | {
-            "feed": _names("sequence", "issued_at"),
-            "authorizers": _names("registered", "holding", "closed", "unknown"),
-            "stragglers": [
-                _names("id", "name", "proof", "holds", "seen_at", "denies_all_from"),
-            ],
+            "feed": _names("sequence issued_at"),
+            "authorizers": _names("registered holding closed unknown"),
+            "stragglers": [_names("id name proof holds seen_at denies_all_from")],
         },
+        on=_propagation,
+        scopes=_REVIEWERS,
     ),
-    ("DELETE", "/v1/revocations/{id}"): Endpoint(
-        "deleteRevocation",
-        scopes=(ADMIN, REVOKER),
-        target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",
-        status=204,
-        action="revocation.delete",
-        resource=_in_path,
+    _row(
+        "DELETE /v1/revocations/{id} deleteRevocation revocation.delete",
+        on=_revocation,
+        scopes=_REVOKERS,
     ),
-    ("POST", "/v1/revocations/batch"): Endpoint(
-        "changeRevocations",
-        scopes=(ADMIN, REVOKER),
-        target=lambda _: "/v1/revocations/batch",
-        body={"action": "revoke", "warrant_ids": ["svc_wrt_batch"], "reason": "stolen"},
-        fields={
+    _row(
+        "POST /v1/revocations/batch changeRevocations revocation.create_batch",
+        {
             "batch_id": ...,
-            "results": [_names("id", "outcome", "revocation_id")],
-            "counts": _names(
-                *["revoked", "already_revoked", "extended", "taken_back", "not_revoked", "failed"]
-            ),
+            "results": [_names("id outcome revocation_id")],
+            "counts": _names("revoked already_revoked extended taken_back not_revoked failed"),
         },
-        action="revocation.create_batch",
-        resource=_member("batch_id"),
+        body={"action": "revoke", "warrant_ids": ["svc_wrt_batch"], "reason": "stolen"},
+        scopes=_REVOKERS,
+        resource="batch_id",
         is_kept=False,
     ),
-    ("GET", "/v1/revocations/check"): Endpoint(
-        "checkRevocation",
-        scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
-        target=_check_of_revoked,
-        fields=_names("warrant_id", "revoked", "revoked_at", "reason"),
+    _row(
+        "GET /v1/revocations/check checkRevocation",
+        "warrant_id revoked revoked_at reason",
+        on=_check_of_revoked,
+        scopes=_CHECKERS,
     ),
-    ("POST", "/v1/revocations/check-batch"): Endpoint(
-        "checkRevocations",
-        scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
-        target=lambda _: "/v1/revocations/check-batch",
+    _row(
+        "POST /v1/revocations/check-batch checkRevocations",
+        {"results": dict.fromkeys(_BATCH, _names("revoked"))},
         body={"warrant_ids": _BATCH},
-        fields={"results": dict.fromkeys(_BATCH, _names("revoked"))},
+        scopes=_CHECKERS,
         is_kept=False,
     ),
-    ("GET", "/v1/revocations/feed"): Endpoint(
-        "pollFeed",
-        scopes=(ADMIN, AUTHORIZER, AUDITOR),
-        target=_feed_of_revoked,
-        fields=_POLLED,
+    _row(
+        "GET /v1/revocations/feed pollFeed",
+        {"head": _SIGNED_HEAD, "entries": [...], **_names("poll_seconds wait_max")},
+        on=_feed_of_revoked,
+        scopes=(*_FLEET, AUDITOR),
     ),
-    ("GET", "/v1/revocations/feed/base/{version}"): Endpoint(
-        "getFeedBase",
-        scopes=(ADMIN, AUTHORIZER, AUDITOR),
-        target=lambda tenant: f"/v1/revocations/feed/base/{_listed(tenant)}",
+    _row(
+        "GET /v1/revocations/feed/base/{version} getFeedBase",
+        on=_listed,
+        scopes=(*_FLEET, AUDITOR),
         media_type="application/cbor",
     ),
-    ("GET", "/v1/revocations/srl"): Endpoint(
-        "getSrl",
-        scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
-        target=lambda _: "/v1/revocations/srl",
-        fields=_SRL,
+    _row("GET /v1/revocations/srl getSrl", _SRL, scopes=_CHECKERS),
+    _row("GET /v1/revocations/srl/signed getSignedSrl", _SRL, scopes=_CHECKERS),
+    _row(
+        "GET /v1/revocations/srl/keys listSrlKeys", {"keys": [_SIGNER], "cursor": ...}, scopes=ANY
     ),
-    ("GET", "/v1/revocations/srl/signed"): Endpoint(
-        "getSignedSrl",
-        scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
-        target=lambda _: "/v1/revocations/srl/signed",
-        fields=_SRL,
+    _row(
+        "GET /v1/revocations/srl/status getSrlStatus",
+        _names(
+            "version issued_at expires_at count key_id next_due_at feed_sequence pending",
+            "pending_truncated oldest_pending_at",
+        ),
+        scopes=_OBSERVERS,
     ),
-    ("GET", "/v1/revocations/srl/keys"): Endpoint(
-        "listSrlKeys",
-        scopes=ANY,
-        target=lambda _: "/v1/revocations/srl/keys",
-        fields={"keys": [_SIGNER], **_names("cursor")},
-    ),
-    ("GET", "/v1/revocations/srl/status"): Endpoint(
-        "getSrlStatus",
-        scopes=(ADMIN, READ_ONLY, REVOKER, AUDITOR),
-        target=lambda _: "/v1/revocations/srl/status",
-        fields={
-            **_names("version", "issued_at", "expires_at", "count", "key_id", "next_due_at"),
-            **_names("feed_sequence", "pending", "pending_truncated", "oldest_pending_at"),
+    _row(
+        "GET /v1/revocations/srl/versions listSrlVersions",
+        {
+            "versions": [_names("version issued_at expires_at count added removed key_id sha256")],
+            "cursor": ...,
         },
+        scopes=_OBSERVERS,
     ),
-    ("GET", "/v1/revocations/srl/versions"): Endpoint(
-        "listSrlVersions",
-        scopes=(ADMIN, READ_ONLY, REVOKER, AUDITOR),
-        target=lambda _: "/v1/revocations/srl/versions",
-        fields={
-            "versions": [
-                {
-                    **_names("version", "issued_at", "expires_at", "count"),
-                    **_names("added", "removed", "key_id", "sha256"),
-                }
-            ],
-            **_names("cursor"),
-        },
+    _row(
+        "POST /v1/revocations/srl/regenerate regenerateSrl srl.regenerate",
+        "version issued_at expires_at revocation_count",
+        resource=lambda answer: f"srl/{answer['version']}",
     ),
-    ("POST", "/v1/revocations/srl/regenerate"): Endpoint(
-        "regenerateSrl",
-        scopes=(ADMIN,),
-        target=lambda _: "/v1/revocations/srl/regenerate",
-        fields=_names("version", "issued_at", "expires_at", "revocation_count"),
-        action="srl.regenerate",
-        resource=lambda _, answer: f"srl/{answer.json()['version']}",
+    _row(
+        "POST /v1/revocations/srl/keys createSrlKey 201 srl.create_key",
+        _PROVED_SIGNER,
+        on=_no_pending_signer,
+        resource="key_id",
     ),
-    ("POST", "/v1/revocations/srl/keys"): Endpoint(
-        "createSrlKey",
-        scopes=(ADMIN,),
-        target=_no_pending_signer,
-        status=201,
-        fields=_PROVED_SIGNER,
-        action="srl.create_key",
-        resource=_member("key_id"),
-    ),
-    ("POST", "/v1/revocations/srl/keys/{keyId}/activate"): Endpoint(
-        "activateSrlKey",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/revocations/srl/keys/{_pending_signer(tenant)}/activate",
+    _row(
+        "POST /v1/revocations/srl/keys/{keyId}/activate activateSrlKey srl.activate_key",
+        _PROVED_SIGNER,
+        on=_pending_signer,
         body={"force": True},
-        fields=_PROVED_SIGNER,
-        action="srl.activate_key",
-        resource=_in_path,
     ),
-    ("POST", "/v1/revocations/srl/keys/{keyId}/revoke"): Endpoint(
-        "revokeSrlKey",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/revocations/srl/keys/{_pending_signer(tenant)}/revoke",
-        fields=_PROVED_SIGNER,
-        action="srl.revoke_key",
-        resource=_in_path,
+    _row(
+        "POST /v1/revocations/srl/keys/{keyId}/revoke revokeSrlKey srl.revoke_key",
+        _PROVED_SIGNER,
+        on=_pending_signer,
     ),
-    ("POST", "/v1/revocations/srl/keys/rotate"): Endpoint(
-        "rotateSrlKey",
-        scopes=(ADMIN,),
-        target=lambda _: "/v1/revocations/srl/keys/rotate",
-        status=201,
-        fields=_PROVED_SIGNER,
-        action="srl.rotate_key",
-        resource=_member("key_id"),
+    _row(
+        "POST /v1/revocations/srl/keys/rotate rotateSrlKey 201 srl.rotate_key",
+        _PROVED_SIGNER,
+        resource="key_id",
     ),
-    ("GET", "/v1/keys"): Endpoint(
-        "listSigningKeys",
-        scopes=(ADMIN, READ_ONLY, SIGNER, AUDITOR),
-        target=lambda tenant: "/v1/keys" if _key(tenant) else "",
-        fields={"keys": [_SIGNING_KEY], **_names("total", "cursor")},
-    ),
-    ("POST", "/v1/keys"): Endpoint(
-        "createSigningKey",
-        scopes=(ADMIN,),
-        target=lambda _: "/v1/keys",
+    _row("GET /v1/keys listSigningKeys", _page("keys", _SIGNING_KEY), on=_key, scopes=_SIGNERS),
+    _row(
+        "POST /v1/keys createSigningKey 201 key.create",
+        _SIGNING_KEY,
         body={"type": "root", "name": "root"},
-        status=201,
-        fields=_SIGNING_KEY,
-        action="key.create",
-        resource=_member("id"),
     ),
-    ("GET", "/v1/keys/{keyId}"): Endpoint(
-        "getSigningKey",
-        scopes=(ADMIN, READ_ONLY, SIGNER, AUDITOR),
-        target=lambda tenant: f"/v1/keys/{_key(tenant)}",
-        fields=_SIGNING_KEY,
+    _row("GET /v1/keys/{keyId} getSigningKey", _SIGNING_KEY, on=_key, scopes=_SIGNERS),
+    _row(
+        "GET /v1/keys/{keyId}/versions listSigningKeyVersions",
+        {"versions": [_VERSION]},
+        on=_signed_with,
+        scopes=_SIGNERS,
     ),
-    ("GET", "/v1/keys/{keyId}/versions"): Endpoint(
-        "listSigningKeyVersions",
-        scopes=(ADMIN, READ_ONLY, SIGNER, AUDITOR),
-        target=lambda tenant: f"/v1/keys/{_signed_with(tenant)}/versions",
-        fields={"versions": [_VERSION]},
+    _row(
+        "GET /v1/keys/{keyId}/warrants listWarrants", _page("warrants", _WARRANT), on=_signed_with
     ),
-    ("GET", "/v1/keys/{keyId}/warrants"): Endpoint(
-        "listWarrants",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: f"/v1/keys/{_signed_with(tenant)}/warrants",
-        fields={"warrants": [_WARRANT], **_names("total", "cursor")},
+    _row(
+        "POST /v1/keys/{keyId}/rotate rotateSigningKey key.rotate",
+        "id type name status public_key rotated_at",
+        on=_key,
     ),
-    ("POST", "/v1/keys/{keyId}/rotate"): Endpoint(
-        "rotateSigningKey",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/keys/{_key(tenant)}/rotate",
-        fields=_names("id", "type", "name", "status", "public_key", "rotated_at"),
-        action="key.rotate",
-        resource=_in_path,
+    _row(
+        "POST /v1/keys/{keyId}/suspend suspendSigningKey key.suspend",
+        _SIGNING_KEY | _names("suspended_at"),
+        on=_key,
     ),
-    ("POST", "/v1/keys/{keyId}/suspend"): Endpoint(
-        "suspendSigningKey",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/keys/{_key(tenant)}/suspend",
-        fields=_SIGNING_KEY | _names("suspended_at"),
-        action="key.suspend",
-        resource=_in_path,
-    ),
-    ("POST", "/v1/keys/{keyId}/enable"): Endpoint(
-        "enableSigningKey",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/keys/{_suspended(tenant)}/enable",
-        fields=_SIGNING_KEY,
-        action="key.enable",
-        resource=_in_path,
-    ),
-    ("POST", "/v1/keys/{keyId}/revoke"): Endpoint(
-        "revokeSigningKey",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/keys/{_key(tenant)}/revoke",
+    _row("POST /v1/keys/{keyId}/enable enableSigningKey key.enable", _SIGNING_KEY, on=_suspended),
+    _row(
+        "POST /v1/keys/{keyId}/revoke revokeSigningKey key.revoke",
+        _SIGNING_KEY | _names("revoked_at reason"),
+        on=_key,
         body={"reason": "stolen"},
-        fields=_SIGNING_KEY | _names("revoked_at", "reason"),
-        action="key.revoke",
-        resource=_in_path,
     ),
-    ("POST", "/v1/keys/{keyId}/sign"): Endpoint(
-        "signWarrant",
-        scopes=(ADMIN, SIGNER),
-        target=lambda tenant: f"/v1/keys/{_key(tenant)}/sign",
+    _row(
+        "POST /v1/keys/{keyId}/sign signWarrant 201 key.sign",
+        _SIGNED,
+        on=_key,
         body={"payload": "aGVsbG8="},
-        status=201,
-        fields=_SIGNED,
-        action="key.sign",
-        resource=_in_path,
+        scopes=(ADMIN, SIGNER),
     ),
-    ("GET", "/v1/trust-bundle"): Endpoint(
-        "getTrustBundle",
-        scopes=ANY,
-        target=lambda tenant: "/v1/trust-bundle" if _key(tenant) else "",
-        fields={
+    _row(
+        "GET /v1/trust-bundle getTrustBundle",
+        {
             "keys": [_TRUSTED_KEY],
-            "list_signers": [_names("key_id", "status", "public_key")],
-            **_names("tenant_id", "revision", "cursor"),
+            "list_signers": [_names("key_id status public_key")],
+            **_names("tenant_id revision cursor"),
         },
-    ),
-    ("POST", "/v1/authorizers/register"): Endpoint(
-        "registerAuthorizer",
-        scopes=(ADMIN, AUTHORIZER),
-        target=lambda _: "/v1/authorizers/register",
-        body={"name": "edge"},
-        status=201,
-        fields=_PACE | _names("id"),
-        action="authorizer.register",
-        resource=_member("id"),
-    ),
-    ("POST", "/v1/authorizers/{id}/heartbeat"): Endpoint(
-        "sendHeartbeat",
-        scopes=(ADMIN, AUTHORIZER),
-        target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}/heartbeat",
-        body={"sequence": 0},
-        fields=_PACE | _names("status", "latest_sequence", "latest_srl_version"),
-        is_kept=False,
-    ),
-    ("POST", "/v1/authorizers/reports"): Endpoint(
-        "sendReports",
-        scopes=(ADMIN, AUTHORIZER),
-        target=lambda _: "/v1/authorizers/reports",
-        body={"relay": "r", "reports": [{"id": "svc_azr_01kbm4xt3rfz8c5w7y2q9n6d1e"}]},
-        fields={
-            "results": [_names("id", "status")],
-            **_PACE,
-            **_names("latest_sequence", "latest_srl_version"),
-        },
-        is_kept=False,
-    ),
-    ("GET", "/v1/authorizers"): Endpoint(
-        "listAuthorizers",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: "/v1/authorizers" if _authorizer(tenant) else "",
-        fields={"authorizers": [_AUTHORIZER], **_names("total", "cursor")},
-    ),
-    ("GET", "/v1/authorizers/{id}"): Endpoint(
-        "getAuthorizer",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}",
-        fields=_AUTHORIZER,
-    ),
-    ("DELETE", "/v1/authorizers"): Endpoint(
-        "removeAuthorizersOfKey",
-        scopes=(ADMIN, AUTHORIZER),
-        target=_of_key,
-        status=204,
-        action="authorizer.remove_batch",
-        resource=_in_path,
-    ),
-    ("DELETE", "/v1/authorizers/{id}"): Endpoint(
-        "removeAuthorizer",
-        scopes=(ADMIN, AUTHORIZER),
-        target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}",
-        status=204,
-        action="authorizer.remove",
-        resource=_in_path,
-    ),
-    ("GET", "/v1/authorizers/native-signer"): Endpoint(
-        "getNativeSigner",
+        on=_key,
         scopes=ANY,
-        target=_native_signer,
-        fields=_names("key_id", "algorithm", "public_key", "public_key_hex", "created_at"),
     ),
-    ("GET", "/compat/tenuo/v1/revocations/srl/signed"): Endpoint(
-        "getNativeSrl",
-        scopes=(ADMIN, AUTHORIZER),
-        target=lambda tenant: f"{_COMPAT}/revocations/srl/signed" * bool(_native_signer(tenant)),
-        fields=_names("srl", "version"),
+    _row(
+        "POST /v1/authorizers/register registerAuthorizer 201 authorizer.register",
+        _PACE | _names("id"),
+        body={"name": "edge"},
+        scopes=_FLEET,
     ),
-    ("POST", "/compat/tenuo/v1/authorizers/register"): Endpoint(
-        "registerStockAuthorizer",
-        scopes=(ADMIN, AUTHORIZER),
-        target=lambda _: f"{_COMPAT}/authorizers/register",
+    _row(
+        "POST /v1/authorizers/{id}/heartbeat sendHeartbeat",
+        _HEARD | _names("status"),
+        on=_authorizer,
+        body={"sequence": 0},
+        scopes=_FLEET,
+        is_kept=False,
+    ),
+    _row(
+        "POST /v1/authorizers/reports sendReports",
+        _HEARD | {"results": [_names("id status")]},
+        body={"relay": "r", "reports": [{"id": "svc_azr_01kbm4xt3rfz8c5w7y2q9n6d1e"}]},
+        scopes=_FLEET,
+        is_kept=False,
+    ),
+    _row("GET /v1/authorizers listAuthorizers", _page("authorizers", _AUTHORIZER), on=_authorizer),
+    _row("GET /v1/authorizers/{id} getAuthorizer", _AUTHORIZER, on=_authorizer),
+    _row(
+        "DELETE /v1/authorizers removeAuthorizersOfKey authorizer.remove_batch",
+        on=_of_key,
+        scopes=_FLEET,
+    ),
+    _row(
+        "DELETE /v1/authorizers/{id} removeAuthorizer authorizer.remove",
+        on=_authorizer,
+        scopes=_FLEET,
+    ),
+    _row(
+        "GET /v1/authorizers/native-signer getNativeSigner",
+        "key_id algorithm public_key public_key_hex created_at",
+        on=_native_signer,
+        scopes=ANY,
+    ),
+    _row(
+        f"GET {_COMPAT}/revocations/srl/signed getNativeSrl",
+        "srl version",
+        on=_native_signer,
+        scopes=_FLEET,
+    ),
+    _row(
+        f"POST {_COMPAT}/authorizers/register registerStockAuthorizer 201 authorizer.register",
+        _PACE | _names("id"),
         body={"name": "stock", "type": "sidecar", "version": "0.3.3"},
-        status=201,
-        fields=_PACE | _names("id"),
-        action="authorizer.register",
-        resource=_member("id"),
+        scopes=_FLEET,
     ),
-    ("POST", "/compat/tenuo/v1/authorizers/{id}/heartbeat"): Endpoint(
-        "sendStockHeartbeat",
-        scopes=(ADMIN, AUTHORIZER),
-        target=lambda tenant: f"{_COMPAT}/authorizers/{tenant.ports.new_id('azr')}/heartbeat",
+    _row(
+        f"POST {_COMPAT}/authorizers/{{id}}/heartbeat sendStockHeartbeat",
+        _HEARD | _names("status"),
+        on=_stranger,
         body={"srl_version": 1},
-        fields=_PACE | _names("status", "latest_sequence", "latest_srl_version"),
+        scopes=_FLEET,
         unknown=200,
         is_kept=False,
     ),
-    ("POST", "/compat/tenuo/v1/authorizers/{id}/events"): Endpoint(
-        "countStockEvents",
-        scopes=(ADMIN, AUTHORIZER),
-        target=lambda tenant: f"{_COMPAT}/authorizers/{tenant.ports.new_id('azr')}/events",
+    _row(
+        f"POST {_COMPAT}/authorizers/{{id}}/events countStockEvents 202",
+        "verified refused",
+        on=_stranger,
         body=[{"signature": "AA==", "signing_payload": "AA=="}],
-        status=202,
-        fields=_names("verified", "refused"),
+        scopes=_FLEET,
         unknown=202,
         is_kept=False,
     ),
-    ("GET", "/v1/service-accounts"): Endpoint(
-        "listServiceAccounts",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda _: "/v1/service-accounts",
-        fields={"service_accounts": [_ACCOUNT], **_names("total", "cursor")},
-    ),
-    ("POST", "/v1/service-accounts"): Endpoint(
-        "createServiceAccount",
-        scopes=(ADMIN,),
-        target=lambda _: "/v1/service-accounts",
+    _row("GET /v1/service-accounts listServiceAccounts", _page("service_accounts", _ACCOUNT)),
+    _row(
+        "POST /v1/service-accounts createServiceAccount 201 service_account.create",
+        _ACCOUNT,
         body={"name": "robot"},
-        status=201,
-        fields=_ACCOUNT,
-        action="service_account.create",
-        resource=_member("id"),
     ),
-    ("GET", "/v1/service-accounts/{id}"): Endpoint(
-        "getServiceAccount",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}",
-        fields=_ACCOUNT,
+    _row("GET /v1/service-accounts/{id} getServiceAccount", _ACCOUNT, on=_account),
+    _row(
+        "GET /v1/service-accounts/{id}/api-keys listServiceAccountApiKeys",
+        _page("api_keys", _USED),
+        on=_owner,
     ),
-    ("GET", "/v1/service-accounts/{id}/api-keys"): Endpoint(
-        "listServiceAccountApiKeys",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: f"/v1/service-accounts/{_owner(tenant)}/api-keys",
-        fields={"api_keys": [_USED], **_names("total", "cursor")},
+    _row(
+        "POST /v1/service-accounts/{id}/disable disableServiceAccount service_account.disable",
+        _ACCOUNT,
+        on=_account,
     ),
-    ("POST", "/v1/service-accounts/{id}/disable"): Endpoint(
-        "disableServiceAccount",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}/disable",
-        fields=_ACCOUNT,
-        action="service_account.disable",
-        resource=_in_path,
+    _row(
+        "POST /v1/service-accounts/{id}/enable enableServiceAccount service_account.enable",
+        _ACCOUNT,
+        on=_disabled,
     ),
-    ("POST", "/v1/service-accounts/{id}/enable"): Endpoint(
-        "enableServiceAccount",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/service-accounts/{_disabled(tenant)}/enable",
-        fields=_ACCOUNT,
-        action="service_account.enable",
-        resource=_in_path,
+    _row(
+        "DELETE /v1/service-accounts/{id} deleteServiceAccount service_account.delete", on=_account
     ),
-    ("DELETE", "/v1/service-accounts/{id}"): Endpoint(
-        "deleteServiceAccount",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}",
-        status=204,
-        action="service_account.delete",
-        resource=_in_path,
+    _row(
+        "GET /v1/audit-logs listAuditLog",
+        _page("audit_logs", _ENTRY | {"details": _KEY_DETAILS}),
+        on=_entry_of_key,
     ),
-    ("GET", "/v1/audit-logs"): Endpoint(
-        "listAuditLog",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: f"/v1/audit-logs?resource_id={_spare_key(tenant)}",
-        fields={
-            "audit_logs": [_ENTRY | {"details": _KEY_DETAILS}],
-            **_names("total", "cursor"),
-        },
-    ),
-    ("GET", "/v1/audit-logs/export"): Endpoint(
-        "exportAuditLog",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: f"/v1/audit-logs/export?resource_id={_spare_key(tenant)}",
+    _row(
+        "GET /v1/audit-logs/export exportAuditLog",
+        on=_entry_of_key,
         media_type="application/x-ndjson",
     ),
-    ("GET", "/v1/audit-logs/checkpoint"): Endpoint(
-        "getAuditCheckpoint",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: _sealed(tenant) and "/v1/audit-logs/checkpoint",
+    _row(
+        "GET /v1/audit-logs/checkpoint getAuditCheckpoint",
+        on=_sealed,
         media_type="text/plain; charset=utf-8",
     ),
-    ("GET", "/v1/audit-logs/keys"): Endpoint(
-        "listAuditSigners",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: _sealed(tenant) and "/v1/audit-logs/keys",
-        fields={"origin": ..., "keys": [_AUDIT_SIGNER]},
+    _row(
+        "GET /v1/audit-logs/keys listAuditSigners",
+        {"origin": ..., "keys": [_AUDIT_SIGNER]},
+        on=_sealed,
     ),
-    ("POST", "/v1/audit-logs/keys/rotate"): Endpoint(
-        "rotateAuditSigner",
-        scopes=(ADMIN,),
-        target=_few_audit_signers,
-        fields={"origin": ..., "keys": [_AUDIT_SIGNER]},
-        action="audit_log.rotate_key",
-        resource=lambda _path, answer: str(answer.json()["keys"][-1]["key_id"]),
+    _row(
+        "POST /v1/audit-logs/keys/rotate rotateAuditSigner audit_log.rotate_key",
+        {"origin": ..., "keys": [_AUDIT_SIGNER]},
+        on=_few_audit_signers,
+        resource=lambda answer: answer["keys"][-1]["key_id"],
     ),
-    ("GET", "/v1/audit-logs/tile/{path}"): Endpoint(
-        "getAuditTile",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: _sealed(tenant) and "/v1/audit-logs/tile/0/000.p/1",
+    _row(
+        "GET /v1/audit-logs/tile/{path} getAuditTile",
+        on=_tile,
         media_type="application/octet-stream",
     ),
-    ("GET", "/v1/audit-logs/{id}/proof"): Endpoint(
-        "proveAuditEntry",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: f"/v1/audit-logs/{_sealed(tenant)}/proof",
-        fields=_names("id", "index", "record", "checkpoint") | {"path": [...]},
+    _row(
+        "GET /v1/audit-logs/{id}/proof proveAuditEntry",
+        _names("id index record checkpoint") | {"path": [...]},
+        on=_sealed,
     ),
-    ("GET", "/v1/tenant/settings"): Endpoint(
-        "getTenantSettings",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda _: "/v1/tenant/settings",
-        fields=_SETTINGS,
-    ),
-    ("PATCH", "/v1/tenant/settings"): Endpoint(
-        "updateTenantSettings",
-        scopes=(ADMIN,),
-        target=lambda _: "/v1/tenant/settings",
+    _row("GET /v1/tenant/settings getTenantSettings", _SETTINGS),
+    _row(
+        "PATCH /v1/tenant/settings updateTenantSettings tenant.update_settings",
+        _SETTINGS,
         body={"name": "Acme"},
-        fields=_SETTINGS,
-        action="tenant.update_settings",
-        resource=_member("tenant_id"),
+        resource="tenant_id",
     ),
-    ("GET", "/v1/webhooks"): Endpoint(
-        "listWebhooks",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=lambda tenant: "/v1/webhooks" if _webhook(tenant) else "",
-        fields={"webhooks": [_WEBHOOK], **_names("total", "cursor")},
-    ),
-    ("POST", "/v1/webhooks"): Endpoint(
-        "createWebhook",
-        scopes=(ADMIN,),
-        target=_spare_webhook,
+    _row("GET /v1/webhooks listWebhooks", _page("webhooks", _WEBHOOK), on=_webhook),
+    _row(
+        "POST /v1/webhooks createWebhook 201 webhook.create",
+        _WEBHOOK | _names("secret"),
+        on=_no_webhook,
         body={"url": "https://hooks.example.com/new"},
-        status=201,
-        fields=_WEBHOOK | _names("secret"),
-        action="webhook.create",
-        resource=_member("id"),
         secret="secret",
     ),
-    ("GET", "/v1/webhooks/{id}"): Endpoint(
-        "getWebhook",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=_webhook,
-        fields=_WEBHOOK,
-    ),
-    ("PATCH", "/v1/webhooks/{id}"): Endpoint(
-        "updateWebhook",
-        scopes=(ADMIN,),
-        target=_renamed_webhook,
+    _row("GET /v1/webhooks/{id} getWebhook", _WEBHOOK, on=_webhook),
+    _row(
+        "PATCH /v1/webhooks/{id} updateWebhook webhook.update",
+        _WEBHOOK,
+        on=_renamed_webhook,
         body={"description": "new"},
-        fields=_WEBHOOK,
-        action="webhook.update",
-        resource=_in_path,
     ),
-    ("GET", "/v1/webhooks/{id}/deliveries"): Endpoint(
-        "listWebhookDeliveries",
-        scopes=(ADMIN, READ_ONLY, AUDITOR),
-        target=_delivered,
-        fields={"deliveries": [_DELIVERY], **_names("cursor")},
+    _row(
+        "GET /v1/webhooks/{id}/deliveries listWebhookDeliveries",
+        {"deliveries": [_DELIVERY], "cursor": ...},
+        on=_delivered,
     ),
-    ("POST", "/v1/webhooks/{id}/rotate-secret"): Endpoint(
-        "rotateWebhookSecret",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"{_webhook(tenant)}/rotate-secret",
+    _row(
+        "POST /v1/webhooks/{id}/rotate-secret rotateWebhookSecret webhook.rotate_secret",
+        _WEBHOOK | _names("secret"),
+        on=_webhook,
         body={"grace_seconds": 60},
-        fields=_WEBHOOK | _names("secret"),
-        action="webhook.rotate_secret",
-        resource=_in_path,
         secret="secret",
     ),
-    ("POST", "/v1/webhooks/{id}/enable"): Endpoint(
-        "enableWebhook",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"{_disabled_webhook(tenant)}/enable",
-        fields=_WEBHOOK,
-        action="webhook.enable",
-        resource=_in_path,
+    _row(
+        "POST /v1/webhooks/{id}/enable enableWebhook webhook.enable", _WEBHOOK, on=_disabled_webhook
     ),
-    ("POST", "/v1/webhooks/{id}/disable"): Endpoint(
-        "disableWebhook",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"{_webhook(tenant)}/disable",
-        fields=_WEBHOOK,
-        action="webhook.disable",
-        resource=_in_path,
-    ),
-    ("POST", "/v1/webhooks/{id}/test"): Endpoint(
-        "testWebhook",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"{_webhook(tenant)}/test",
-        status=202,
-        fields=_WEBHOOK,
-        action="webhook.test",
-        resource=_in_path,
-    ),
-    ("POST", "/v1/webhooks/{id}/replay"): Endpoint(
-        "replayWebhook",
-        scopes=(ADMIN,),
-        target=lambda tenant: f"{_webhook(tenant)}/replay",
+    _row("POST /v1/webhooks/{id}/disable disableWebhook webhook.disable", _WEBHOOK, on=_webhook),
+    _row("POST /v1/webhooks/{id}/test testWebhook 202 webhook.test", _WEBHOOK, on=_webhook),
+    _row(
+        "POST /v1/webhooks/{id}/replay replayWebhook webhook.replay",
+        _WEBHOOK,
+        on=_webhook,
         body={"from_index": 0},
-        fields=_WEBHOOK,
-        action="webhook.replay",
-        resource=_in_path,
     ),
-    ("DELETE", "/v1/webhooks/{id}"): Endpoint(
-        "deleteWebhook",
-        scopes=(ADMIN,),
-        target=_webhook,
-        status=204,
-        action="webhook.delete",
-        resource=_in_path,
-    ),
-}
+    _row("DELETE /v1/webhooks/{id} deleteWebhook webhook.delete", on=_webhook),
+)
+ENDPOINTS: Final = dict(_ROWS)
 
 
 def page() -> str:

@@ -23,6 +23,7 @@ from tests.kit.processes import HOST, ROOT, Group, answers, free_port
 _ENGINE: Final = ROOT / ".tools/engines/node_modules/@dynoxide/linux-x64/dynoxide"
 _STAGE: Final = "engine"
 _VICTIMS: Final = ["engine"] * 2 + ["worker"] * 2 + ["server", "publisher"]
+_WRITERS: Final = 5
 
 pytestmark = [
     pytest.mark.slow,
@@ -83,8 +84,8 @@ def test_nothing_acknowledged_is_lost_if_a_process_is_killed(
         for group in (server, publisher):
             stack.callback(group.kill)
             group.start()
-        crowd = Crowd(url, admin.secret)
-        with crowd.working():
+        crowd = Crowd(url, admin.secret, forgetful=True)
+        with crowd.working(writers=_WRITERS):
             for victim in random.sample(_VICTIMS, len(_VICTIMS)):
                 crowd.wait_for(random.randint(20, 150), lambda crowd: crowd.acknowledged)
                 if victim == "worker":
@@ -99,4 +100,6 @@ def test_nothing_acknowledged_is_lost_if_a_process_is_killed(
         killed = sum(group.killed for group in groups.values())
         print(f"{killed} processes killed, {crowd.figures()}")
         crowd.check(ports)
+        # At most the write in flight of each writer, each time.
+        assert len(crowd.repeated) <= _VICTIMS.count("engine") * _WRITERS, crowd.repeated
         check_published(publisher, ports, tenant.tenant_id)

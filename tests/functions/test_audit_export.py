@@ -139,8 +139,7 @@ def test_filters_of_an_export(tenant: Tenant, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    "query",
-    ["format=xml", "cursor=x", "limit=1", "action=x", "from=2027-01-01T00:00:00Z", "to=x"],
+    "query", ["format=xml", "cursor=x", "limit=1", "action=x", "from=2027-01-01T00:00:00Z", "to=x"]
 )
 def test_a_malformed_query(tenant: Tenant, query: str) -> None:
     """An unknown format, cursor, parameter or value is 400."""

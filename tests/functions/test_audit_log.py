@@ -28,17 +28,8 @@ from tests.kit.faults import Script, scripted
 from tests.kit.worlds import Clock
 
 FIELDS = {
-    "id",
-    "timestamp",
-    "actor",
-    "actor_key_id",
-    "actor_name",
-    "action",
-    "resource_id",
-    "result",
-    "source_ip",
-    "request_id",
-    "details",
+    *("id", "timestamp", "actor", "actor_key_id", "actor_name", "action", "resource_id"),
+    *("result", "source_ip", "request_id", "details"),
 }
 PATH = "/v1/audit-logs"
 
@@ -55,10 +46,6 @@ def read(tenant: Tenant, **query: Any) -> dict[str, Any]:
 
 def resources(page: dict[str, Any]) -> list[str]:
     return [entry["resource_id"] for entry in page["audit_logs"]]
-
-
-def actions(page: dict[str, Any]) -> set[str]:
-    return {entry["action"] for entry in page["audit_logs"]}
 
 
 def walk(
@@ -114,12 +101,7 @@ def test_the_details_of_signing_keys(tenant: Tenant) -> None:
     superseded = signing.superseded(tenant, key_id)
     for action in ("suspend", "enable", "revoke"):
         signing.moved(tenant, key_id, action)
-    signed = {
-        "warrant_id": warrant_id,
-        "key_version": 1,
-        "format": "cose",
-        "expires_at": None,
-    }
+    signed = {"warrant_id": warrant_id, "key_version": 1, "format": "cose", "expires_at": None}
     entries = read(tenant, resource_id=key_id)["audit_logs"]
     assert [(entry["action"], entry["details"]) for entry in entries[::-1]] == [
         ("key.create", {"type": "root", "name": "k", "parent_id": None, "expires_at": None}),
@@ -254,12 +236,6 @@ def test_each_filter_and_all_of_them(tenant: Tenant) -> None:
     assert len(everything) == len(audit_entries(tenant)) == 6
 
 
-@pytest.mark.parametrize("action", Action)
-def test_every_action_is_a_filter(tenant: Tenant, action: Action) -> None:
-    """Each action of the contract can be asked for, and finds none but its own."""
-    assert actions(read(tenant, action=action.value)) <= {action.value}
-
-
 def test_the_actions_are_those_of_the_contract() -> None:
     """AUDIT-3: The audit log knows exactly the actions of the contract."""
     kinds = {
@@ -282,29 +258,21 @@ def test_the_actions_are_those_of_the_contract() -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "action=key.delete",
-        "action=",
-        "action=KEY.CREATE",
-        "warrant_id=",
-        "warrant_id=svc_key_a",
-        "from=2026-11-21",
-        "from=2026-11-21T12:00:00",
-        "from=1790000000",
-        "from=",
-        "to=now",
-        "to=2026-11-21 12:00:00Z",
-        "to=2026-11-21T12:00:60Z",
+        *("action=key.delete", "action=", "action=KEY.CREATE", "result=success"),
+        *("warrant_id=", "warrant_id=svc_key_a"),
+        *("from=2026-11-21", "from=2026-11-21T12:00:00", "from=1790000000", "from="),
+        *("to=now", "to=2026-11-21 12:00:00Z", "to=2026-11-21T12:00:60Z"),
+        # A window that ends before it begins, and times that no calendar has in UTC.
         "from=2026-11-21T12:00:01Z&to=2026-11-21T12:00:00Z",
-        "from=2026-11-21T12:00:01Z",
-        "from=9999-12-31T23:59:59Z",
-        "from_=2026-11-21T12:00:00Z",
-        "since=2026-11-21T12:00:00Z",
-        "result=success",
+        *("from=2026-11-21T12:00:01Z", "from=9999-12-31T23:59:59Z"),
+        *(f"{name}=0001-01-01T00:00:00%2B01:00" for name in ("from", "to")),
+        *(f"{name}=9999-12-31T23:59:59-01:00" for name in ("from", "to")),
+        *("from_=2026-11-21T12:00:00Z", "since=2026-11-21T12:00:00Z"),
     ],
 )
-def test_a_malformed_query(tenant: Tenant, query: str) -> None:
+def test_a_malformed_query(standing: Tenant, query: str) -> None:
     """Another action, time or parameter, or a window that ends before it begins, is 400."""
-    assert refusal(tenant.admin.get(f"{PATH}?{query}")) == (400, "invalid_request")
+    assert refusal(standing.admin.get(f"{PATH}?{query}")) == (400, "invalid_request")
 
 
 # --- times ---
@@ -332,16 +300,10 @@ def test_the_last_seven_days_are_the_default(tenant: Tenant, clock: Clock) -> No
 
 def test_over_the_months(tenant: Tenant, clock: Clock) -> None:
     """A window over the ends of months and years holds every entry, newest first, page by page."""
-    made = at(
-        tenant,
-        clock,
-        "2026-11-30T23:59:59Z",
-        "2026-12-01T00:00:00Z",
-        "2026-12-31T23:59:59Z",
-        "2027-01-01T00:00:00Z",
-        "2027-03-01T00:00:00Z",
-    )
-    window = {"from_": "2026-11-30T23:59:59Z", "to": "2027-03-01T00:00:00Z"}
+    moments = ["2026-11-30T23:59:59Z", "2026-12-01T00:00:00Z", "2026-12-31T23:59:59Z"]
+    moments += ["2027-01-01T00:00:00Z", "2027-03-01T00:00:00Z"]
+    made = at(tenant, clock, *moments)
+    window = {"from_": moments[0], "to": moments[-1]}
     assert resources(read(tenant, **window)) == made[::-1]
     for limit in (1, 2, 4):
         pages = walk(tenant, **window, limit=limit)
@@ -363,18 +325,17 @@ def test_a_clock_ahead_at_the_end_of_a_month(tenant: Tenant, clock: Clock, limit
     assert sorted(entry["details"]["warrant_id"][-1] for entry in entries) == list("012345")
 
 
+_BEGIN, _END = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ({"from": "0001-01-01T00:00:00Z"}, True),
-        ({"to": "9999-12-31T23:59:59Z"}, False),
-        ({"to": "0001-01-01T00:00:00Z"}, False),
-        ({"to": "0001-01-07T00:00:00Z"}, False),
+        *(({"from": _BEGIN} | more, True) for more in ({}, {"to": _END})),
+        ({"from": "2026-11-21T00:00:00Z", "to": _END}, True),
+        *(({"from": each, "to": each}, False) for each in (_BEGIN, _END)),
+        *(({"to": each}, False) for each in (_BEGIN, "0001-01-07T00:00:00Z", _END)),
         ({"to": "1999-12-31T23:59:59Z"}, False),
-        ({"from": "0001-01-01T00:00:00Z", "to": "9999-12-31T23:59:59Z"}, True),
-        ({"from": "0001-01-01T00:00:00Z", "to": "0001-01-01T00:00:00Z"}, False),
-        ({"from": "9999-12-31T23:59:59Z", "to": "9999-12-31T23:59:59Z"}, False),
-        ({"from": "2026-11-21T00:00:00Z", "to": "9999-12-31T23:59:59Z"}, True),
     ],
     ids=str,
 )
@@ -396,26 +357,7 @@ def test_the_whole_calendar_is_not_walked(tenant: Tenant) -> None:
     assert len(script.calls) <= 2 * SHARDS * (12 * 10 + 2)
 
 
-@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"])
-@pytest.mark.parametrize("name", ["from", "to"])
-def test_times_beyond_the_calendar(tenant: Tenant, name: str, time: str) -> None:
-    """A time that no calendar has in UTC is 400."""
-    answer = tenant.admin.get(PATH, params={name: time})
-    assert refusal(answer) == (400, "invalid_request")
-
-
 # --- pages ---
-
-
-def test_totals_and_cursors(tenant: Tenant) -> None:
-    """API-21: The audit log counts all pages in `total`, and its last page has no cursor."""
-    for number in range(4):
-        tenant.revoke(f"svc_wrt_{number}")
-    query: dict[str, Any] = {"action": "revocation.create", "limit": 2}
-    first = read(tenant, **query)
-    second = read(tenant, **query, cursor=first["cursor"])
-    assert [len(each["audit_logs"]) for each in (first, second)] == [2, 2]
-    assert (first["total"], second["total"], second["cursor"]) == (4, 4, None)
 
 
 @pytest.mark.parametrize("query", [{}, {"warrant_id": "svc_wrt_long"}], ids=["all", "warrant"])

@@ -36,10 +36,7 @@ def test_nothing_is_sealed_at_first(tenant: Tenant) -> None:
     """LOG-6: A tenant without a checkpoint gets 404, and one key at most."""
     for path in ("checkpoint", "tile/0/000.p/1", f"{'svc_evt_' + 26 * '0'}/proof"):
         assert tenant.admin.get(f"{AT}/{path}").status_code == 404
-    assert tenant.admin.get(f"{AT}/keys").json() == {
-        "origin": f"rescind/{tenant.id}/1",
-        "keys": [],
-    }
+    assert tenant.admin.get(f"{AT}/keys").json() == {"origin": f"rescind/{tenant.id}/1", "keys": []}
 
 
 def test_a_stranger_verifies_the_log(ports: Ports, clock: Clock, tenant: Tenant) -> None:

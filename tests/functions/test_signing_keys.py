@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from shared.model import signing_keys as model
 from shared.ports.store import Table
 from tests.functions import signing
+from tests.functions.bodies import variants
 from tests.functions.signing import STATES, child, create, get, move, moved, refusal, versions
 from tests.kit.api import Tenant
 from tests.kit.worlds import Clock
@@ -108,22 +109,21 @@ def test_the_answer_to_an_action(tenant: Tenant, clock: Clock, action: str, fiel
     assert {name: answer[name] for name in unchanged} == {name: key[name] for name in unchanged}
 
 
-@pytest.mark.parametrize("reason", [None, "", "  ", "x" * 1025, 5, "a\x00b"])
-@pytest.mark.parametrize("state", STATES)
-def test_a_revocation_needs_a_reason(tenant: Tenant, state: str, reason: Any) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        *variants({}, "reason", None, "", "  ", "x" * 1025, 5, "a\x00b"),
+        *({"cascade": True}, {"reason": "r", "cascade": 1}, {"reson": "r"}),
+    ],
+    ids=str,
+)
+def test_a_revocation_needs_a_reason(tenant: Tenant, body: Any) -> None:
     """KEY-9: The service refuses to revoke a signing key without a reason."""
-    key_id = signing.in_state(tenant, state)
-    assert refusal(move(tenant, key_id, "revoke", reason=reason)) == (400, "invalid_request")
-    assert get(tenant, key_id)["status"] == state
-
-
-@pytest.mark.parametrize("body", [{"cascade": True}, {"reason": "r", "cascade": 1}, {"reson": "r"}])
-def test_a_malformed_revocation(tenant: Tenant, body: Any) -> None:
-    """A body without reason, with another type or an unknown field is 400."""
-    key_id = create(tenant)["id"]
-    answer = tenant.admin.post(f"/v1/keys/{key_id}/revoke", json=body)
-    assert refusal(answer) == (400, "invalid_request")
-    assert get(tenant, key_id)["status"] == "active"
+    for state in STATES:
+        key_id = signing.in_state(tenant, state)
+        answer = tenant.admin.post(f"/v1/keys/{key_id}/revoke", json=body)
+        assert refusal(answer) == (400, "invalid_request")
+        assert get(tenant, key_id)["status"] == state
 
 
 # --- creation: body, parent, expiry ---
@@ -132,37 +132,29 @@ def test_a_malformed_revocation(tenant: Tenant, body: Any) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        {},
-        {"type": "root"},
-        {"name": "k"},
-        {"type": "Root", "name": "k"},
-        {"type": None, "name": "k"},
-        {"type": "root", "name": " "},
-        {"type": "root", "name": "x" * 256},
-        {"type": "root", "name": 5},
-        {"type": "root", "name": "k", "expires": "2027-01-01T00:00:00Z"},
-        {"type": "root", "name": "k", "expires_at": 1800000000},
-        {"type": "root", "name": "k", "expires_at": "2027-01-01"},
-        {"type": "root", "name": "k", "expires_at": NOW},
+        *({}, {"type": "root"}, {"name": "k"}),
+        *variants({"name": "k"}, "type", "Root", None),
+        *variants({"type": "root"}, "name", " ", "x" * 256, 5),
+        *variants({"type": "root", "name": "k"}, "expires_at", 1800000000, "2027-01-01", NOW),
         {"type": "root", "name": "k", "expires_at": "2026-11-21T11:59:59Z"},
-        {"type": "issuer", "name": "k"},
-        {"type": "notary", "name": "k"},
+        {"type": "root", "name": "k", "expires": "2027-01-01T00:00:00Z"},
+        *variants({"name": "k"}, "type", "issuer", "notary"),
         {"type": "issuer", "name": "k", "parent_id": None},
         {"type": "notary", "name": "k", "parent_id": 5},
     ],
 )
-def test_a_malformed_creation(tenant: Tenant, body: Any) -> None:
+def test_a_malformed_creation(standing: Tenant, body: Any) -> None:
     """KEY-3: The service refuses a malformed creation of a signing key with 400."""
-    assert refusal(tenant.admin.post("/v1/keys", json=body)) == (400, "invalid_request")
-    assert walk(tenant) == []
+    assert refusal(standing.admin.post("/v1/keys", json=body)) == (400, "invalid_request")
+    assert walk(standing) == []
 
 
 @pytest.mark.parametrize("type_", ["issuer", "notary"])
 @pytest.mark.parametrize("parent_id", [UNKNOWN, "", "svc_key_x", "svc_ak_01m7yzmhg0ynzqw1fmh6whg"])
-def test_an_unknown_parent(tenant: Tenant, type_: str, parent_id: str) -> None:
+def test_an_unknown_parent(standing: Tenant, type_: str, parent_id: str) -> None:
     """KEY-3: The service refuses an unknown or malformed parent with 400."""
     body = {"type": type_, "name": "k", "parent_id": parent_id}
-    answer = tenant.admin.post("/v1/keys", json=body)
+    answer = standing.admin.post("/v1/keys", json=body)
     assert refusal(answer) == (400, "invalid_request")
     assert "parent_id" in answer.json()["error"]["message"]
 
@@ -178,21 +170,8 @@ def test_the_parent_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> N
     assert answers[0].content == answers[1].content
 
 
-# Who may be whose parent; a root has none.
-_PARENTS = {
-    ("root", "issuer"): 201,
-    ("root", "notary"): 201,
-    ("issuer", "issuer"): 201,
-    ("issuer", "notary"): 201,
-    ("notary", "issuer"): 400,
-    ("notary", "notary"): 400,
-    ("root", "root"): 400,
-    ("issuer", "root"): 400,
-    ("notary", "root"): 400,
-}
-
-
-@pytest.mark.parametrize(("parent", "type_"), _PARENTS)
+@pytest.mark.parametrize("parent", ["root", "issuer", "notary"])
+@pytest.mark.parametrize("type_", ["root", "issuer", "notary"])
 def test_the_type_of_a_parent(tenant: Tenant, parent: str, type_: str) -> None:
     """KEY-3: The parent of an issuer or notary is a root or an issuer; a root has none."""
     above = create(tenant)
@@ -200,9 +179,10 @@ def test_the_type_of_a_parent(tenant: Tenant, parent: str, type_: str) -> None:
         above = child(tenant, above, parent)
     body = {"type": type_, "name": "k", "parent_id": above["id"]}
     answer = tenant.admin.post("/v1/keys", json=body)
-    assert answer.status_code == _PARENTS[parent, type_]
-    if answer.status_code == 400:
+    if type_ == "root" or parent == "notary":
         assert refusal(answer) == (400, "invalid_request")
+    else:
+        assert answer.status_code == 201
 
 
 @pytest.mark.parametrize("state", ["suspended", "revoked", "rotated", "expired"])
@@ -259,35 +239,26 @@ def test_a_line_of_ancestors_has_an_end(tenant: Tenant) -> None:
 
 SAME, REFUSED = "same", "refused"
 
-# What each action does in each state, by hand (KEY-6).
+
+# What each action makes of a key in each state, by hand (KEY-6).
+_ACTIONS = ("rotate", "suspend", "enable", "revoke")
 _TRANSITIONS = {
-    ("active", "rotate"): "active",
-    ("active", "suspend"): "suspended",
-    ("active", "enable"): SAME,
-    ("active", "revoke"): "revoked",
-    ("suspended", "rotate"): REFUSED,
-    ("suspended", "suspend"): SAME,
-    ("suspended", "enable"): "active",
-    ("suspended", "revoke"): "revoked",
-    ("rotated", "rotate"): REFUSED,
-    ("rotated", "suspend"): REFUSED,
-    ("rotated", "enable"): REFUSED,
-    ("rotated", "revoke"): "revoked",
-    ("revoked", "rotate"): REFUSED,
-    ("revoked", "suspend"): REFUSED,
-    ("revoked", "enable"): REFUSED,
-    ("revoked", "revoke"): SAME,
+    "active": ("active", "suspended", SAME, "revoked"),
+    "suspended": (REFUSED, SAME, "active", "revoked"),
+    "rotated": (REFUSED, REFUSED, REFUSED, "revoked"),
+    "revoked": (REFUSED, REFUSED, REFUSED, SAME),
 }
 
 
-@pytest.mark.parametrize(("state", "action"), _TRANSITIONS)
+@pytest.mark.parametrize("state", _TRANSITIONS)
+@pytest.mark.parametrize("action", _ACTIONS)
 def test_each_transition(tenant: Tenant, clock: Clock, state: str, action: str) -> None:
     """KEY-6: Signing keys change state only by the transitions of the contract; others are 409."""
     key_id = signing.in_state(tenant, state)
     before, key = signing.stored(tenant), get(tenant, key_id)
     clock.advance(hours=1)
     answer = move(tenant, key_id, action, **({"reason": "again"} if action == "revoke" else {}))
-    expected = _TRANSITIONS[state, action]
+    expected = _TRANSITIONS[state][_ACTIONS.index(action)]
     if expected == REFUSED:
         assert refusal(answer) == (409, "invalid_state")
     else:
@@ -430,41 +401,28 @@ def test_the_versions_of_a_key(tenant: Tenant, clock: Clock) -> None:
 
 
 def test_the_versions_by_any_of_them(tenant: Tenant) -> None:
-    """A superseded version's identifier leads to the same list of versions."""
-    key_id = create(tenant)["id"]
-    superseded = signing.superseded(tenant, key_id)
-    assert versions(tenant, superseded) == versions(tenant, key_id)
-
-
-def test_a_key_that_was_never_rotated_has_one_version(tenant: Tenant) -> None:
-    """Its only version is itself."""
+    """A key that was never rotated is its only version; a superseded one leads to the same list."""
     key = create(tenant)
-    (only,) = versions(tenant, key["id"])
-    assert only == {
-        "key_id": key["id"],
-        "version": 1,
-        "status": "active",
-        "public_key": key["public_key"],
-        "created_at": NOW,
-        "rotated_at": None,
-    }
-
-
-def test_children_outlive_a_rotation(tenant: Tenant) -> None:
-    """A parent that is rotated remains the parent, and its children go on signing."""
-    root = create(tenant)
-    issuer = child(tenant, root)
-    moved(tenant, root["id"], "rotate")
-    assert get(tenant, issuer["id"])["parent_id"] == root["id"]
-    assert signing.sign(tenant, issuer["id"]).status_code == 201
-    assert child(tenant, root)["parent_id"] == root["id"]
+    assert versions(tenant, key["id"]) == [
+        {
+            "key_id": key["id"],
+            "version": 1,
+            "status": "active",
+            "public_key": key["public_key"],
+            "created_at": NOW,
+            "rotated_at": None,
+        }
+    ]
+    superseded = signing.superseded(tenant, key["id"])
+    assert versions(tenant, superseded) == versions(tenant, key["id"])
 
 
 # --- the list ---
 
 
-def test_totals_after_any_sequence(tenant: Tenant) -> None:
+def test_totals_after_any_sequence(tenant: Tenant, other_tenant: Tenant) -> None:
     """KEY-13, F31: The `total` of the signing keys is exact for every filter."""
+    create(other_tenant)
     root, issuer = create(tenant), None
     for state in STATES:
         signing.in_state(tenant, state)
@@ -489,19 +447,14 @@ def test_totals_after_any_sequence(tenant: Tenant) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "type=",
-        "type=Root",
-        "type=key",
-        "status=",
-        "status=expired",
-        "status=ACTIVE",
-        "state=active",
+        *("type=", "type=Root", "type=key"),
+        *("status=", "status=expired", "status=ACTIVE"),
+        "state=a",
     ],
 )
-def test_an_unknown_filter(tenant: Tenant, query: str) -> None:
+def test_an_unknown_filter(standing: Tenant, query: str) -> None:
     """A filter or a value that is not of the contract is 400, never passed over."""
-    answer = tenant.admin.get(f"/v1/keys?{query}")
-    assert refusal(answer) == (400, "invalid_request")
+    assert refusal(standing.admin.get(f"/v1/keys?{query}")) == (400, "invalid_request")
 
 
 def test_a_cursor_is_bound_to_its_filters(tenant: Tenant) -> None:
@@ -532,12 +485,6 @@ def test_the_cursor_of_a_list_of_warrants(tenant: Tenant) -> None:
     for path in (f"/v1/keys/{keys[1]}/warrants", "/v1/keys"):
         assert refusal(tenant.admin.get(f"{path}?cursor={cursor}")) == (400, "invalid_request")
     assert tenant.admin.get(f"/v1/keys/{keys[0]}/warrants?cursor={cursor}").status_code == 200
-
-
-def test_another_tenant_sees_none_of_them(tenant: Tenant, other_tenant: Tenant) -> None:
-    """F12: a list holds the caller's own keys."""
-    create(other_tenant)
-    assert walk(tenant) == []
 
 
 # --- secrets ---

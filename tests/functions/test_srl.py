@@ -73,22 +73,15 @@ def test_a_tenant_begins_with_an_empty_list(tenant: Tenant) -> None:
 
 
 def test_both_paths_are_one_resource(tenant: Tenant) -> None:
-    """SRL-1: Both paths of the signed list return the same body and headers."""
+    """SRL-1: Both paths of the signed list return the same, with the members of the contract."""
     tenant.revoke("svc_wrt_a")
     regenerate(tenant)
     one, other = read(tenant, SRL), read(tenant, SIGNED)
     assert one.content == other.content
     for name in ("etag", "cache-control", "content-type"):
         assert one.headers[name] == other.headers[name]
-
-
-def test_members_have_their_order_and_types(tenant: Tenant) -> None:
-    """SRL-1: The members of the signed list have the order and the types of the contract."""
-    tenant.revoke("svc_wrt_a")
-    regenerate(tenant)
-    document = read(tenant).json()
-    assert list(document) == ["payload", "srl"]
-    assert list(document["srl"]) == ["Payload", "Signature"]
+    document = one.json()
+    assert [list(document), list(document["srl"])] == [["payload", "srl"], ["Payload", "Signature"]]
     kinds = {name: type(value) for name, value in document["payload"].items()}
     assert list(kinds.items()) == [
         ("Version", int), ("IssuedAt", str), ("ExpiresAt", str), ("RevokedIDs", list)
@@ -117,18 +110,10 @@ def test_the_signed_content_is_the_shown_one(tenant: Tenant) -> None:
 
 def test_identifiers_are_sorted_bytewise(tenant: Tenant) -> None:
     """SRL-2: `RevokedIDs` is sorted by bytes and contains each identifier once."""
-    names = [
-        "svc_wrt_b",
-        "svc_wrt_B",
-        "svc_wrt__",
-        "svc_wrt_-",
-        "svc_wrt_a0",
-        "svc_wrt_a",
-        "svc_wrt_9",
-    ]
-    for name in names:
-        tenant.revoke(name)
-    tenant.admin.post("/v1/revocations", json={"warrant_id": "svc_wrt_a", "reason": "again"})
+    names = [f"svc_wrt_{name}" for name in ("b", "B", "_", "-", "a0", "a", "9")]
+    for name in [*names, "svc_wrt_a"]:
+        body = {"warrant_id": name, "reason": "r"}
+        assert tenant.admin.post("/v1/revocations", json=body).status_code in {200, 201}
     regenerate(tenant)
     listed = read(tenant).json()["payload"]["RevokedIDs"]
     assert listed == sorted(names, key=str.encode)

@@ -157,11 +157,7 @@ def test_it_counts_keys_that_expire_soon(
     found = lines(caplog, "expiring")
     assert {
         (each["Kind"], each["Within"], *metrics(each)["CredentialsExpiring"]) for each in found
-    } == {
-        ("key", "1d", 1, "Count"),
-        ("key", "7d", 2, "Count"),
-        ("api_key", "30d", 1, "Count"),
-    }
+    } == {("key", "1d", 1, "Count"), ("key", "7d", 2, "Count"), ("api_key", "30d", 1, "Count")}
 
 
 def test_it_says_how_many_are_due_and_late(

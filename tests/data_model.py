@@ -30,8 +30,8 @@ from shared.ports.store import MOST_CHANGES, Change, Check, Row
 from shared.ports.token_buckets import Lease
 from tests.kit import tour
 from tests.kit.processes import ROOT
+from tests.kit.sealed_log import entry_made
 from tests.kit.worlds import Clock, close, embedded
-from tests.operations.audit.test_sealing import entry_made
 
 PAGE: Final = ROOT / "docs" / "data-model.md"
 _MARK: Final = "<!-- The rest is written by `make written`. -->\n"

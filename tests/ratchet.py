@@ -95,11 +95,11 @@ def _of_modules() -> Figures:
 def _of_tests() -> Figures:
     texts = {_name(path): path.read_text(encoding="utf-8") for path in _modules("tests")}
     tests = {name for name in texts if name.rpartition(".")[2].startswith("test_")}
-    imported = [_imports(name, texts[name]) & tests for name in tests]
+    imported = [_imports(name, text) & tests for name, text in texts.items()]
     return {
         "lines of tests": sum(text.count("\n") for text in texts.values()),
         "helpers in test modules": sum(len(_HELPER.findall(texts[name])) for name in tests),
-        "imports of test modules by such": sum(map(len, imported)),
+        "imports of test modules": sum(map(len, imported)),
     }
 
 

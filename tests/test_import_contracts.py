@@ -32,6 +32,10 @@ _PLANTED = {
         "shared/authorizer/formats/wire.py",
         "import shared.authorizer.status",
     ),
+    "The kit of the tests imports no room of theirs": (
+        "tests/kit/waiting.py",
+        "import tests.operations.races",
+    ),
     "Only the commands of operators open the data": (
         "infra/cli/webhooks.py",
         "import shared.wiring",
@@ -56,7 +60,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what the contracts look at."""
     folder = tmp_path_factory.mktemp("checkout")
     ignored = shutil.ignore_patterns("__pycache__")
-    for name in ("functions", "shared", "infra"):
+    for name in ("functions", "shared", "infra", "tests"):
         shutil.copytree(_ROOT / name, folder / name, ignore=ignored)
     shutil.copy(_ROOT / "pyproject.toml", folder)
     return folder

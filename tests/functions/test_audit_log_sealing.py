@@ -10,9 +10,9 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.templates import events
 from tests.kit.lambda_events import streamed
+from tests.kit.sealed_log import entered, sealed
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
-from tests.operations.audit.test_sealing import entered, sealed
 
 
 @pytest.fixture

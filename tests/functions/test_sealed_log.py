@@ -13,9 +13,8 @@ from shared.operations.audit import log, sealed_log, sealing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.api import Tenant
+from tests.kit.sealed_log import entry_made, root_by_path
 from tests.kit.worlds import Clock
-from tests.model.audit.test_sealed_log import root_by_path
-from tests.operations.audit.test_sealing import entry_made
 
 AT = "/v1/audit-logs"
 

@@ -60,8 +60,8 @@ from tests.kit.aws import REGION, STAGE, Account, aws
 from tests.kit.endpoints import ENDPOINTS, call
 from tests.kit.lambda_events import Request, queued, streamed
 from tests.kit.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
+from tests.kit.sealed_log import entry_made
 from tests.kit.worlds import Clock, embedded
-from tests.operations.audit.test_sealing import entry_made
 from tests.operations.signers import stored_signers
 
 SRL: Final = "/v1/revocations/srl"

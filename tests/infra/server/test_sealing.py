@@ -16,10 +16,10 @@ from shared.errors import Unavailable
 from shared.operations.audit import log
 from shared.ports import Ports
 from tests.kit.intercepted import Call, Intercepted
+from tests.kit.sealed_log import entered
 from tests.kit.tenants import Tenant
 from tests.kit.waiting import soon
 from tests.kit.worlds import Clock, embedded
-from tests.operations.audit.test_sealing import entered
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -16,6 +15,7 @@ from shared.model.audit.checkpoint import Checkpoint, NoteKey
 from shared.model.audit.head import APPENDED_MAX, LogHead
 from shared.model.audit.merkle import NOTHING, Place
 from shared.model.items import Value
+from tests.kit.sealed_log import root_by_path
 
 # The inputs and roots of the reference tests of Certificate Transparency, of which RFC 6962 says
 # what they must be (google/certificate-transparency, merkle_tree_test).
@@ -90,25 +90,6 @@ def defined(leaves: list[bytes]) -> bytes:
     while k * 2 < len(leaves):
         k *= 2
     return hashlib.sha256(b"\x01" + defined(leaves[:k]) + defined(leaves[k:])).digest()
-
-
-def root_by_path(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
-    """Return the root that the path of a leaf leads to, or None if it has the wrong length.
-
-    This is the verification of RFC 9162, 2.1.3.2.
-    """
-    last, found = size - 1, leaf
-    for each in path:
-        if last == 0:
-            return None
-        if index & 1 or index == last:
-            found = hashlib.sha256(b"\x01" + each + found).digest()
-            while not index & 1 and index:
-                index, last = index >> 1, last >> 1
-        else:
-            found = hashlib.sha256(b"\x01" + found + each).digest()
-        index, last = index >> 1, last >> 1
-    return found if last == 0 else None
 
 
 def test_roots_and_paths_are_those_of_the_reference() -> None:

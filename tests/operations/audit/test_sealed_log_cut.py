@@ -16,9 +16,9 @@ from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit import faults
+from tests.kit.sealed_log import entered, sealed
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
-from tests.operations.audit.test_sealing import entered, sealed
 from tests.operations.operator.test_sealed_log_recovery import entries_made
 from tests.operations.restores import Deployment
 

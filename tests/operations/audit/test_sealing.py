@@ -2,71 +2,24 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
 from random import Random
 
 import pytest
 
 from shared.errors import Corrupt, Unavailable
 from shared.model.audit import audit_log as entry_model
-from shared.model.audit import checkpoint, merkle, records
 from shared.model.audit import head as head_model
-from shared.model.audit.audit_log import Action, AuditEntry
-from shared.model.audit.checkpoint import Checkpoint
+from shared.model.audit import records
 from shared.model.audit.records import AuditRecord
-from shared.model.identifiers import AUDIT_ENTRY
 from shared.operations.audit import log, sealing, signers
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit import faults
+from tests.kit.sealed_log import entered, entry_made, root_by_path, sealed
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
-from tests.model.audit.test_sealed_log import root_by_path
 
 DAY = 24 * 3600
-
-
-def entry_made(ports: Ports, clock: Clock, tenant_id: str, *, ago: float = 0) -> tuple[str, Put]:
-    """An entry of that many seconds ago, and the change that stores it."""
-    moment = clock() - timedelta(seconds=ago)
-    entry_id = ports.new_id(AUDIT_ENTRY, at=moment)
-    made = AuditEntry(
-        id=entry_id,
-        timestamp=moment,
-        actor="a@acme.svc",
-        action=Action.KEY_SUSPEND,
-        resource_id="svc_key_1",
-        result="success",
-        source_ip=None,
-        request_id=None,
-        details={},
-        expires=int(moment.timestamp()) + 400 * DAY,
-    )
-    address = entry_model.address(tenant_id, entry_id, moment)
-    return entry_id, Put(address, made.to_item(), Expect.ABSENT)
-
-
-def entered(ports: Ports, clock: Clock, tenant_id: str, *, ago: float = 0) -> str:
-    """An entry that became visible now."""
-    entry_id, change = entry_made(ports, clock, tenant_id, ago=ago)
-    ports.store.write(change)
-    return entry_id
-
-
-def sealed(ports: Ports, tenant_id: str) -> list[str]:
-    """The identifiers of all sealed entries, after a check of the whole log."""
-    head = log.head(ports, tenant_id)
-    assert head is not None
-    found = log.records(ports, tenant_id, 0, head.size)
-    leaves = [records.leaf(each.data) for each in found]
-    stated = Checkpoint.parse(head.checkpoint)
-    assert stated.origin == checkpoint.origin(tenant_id, head.generation)
-    assert (stated.size, len(found)) == (head.size, head.size)
-    root = merkle.root(head.size, lambda a, b: merkle.perfect(leaves[b << a : (b + 1) << a]))
-    assert stated.root == root == head.root
-    for each in signers.all_of(ports, tenant_id):
-        assert checkpoint.is_signed_by(head.checkpoint, each.key(stated.origin))
-    return [each.id for each in found]
 
 
 def test_each_entry_is_sealed_once(ports: Ports, clock: Clock, tenant: Tenant) -> None:

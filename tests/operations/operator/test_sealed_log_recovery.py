@@ -8,9 +8,9 @@ from shared.operations.audit import log, sealing, signers
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
+from tests.kit.sealed_log import entry_made, sealed
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
-from tests.operations.audit.test_sealing import entry_made, sealed
 from tests.operations.restores import Deployment
 
 PROBLEM = "its sealed log has leaves that its records lack"

@@ -122,6 +122,17 @@ def scripted(ports: Ports, script: Script | Storm) -> Ports:
     )
 
 
+def broken_at(ports: Ports, step: int, error: BaseException, *, late: bool = False) -> Ports:
+    """The same ports, of which the call of this number fails; if `late`, once it took effect."""
+    hooks = {step: raises(error)}
+    return scripted(ports, Script(after=hooks) if late else Script(before=hooks))
+
+
+def meeting(ports: Ports, step: int, meanwhile: Hook) -> Ports:
+    """The same ports; something happens right before the call of this number."""
+    return scripted(ports, Script(before={step: meanwhile}))
+
+
 def stormy(ports: Ports, storm: Storm) -> Ports:
     """The same ports, all of them in `storm`."""
     caught = scripted(ports, storm)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import chain
 
 from shared.model import api_keys as api_key_model
@@ -11,16 +12,20 @@ from shared.model import service_accounts
 from shared.model import signing_keys as signing_key_model
 from shared.model import warrants as warrant_model
 from shared.model.audit import audit_log
-from shared.model.callers import Caller
+from shared.model.callers import Caller, Scope
 from shared.model.fleet import authorizers as authorizer_model
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.lists import signers as srl_signers
 from shared.model.lists.encoding import Payload
 from shared.model.lists.verification import verify
 from shared.model.records import integer
+from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import KeyStatus, SigningKey, Type
 from shared.model.warrants import Standing, WarrantRecord
 from shared.model.webhooks import webhooks as webhook_model
+from shared.operations.access import api_keys
+from shared.operations.access import service_accounts as accounts
+from shared.operations.access.api_key_creation import Created
 from shared.operations.base import counters
 from shared.operations.changes import key_revocation, revocations, signing_keys, srl, warrants
 from shared.operations.changes.warrants import Order
@@ -43,17 +48,70 @@ class Tenant:
         operator = Caller.inside(settings.tenant_id, name="operator", handle=handle)
         return cls(settings.tenant_id, operator)
 
-    def revoke(self, ports: Ports, warrant_id: str) -> str:
-        record, _ = revocations.create(ports, self.operator, warrant_id=warrant_id, reason="stolen")
+    @classmethod
+    def another(cls, ports: Ports) -> "Tenant":
+        """One with a handle that no other has."""
+        return cls.create(ports, ports.new_id("t").replace("_", "-"))
+
+    def revoke(self, ports: Ports, warrant_id: str, *, ends_at: datetime | None = None) -> str:
+        record, _ = revocations.create(
+            ports,
+            self.operator,
+            warrant_id=warrant_id,
+            reason="stolen",
+            warrant_expires_at=ends_at,
+        )
         return record.id
+
+    def take_back(self, ports: Ports, revocation_id: str) -> None:
+        revocations.delete(ports, self.operator, revocation_id=revocation_id)
+
+    def account(self, ports: Ports, name: str = "robot") -> ServiceAccount:
+        return accounts.create(ports, self.operator, name=name)
+
+    def api_key(
+        self,
+        ports: Ports,
+        scope: Scope = Scope.ADMIN,
+        *,
+        name: str = "k",
+        account: ServiceAccount | None = None,
+        expires_at: datetime | None = None,
+    ) -> Created:
+        """A new key, of an account of its own if none is given."""
+        return api_keys.create(
+            ports,
+            self.operator,
+            name=name,
+            scopes=(scope,),
+            service_account_id=account.id if account else None,
+            expires_at=expires_at,
+        )
 
     def key(self, ports: Ports, parent: SigningKey | None = None) -> SigningKey:
         """A new root, or an issuer below `parent`."""
         type_, parent_id = (Type.ISSUER, parent.id) if parent else (Type.ROOT, None)
         return signing_keys.create(ports, self.operator, type_=type_, name="k", parent_id=parent_id)
 
-    def sign(self, ports: Ports, key: SigningKey, warrant_id: str | None = None) -> str:
-        order = Order(b"grant", warrant_id=warrant_id)
+    def rotate(self, ports: Ports, key: SigningKey) -> SigningKey:
+        return signing_keys.rotate(ports, self.operator, key_id=key.id)
+
+    def suspend(self, ports: Ports, key: SigningKey) -> SigningKey:
+        return signing_keys.suspend(ports, self.operator, key_id=key.id)
+
+    def versions(self, ports: Ports, key: SigningKey) -> list[SigningKey]:
+        """Those of a key, the newest first."""
+        return signing_keys.versions(ports, self.operator, key_id=key.id)
+
+    def sign(
+        self,
+        ports: Ports,
+        key: SigningKey,
+        warrant_id: str | None = None,
+        *,
+        ends_at: datetime | None = None,
+    ) -> str:
+        order = Order(b"grant", warrant_id=warrant_id, expires_at=ends_at)
         signed = warrants.sign(ports, self.operator, key_id=key.id, order=order)
         return signed.warrant.warrant_id
 

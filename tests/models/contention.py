@@ -136,7 +136,6 @@ def _size(change: Change) -> int:
     return size + (len(cbor2.dumps(dict(change.item))) if isinstance(change, Put) else 50)
 
 
-# --- the writes of operations ---
 
 
 def signatures(number: int) -> list[Write]:

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from shared.errors import RequestError
 from shared.ports import Ports
-from tests.kit.faults import Script, scripted
+from tests.kit.faults import Script, meeting, scripted
 
 W = TypeVar("W")
 
@@ -35,7 +35,7 @@ def races(
         def meanwhile(world: W = world, said: list[object] = said) -> None:
             said.append(_outcome(second, ports, world))
 
-        outcome = _outcome(first, scripted(ports, Script(before={step: meanwhile})), world)
+        outcome = _outcome(first, meeting(ports, step, meanwhile), world)
         yield Race(world, outcome, *said)
 
 

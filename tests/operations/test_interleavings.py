@@ -293,9 +293,6 @@ def _pause(seconds: float) -> None:
         rest()
 
 
-# --- the actors ---
-
-
 def _publisher(history: History, ports: Ports) -> object:
     return srl.regenerate(ports, history.tenant.operator)
 
@@ -311,7 +308,7 @@ def _revoker(history: History, ports: Ports) -> object:
 
 
 def _remover(history: History, ports: Ports) -> object:
-    revocations.delete(ports, history.tenant.operator, revocation_id=history.revocation_id)
+    history.tenant.take_back(ports, history.revocation_id)
     assert not history.tenant.is_revoked(history.ports, BEFORE)
     return None
 
@@ -378,7 +375,7 @@ def _announcer(history: History, ports: Ports) -> object:
 
 def _taker(history: History, ports: Ports) -> object:
     """Takes back what was revoked at the start, and then publishes the feed."""
-    revocations.delete(ports, history.tenant.operator, revocation_id=history.marked_id)
+    history.tenant.take_back(ports, history.marked_id)
     return _feeder(history, ports)
 
 
@@ -413,9 +410,6 @@ def cast(history: History, names: str) -> dict[str, Actor]:
         history.make_marked()
     roles = {name: _ACTORS[name.rstrip("123")] for name in names.split(", ")}
     return {name: partial(role, history) for name, role in roles.items()}
-
-
-# --- what holds after every schedule ---
 
 
 def outcomes(history: History, run: Run) -> None:
@@ -695,12 +689,7 @@ _FEED_HUGE = [
     ],
 )
 def test_every_schedule_of_the_feed(history: History, names: str) -> None:
-    """F230a, F231a, F232a, F233a, F234a: In every schedule, clients refuse what was revoked.
-
-    A client that holds an entry refuses what was revoked before it began, and keeps refusing it.
-    Numbers are consecutive, the base is the list in force and has what the feed says, and one more
-    publication brings every client to what a check says.
-    """
+    """F230a, F231a, F232a, F233a, F234a: In every schedule, clients refuse what was revoked."""
     prove(history, names, history.explore(cast(history, names)))
 
 
@@ -793,9 +782,6 @@ def test_every_schedule_in_which_one_dies(history: History, names: str, mortal: 
 
 
 Made = publication._Made
-
-
-# --- the proofs can fail: other orders, and what each of them loses ---
 
 
 class Found(NamedTuple):

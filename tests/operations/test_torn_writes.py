@@ -3,12 +3,13 @@
 Lists and checks are in `test_interleavings.py`.
 """
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from shared.errors import Conflict, InvalidState
+from shared.errors import Conflict, InvalidState, NotFound
 from shared.model import api_keys as model
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Scope
@@ -63,7 +64,7 @@ def test_the_last_admin_key_stays(
     tmp_path: Path, ports: Ports, tenant: Tenant, ways: tuple[str, str]
 ) -> None:
     """F40a: Of two losses of the last admin keys, each seen in part, one is refused."""
-    api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
+    tenant.api_key(ports, name="second")
     keys = _admins(ports, tenant)
     assert len(keys) == 2
     actors: dict[str, Actor] = {
@@ -82,11 +83,9 @@ def test_the_account_of_the_last_admin_key_stays(
     tmp_path: Path, ports: Ports, tenant: Tenant
 ) -> None:
     """F40: so it is where the other key goes with its account."""
-    account = service_accounts.create(ports, tenant.operator, name="second")
+    account = tenant.account(ports, "second")
     (own,) = _admins(ports, tenant)
-    api_keys.create(
-        ports, tenant.operator, name="k", scopes=(Scope.ADMIN,), service_account_id=account.id
-    )
+    tenant.api_key(ports, account=account)
 
     def disable(ports: Ports) -> object:
         try:
@@ -111,12 +110,10 @@ def test_a_switched_account_has_no_other_key(
 
     Whether it is disabled or enabled then, a key that is being rotated keeps the end of its grace.
     """
-    account = service_accounts.create(ports, tenant.operator, name="robot")
+    account = tenant.account(ports)
 
     def create(ports: Ports) -> api_key_creation.Created:
-        return api_keys.create(
-            ports, tenant.operator, name="k", scopes=(Scope.SIGNER,), service_account_id=account.id
-        )
+        return tenant.api_key(ports, Scope.SIGNER, account=account)
 
     key = create(ports).api_key
 
@@ -169,7 +166,7 @@ def test_a_cascade_reaches_a_child_that_is_being_created(
 
 
 def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports, tenant: Tenant) -> None:
-    """F40: of two that revoke one warrant at once, both get the same record."""
+    """F30b, F40: Of two that revoke one warrant at once, both get the same record."""
     made: list[tuple[Revocation, bool]] = []
 
     def revoke(ports: Ports) -> None:
@@ -182,8 +179,26 @@ def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports, tenant: Tenant)
         (first, first_is_new), (second, second_is_new) = made
         assert first == second, run
         assert first_is_new != second_is_new, run
+        assert tenant.actions(ports).count("revocation.create") == 1
         tenant.check_totals(ports)
         made.clear()
+
+
+def test_a_revocation_is_taken_back_once(tmp_path: Path, ports: Ports, tenant: Tenant) -> None:
+    """F30c: Of two simultaneous deletions of a revocation, one finds nothing."""
+    revocation_id = tenant.revoke(ports, "svc_wrt_a")
+
+    def take_back(ports: Ports) -> bool:
+        with suppress(NotFound):
+            tenant.take_back(ports, revocation_id)
+            return True
+        return False
+
+    actors: dict[str, Actor] = {"first": take_back, "second": take_back}
+    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+        assert sorted(map(bool, run.outcomes.values())) == [False, True], run
+        assert tenant.actions(ports).count("revocation.delete") == 1
+        tenant.check_totals(ports)
 
 
 @pytest.mark.parametrize(

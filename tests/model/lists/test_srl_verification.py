@@ -73,8 +73,6 @@ def test_any_right_list_is_believed(version: int, warrant_ids: list[str]) -> Non
     assert srl.revoked_ids(served) == payload.revoked_ids
 
 
-# --- malformed ---
-
 VALID = json.dumps(document())
 MALFORMED: dict[str, Any] = {
     "nothing": b"",
@@ -136,9 +134,6 @@ def test_a_cut_list_is_refused() -> None:
         refused(served[:length], "malformed")
 
 
-# --- signature ---
-
-
 def test_the_list_of_another_signer_is_refused() -> None:
     """VERIFY-1, F06c, S5: A verifier refuses a list that another key or another tenant signed."""
     refused(document(seed=OTHER_SEED), "signature")
@@ -178,8 +173,6 @@ def test_no_bit_may_be_flipped_before_signing() -> None:
         assert caught.value.reason in ("encoding", "content", "mixed")
 
 
-# --- encoding ---
-
 ENCODINGS: dict[str, bytes] = {
     "nothing": b"",
     "no CBOR": b"\xff",
@@ -213,8 +206,6 @@ def test_what_is_signed_has_one_encoding(encoded: bytes) -> None:
     assert encoded != RIGHT
     refused(document(encoded=encoded), "encoding")
 
-
-# --- content ---
 
 CONTENTS: dict[str, Any] = {
     "an array": [1],
@@ -250,8 +241,6 @@ def test_what_is_signed_is_a_list(members: Any) -> None:
     refused(document(MEMBERS, encoded=encoded), "content")
 
 
-# --- mixed ---
-
 SHOWN: dict[str, Any] = {
     "an older version": MEMBERS | {"Version": 4},
     "true for 1": MEMBERS | {"Version": True},
@@ -280,9 +269,6 @@ def test_true_is_not_version_one() -> None:
         refused(changed(Version=1) | {"payload": MEMBERS | {"Version": value}}, "mixed")
 
 
-# --- order ---
-
-
 @pytest.mark.parametrize(
     "warrant_ids",
     [["svc_wrt_b", "svc_wrt_a"], ["svc_wrt_a", "svc_wrt_a"], ["svc_wrt_a", "svc_wrt_B"],
@@ -291,9 +277,6 @@ def test_true_is_not_version_one() -> None:
 def test_identifiers_are_sorted_and_unique(warrant_ids: list[str]) -> None:
     """F06: identifiers out of order, or one twice, are `order`."""
     refused(changed(RevokedIDs=warrant_ids), "order")
-
-
-# --- times and versions ---
 
 
 def moved(issued: timedelta, expires: timedelta) -> bytes:
@@ -345,9 +328,6 @@ def test_an_older_list_is_refused(seen: int) -> None:
     assert verify(body(document()), public_key=public(), now=NOW, min_version=5) == PAYLOAD
 
 
-# --- public keys ---
-
-
 def test_a_public_key_is_read_from_base64() -> None:
     """The 32 bytes of a listed public key come out of its base64."""
     text = base64.b64encode(public()).decode()
@@ -359,9 +339,6 @@ def test_another_text_is_no_public_key(value: str) -> None:
     """Text that is not base64 of 32 bytes is ValueError."""
     with pytest.raises(ValueError, match=r"base64|32 bytes|ASCII"):
         srl_verification.public_key_bytes(value)
-
-
-# --- by the publisher ---
 
 
 def withheld(served: bytes, reason: str, *, payload: Payload = PAYLOAD) -> None:

@@ -29,7 +29,7 @@ class World:
     def make(cls, ports: Ports, names: list[str]) -> "World":
         names.append(f"t{len(names)}")
         tenant = Tenant.create(ports, names[-1])
-        account = service_accounts.create(ports, tenant.operator, name="robot")
+        account = tenant.account(ports)
         return cls(tenant, _key(ports, tenant, account.id))
 
 
@@ -72,10 +72,7 @@ def opens(ports: Ports, secret: str) -> bool:
 def test_what_ends_a_key_ends_it_during_a_rotation_too(
     ports: Ports, end: Callable[[Ports, World], object], grace: int, is_first: bool
 ) -> None:
-    """F377e: No secret outlives a revocation, deletion or disabling that meets a rotation.
-
-    A disabled account also stops the secret that the rotation made. The record keeps what both did.
-    """
+    """F377e: No secret outlives a revocation, deletion or disabling that meets a rotation."""
     make, rotate = partial(World.make, ports, []), partial(_rotate, grace=grace)
     for race in races(ports, make, *((end, rotate) if is_first else (rotate, end))):
         rotated = race.second if is_first else race.first

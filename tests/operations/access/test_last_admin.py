@@ -33,9 +33,9 @@ def test_two_last_admins_do_not_go_at_once(
 ) -> None:
     """F91a, F28, S1: Two last admin keys cannot both be removed at once."""
     for _ in range(earlier):
-        lost = api_keys.create(ports, tenant.operator, name="lost", scopes=(Scope.ADMIN,))
+        lost = tenant.api_key(ports, name="lost")
         api_keys.revoke(ports, tenant.operator, key_id=lost.api_key.id)
-    api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
+    tenant.api_key(ports, name="second")
     first, second = _admins(ports, tenant)
     script = Script(before={step: lambda: loss(ports, tenant.operator, key_id=second)})
     with suppress(Conflict):
@@ -48,7 +48,7 @@ def test_a_rotation_and_a_loss_leave_an_admin(
     ports: Ports, tenant: Tenant, clock: Clock, step: int
 ) -> None:
     """F482c: One admin key cannot go while the other one is rotated to a key that ends soon."""
-    api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
+    tenant.api_key(ports, name="second")
     first, second = _admins(ports, tenant)
     script = Script(before={step: lambda: api_keys.revoke(ports, tenant.operator, key_id=second)})
     with suppress(Conflict):
@@ -84,7 +84,7 @@ def test_the_key_of_the_caller_is_the_one_that_stays(
 ) -> None:
     """F130a: The removal of an admin key reads the caller's key and not all keys."""
     (first,) = _admins(ports, tenant)
-    second = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,)).api_key
+    second = tenant.api_key(ports).api_key
     for number in range(10):
         changes = [_record(second, f"svc_ak_{number}{each:02}") for each in range(100)]
         ports.store.write(*changes)
@@ -107,17 +107,9 @@ def test_the_key_of_the_caller_does_not_stay_if_its_account_goes(
 ) -> None:
     """F130b: The caller's key does not count as the remaining one if it goes or expires."""
     (last,) = _admins(ports, tenant)
-    account = service_accounts.create(ports, tenant.operator, name="robot")
-    own = api_keys.create(
-        ports, tenant.operator, name="k", scopes=(Scope.ADMIN,), service_account_id=account.id
-    ).api_key
-    soon = api_keys.create(
-        ports,
-        tenant.operator,
-        name="k",
-        scopes=(Scope.ADMIN,),
-        expires_at=ports.now() + timedelta(hours=1),
-    ).api_key
+    account = tenant.account(ports)
+    own = tenant.api_key(ports, account=account).api_key
+    soon = tenant.api_key(ports, expires_at=ports.now() + timedelta(hours=1)).api_key
     service_accounts.disable(ports, tenant.operator, account_id=account.id)
     with pytest.raises(Conflict):
         api_keys.revoke(ports, replace(tenant.operator, key_id=own.id), key_id=last)

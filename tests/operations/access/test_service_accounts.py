@@ -27,8 +27,8 @@ class Staff:
 
     @classmethod
     def make(cls, ports: Ports, scope: Scope = Scope.READ_ONLY) -> "Staff":
-        tenant = Tenant.create(ports, ports.new_id("t").replace("_", "-"))
-        account = service_accounts.create(ports, tenant.operator, name="ci")
+        tenant = Tenant.another(ports)
+        account = tenant.account(ports, "ci")
         return cls(tenant, account, hire(ports, tenant, account, scope))
 
     def switch(self, ports: Ports, action: str) -> ServiceAccount:
@@ -67,9 +67,7 @@ LOSSES: dict[str, Callable[[Ports, Staff], object]] = {
 def hire(
     ports: Ports, tenant: Tenant, account: ServiceAccount, scope: Scope = Scope.READ_ONLY
 ) -> Created:
-    return api_keys.create(
-        ports, tenant.operator, name="k", scopes=(scope,), service_account_id=account.id
-    )
+    return tenant.api_key(ports, scope, account=account)
 
 
 def opens(ports: Ports, created: Created) -> bool:
@@ -158,11 +156,9 @@ def test_two_accounts_of_one_name(ports: Ports) -> None:
     """F30: one is created; the other is refused."""
 
     def create(through: Ports, tenant: Tenant) -> object:
-        return service_accounts.create(through, tenant.operator, name="ci")
+        return tenant.account(through, "ci")
 
-    for race in races(
-        ports, lambda: Tenant.create(ports, ports.new_id("t").replace("_", "-")), create, create
-    ):
+    for race in races(ports, lambda: Tenant.another(ports), create, create):
         assert isinstance(race.first, Conflict)
         assert isinstance(race.second, ServiceAccount)
         race.world.check_totals(ports)

@@ -70,10 +70,7 @@ def test_a_log_that_was_cut_is_not_begun_anew(
     entries: int,
     cut: Callable[[Ports, Tenant], None],
 ) -> None:
-    """LOG-12, F576a: If its head is removed or replaced, a log is neither extended nor shown.
-
-    The doctor says so, and `recover` begins the next generation.
-    """
+    """LOG-12, F576a: If its head is removed or replaced, a log is neither extended nor shown."""
     made = entries_made(ports, clock, tenant.id, entries)
     tenant.regenerate(ports)
     sealing.extend(ports, tenant.id)

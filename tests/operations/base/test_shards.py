@@ -76,9 +76,9 @@ def test_what_an_earlier_release_stored_goes_on(ports: Ports, tenant: Tenant, cl
     assert tenant.published(ports).revoked_ids == sorted(names)
     assert srl_marks.set_on_warrants(ports, tenant.id, limit=100)[0] == {}
     assert list(doctor.examine(ports)) == []
-    revocations.delete(ports, tenant.operator, revocation_id=record.id)
+    tenant.take_back(ports, record.id)
     with pytest.raises(NotFound):
-        revocations.delete(ports, tenant.operator, revocation_id=record.id)
+        tenant.take_back(ports, record.id)
     assert listed(ports, tenant, 6) == names[:0:-1]
     tenant.check_totals(ports)
     clock.advance(minutes=7)

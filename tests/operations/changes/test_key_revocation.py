@@ -17,7 +17,7 @@ from shared.operations.lists import publication, records
 from shared.operations.operator import consistency
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put
-from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.faults import Crash, Script, broken_at, scripted
 from tests.kit.reads import Reads, reading
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
@@ -59,7 +59,6 @@ def revoked_of(ports: Ports, tenant: Tenant, ids: Iterable[str]) -> list[bool]:
     return [verdict.revoked for verdict in verdicts.values()]
 
 
-# --- any number of warrants ---
 @pytest.mark.slow
 def test_a_key_of_a_hundred_thousand_warrants(ports: Ports, tenant: Tenant) -> None:
     """KEY-9: A key that signed 100,000 warrants is revoked with all of them in one small write."""
@@ -153,9 +152,6 @@ def test_a_warrant_that_expires_with_the_calendar(ports: Ports, tenant: Tenant) 
     assert tenant.regenerate(ports).revoked_ids == made
 
 
-# --- the schedule ---
-
-
 def test_the_schedule_sees_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
     """F08: a key's revocation is a change; what neither revokes nor disables is none."""
     key = tenant.key(ports)
@@ -186,7 +182,7 @@ def test_one_revocation_follows_another_during_a_publication(ports: Ports) -> No
     def hand_over(through: Ports, world: tuple[Tenant, SigningKey, str]) -> None:
         tenant, key, record_id = world
         tenant.revoke_key(through, key)
-        revocations.delete(through, tenant.operator, revocation_id=record_id)
+        tenant.take_back(through, record_id)
 
     for race in races(
         ports, make, lambda through, world: srl.regenerate(through, world[0].operator), hand_over
@@ -217,14 +213,8 @@ def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
         tenant.check_totals(ports)
 
 
-# --- any number of revoked keys ---
-
-
 def test_a_check_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenant) -> None:
-    """F126a: A check reads three units at most for its verdict, however many keys were revoked.
-
-    With the read of the caller's key, that is four units.
-    """
+    """F126a: A check reads three units at most for its verdict, however many keys were revoked."""
     key, other = tenant.key(ports), tenant.key(ports)
     revoked, holds = tenant.sign(ports, key), tenant.sign(ports, other)
     assert _check(ports, tenant, holds) == (False, Reads(trips=1, items=2, units=2))
@@ -241,9 +231,9 @@ def test_revoked_versions_take_one_more_unit(ports: Ports, tenant: Tenant) -> No
     """F126c: If a superseded version is revoked, a check reads one more marker."""
     key = tenant.key(ports)
     old = tenant.sign(ports, key)
-    signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    tenant.rotate(ports, key)
     new = tenant.sign(ports, key)
-    superseded = signing_keys.versions(ports, tenant.operator, key_id=key.id)[1]
+    superseded = tenant.versions(ports, key)[1]
     tenant.revoke_key(ports, superseded)
     fill(ports, tenant, 5000, version=1)
     # No whole key is revoked, so none is looked for.
@@ -306,15 +296,12 @@ def test_a_marker_that_is_lost(ports: Ports, tenant: Tenant) -> None:
     tenant.check_totals(ports)
 
 
-# --- cascade ---
-
-
 def branch(ports: Ports, tenant: Tenant, *, keys: int) -> tuple[SigningKey, list[SigningKey]]:
     """A root with descendants down to the third generation, among them a superseded version."""
     root = tenant.key(ports)
     below = [tenant.key(ports, root)]
-    signing_keys.rotate(ports, tenant.operator, key_id=below[0].id)
-    below.append(signing_keys.versions(ports, tenant.operator, key_id=below[0].id)[1])
+    tenant.rotate(ports, below[0])
+    below.append(tenant.versions(ports, below[0])[1])
     while len(below) < keys:
         above = (root, below[0], below[-1] if len(below) % 3 else below[0])[len(below) % 3]
         parent = above if above.current_id is None else below[0]
@@ -349,10 +336,8 @@ def test_a_cascade_that_is_stopped(ports: Ports, late: bool) -> None:
         tenant = _another(ports)
         root, below = branch(ports, tenant, keys=60)
         warrant_id = tenant.sign(ports, below[0])
-        hooks = {step: raises(Crash())}
-        script = Script(after=hooks) if late else Script(before=hooks)
         with pytest.raises(Crash):
-            tenant.revoke_key(scripted(ports, script), root, cascade=True)
+            tenant.revoke_key(broken_at(ports, step, Crash(), late=late), root, cascade=True)
         tenant.check_totals(ports)
         _check_cut_off(ports, tenant, root, below)
         tenant.revoke_key(ports, root, cascade=True)
@@ -421,4 +406,4 @@ def test_two_keys_revoked_at_once(ports: Ports, earlier: int) -> None:
 
 
 def _another(ports: Ports) -> Tenant:
-    return Tenant.create(ports, ports.new_id("t").replace("_", "-"))
+    return Tenant.another(ports)

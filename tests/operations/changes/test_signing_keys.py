@@ -57,10 +57,10 @@ def sequentially(state: str, *actions: str) -> dict[str, object]:
 
 
 def new_key(ports: Ports, state: str) -> World:
-    tenant = Tenant.create(ports, ports.new_id("t").replace("_", "-"))
+    tenant = Tenant.another(ports)
     key = tenant.key(ports)
     if state == "suspended":
-        key = signing_keys.suspend(ports, tenant.operator, key_id=key.id)
+        key = tenant.suspend(ports, key)
     return tenant, key
 
 
@@ -164,7 +164,7 @@ def test_thousands_of_dead_keys_block_nothing(ports: Ports) -> None:
     ports.store.write(Increment(model.counts_address(tenant.id), amounts, Expect.PRESENT))
     made = tenant.key(ports)
     for each in (key, made):
-        assert signing_keys.rotate(ports, tenant.operator, key_id=each.id).key_version == 2
+        assert tenant.rotate(ports, each).key_version == 2
         tenant.revoke_key(ports, each)
     living = {model.count_name(Type.ROOT, KeyStatus.ACTIVE): model.KEYS_MAX}
     ports.store.write(Increment(model.counts_address(tenant.id), living, Expect.PRESENT))

@@ -149,7 +149,7 @@ def test_a_forged_or_early_validator_confirms_nothing_new() -> None:
 def test_a_marker_outweighs_a_record(ports: Ports, tenant: Tenant) -> None:
     """F201a: A key is revoked in the bundle if a check refuses its warrants, whatever it says."""
     key = _create(ports, tenant)
-    signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    tenant.rotate(ports, key)
     _CHANGES["revoke"](ports, tenant.operator, key.id)
     verifier = Verifier.of(tenant)
     verifier.poll(ports, now=ports.now())
@@ -167,8 +167,8 @@ def test_a_version_is_revoked_alone(ports: Ports, tenant: Tenant) -> None:
     """TRUST-1: Of a key with a revoked version, the other versions keep their states."""
     key = _create(ports, tenant)
     for _ in range(2):
-        signing_keys.rotate(ports, tenant.operator, key_id=key.id)
-    oldest = signing_keys.versions(ports, tenant.operator, key_id=key.id)[-1]
+        tenant.rotate(ports, key)
+    oldest = tenant.versions(ports, key)[-1]
     _CHANGES["revoke"](ports, tenant.operator, oldest.id)
     revision = operations.revision(ports, tenant.operator)
     page = operations.page(ports, tenant.operator, of=revision, before=None)

@@ -25,7 +25,7 @@ Line = tuple[Tenant, list[SigningKey]]
 
 def line(ports: Ports) -> Line:
     """A root, an issuer below it, and one below that."""
-    tenant = Tenant.create(ports, ports.new_id("t").replace("_", "-"))
+    tenant = Tenant.another(ports)
     root = tenant.key(ports)
     issuer = tenant.key(ports, root)
     return tenant, [root, issuer, tenant.key(ports, issuer)]
@@ -48,7 +48,7 @@ def listed(ports: Ports, world: Line) -> int:
 def change(ports: Ports, world: Line, action: str, level: int) -> SigningKey:
     tenant, keys = world
     if action == "suspend":
-        return signing_keys.suspend(ports, tenant.operator, key_id=keys[level].id)
+        return tenant.suspend(ports, keys[level])
     return tenant.revoke_key(ports, keys[level], cascade=action == "cascade")
 
 
@@ -145,7 +145,7 @@ def test_signing_while_the_key_is_rotated(ports: Ports) -> None:
         tenant, keys = race.world
         assert isinstance(race.first, SignedWarrant)
         assert isinstance(race.second, SigningKey)
-        new, old = signing_keys.versions(ports, tenant.operator, key_id=keys[-1].id)
+        new, old = tenant.versions(ports, keys[-1])
         signer = {2: new, 1: old}[race.first.warrant.key_version]
         versions.add(signer.key_version)
         assert race.first.public_key == signer.public_key
@@ -190,8 +190,8 @@ def test_a_revoked_signer_that_cannot_be_read(ports: Ports, damaged: str) -> Non
     """F10: if it cannot be known whether and when a key was revoked, there is no verdict at all."""
     tenant, keys = world = line(ports)
     sign(ports, world)
-    signing_keys.rotate(ports, tenant.operator, key_id=keys[-1].id)
-    old = signing_keys.versions(ports, tenant.operator, key_id=keys[-1].id)[1]
+    tenant.rotate(ports, keys[-1])
+    old = tenant.versions(ports, keys[-1])[1]
     tenant.revoke_key(ports, old)
     addresses = {
         "marker": revoked_signers.marker_address(tenant.id, old.signer),
@@ -220,9 +220,9 @@ def test_a_superseded_version_is_read_alone(ports: Ports, tenant: Tenant, clock:
         made = [tenant.sign(ports, key) for _ in range(number)]
         counts[version] = len(made)
         clock.advance(days=2)
-        signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+        tenant.rotate(ports, key)
         clock.advance(days=2)
-    versions = signing_keys.versions(ports, tenant.operator, key_id=key.id)
+    versions = tenant.versions(ports, key)
     second = next(each for each in versions if each.key_version == 2)
     before = None
     for size in (6, 4):
@@ -246,7 +246,7 @@ def test_a_version_has_what_it_signed_whatever_the_clock_was(
     for version in (1, 2, 3):
         signed[version] = [tenant.sign(ports, key) for _ in range(2)]
         clock.advance(hours=hours if version % 2 == 0 else -hours)
-        signing_keys.rotate(ports, tenant.operator, key_id=key.id)
-    for each in signing_keys.versions(ports, tenant.operator, key_id=key.id)[1:]:
+        tenant.rotate(ports, key)
+    for each in tenant.versions(ports, key)[1:]:
         page = warrants.page(ports, tenant.operator, key_id=each.id, before=None, limit=10)
         assert {w.warrant_id for w in page.entries} == set(signed[each.key_version])

@@ -31,7 +31,7 @@ from shared.operations.lists import in_force, publication
 from shared.operations.lists import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.faults import Crash, Script, broken_at, meeting, scripted
 from tests.kit.processes import ROOT
 from tests.kit.tenants import Tenant, break_off, item_at
 from tests.kit.worlds import Clock, close, embedded
@@ -362,19 +362,14 @@ _CALLS = _recorded()
 
 
 @pytest.mark.parametrize("error", [Crash(), Unavailable("down")], ids=["crash", "fault"])
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", range(len(_CALLS)), ids=_CALLS)
 def test_a_fault_at_a_step(
-    ports: Ports, tenant: Tenant, step: int, when: str, error: BaseException
+    ports: Ports, tenant: Tenant, step: int, late: bool, error: BaseException
 ) -> None:
-    """NATIVE-2, F272c: A fault at any step loses nothing: the next request gets a list.
-
-    The same signer signs it.
-    """
-    hooks = {step: raises(error)}
-    script = Script(before=hooks) if when == "before" else Script(after=hooks)
+    """NATIVE-2, F272c: A fault at any step loses nothing: the next request gets a list."""
     with pytest.raises(type(error)):
-        fetch(scripted(ports, script), tenant)
+        fetch(broken_at(ports, step, error, late=late), tenant)
     first = ports.store.get(native.signer_address(tenant.id))
     stock = Stock.of(ports, tenant).accept(fetch(ports, tenant))
     assert stock.version == 1
@@ -384,10 +379,7 @@ def test_a_fault_at_a_step(
 
 @pytest.mark.parametrize("step", range(len(_CALLS)), ids=_CALLS)
 def test_two_at_once(ports: Ports, tenant: Tenant, step: int) -> None:
-    """NATIVE-2, F270e: Two requests that make the first list at once use one signer.
-
-    The newest list is never replaced by an older one.
-    """
+    """NATIVE-2, F270e: Two requests that make the first list at once use one signer."""
 
     def another() -> None:
         tenant.revoke(ports, "svc_wrt_a")
@@ -395,7 +387,7 @@ def test_two_at_once(ports: Ports, tenant: Tenant, step: int) -> None:
         lists.append(fetch(ports, tenant))
 
     lists = list[bytes]()
-    mine = fetch(scripted(ports, Script(before={step: another})), tenant)
+    mine = fetch(meeting(ports, step, another), tenant)
     made, stock = stored(ports, tenant), Stock.of(ports, tenant)
     assert made is not None
     assert made.sequence == 1
@@ -468,10 +460,7 @@ def test_the_list_on_another_engine(anywhere: Ports, clock: Clock) -> None:
 def test_the_wheel_accepts_every_list(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """NATIVE-1, NATIVE-4, F271b: The classes of `tenuo` accept the lists of 1,000 histories.
-
-    They compare version and set with the list before, and find the same warrants as our client.
-    """
+    """NATIVE-1, NATIVE-4, F271b: The classes of `tenuo` accept the lists of 1,000 histories."""
     # Nothing crashes here, and half of the time would be spent on it.
     monkeypatch.setattr("os.fsync", lambda _: None)
     asked, expected = list[dict[str, object]](), list[list[object]]()

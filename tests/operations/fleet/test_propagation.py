@@ -14,11 +14,11 @@ from shared.operations.fleet import canary as operators
 from shared.operations.fleet import progress as propagation
 from shared.operations.fleet import propagation as of_tenant
 from shared.operations.fleet.progress import Progress
-from shared.operations.lists import publication, reach
+from shared.operations.lists import publication
 from shared.operations.operator import doctor
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.kit.faults import Script, raises, scripted
+from tests.kit.faults import Script, broken_at, scripted
 from tests.kit.log_lines import lines, metrics
 from tests.kit.tenants import Tenant, break_off, item_at
 from tests.kit.worlds import Clock
@@ -71,7 +71,7 @@ def test_from_nothing_to_complete(ports: Ports, tenant: Tenant, fleet: Fleet, cl
 def test_what_has_no_propagation(ports: Ports, tenant: Tenant, fleet: Fleet) -> None:
     """FLEET-12: A revocation that is unknown, deleted or of another tenant is not found."""
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
-    revocations.delete(ports, tenant.operator, revocation_id=revocation_id)
+    tenant.take_back(ports, revocation_id)
     theirs = Tenant.create(ports, "other").revoke(ports, "svc_wrt_b")
     for each in (revocation_id, theirs, "svc_rev_x", ports.new_id("rev")):
         with pytest.raises(NotFound):
@@ -113,7 +113,7 @@ def test_a_warrant_that_is_revoked_again(ports: Ports, tenant: Tenant, fleet: Fl
     publication.publish_feed(ports, tenant.id)
     fleet.report("north", "south")
     assert progress(ports, tenant, first).propagation.is_complete
-    revocations.delete(ports, tenant.operator, revocation_id=first)
+    tenant.take_back(ports, first)
     publication.publish_feed(ports, tenant.id)
     fleet.report("north")
     second = tenant.revoke(ports, "svc_wrt_a")
@@ -142,25 +142,6 @@ def test_entries_that_a_restore_lost(ports: Ports, tenant: Tenant, fleet: Fleet)
     assert counts(found.propagation) == (2, 1, 0, 1, False)
 
 
-def test_a_revocation_further_back(
-    ports: Ports, tenant: Tenant, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F265d: If more entries followed than are read, holding the oldest of those is needed."""
-    monkeypatch.setattr(reach, "_FEW", 2)
-    monkeypatch.setattr(reach, "_MOST", 4)
-    revocation_id = tenant.revoke(ports, "svc_wrt_a")
-    publication.publish_feed(ports, tenant.id)
-    fleet.report("north")
-    for number in range(5):
-        tenant.revoke(ports, f"svc_wrt_{number}")
-        publication.publish_feed(ports, tenant.id)
-    fleet.report("south")
-    found = progress(ports, tenant, revocation_id)
-    assert found.traced.published is not None
-    assert found.traced.published.sequence == 3
-    assert counts(found.propagation) == (2, 1, 0, 1, False)
-
-
 def test_an_expired_registration_does_not_count(
     ports: Ports, tenant: Tenant, fleet: Fleet, clock: Clock
 ) -> None:
@@ -181,16 +162,13 @@ def test_a_fault_is_never_complete(ports: Ports, tenant: Tenant, fleet: Fleet) -
     assert progress(scripted(ports, watched), tenant, revocation_id).propagation.is_complete
     assert len(watched.calls) > 5
     for step in range(len(watched.calls)):
-        broken = scripted(ports, Script(before={step: raises(Unavailable("down"))}))
+        broken = broken_at(ports, step, Unavailable("down"))
         with pytest.raises(Unavailable):
             progress(broken, tenant, revocation_id)
     address = model.authorizers(tenant.id).address(fleet.ids["south"])
     ports.store.write(Put(address, {"id": "x"}, Expect.PRESENT))
     with pytest.raises(Corrupt):
         progress(ports, tenant, revocation_id)
-
-
-# --- who is behind ---
 
 
 def unknown(ports: Ports) -> int | None:
@@ -203,10 +181,7 @@ def findings(ports: Ports) -> list[str]:
 
 
 def test_who_is_behind(ports: Ports, tenant: Tenant, fleet: Fleet, clock: Clock) -> None:
-    """FLEET-15, F266a: An authorizer is unknown if it had five minutes to report an entry.
-
-    The doctor names it. One that must refuse everything by now is no problem.
-    """
+    """FLEET-15, F266a: An authorizer is unknown if it had five minutes to report an entry."""
     fleet.add("stock", "asleep")
     fleet.report("stock", staleness=None)
     fleet.report("asleep", staleness=60)

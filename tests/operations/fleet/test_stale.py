@@ -140,10 +140,7 @@ def test_a_crowd_is_announced_in_part(
 def test_a_fault_of_one_tenant_does_not_silence_the_others(
     ports: Ports, tenant: Tenant, fleet: Fleet, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F400d: Each tenant's stale authorizers are announced, whatever fails for another one.
-
-    A later count tries again.
-    """
+    """F400d: Each tenant's stale authorizers are announced, whatever fails for another one."""
     other = Tenant.create(ports, "other")
     Fleet(ports, other).add("east")
     for each in (tenant, other):

@@ -24,7 +24,7 @@ from shared.model.feed import LEAP, StoredEntry, entry_address, head_address
 from shared.model.lists import head as head_model
 from shared.model.lists.head import states_folder
 from shared.operations.base import operation
-from shared.operations.changes import list_signers, revocations, warrants
+from shared.operations.changes import list_signers, warrants
 from shared.operations.changes.warrants import Order
 from shared.operations.lists import decisions, in_force, publication
 from shared.operations.lists import marks as srl_marks
@@ -32,7 +32,7 @@ from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator.recovery.recovery import recover
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.faults import Crash, Script, broken_at, meeting, scripted
 from tests.kit.reads import reading
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock, close, embedded
@@ -55,7 +55,7 @@ def _changed_tenant(ports: Ports) -> tuple[Tenant, Follower]:
     record = tenant.revoke(ports, BACK)
     tenant.regenerate(ports)
     client = Follower(tenant).poll(ports)
-    revocations.delete(ports, tenant.operator, revocation_id=record)
+    tenant.take_back(ports, record)
     tenant.revoke(ports, NEW)
     tenant.revoke_key(ports, key)
     return tenant, client
@@ -89,36 +89,19 @@ def publish(ports: Ports, tenant: Tenant) -> publication.PublishedFeed:
     return published
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("error", [Crash(), Unavailable("down")], ids=["crash", "fault"])
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", _STEPS)
-def test_a_crash_at_a_step_heals(ports: Ports, step: int, when: str) -> None:
-    """FEED-4, F235c: If a publication dies at any step, the next one states the rest."""
+def test_a_fault_at_a_step_heals(ports: Ports, step: int, late: bool, error: BaseException) -> None:
+    """FEED-4, F235a, F235c: If a publication fails or dies at a step, the next states the rest."""
     tenant, client = _changed_tenant(ports)
-    hooks = {step: raises(Crash())}
-    script = Script(before=hooks) if when == "before" else Script(after=hooks)
-    with pytest.raises(Crash):
-        publication.publish_feed(scripted(ports, script), tenant.id)
+    with pytest.raises(type(error)):
+        publication.publish_feed(broken_at(ports, step, error, late=late), tenant.id)
     assert BEFORE in client.poll(ports).refuses
     publish(ports, tenant)
     assert client.poll(ports).refuses == {BEFORE, NEW, SIGNED} == revoked(ports, tenant, NAMES)
     assert Follower(tenant).poll(ports).refuses == client.refuses
     assert publish(ports, tenant).entries == 0
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", _STEPS)
-def test_a_fault_at_a_step_is_unavailable(ports: Ports, step: int, when: str) -> None:
-    """F235a: If a port fails at any step of a publication of the feed, the caller gets an error.
-
-    The next publication states what it did not.
-    """
-    tenant, client = _changed_tenant(ports)
-    hooks = {step: raises(Unavailable("down"))}
-    script = Script(before=hooks) if when == "before" else Script(after=hooks)
-    with pytest.raises(Unavailable):
-        publication.publish_feed(scripted(ports, script), tenant.id)
-    publish(ports, tenant)
-    assert client.poll(ports).refuses == {BEFORE, NEW, SIGNED}
 
 
 @pytest.mark.parametrize("step", _STEPS)
@@ -128,12 +111,12 @@ def test_a_change_at_a_step_is_stated(ports: Ports, step: int) -> None:
 
     def change() -> None:
         record = tenant.revoke(ports, BEFORE)
-        revocations.delete(ports, tenant.operator, revocation_id=record)
+        tenant.take_back(ports, record)
         publish(ports, tenant)
         tenant.revoke(ports, BEFORE)
         tenant.revoke(ports, "svc_wrt_during")
 
-    publication.publish_feed(scripted(ports, Script(before={step: change})), tenant.id)
+    publication.publish_feed(meeting(ports, step, change), tenant.id)
     publish(ports, tenant)
     names = [*NAMES, "svc_wrt_during"]
     assert client.poll(ports).refuses == revoked(ports, tenant, names)
@@ -370,10 +353,7 @@ def test_the_next_list_mends_the_feed(
 def test_a_difference_that_nobody_could_sign(
     ports: Ports, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, compares: bool
 ) -> None:
-    """F238d: If the seed is lost with a list to be made anew, the next entry is a break.
-
-    The new signer's list has what no mark and no entry names. Clients begin anew with it.
-    """
+    """F238d: If the seed is lost with a list to be made anew, the next entry is a break."""
     tenant.revoke(ports, BEFORE)
     tenant.regenerate(ports)
     client = Follower(tenant).poll(ports)
@@ -427,10 +407,7 @@ def test_old_entries_go_and_a_damaged_one_stops_no_list(
 
 
 def test_a_publication_reads_what_changed(anywhere: Ports) -> None:
-    """F239a: A publication of the feed reads three items for each warrant that changed.
-
-    Beside them it reads the same few items each time, however many warrants are revoked.
-    """
+    """F239a: A publication of the feed reads three items for each warrant that changed."""
     tenant = Tenant.create(anywhere)
     for number in range(12):
         tenant.revoke(anywhere, f"svc_wrt_{number}")

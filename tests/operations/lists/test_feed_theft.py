@@ -11,12 +11,12 @@ from shared.authorizer.policy import NeedsBase, Reason, RefusedAnswer
 from shared.authorizer.signers import Trust
 from shared.model import feed as model
 from shared.operations.changes import feed as feed_api
-from shared.operations.changes import list_signers, revocations
+from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, publication, storage
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
-from tests.kit.faults import Script, scripted
+from tests.kit.faults import Script, meeting, scripted
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock, close, embedded
 from tests.operations.conftest import make_few
@@ -63,11 +63,11 @@ def test_a_change_while_a_signer_is_replaced(ports: Ports, step: int) -> None:
     tenant, client, record = _tenant(ports)
 
     def change() -> None:
-        revocations.delete(ports, tenant.operator, revocation_id=record)
+        tenant.take_back(ports, record)
         tenant.revoke(ports, _DURING)
         assert publication.publish_feed(ports, tenant.id)
 
-    hooked = scripted(ports, Script(before={step: change}))
+    hooked = meeting(ports, step, change)
     list_signers.rotate(hooked, tenant.operator, compromised=True)
     assert current(ports, tenant.id).sequence >= model.LEAP
     _assert_all_follow(ports, tenant, client, _BEFORE, _DURING)
@@ -87,7 +87,7 @@ def test_many_changes_while_a_signer_is_replaced(
 
     calls = _recorded()
     last_read = max(step for step, call in enumerate(calls) if call == "get")
-    hooked = scripted(ports, Script(before={last_read: change}))
+    hooked = meeting(ports, last_read, change)
     list_signers.rotate(hooked, tenant.operator, compromised=True)
     _assert_all_follow(ports, tenant, client, _BEFORE, _BACK, "svc_wrt_1", "svc_wrt_2")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Corrupt, InvalidApiKey, InvalidSettings, Unavailable
-from shared.model.callers import Scope
 from shared.model.lists import journal as model
 from shared.model.lists import signed_blob
 from shared.model.lists.journal import Journal
@@ -129,7 +128,7 @@ def test_two_writers_leave_no_gap(ports: Ports, clock: Clock, tenant: Tenant) ->
 
 
 def a_key(ports: Ports, tenant: Tenant) -> Created:
-    return api_keys.create(ports, tenant.operator, name="leaked", scopes=(Scope.ADMIN,))
+    return tenant.api_key(ports, name="leaked")
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ def lost(deployment: Deployment, clock: Clock) -> Lost:
     """A key, a root and warrants that ended after the copy, in no list."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
-    api_keys.create(ports, tenant.operator, name="other", scopes=(Scope.ADMIN,))
+    tenant.api_key(ports, name="other")
     key, root = a_key(ports, tenant), tenant.key(ports)
     back = tenant.revoke(ports, "svc_wrt_back")
     tenant.regenerate(ports)
@@ -165,7 +164,7 @@ def lost(deployment: Deployment, clock: Clock) -> Lost:
     revocations.create(
         ports, tenant.operator, warrant_id="svc_wrt_b", reason="r", warrant_expires_at=end
     )
-    revocations.delete(ports, tenant.operator, revocation_id=back)
+    tenant.take_back(ports, back)
     published(ports, tenant)
     until = clock()
     clock.advance(minutes=1)

@@ -25,7 +25,7 @@ from shared.operations.lists import signers as srl_signers
 from shared.operations.operator import consistency
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Partition, Put
-from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.faults import Crash, Script, broken_at, meeting, raises, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.log_lines import lines, metrics
 from tests.kit.tenants import Tenant, item_at
@@ -99,40 +99,21 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 Go = Callable[[str], None]
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("way", "step"), _STEPS)
-def test_a_crash_before_a_step_heals(
-    ports: Ports, tenant: Tenant, go: Go, way: str, step: int
+def test_a_crash_at_a_step_heals(
+    ports: Ports, tenant: Tenant, go: Go, way: str, step: int, late: bool
 ) -> None:
-    """SRL-15, F01a: If a publisher dies before the head moves, the old list stays in force.
-
-    Whatever was left behind, that list has what was revoked.
-    """
+    """SRL-15, F01a, F02a: If a publisher dies, the old list or its own stays in force."""
     tenant.revoke(ports, "svc_wrt_next")
     go(way)
-    script = Script(before={step: raises(Crash())})
     with pytest.raises(Crash):
-        publication.publish(scripted(ports, script), tenant.operator)
-    published = 3 if step > _write_of(way) else 2
+        publication.publish(broken_at(ports, step, Crash(), late=late), tenant.operator)
+    published = 3 if step + late > _write_of(way) else 2
     assert tenant.published(ports).version == published
     go("followed")
     after = tenant.regenerate(ports)
     assert (after.version, "svc_wrt_next" in after.revoked_ids) == (published + 1, True)
-
-
-@pytest.mark.parametrize(("way", "step"), _STEPS)
-def test_a_crash_after_a_step_heals(
-    ports: Ports, tenant: Tenant, go: Go, way: str, step: int
-) -> None:
-    """F02a, F01: If a publisher dies after its list is in force, the next one goes on from it."""
-    tenant.revoke(ports, "svc_wrt_next")
-    go(way)
-    script = Script(after={step: raises(Crash())})
-    with pytest.raises(Crash):
-        publication.publish(scripted(ports, script), tenant.operator)
-    published = 3 if step >= _write_of(way) else 2
-    assert tenant.published(ports).version == published
-    go("followed")
-    assert tenant.regenerate(ports).version == published + 1
 
 
 @pytest.mark.parametrize(
@@ -184,7 +165,7 @@ def test_a_revocation_during_a_publication(
         verdict = revocations.check(ports, tenant.operator, warrant_id="svc_wrt_during")
         assert verdict.revoked
 
-    head = publication.publish(scripted(ports, Script(before={step: revoke})), tenant.operator)
+    head = publication.publish(meeting(ports, step, revoke), tenant.operator)
     counted = counters.counted(ports, tenant.id).changes
     # Whatever is surely in it was counted before; anything later makes the tenant due.
     assert "svc_wrt_during" in tenant.published(ports).revoked_ids or head.changes < counted
@@ -203,7 +184,7 @@ def test_taken_back_and_revoked_again(
 
     def back_and_forth() -> None:
         record_id = tenant.revoke(ports, "svc_wrt_before")
-        revocations.delete(ports, tenant.operator, revocation_id=record_id)
+        tenant.take_back(ports, record_id)
         if last == "revoked":
             tenant.revoke(ports, "svc_wrt_before")
 
@@ -223,7 +204,7 @@ def test_a_run_that_slept_is_fenced(ports: Ports, tenant: Tenant) -> None:
         tenant.regenerate(ports)
 
     with pytest.raises(ExpectationLost):
-        publication.publish(scripted(ports, Script(before={_AT_REST: others})), tenant.operator)
+        publication.publish(meeting(ports, _AT_REST, others), tenant.operator)
     assert tenant.published(ports).version == 4
 
 

@@ -86,7 +86,7 @@ def test_any_history(ports: Ports, tenant: Tenant, clock: Clock) -> None:
         warrant_id = chance.choice(ids)
         match chance.choice(["change", "change", "publish", "publish", "list"]):
             case "change" if warrant_id in live:
-                revocations.delete(ports, tenant.operator, revocation_id=live.pop(warrant_id))
+                tenant.take_back(ports, live.pop(warrant_id))
             case "change":
                 live[warrant_id] = revoke(ports, tenant, warrant_id)
             case "publish":
@@ -108,9 +108,9 @@ def test_a_second_revocation(ports: Ports, tenant: Tenant, clock: Clock) -> None
         publication.publish_feed(ports, tenant.id)
         assert found(ports, tenant, revocation_id) == Reach(sequence, None)
         if sequence == 1:
-            revocations.delete(ports, tenant.operator, revocation_id=revocation_id)
+            tenant.take_back(ports, revocation_id)
             publication.publish_feed(ports, tenant.id)
-    revocations.delete(ports, tenant.operator, revocation_id=revocation_id)
+    tenant.take_back(ports, revocation_id)
     clock.advance(minutes=6)
     revocation_id = revoke(ports, tenant)
     assert found(ports, tenant, revocation_id) == Reach(None, None)
@@ -126,7 +126,7 @@ def test_a_revocation_that_the_feed_may_still_undo(ports: Ports, tenant: Tenant)
     revocation_id = revoke(ports, tenant)
     publication.publish_feed(ports, tenant.id)
     facts = facts_of.read(ports, tenant.id)
-    revocations.delete(ports, tenant.operator, revocation_id=revocation_id)
+    tenant.take_back(ports, revocation_id)
     revocation_id = revoke(ports, tenant)
     assert found(ports, tenant, revocation_id) == Reach(None, None)
     storage.append(ports, Pen(ports), facts, Told(FeedEntry(2, removed=("svc_wrt_a",)), []))

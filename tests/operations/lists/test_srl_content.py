@@ -164,13 +164,8 @@ def _world(folder: Path) -> World:
     clock = Clock()
     ports = embedded(folder, clock)
     tenant = Tenant.create(ports)
-    accounts = [
-        service_accounts.create(ports, tenant.operator, name=name) for name in ("first", "second")
-    ]
-    keys = [
-        api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.AUTHORIZER,)).api_key
-        for _ in range(3)
-    ]
+    accounts = [tenant.account(ports, name) for name in ("first", "second")]
+    keys = [tenant.api_key(ports, Scope.AUTHORIZER).api_key for _ in range(3)]
     signers = [tenant.key(ports), tenant.key(ports)]
     return World(ports, clock, tenant, signers, accounts, keys)
 

@@ -17,7 +17,7 @@ from shared.operations.lists import marks as srl_marks
 from shared.operations.operator import consistency, doctor
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.kit.faults import Script, raises, scripted
+from tests.kit.faults import Script, broken_at, scripted
 from tests.kit.reads import reading
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
@@ -30,14 +30,7 @@ ENDED, LIVING = "svc_wrt_ended", "svc_wrt_living"
 
 def revoke(ports: Ports, tenant: Tenant, clock: Clock, warrant_id: str, *, days: int = 1) -> str:
     """Revoke a warrant that ends in so many days, by the administrator's word."""
-    record, _ = revocations.create(
-        ports,
-        tenant.operator,
-        warrant_id=warrant_id,
-        reason="stolen",
-        warrant_expires_at=clock() + timedelta(days=days),
-    )
-    return record.id
+    return tenant.revoke(ports, warrant_id, ends_at=clock() + timedelta(days=days))
 
 
 def tidy(ports: Ports, tenant: Tenant) -> list[str]:
@@ -102,7 +95,7 @@ def test_a_moved_warrant_stays_revoked(ports: Ports, tenant: Tenant, clock: Cloc
     page = revocations.page(ports, tenant.operator, before=None, limit=10)
     assert ([each.id for each in page.entries], page.total) == ([record_id], 1)
     assert revoke(ports, tenant, clock, ENDED) == record_id
-    revocations.delete(ports, tenant.operator, revocation_id=record_id)
+    tenant.take_back(ports, record_id)
     assert not tenant.is_revoked(ports, ENDED)
     assert moved(ports, tenant) == []
     assert tidy(ports, tenant) == []
@@ -163,60 +156,29 @@ def test_lists_that_live_longer_need_nothing_that_was_moved(
 
 
 def test_a_revocation_changes_while_it_is_moved(ports: Ports, clock: Clock) -> None:
-    """F153a: A revocation that is deleted and made again while it is moved is on the next list."""
-    handles = iter(range(1000))
-
-    def world() -> tuple[Tenant, str]:
-        tenant = Tenant.create(ports, handle=f"acme-{next(handles)}")
-        clock.moment = Clock().moment
-        record_id = revoke(ports, tenant, clock, ENDED)
-        tidy(ports, tenant)
-        clock.advance(days=100)
-        return tenant, record_id
-
-    def again(ports: Ports, made: tuple[Tenant, str]) -> object:
-        tenant, record_id = made
-        revocations.delete(ports, tenant.operator, revocation_id=record_id)
-        record_id = tenant.revoke(ports, ENDED)
-        # Its mark is gone again.
-        publication.publish(ports, tenant.operator)
-        return record_id
-
-    def move(ports: Ports, made: tuple[Tenant, str]) -> object:
-        records.move_ended(ports, made[0].id, [ENDED], since=clock())
-        return moved(ports, made[0])
-
-    number = 0
-    for race in races(ports, world, move, again):
-        number += 1
-        tenant, _ = race.world
-        assert isinstance(race.second, str)
-        assert tidy(ports, tenant) == [ENDED]
-        assert moved(ports, tenant) == []
-        tenant.check_totals(ports)
-    assert number > 2
-
-
-def test_a_revocation_is_extended_while_it_is_moved(ports: Ports, clock: Clock) -> None:
-    """F568f: A warrant whose revocation is extended during a move or a list is on the next list."""
-    handles = iter(range(1000))
+    """F153a, F568f: What is made anew or extended during a move or a list is on the next list."""
 
     def world() -> Tenant:
-        tenant = Tenant.create(ports, handle=f"acme-{next(handles)}")
+        tenant = Tenant.another(ports)
         clock.moment = Clock().moment
         revoke(ports, tenant, clock, ENDED)
         tidy(ports, tenant)
         clock.advance(days=100)
         return tenant
 
-    def revoke_again(ports: Ports, tenant: Tenant) -> object:
+    def again(ports: Ports, tenant: Tenant) -> object:
         return tenant.revoke(ports, ENDED)
 
     def extend(ports: Ports, tenant: Tenant) -> object:
-        record_id = revoke_again(ports, tenant)
+        record_id = again(ports, tenant)
         # Its mark is gone again.
         settle(lambda: publication.publish(ports, tenant.operator))
         return record_id
+
+    def anew(ports: Ports, tenant: Tenant) -> object:
+        (record,) = revocations.page(ports, tenant.operator, before=None, limit=2).entries
+        tenant.take_back(ports, record.id)
+        return extend(ports, tenant)
 
     def publish(ports: Ports, tenant: Tenant) -> object:
         return settle(lambda: tidy(ports, tenant))
@@ -225,17 +187,18 @@ def test_a_revocation_is_extended_while_it_is_moved(ports: Ports, clock: Clock) 
         records.move_ended(ports, tenant.id, [ENDED], since=clock())
         return moved(ports, tenant)
 
-    number = 0
-    again = revoke_again
-    for first, second in ((move, extend), (again, move), (publish, extend), (again, again)):
+    ways = ((move, anew), (move, extend), (again, move), (publish, extend), (again, again))
+    for first, second in ways:
+        number = 0
         for race in races(ports, world, first, second):
             number += 1
             assert not isinstance(race.second, Exception)
             assert tidy(ports, race.world) == [ENDED]
             assert moved(ports, race.world) == []
             race.world.check_totals(ports)
-            assert race.world.actions(ports).count("revocation.extend") == 1
-    assert number > 2
+            extended = race.world.actions(ports).count("revocation.extend")
+            assert extended == (second is not anew)
+        assert number > 2
 
 
 def test_a_move_that_fails(ports: Ports, tenant: Tenant, clock: Clock) -> None:
@@ -250,7 +213,7 @@ def test_a_move_that_fails(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     version = in_force.head(ports, tenant.id).version
     publication.publish(scripted(ports, rehearsal), tenant.operator, anew=True)
     calls = len(rehearsal.calls)
-    failing = scripted(ports, Script(before={calls: raises(Unavailable())}))
+    failing = broken_at(ports, calls, Unavailable())
     assert tidy(failing, tenant) == []
     assert in_force.head(ports, tenant.id).version == version + 2
     assert moved(ports, tenant) == []

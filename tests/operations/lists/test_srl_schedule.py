@@ -33,12 +33,12 @@ from shared.ports.store import (
     Row,
     Store,
 )
-from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.faults import Crash, Script, broken_at, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
+from tests.operations.mutations import EACH_CASE, Case, pending_signer
 from tests.operations.races import races
-from tests.operations.test_faults import _EACH_CASE, Case, _pending_signer
 
 # A list is valid for an hour.
 HALF, THREE_QUARTERS = timedelta(minutes=30), timedelta(minutes=45)
@@ -50,9 +50,6 @@ pytestmark = pytest.mark.usefixtures("few_partitions")
 
 def due(ports: Ports) -> list[str]:
     return srl_schedule.due(ports).tenant_ids
-
-
-# --- who is due ---
 
 
 def test_the_list_of_a_caller_needs_no_other(ports: Ports, tenant: Tenant) -> None:
@@ -121,10 +118,7 @@ _AHEAD = [
 def test_a_list_of_the_future_is_late_and_due_at_once(
     ports: Ports, clock: Clock, tenant: Tenant, ahead: timedelta, ttl_seconds: int
 ) -> None:
-    """F35b: A list from a clock that is ahead counts as late, and the next tick replaces it.
-
-    Lists of any other lifetime are left alone.
-    """
+    """F35b: A list from a clock that is ahead counts as late, and the next tick replaces it."""
     other = Tenant.create(ports, "globex")
     tenant_settings.update(ports, other.operator, change=SettingsChange(srl_ttl_seconds=604_800))
     tenant_settings.update(
@@ -203,9 +197,6 @@ def test_finding_costs_by_who_is_due(ports: Ports, clock: Clock, tenants: int) -
     assert counting.queries == 2 + len(model.marks())
 
 
-# --- no change without its mark ---
-
-
 class Watched(Intercepted):
     """A store that says of each write whether it changes what is revoked, and whom it marks."""
 
@@ -235,17 +226,14 @@ _REVOKES = {
 }
 
 
-@_EACH_CASE
+@EACH_CASE
 def test_a_change_and_its_mark_are_one_write(ports: Ports, tenant: Tenant, case: Case) -> None:
-    """F48b: Every write that changes a list marks its tenant as due, and no other does.
-
-    So the next tick publishes it, and its tombstone is beside the list.
-    """
+    """F48b: Every write that changes a list marks its tenant as due, and no other does."""
     prepared = case.prepare(ports, tenant)
     store: Any = Watched(ports.store)
     case.run(replace(ports, store=store), tenant, prepared)
     # A signer that is not in force is revoked without a list.
-    of_pending = (case.action, case.prepare) == ("srl.revoke_key", _pending_signer)
+    of_pending = (case.action, case.prepare) == ("srl.revoke_key", pending_signer)
     revokes = of_pending or case.action in _REVOKES
     assert [changed for changed, _ in store.changes] == [revokes]
     assert all(bool(marks) == changed for changed, marks in store.changes)
@@ -263,9 +251,6 @@ def test_every_write_of_a_long_cascade_is_marked(ports: Ports, tenant: Tenant) -
     key_revocation.revoke(there, tenant.operator, key_id=root.id, reason="lost", cascade=True)
     assert len(store.changes) == 2
     assert all(changed and marks for changed, marks in store.changes)
-
-
-# --- no mark is lost ---
 
 
 def _changed(ports: Ports, tenant: Tenant) -> None:
@@ -346,10 +331,8 @@ def test_a_worker_that_dies_at_any_moment_loses_nothing(
     worlds = Worlds(ports, _changed)
     for step in range(worlds.calls()):
         tenant = worlds.make()
-        hooks = {step: raises(Crash())}
-        script = Script(after=hooks) if late else Script(before=hooks)
         with pytest.raises(Crash):
-            work(scripted(ports, script), tenant)
+            work(broken_at(ports, step, Crash(), late=late), tenant)
         assert_not_lost(ports, tenant, "svc_wrt_before")
 
 
@@ -377,9 +360,6 @@ def test_a_mark_set_anew_does_not_pass_for_the_one_before(
         assert_not_lost(ports, tenant)
     else:
         pytest.fail("the slower found something to publish")
-
-
-# --- what a worker makes of it ---
 
 
 def test_a_mark_that_outlived_its_reason_costs_one_look(ports: Ports, tenant: Tenant) -> None:
@@ -449,10 +429,7 @@ def test_an_unknown_tenant_is_an_error(anywhere: Ports, tenant_id: str) -> None:
 
 
 def test_there_is_one_turn_a_tenant(ports: Ports, clock: Clock, tenant: Tenant) -> None:
-    """A publication replaces the turn of the one before it, whatever the clock did meanwhile.
-
-    So it does with the time of issue.
-    """
+    """A publication replaces the turn of the one before it, whatever the clock did meanwhile."""
     for seconds in (0, 1, 3600, -7200, 0):
         clock.advance(seconds=seconds)
         tenant.regenerate(ports)

@@ -9,7 +9,7 @@ import pytest
 from shared.adapters.file_sealer import FileSealer
 from shared.errors import Corrupt
 from shared.model.lists.signers import ListSigner
-from shared.operations.changes import list_signers, signing_keys
+from shared.operations.changes import list_signers
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
@@ -39,7 +39,7 @@ def test_another_master_key_heals(
     tenant.revoke(ports, "svc_wrt_a")
     after = replace(ports, sealer=FileSealer.create(tmp_path / "another.key"))
     signer = replace_signer(after, tenant)
-    rotated = signing_keys.rotate(after, tenant.operator, key_id=key.id)
+    rotated = tenant.rotate(after, key)
     tenant.sign(after, rotated)
     assert tenant.regenerate(after).revoked_ids == ["svc_wrt_a"]
     for each in (signer, rotated):

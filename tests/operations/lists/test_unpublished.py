@@ -95,10 +95,7 @@ def test_a_damaged_mark_on_a_warrant_stops_its_tenant(
 def test_damaged_marks_on_a_tenant_stop_no_other(
     ports: Ports, clock: Clock, damage: Damage
 ) -> None:
-    """F553c: If all marks on a tenant are damaged, the feeds and lists of the others go on.
-
-    What the tenant itself revokes is in its feed, too: each look finds that it may have changed.
-    """
+    """F553c: If all marks on a tenant are damaged, the feeds and lists of the others go on."""
     tenant, other = Tenant.create(ports), Tenant.create(ports, "globex")
     names = [f"svc_wrt_{number}" for number in range(15)]
     for name in names:

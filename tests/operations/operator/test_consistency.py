@@ -21,21 +21,21 @@ from shared.model.lists import tombstones
 from shared.model.lists.head import ListHead
 from shared.model.lists.versions import versions
 from shared.model.signing_keys import KeyStatus, SigningKey
-from shared.operations.access import api_keys, service_accounts
+from shared.operations.access import api_keys
 from shared.operations.base import operation, tenants
 from shared.operations.base.operation import settle
-from shared.operations.changes import key_revocation, revocations, srl
+from shared.operations.changes import key_revocation, srl
 from shared.operations.lists import in_force, publication
 from shared.operations.operator import consistency, doctor, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Check, Delete, Expect, Put, Table
-from tests.kit.faults import Script, scripted
+from tests.kit.faults import Script, meeting, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.scheduler import World
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
-from tests.operations.test_faults import CASES, Case
+from tests.operations.mutations import CASES, Case
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 
@@ -71,10 +71,8 @@ def torn(ports: Ports, missing: int | None, *, of: int = 1) -> tuple[Ports, Torn
 
 
 def _owned_key(ports: Ports, tenant: Tenant) -> str:
-    account = service_accounts.create(ports, tenant.operator, name="ci")
-    created = api_keys.create(
-        ports, tenant.operator, name="k", scopes=(Scope.READ_ONLY,), service_account_id=account.id
-    )
+    account = tenant.account(ports, "ci")
+    created = tenant.api_key(ports, Scope.READ_ONLY, account=account)
     return created.api_key.id
 
 
@@ -293,7 +291,7 @@ def test_a_lost_record_comes_back_with_time_and_reason(
     clock.advance(hours=1)
     consistency.repair(ports, tenant.operator)
     assert ports.store.get(address) == {**lost, "created_by": "system+repair@acme.svc"}
-    revocations.delete(ports, tenant.operator, revocation_id=record_id)
+    tenant.take_back(ports, record_id)
     assert not tenant.is_revoked(ports, "svc_wrt_a")
     tenant.check_totals(ports)
 
@@ -338,19 +336,17 @@ def test_a_write_in_flight_is_no_finding(ports: Ports, tenant: Tenant, stride: i
         tenant.revoke(ports, f"svc_wrt_{number}")
         tenant.sign(ports, key)
         revoked = tenant.revoke(ports, f"svc_wrt_back-{number}")
-        revocations.delete(ports, tenant.operator, revocation_id=revoked)
-        created = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.READ_ONLY,))
+        tenant.take_back(ports, revoked)
+        created = tenant.api_key(ports, Scope.READ_ONLY)
         api_keys.delete(ports, tenant.operator, key_id=created.api_key.id)
         tenant.revoke_key(ports, tenant.key(ports))
         if number % 3 == 0:
             tenant.regenerate(ports)
 
     for step in range(0, len(rehearsal.calls), stride):
-        through = scripted(ports, Script(before={step: work}))
+        through = meeting(ports, step, work)
         assert list(consistency.examine(through, tenant.id)) == []
-        assert (
-            consistency.repair(scripted(ports, Script(before={step: work})), tenant.operator) == []
-        )
+        assert consistency.repair(meeting(ports, step, work), tenant.operator) == []
     tenant.check_totals(ports)
 
 

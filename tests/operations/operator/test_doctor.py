@@ -28,7 +28,7 @@ from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.aws import Account, aws
-from tests.kit.faults import Script, raises, scripted
+from tests.kit.faults import Script, meeting, raises, scripted
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock, close, embedded
 
@@ -248,9 +248,6 @@ def _directory(ports: Ports) -> list[tenants.DirectoryEntry]:
     return [tenants.DirectoryEntry.from_item(e.item) for e in ports.store.query(tenants.DIRECTORY)]
 
 
-# --- while others work ---
-
-
 @pytest.mark.parametrize("stride", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_publication_meanwhile_is_no_finding(ports: Ports, tenant: Tenant, stride: int) -> None:
     """On a deployment at work, no step of another's publication is taken for damage."""
@@ -263,10 +260,7 @@ def test_a_publication_meanwhile_is_no_finding(ports: Ports, tenant: Tenant, str
         publish_if_due(ports, tenant.id)
 
     for step in range(0, len(rehearsal.calls), stride):
-        assert findings(scripted(ports, Script(before={step: publish}))) == []
-
-
-# --- what cannot be reached ---
+        assert findings(meeting(ports, step, publish)) == []
 
 
 def test_a_place_that_does_not_answer_is_named(ports: Ports, tenant: Tenant) -> None:
@@ -317,9 +311,6 @@ def test_a_folder_that_went_away(ports: Ports, tenant: Tenant, tmp_path: Path) -
     ((subject, problem),) = findings(ports)
     assert subject == "SVC_BLOBS"
     assert "cannot be used" in problem
-
-
-# --- it only looks ---
 
 
 def test_it_changes_nothing(tmp_path: Path, clock: Clock) -> None:

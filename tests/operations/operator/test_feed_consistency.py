@@ -195,10 +195,7 @@ DAMAGES: list[Callable[[World], None]] = [
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
 def test_a_damaged_feed(world: World, damage: Callable[[World], None]) -> None:
-    """F245a: The doctor finds a feed that was damaged; after its repair, clients go on by it.
-
-    The next list has each warrant that is revoked, and the schedule makes that list by itself.
-    """
+    """F245a: The doctor finds a feed that was damaged; after its repair, clients go on by it."""
     ports, tenant = world.ports, world.tenant
     assert world.problems() == []
     client = Follower(tenant).poll(ports)
@@ -218,10 +215,7 @@ def test_a_damaged_feed(world: World, damage: Callable[[World], None]) -> None:
 
 
 def test_an_old_entry_that_no_client_can_read(world: World) -> None:
-    """F245b: An entry before the list that no client can read is removed.
-
-    A client that needs it starts from the list.
-    """
+    """F245b: An entry before the list that no client can read is removed."""
     ports, tenant = world.ports, world.tenant
     behind = Follower(tenant)
     world.put(2, replace(world.entry(2), entry=b"\xff"))
@@ -303,10 +297,7 @@ def test_a_list_is_not_made_from_a_damaged_feed(
 
 
 def test_the_signed_head(world: World) -> None:
-    """FEED-2, F251a: The head ends the chain, names the list in force, and is valid as long.
-
-    The signer of the next list signs it, also right after a rotation.
-    """
+    """FEED-2, F251a: The head ends the chain, names the list in force, and is valid as long."""
     ports, tenant = world.ports, world.tenant
     publications: list[Callable[[Ports], object]] = [
         publication.publish_due,

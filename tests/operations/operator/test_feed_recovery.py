@@ -89,10 +89,7 @@ def assert_goes_on(ports: Ports, past: Past, *more: str) -> None:
 def test_a_client_goes_on_after_a_restore(
     deployment: Deployment, past: Past, tables: tuple[Table, ...], kept: tuple[str, ...]
 ) -> None:
-    """OPS-9, FEED-7, F248a: After a restore, a client that followed the feed goes on with it.
-
-    The sequence exceeds all that were published, also those after the newest list.
-    """
+    """OPS-9, FEED-7, F248a: After a restore, a client that followed the feed goes on with it."""
     ports, before = deployment.ports, past.sequence
     deployment.restore(past.copy, *tables)
     recovery.recover(ports, past.tenant.operator)

@@ -8,7 +8,7 @@ from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists, PortNotReady
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.kit.faults import Script, raises, scripted
+from tests.kit.faults import Script, broken_at, scripted
 from tests.kit.reads import reading
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
@@ -49,7 +49,7 @@ def test_each_place_that_does_not_answer_is_named(ports: Ports) -> None:
     readiness.look(scripted(ports, script))
     named = []
     for number, _ in enumerate(script.calls):
-        broken = scripted(ports, Script(before={number: raises(Unavailable("broken"))}))
+        broken = broken_at(ports, number, Unavailable("broken"))
         with pytest.raises(PortNotReady) as caught:
             readiness.look(broken)
         named.append(caught.value.setting)

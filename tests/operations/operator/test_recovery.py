@@ -23,7 +23,7 @@ from shared.operations.lists import schedule as srl_schedule
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
-from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.faults import Crash, Script, meeting, raises, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
@@ -161,10 +161,7 @@ def test_again_and_again(deployment: Deployment, ports: Ports, past: Past, clock
 def test_a_copy_of_records_whose_list_is_kept_no_longer(
     deployment: Deployment, past: Past, clock: Clock
 ) -> None:
-    """F125a: A restore of records whose list is no longer kept uses the newest list.
-
-    So is what ended before anything else that is kept was published.
-    """
+    """F125a: A restore of records whose list is no longer kept uses the newest list."""
     ports, tenant = deployment.ports, past.tenant
     for _ in range(3):
         clock.advance(days=3)
@@ -188,7 +185,7 @@ def test_what_was_taken_back_since_is_revoked_again(deployment: Deployment, past
     ports, tenant = deployment.ports, past.tenant
     records = revocations.page(ports, tenant.operator, before=None, limit=50).entries
     early = next(each.id for each in records if each.warrant_id == "svc_wrt_early")
-    revocations.delete(ports, tenant.operator, revocation_id=early)
+    tenant.take_back(ports, early)
     tenant.regenerate(ports)
     deployment.restore(past.copy)
     recover(ports, tenant)
@@ -354,7 +351,7 @@ def test_the_schedule_at_any_moment(
     publish = partial(publication.publish, ports, tenant.operator)
     for step in range(len(rehearsal.calls)):
         deployment.restore(restored)
-        recover(scripted(ports, Script(before={step: publish})), tenant)
+        recover(meeting(ports, step, publish), tenant)
         assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
         assert_one_turn(ports, tenant)
 

@@ -136,8 +136,6 @@ def _size(change: Change) -> int:
     return size + (len(cbor2.dumps(dict(change.item))) if isinstance(change, Put) else 50)
 
 
-
-
 def signatures(number: int) -> list[Write]:
     """What so many signatures with one key write, two levels below its root."""
 

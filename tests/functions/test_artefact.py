@@ -51,6 +51,7 @@ pytestmark = pytest.mark.slow
 ANSWER_LIMIT = 6_291_556
 
 # Does what no handler of ours does.
+# Does what no handler of ours does.
 PROBE = """
 import importlib.util, os, sys, time
 
@@ -64,9 +65,6 @@ def sleep(event, context):
 
 def large(event, context):
     return "a" * event["length"]
-
-def fail(event, context):
-    raise ValueError("wrong")
 """
 
 SIGNED, REGENERATE = "/v1/revocations/srl/signed", "/v1/revocations/srl/regenerate"
@@ -181,16 +179,6 @@ def test_a_request_is_one_line_of_standard_output(
     assert authorization[1].split()[1] not in str(output)
 
 
-def test_a_schedule_without_a_queue_fails_by_name(artefact: Artefact, data: Path) -> None:
-    """The schedule is given its event, and reports what it lacks."""
-    settings = data_folder.environment(data)
-    with (
-        emulator(artefact, "functions.srl_schedule.handler.handler", settings) as function,
-        pytest.raises(FunctionError, match="SVC_QUEUE is not set"),
-    ):
-        function.invoke(load("schedule"))
-
-
 def test_a_schedule_without_settings_fails_by_name(artefact: Artefact) -> None:
     """A schedule that was set up wrongly fails, and the runtime is told every missing setting."""
     with (
@@ -262,26 +250,6 @@ def test_an_answer_over_the_limit_is_refused(probe: Artefact) -> None:
             function.invoke({"length": ANSWER_LIMIT - quotes + 1})
         assert failed.value.report["errorType"] == "Function.ResponseSizeTooLarge"
         assert function.invoke({"length": 1}) == "a"
-
-
-def test_what_a_function_raises_is_reported(probe: Artefact) -> None:
-    """An error of the function is an error to the caller, with its type and words."""
-    with (
-        emulator(probe, "probe.fail", {}) as function,
-        pytest.raises(FunctionError, match="ValueError: wrong"),
-    ):
-        function.invoke({})
-
-
-def test_a_handler_that_cannot_be_imported_fails_its_start(artefact: Artefact) -> None:
-    """A function that is not in the artefact is reported as one that cannot be imported."""
-    with (
-        emulator(artefact, "functions.nothing.handler.handler", {}) as function,
-        pytest.raises(FunctionError) as failed,
-    ):
-        function.invoke(load("schedule"))
-    assert failed.value.report["errorType"] == "Runtime.ImportModuleError"
-    assert "functions.nothing" in failed.value.report["errorMessage"]
 
 
 def _admin(ports: Ports, tenant: Tenant) -> tuple[str, str]:

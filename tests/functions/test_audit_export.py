@@ -21,8 +21,8 @@ from shared.operations.audit import audit_export, log, sealing
 from shared.operations.base import audit, tenants
 from shared.web import costs
 from tests.bench.publication import Watched
+from tests.functions.logs import walk
 from tests.functions.signing import refusal
-from tests.functions.test_audit_log import walk
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.endpoints import audit_entries
 from tests.kit.faults import Script, scripted
@@ -110,14 +110,20 @@ def test_a_part_says_that_it_is_not_the_end(
     assert len(lasts) == len(audit_entries(tenant))
 
 
+def noted(tenant: Tenant, action: Action, resource_id: str, **details: Any) -> str:
+    """Leave an entry of the operator's; its identifier."""
+    settings = tenants.settings(tenant.ports, tenant.id)
+    entry = audit.entry(
+        tenant.ports, tenant.operator, action, resource_id, settings=settings, **details
+    )
+    tenant.ports.store.write(entry)
+    return entry.address.sk
+
+
 def test_a_table_for_people(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     """LOG-23, F337a: An export as CSV has the columns once, and no cell that is a formula."""
     for number, name in enumerate(("=1+1", "plain, with comma")):
-        settings = tenants.settings(tenant.ports, tenant.id)
-        change = audit.entry(
-            tenant.ports, tenant.operator, Action.KEY_CREATE, name, settings=settings, n=number
-        )
-        tenant.ports.store.write(change)
+        noted(tenant, Action.KEY_CREATE, name, n=number)
     monkeypatch.setattr(audit_export, "BYTES_MAX", 900)
     rows = list(csv.DictReader(io.StringIO("".join(parts(tenant.read_only, format="csv")))))
     stored = audit_entries(tenant)
@@ -186,41 +192,18 @@ def test_an_export_reads_each_entry_about_once(
 
 def test_the_entries_of_a_batch(tenant: Tenant) -> None:
     """AUDIT-4, F339a: The audit log and its export are filtered by the batch of the change."""
-    settings = tenants.settings(tenant.ports, tenant.id)
     for batch_id in ("svc_bat_a", "svc_bat_b", "svc_bat_a"):
-        entry = audit.entry(
-            tenant.ports,
-            tenant.operator,
-            Action.REVOCATION_CREATE,
-            "svc_rev_x",
-            settings=settings,
-            batch_id=batch_id,
-        )
-        tenant.ports.store.write(entry)
+        noted(tenant, Action.REVOCATION_CREATE, "svc_rev_x", batch_id=batch_id)
     query: dict[str, Any] = {"batch_id": "svc_bat_a"}
     page = tenant.read_only.get("/v1/audit-logs", params=query).json()
-    assert (
-        page["total"]
-        == len(page["audit_logs"])
-        == len(entries(parts(tenant.read_only, **query)))
-        == 2
-    )
+    assert (page["total"], len(page["audit_logs"])) == (2, 2)
+    assert len(entries(parts(tenant.read_only, **query))) == 2
 
 
 def batch(tenant: Tenant, *warrant_ids: str) -> str:
-    """Leave the entry of a batch that revokes these warrants; its identifier."""
+    """Leave the entry of a batch that takes these revocations back; its identifier."""
     named: list[Value] = [{"id": "svc_rev_x", "warrant_id": each} for each in warrant_ids]
-    settings = tenants.settings(tenant.ports, tenant.id)
-    entry = audit.entry(
-        tenant.ports,
-        tenant.operator,
-        Action.REVOCATION_DELETE_BATCH,
-        "svc_bat_a",
-        settings=settings,
-        revocations=named,
-    )
-    tenant.ports.store.write(entry)
-    return entry.address.sk
+    return noted(tenant, Action.REVOCATION_DELETE_BATCH, "svc_bat_a", revocations=named)
 
 
 @pytest.mark.parametrize("sealed", [0, 1, 3])

@@ -1,6 +1,5 @@
 """The audit log over HTTP (AUDIT-1 to AUDIT-6)."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,44 +20,16 @@ from shared.ports.store import Expect, Put
 from shared.wiring import identifiers
 from tests.bench.publication import Watched
 from tests.functions import signing
+from tests.functions.logs import PATH, read, walk
 from tests.functions.signing import refusal
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.endpoints import audit_entries
 from tests.kit.faults import Script, scripted
 from tests.kit.worlds import Clock
 
-FIELDS = {
-    *("id", "timestamp", "actor", "actor_key_id", "actor_name", "action", "resource_id"),
-    *("result", "source_ip", "request_id", "details"),
-}
-PATH = "/v1/audit-logs"
-
-
-def read(tenant: Tenant, **query: Any) -> dict[str, Any]:
-    names = {"from_": "from"}
-    parameters = {names.get(name, name): value for name, value in query.items()}
-    answer = tenant.read_only.get(PATH, params=parameters)
-    assert answer.status_code == 200, answer.text
-    page = dict(answer.json())
-    assert set(page) == {"audit_logs", "total", "cursor"}
-    return page
-
 
 def resources(page: dict[str, Any]) -> list[str]:
     return [entry["resource_id"] for entry in page["audit_logs"]]
-
-
-def walk(
-    tenant: Tenant, between: Callable[[], object] = int, /, **query: Any
-) -> list[dict[str, Any]]:
-    entries, cursor = list[dict[str, Any]](), dict[str, str]()
-    while True:
-        page = read(tenant, **query, **cursor)
-        entries += page["audit_logs"]
-        if page["cursor"] is None:
-            return entries
-        cursor = {"cursor": page["cursor"]}
-        between()
 
 
 def at(tenant: Tenant, clock: Clock, *moments: str) -> list[str]:
@@ -78,7 +49,6 @@ def test_an_entry(tenant: Tenant) -> None:
     body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
     answer = tenant.admin.post("/v1/revocations", json=body)
     (entry,) = read(tenant, action="revocation.create")["audit_logs"]
-    assert set(entry) == FIELDS
     assert entry.pop("id").startswith("svc_evt_")
     assert entry == {
         "timestamp": "2026-11-21T12:00:00Z",

@@ -9,7 +9,6 @@ from shared.model.callers import Scope
 from shared.model.feed import FeedHead, entry_address, head_address
 from shared.model.fleet.authorizers import (
     REGISTERED_MAX,
-    Authorizer,
     OfKey,
     Registered,
     authorizers,
@@ -25,6 +24,7 @@ from shared.operations.fleet import registrations
 from shared.operations.lists import publication
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests.functions.bodies import variants
+from tests.functions.fleet import stored
 from tests.functions.signing import refusal
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries
@@ -48,12 +48,6 @@ def register(client: Client, name: str = "edge-1", **fields: Any) -> str:
 
 def beat(client: Client, authorizer_id: str, **fields: Any) -> Any:
     return client.post(f"/v1/authorizers/{authorizer_id}/heartbeat", json=fields)
-
-
-def stored(tenant: Tenant, authorizer_id: str) -> Authorizer:
-    item = tenant.ports.store.get(authorizers(tenant.id).address(authorizer_id))
-    assert item is not None
-    return Authorizer.from_item(item)
 
 
 def numbers(tenant: Tenant) -> Registered:

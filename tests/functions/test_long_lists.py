@@ -19,13 +19,13 @@ import requests
 from functions.authorizers import handler as authorizers
 from functions.srl import handler
 from infra import data_folder
-from shared.model.lists.head import ListHead, folders, packed_folder
+from shared.model.lists.head import ListHead, packed_folder
 from shared.operations.changes import srl
 from shared.operations.lists import in_force, publication
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.web import stored as bodies
-from shared.web.stored import StoredFile
+from shared.web.stored import ANSWER_MAX, StoredFile
 from tests.infra.folders import chosen, store_revocations
 from tests.kit import asgi
 from tests.kit.api import Tenant, serve
@@ -294,15 +294,6 @@ def test_a_request_for_gzip_changes_no_other_head(tenant: Tenant, clock: Clock) 
     assert in_force.head(tenant.ports, tenant.id) == made[0]
 
 
-def test_what_is_packed_goes_with_its_list(tenant: Tenant, clock: Clock) -> None:
-    """F119: old lists are removed in each form, and with their states and bases."""
-    for _ in range(4):
-        clock.advance(hours=2)
-        publication.publish(tenant.ports, tenant.operator)
-    names = [list(tenant.ports.blobs.names(each)) for each in folders(tenant.id)]
-    assert [len(each) for each in names] == [3, 3, 3, 3]
-
-
 # --- on Lambda ---
 
 
@@ -320,16 +311,7 @@ class World:
 
 
 @pytest.fixture
-def loop() -> None:
-    """What the runtime's main thread has, even if a test before has closed its own."""
-    try:
-        asyncio.get_event_loop()
-    except RuntimeError:
-        asyncio.set_event_loop(asyncio.new_event_loop())
-
-
-@pytest.fixture
-def on_lambda(loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def on_lambda(event_loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """The functions with their lists in a bucket, and a long list."""
     data_folder.prepare(tmp_path)
     with aws() as account:
@@ -339,7 +321,9 @@ def on_lambda(loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 @pytest.fixture
-def with_files(loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def with_files(
+    event_loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
     """The functions as Lambda calls them, on files."""
     data_folder.prepare(tmp_path)
     with _world(data_folder.environment(tmp_path), monkeypatch) as world:
@@ -358,20 +342,17 @@ def _world(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield World(ports, head, Caller(Request.http_api, created.secret))
 
 
+@pytest.mark.parametrize("accept", ["identity", "gzip"])
 def test_a_long_list_is_fetched_elsewhere_on_lambda(
-    on_lambda: World, monkeypatch: pytest.MonkeyPatch
+    on_lambda: World, monkeypatch: pytest.MonkeyPatch, accept: str
 ) -> None:
     """SRL-19, F121a: The 307 for a long list has its validator, and 304 is answered for it."""
     monkeypatch.setattr(bodies, "ANSWER_MAX", 100)
-    for accept in ("identity", "gzip"):
-        _check_elsewhere(on_lambda, accept)
-
-
-def _check_elsewhere(on_lambda: World, accept: str) -> None:
     answer = on_lambda.get(accept_encoding=accept)
     form = on_lambda.head.form(packed=accept == "gzip")
     assert (answer.status, answer.body) == (307, b"")
     assert answer.headers["etag"] == form.etag
+    assert answer.headers["x-srl-key-id"] == on_lambda.head.key_id
     assert answer.headers["cache-control"] == "private, no-cache"
     assert answer.headers["vary"] == "Accept-Encoding"
     assert "content-encoding" not in answer.headers
@@ -384,15 +365,25 @@ def _check_elsewhere(on_lambda: World, accept: str) -> None:
     assert (again.status, again.body, again.headers["etag"]) == (304, b"", form.etag)
 
 
-def test_a_packed_list_passes_through_lambda(with_files: World) -> None:
-    """F123c: A compressed list passes through Lambda unchanged, in base64."""
-    assert with_files.head.size > 5_000 > (with_files.head.packed_size or 0)
+def test_a_packed_list_passes_through_lambda(
+    with_files: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SRL-19, F27a, F123c: A list up to 4 MiB passes through Lambda, a longer one is a 307.
+
+    A compressed one passes unchanged, in base64.
+    """
+    assert ANSWER_MAX == 4 * 1024 * 1024
+    packed_size = with_files.head.packed_size or 0
+    assert with_files.head.size > 5_000 > packed_size
     answer = with_files.get(accept_encoding="gzip")
     assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
     body = gzip.decompress(answer.body)
     assert body == in_force.body(with_files.ports, with_files.head)
     assert len(json.loads(body)["payload"]["RevokedIDs"]) == MANY
-    assert with_files.get(accept_encoding="identity").status == 307
+    for accept, size in (("identity", with_files.head.size), ("gzip", packed_size)):
+        for most, status in ((size, 200), (size - 1, 307)):
+            monkeypatch.setattr(bodies, "ANSWER_MAX", most)
+            assert with_files.get(accept_encoding=accept).status == status
 
 
 def test_a_long_native_list_is_fetched_elsewhere_on_lambda(

@@ -2,18 +2,19 @@
 
 import base64
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from shared.model.lists.head import HEADS_KEPT, lists_folder
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.web import stored as bodies
 from tests.functions.signing import refusal
-from tests.functions.test_srl import on_lambda
-from tests.kit.api import Tenant
+from tests.kit.api import Client, Instance, Tenant
 
 PATH = "/v1/revocations/srl"
 
@@ -102,6 +103,16 @@ def test_an_altered_list(tmp_path: Path, ports: Ports, tenant: Tenant) -> None:
     path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-1] + b" ")
     assert refusal(get(tenant, "?version=2")) == (503, "unavailable")
+
+
+def on_lambda(tenant: Tenant) -> Client:
+    """The authorizer, with an instance of the service that is called by Lambda."""
+    app = tenant.authorizer.http.app
+
+    async def called_by_lambda(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "aws.event": {}}, receive, send)
+
+    return replace(tenant.authorizer, http=Instance(called_by_lambda))
 
 
 def _remove(ports: Ports, blob: str) -> None:

@@ -11,7 +11,7 @@ from shared.operations.audit import log, sealing, signers
 from shared.operations.base import audit
 from shared.ports import Ports
 from shared.ports.store import At, Put
-from tests.functions.test_revocation_batches import BATCH, OTHER, done, revoke
+from tests.functions.batches import BATCH, OTHER, done, revoke
 from tests.kit import faults
 from tests.kit.api import Tenant
 from tests.kit.worlds import Clock

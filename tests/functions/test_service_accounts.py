@@ -6,11 +6,11 @@ import pytest
 
 from shared.model.callers import Scope
 from shared.ports import Ports
+from tests.functions.bodies import variants
 from tests.functions.signing import refusal
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.endpoints import audit_entries
 
-FIELDS = {"id", "name", "email", "description", "status", "created_at"}
 ACCOUNTS = "/v1/service-accounts"
 
 
@@ -62,12 +62,8 @@ def test_reading_accounts(tenant: Tenant) -> None:
     assert set(page) == {"service_accounts", "total", "cursor"}
     *own, admin = page["service_accounts"]
     assert own == made[::-1]
-    assert set(admin) == FIELDS
-    assert (admin["name"], admin["email"], admin["description"]) == (
-        "admin",
-        "admin@acme.svc",
-        None,
-    )
+    named = {"name": "admin", "email": "admin@acme.svc", "description": None}
+    assert admin == made[0] | named | {"id": admin["id"]}
     assert (page["total"], page["cursor"]) == (4, None)
     assert tenant.read_only.get(f"{ACCOUNTS}/{made[0]['id']}").json() == made[0]
 
@@ -81,19 +77,15 @@ def test_names_that_are_taken(tenant: Tenant, name: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        *({"name": name} for name in ("", "A", "a_b", "a.b", " a", "a\n", "a" * 64, "é", 5, None)),
-        {},
-        {"name": "a", "description": ""},
-        {"name": "a", "description": " "},
-        {"name": "a", "description": "x" * 1025},
-        {"name": "a", "description": 5},
-        {"name": "a", "status": "disabled"},
+        *variants({}, "name", "", "A", "a_b", "a.b", " a", "a\n", "a" * 64, "é", 5, None),
+        *variants({"name": "a"}, "description", "", " ", "x" * 1025, 5),
+        *({}, {"name": "a", "status": "disabled"}),
     ],
 )
-def test_a_malformed_account(tenant: Tenant, body: Any) -> None:
+def test_a_malformed_account(standing: Tenant, body: Any) -> None:
     """ACCOUNT-1: The service refuses a malformed service account with 400."""
-    assert refusal(tenant.admin.post(ACCOUNTS, json=body)) == (400, "invalid_request")
-    assert tenant.admin.get(ACCOUNTS).json()["total"] == 1
+    assert refusal(standing.admin.post(ACCOUNTS, json=body)) == (400, "invalid_request")
+    assert standing.admin.get(ACCOUNTS).json()["total"] == 1
 
 
 def test_a_name_belongs_to_one_account(tenant: Tenant, other_tenant: Tenant) -> None:

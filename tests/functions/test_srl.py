@@ -2,27 +2,15 @@
 
 import base64
 import subprocess
-from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import cbor2
-import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from starlette.types import Receive, Scope, Send
 
-from shared.adapters.filesystem import FileBlobs
-from shared.model import revocations
-from shared.model.lists.verification import verify
-from shared.model.revocations import RevokedWarrant
-from shared.operations.lists import decisions, in_force
-from shared.ports.store import Expect, Put
-from tests.kit.api import Client, Instance, Tenant
+from tests.kit.api import Tenant
 from tests.kit.worlds import Clock
 
 SRL, SIGNED = "/v1/revocations/srl", "/v1/revocations/srl/signed"
@@ -178,80 +166,3 @@ def test_nothing_is_listed_before_a_regeneration(tenant: Tenant) -> None:
     assert read(tenant).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
     assert regenerate(tenant)["revocation_count"] == 0
     assert read(tenant).json()["payload"]["RevokedIDs"] == []
-
-
-# --- long lists ---
-
-ANSWER_MAX = 4 * 1024 * 1024
-
-
-def names(prefix: str) -> Iterator[str]:
-    """Warrant identifiers of the greatest length."""
-    return (f"svc_wrt_{prefix}{number:063d}" for number in count())
-
-
-def fill(tenant: Tenant, warrant_ids: list[str]) -> None:
-    """Revoke many warrants at once, as records that a list made from all of them reads."""
-    item = RevokedWarrant().to_item()
-    for start in range(0, len(warrant_ids), 100):
-        batch = warrant_ids[start : start + 100]
-        keys = (
-            revocations.shard_of(tenant.id, warrant_id).address(warrant_id) for warrant_id in batch
-        )
-        tenant.ports.store.write(*(Put(key, item, Expect.ABSENT) for key in keys))
-
-
-def on_lambda(tenant: Tenant) -> Client:
-    """The authorizer, with an instance of the service that is called by Lambda."""
-    app = tenant.authorizer.http.app
-
-    async def called_by_lambda(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, "aws.event": {}}, receive, send)
-
-    return replace(tenant.authorizer, http=Instance(called_by_lambda))
-
-
-def blob(tenant: Tenant, location: str) -> bytes | None:
-    """What the server of stored lists answers at this address."""
-    blobs = tenant.ports.blobs
-    assert isinstance(blobs, FileBlobs)
-    parts = urlsplit(location)
-    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-    file = blobs.open_url(parts.path.removeprefix("/blobs/"), **query)
-    return None if file is None else file.read_bytes()
-
-
-@pytest.mark.slow
-def test_a_long_list_is_served_from_where_it_is_stored(
-    tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SRL-19, F27a: A list up to 4 MiB is sent; on Lambda a longer one is a 307 to its bytes."""
-    # From all records: those that `fill` writes have no marks.
-    monkeypatch.setattr(decisions, "COMPARED_EVERY", 1)
-    fresh = names("a")
-    fill(tenant, [next(fresh) for _ in range(24_000)])
-    regenerate(tenant)
-    size = len(read(tenant).content)
-    # Each takes as much again as the 24,000 did on average, rounded up.
-    fill(tenant, [next(fresh) for _ in range((ANSWER_MAX - size) * 24_000 // size)])
-    regenerate(tenant)
-    under = read(tenant)
-    assert ANSWER_MAX - 600 < len(under.content) <= ANSWER_MAX
-    fill(tenant, [next(fresh) for _ in range(4)])
-    published = regenerate(tenant)
-    assert len(read(tenant).content) > ANSWER_MAX
-    answer = on_lambda(tenant).get(SIGNED)
-    assert answer.status_code == 307
-    assert answer.content == b""
-    head = in_force.head(tenant.ports, tenant.id)
-    assert answer.headers["etag"] == head.form().etag
-    assert answer.headers["x-srl-key-id"] == head.key_id
-    assert answer.headers["cache-control"] == under.headers["cache-control"]
-    body = blob(tenant, answer.headers["location"])
-    assert body is not None
-    assert len(body) > ANSWER_MAX
-    payload = verify(body, public_key=public_bytes(signers(tenant)[0]), now=clock())
-    assert payload.version == published["version"] == 4
-    assert len(payload.revoked_ids) == published["revocation_count"]
-    clock.advance(hours=1)
-    assert blob(tenant, answer.headers["location"]) is None

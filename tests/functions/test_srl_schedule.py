@@ -191,23 +191,26 @@ def test_it_reports_the_age_of_the_oldest_list(
     assert unit == "Seconds"
 
 
-def test_a_damaged_issue_stops_no_other(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """F553i: If the item of a list in force is damaged, a tick does the rest of its work."""
-    tenant = Tenant.create(ports)
-    monkeypatch.setattr(srl_schedule, "oldest_issue", _damaged)
+def _mark_of_a_minute_ago(ports: Ports, tenant: Tenant) -> None:
     mark = Mark(1, set_at=datetime.now(UTC) - timedelta(minutes=1))
     address = warrant_mark_address(tenant.id, "svc_wrt_a")
     ports.store.write(
         Put(address, mark.to_item(), Expect.ABSENT), srl_marks.on_tenant(tenant.id, "svc_wrt_a")
     )
+
+
+def test_a_damaged_issue_stops_no_other(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F553i: If the item of a list in force is damaged, a tick does the rest of its work."""
+
+    def damaged(_ports: Ports) -> datetime:
+        raise Corrupt
+
+    monkeypatch.setattr(srl_schedule, "oldest_issue", damaged)
+    _mark_of_a_minute_ago(ports, Tenant.create(ports))
     tick()
     assert lines(caplog, "unpublished")
-
-
-def _damaged(_ports: Ports) -> datetime:
-    raise Corrupt
 
 
 def test_it_counts_feeds_that_are_late(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
@@ -216,11 +219,7 @@ def test_it_counts_feeds_that_are_late(ports: Ports, caplog: pytest.LogCaptureFi
     tenant = Tenant.create(ports)
     tick()
     assert not lines(caplog, "unpublished")
-    mark = Mark(1, set_at=datetime.now(UTC) - timedelta(minutes=1))
-    address = warrant_mark_address(tenant.id, "svc_wrt_a")
-    ports.store.write(
-        Put(address, mark.to_item(), Expect.ABSENT), srl_marks.on_tenant(tenant.id, "svc_wrt_a")
-    )
+    _mark_of_a_minute_ago(ports, tenant)
     tick()
     (line,) = lines(caplog, "unpublished")
     assert metrics(line) == {"FeedsLate": (1, "Count")}

@@ -152,17 +152,6 @@ def test_revoking_ones_own_key_signs_out(console: Console) -> None:
     ] == "revoked"
 
 
-def test_a_key_that_reads_is_not_offered_changes(visitor: Console) -> None:
-    """F478c: Buttons that change are absent; one line says why. No accounts: what to do."""
-    visitor.sign_in("reader")
-    page = visitor.page
-    for where in ("#/api-keys", "#/accounts", "#/settings"):
-        visitor.open(where)
-        expect(page.get_by_text("You are looking with a key that may only read.")).to_be_visible()
-        for name in ("New", "Revoke", "Disable", "Delete", "Save"):
-            assert not page.locator("main").get_by_role("button", name=name).count(), (where, name)
-
-
 def test_an_account_is_made_stopped_and_deleted(console: Console) -> None:
     """F478d: Disabling an account refuses its keys at once; one with keys cannot be deleted."""
     page, world = console.page, console.world

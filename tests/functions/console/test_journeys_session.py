@@ -140,15 +140,20 @@ def test_a_wrong_key(visitor: Console) -> None:
 
 
 def test_a_key_that_only_reads(visitor: Console) -> None:
-    """F458b: With a key that may only read, each page says so; one refusal empties no page."""
+    """F458b, F478c: With a key that may only read, each page says so, and offers no change.
+
+    One refusal empties no page.
+    """
     visitor.expect_failures(403)
     visitor.sign_in("reader")
     pages = ("keys", "revocations", "authorizers", "api-keys", "accounts", "audit")
-    for name in (*pages, "settings", "overview"):
-        visitor.open(f"#/{name}")
+    for where in (*pages, "settings", "overview"):
+        visitor.open(f"#/{where}")
         expect(visitor.page.get_by_text("a key that may only read")).to_be_visible()
         expect(visitor.page.get_by_text("The page could not be shown")).to_have_count(0)
-    expect(visitor.page.get_by_role("button", name="Save")).to_have_count(0)
+        for name in ("New", "Revoke", "Disable", "Delete", "Save"):
+            button = visitor.page.get_by_role("main").get_by_role("button", name=name)
+            assert not button.count(), (where, name)
 
 
 def test_a_service_that_does_not_answer(console: Console) -> None:

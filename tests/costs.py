@@ -14,17 +14,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
 from shared import logs
 from shared.adapters import dynamodb, dynamodb_buckets, kms, s3
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
-from shared.adapters.kms import KmsSealer
-from shared.adapters.s3 import S3Blobs
+from shared.adapters.dynamodb_buckets import DynamoUsage
 from shared.authorizer.answers import parse_answer
 from shared.authorizer.formats.wire import SignedHead
 from shared.model import trust_bundle
@@ -37,7 +34,6 @@ from shared.operations.lists import schedule as srl_schedule
 from shared.operations.lists.wake import Woken
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
-from shared.wiring import identifiers
 from tests import prices
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.aws import aws
@@ -84,14 +80,10 @@ def watched() -> Iterator[Watched]:
         keys = stack.enter_context(closing(kms.connect()))
         recorder = Recorder(tables, counts, objects, keys)
         clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
-        ports = Ports(
-            store=DynamoStore(tables, table_prefix=account.table_prefix),
-            buckets=DynamoBuckets(tables, table_prefix=account.table_prefix),
+        watched = replace(account, dynamodb=tables, s3=objects, kms=keys).ports(clock)
+        ports = replace(
+            watched,
             usage=DynamoUsage(counts, table_prefix=account.table_prefix),
-            blobs=S3Blobs(lambda: objects, bucket=account.bucket),
-            sealer=KmsSealer(lambda: keys, key_id=account.key_id),
-            now=clock,
-            new_id=identifiers(clock),
             gather=recorder.gather,
         )
         yield _furnished(recorder, ports, clock)

@@ -13,6 +13,7 @@ _ALLOWED = {
     "SVC_BLOBS": "set it to file:… or s3:…",
     "SVC_KEYS": "set it to file:… or kms:…",
 }
+_OF_OTHERS = {"SVC_STORE": "file:svc.db", "SVC_BLOBS": "kms:key", "SVC_KEYS": "s3:bucket"}
 _QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/rescind-test"
 
 
@@ -28,28 +29,21 @@ def test_each_setting_names_an_adapter_and_a_place() -> None:
 
 
 @pytest.mark.parametrize("name", _GOOD)
-def test_a_missing_setting_is_named_with_what_it_may_be(name: str) -> None:
-    """A setting that is not there is named, with the values that it may have."""
-    environment = {other: value for other, value in _GOOD.items() if other != name}
-    assert _problems(environment) == (f"{name} is not set; {_ALLOWED[name]}",)
-
-
-@pytest.mark.parametrize("name", _GOOD)
 @pytest.mark.parametrize(
-    "value", ["", ":", "place", "sqlite", "file:", "redis:place", " sqlite:svc.db", "S3:bucket"]
+    "value",
+    [None, "", ":", "place", "sqlite", "file:", "redis:x", " sqlite:svc.db", "S3:x", "another's"],
 )
-def test_a_wrong_setting_is_named_with_what_it_may_be(name: str, value: str) -> None:
-    """A setting of another form is named, with what it may be, and its value is not repeated."""
-    assert _problems(_GOOD | {name: value}) == (f"{name} is not valid; {_ALLOWED[name]}",)
+def test_a_wrong_setting_is_named_with_what_it_may_be(name: str, value: str | None) -> None:
+    """A setting that is missing or wrong is named, with what it may be; its value is not repeated.
 
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("SVC_STORE", "file:svc.db"), ("SVC_BLOBS", "kms:key"), ("SVC_KEYS", "s3:bucket")],
-)
-def test_an_adapter_of_another_setting_is_none_of_this_one(name: str, value: str) -> None:
-    """An adapter that another setting knows is not taken for one of this."""
-    assert _problems(_GOOD | {name: value}) == (f"{name} is not valid; {_ALLOWED[name]}",)
+    An adapter that another setting knows is not taken for one of this.
+    """
+    wrong = _OF_OTHERS[name] if value == "another's" else value
+    environment = {each: _GOOD[each] for each in _GOOD if each != name}
+    if wrong is not None:
+        environment[name] = wrong
+    fault = "not set" if wrong is None else "not valid"
+    assert _problems(environment) == (f"{name} is {fault}; {_ALLOWED[name]}",)
 
 
 def test_every_problem_is_named_at_once() -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,12 @@ import yaml
 from moto import mock_aws
 
 from shared.adapters import dynamodb, kms, s3, sqs
+from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
+from shared.adapters.kms import KmsSealer
+from shared.adapters.s3 import S3Blobs
+from shared.ports import Ports
+from shared.wiring import identifiers
 from tests.kit import moto_requests
 
 if TYPE_CHECKING:
@@ -70,6 +77,18 @@ class Account:
         key = self.kms.create_key()
         self.kms.create_alias(AliasName=alias, TargetKeyId=key["KeyMetadata"]["KeyId"])
         return alias
+
+    def ports(self, clock: Callable[[], datetime]) -> Ports:
+        """Ports on all services of the account."""
+        return Ports(
+            store=DynamoStore(self.dynamodb, table_prefix=self.table_prefix),
+            buckets=DynamoBuckets(self.dynamodb, table_prefix=self.table_prefix),
+            usage=DynamoUsage(self.dynamodb, table_prefix=self.table_prefix),
+            blobs=S3Blobs(lambda: self.s3, bucket=self.bucket),
+            sealer=KmsSealer(lambda: self.kms, key_id=self.key_id),
+            now=clock,
+            new_id=identifiers(clock),
+        )
 
     @cached_property
     def queue_url(self) -> str:

@@ -1,22 +1,15 @@
 """Fixtures of the operations' tests."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from shared.adapters import kms
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
-from shared.adapters.kms import KmsSealer
-from shared.adapters.s3 import S3Blobs
 from shared.model import revocations
 from shared.model.lists import schedule as srl_schedule
 from shared.operations.base import operation
 from shared.ports import Ports
-from shared.wiring import identifiers
 from tests.engines.worlds import chosen
 from tests.kit.aws import aws
 from tests.kit.tenants import Tenant
@@ -52,17 +45,8 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> It
     if request.param == "one machine":
         yield embedded(tmp_path, clock)
         return
-    with aws() as account, closing(kms.connect()) as client:
-        key = client.create_key()["KeyMetadata"]
-        yield Ports(
-            store=DynamoStore(account.dynamodb, table_prefix=account.table_prefix),
-            buckets=DynamoBuckets(account.dynamodb, table_prefix=account.table_prefix),
-            usage=DynamoUsage(account.dynamodb, table_prefix=account.table_prefix),
-            blobs=S3Blobs(lambda: account.s3, bucket=account.bucket),
-            sealer=KmsSealer(lambda: client, key_id=key["KeyId"]),
-            now=clock,
-            new_id=identifiers(clock),
-        )
+    with aws() as account:
+        yield account.ports(clock)
 
 
 @pytest.fixture

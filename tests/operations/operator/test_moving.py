@@ -2,15 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
-from shared.adapters.kms import KmsSealer
-from shared.adapters.s3 import S3Blobs
 from shared.errors import Corrupt, InvalidSettings, InvalidState
 from shared.model.deployment import ADDRESS, SCHEMA, DeploymentPart
 from shared.model.items import Address, Table
@@ -41,16 +36,8 @@ def _machine(folder: Path, clock: Clock) -> Iterator[Ports]:
 @contextmanager
 def _cloud(folder: Path, clock: Clock) -> Iterator[Ports]:
     """Ports on pretended services of AWS, with a key that no machine has."""
-    with aws() as account, _machine(folder, clock) as ports:
-        prefix = account.table_prefix
-        yield replace(
-            ports,
-            store=DynamoStore(account.dynamodb, table_prefix=prefix),
-            buckets=DynamoBuckets(account.dynamodb, table_prefix=prefix),
-            usage=DynamoUsage(account.dynamodb, table_prefix=prefix),
-            blobs=S3Blobs(lambda: account.s3, bucket=account.bucket),
-            sealer=KmsSealer(lambda: account.kms, key_id=account.key_id),
-        )
+    with aws() as account:
+        yield account.ports(clock)
 
 
 def _move(source: Ports, target: Ports) -> int:

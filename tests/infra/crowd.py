@@ -37,6 +37,7 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.infra.published import published_versions
 from tests.kit.tenants import Tenant
+from tests.kit.waiting import soon
 
 HANDLE: Final = "local"
 # Between two publications, or two looks: writers are to have most of the machine.
@@ -102,14 +103,14 @@ class Crowd:
             task.result()
 
     def wait_for(self, many: int, count_of: Callable[["Crowd"], list[str]]) -> None:
-        """Wait until so many more are in the list, and nobody has given up."""
-        wanted = len(count_of(self)) + many
-        deadline = time.monotonic() + 60
-        while len(count_of(self)) < wanted:
-            for task in self._tasks:
-                assert not task.done(), f"a caller gave up: {task.exception()!r}"
-            assert time.monotonic() < deadline, "the service does not come back"
-            time.sleep(0.005)
+        """Wait until so many more are in the list, while nobody gives up and each comes in time."""
+        for wanted in range(len(count_of(self)) + 1, len(count_of(self)) + many + 1):
+            soon(lambda wanted=wanted: self._has(wanted, count_of), seconds=60)  # type: ignore[misc]
+
+    def _has(self, wanted: int, count_of: Callable[["Crowd"], list[str]]) -> bool:
+        for task in self._tasks:
+            assert not task.done(), f"a caller gave up: {task.exception()!r}"
+        return len(count_of(self)) >= wanted
 
     def figures(self) -> str:
         """What was done, in a line."""
@@ -236,7 +237,7 @@ class Crowd:
         """Nothing acknowledged is lost, nothing is half done, whoever is asked."""
         operator = onboarding.operator(ports, handle=HANDLE)
         Tenant(operator.tenant_id, operator).check_totals(ports)
-        with httpx2.Client(timeout=30) as http:
+        with httpx2.Client(headers={"Connection": "close"}, timeout=60) as http:
             revoked = self._check_revocations(http)
             self._check_keys(http)
             self._check_publications(http, ports, operator.tenant_id, revoked)

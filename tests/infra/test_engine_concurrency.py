@@ -16,7 +16,7 @@ from shared import wiring
 from shared.adapters import dynamodb
 from shared.operations.operator import onboarding
 from tests.infra.crowd import HANDLE, Crowd
-from tests.infra.publisher import check_published, publishing
+from tests.infra.publisher import check_published, end, publishing
 from tests.kit.aws import create_tables, pretend_credentials, table_prefix
 from tests.kit.processes import HOST, ROOT, Group, answers, free_port
 
@@ -45,6 +45,8 @@ def the_engine(folder: Path) -> tuple[Group, str]:
 def _server(folder: Path, settings: dict[str, str]) -> tuple[Group, str]:
     port = free_port()
     options = ["--host", HOST, "--port", str(port), "--workers", "2", "--lifespan", "off"]
+    # A worker that a busy machine has not started yet is not to be killed for it.
+    options += ["--timeout-worker-healthcheck", "120"]
     command = [sys.executable, "-m", "uvicorn", "infra.server.app:app", *options]
     group = Group(
         [*command, "--log-level", "warning"],
@@ -96,8 +98,12 @@ def test_nothing_acknowledged_is_lost_if_a_process_is_killed(
                     crowd.wait_for(1, lambda crowd: crowd.refused)
                 groups[victim].start()
             crowd.wait_for(100, lambda crowd: crowd.acknowledged)
-        publisher.kill()
+        end(publisher)
+        assert publisher.killed == _VICTIMS.count("publisher") + 1, "it has ended by itself"
         killed = sum(group.killed for group in groups.values())
+        # Nothing is in flight any more whose caller has gone.
+        server.kill()
+        server.start()
         print(f"{killed} processes killed, {crowd.figures()}")
         crowd.check(ports)
         # At most the write in flight of each writer, each time.

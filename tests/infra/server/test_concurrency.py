@@ -13,7 +13,7 @@ from infra import data_folder
 from shared.operations.base import tenants
 from tests.infra.crowd import HANDLE, Crowd
 from tests.infra.folders import opened
-from tests.infra.publisher import check_published, publishing
+from tests.infra.publisher import check_published, end, publishing
 from tests.kit.processes import HOST, Group, answers, free_port
 
 _VICTIMS: Final = ["worker"] * 4 + ["server", "publisher"] * 3
@@ -48,8 +48,12 @@ def test_nothing_acknowledged_is_lost_if_a_process_is_killed(tmp_path: Path) -> 
                     group.kill()
                     group.start()
             crowd.wait_for(100, lambda crowd: crowd.acknowledged)
-        publisher.kill()
+        end(publisher)
+        assert publisher.killed == _VICTIMS.count("publisher") + 1, "it has ended by itself"
         print(f"{server.killed + publisher.killed} processes killed, {crowd.figures()}")
+        # Nothing is in flight any more whose caller has gone.
+        server.kill()
+        server.start()
         with opened(data) as ports:
             crowd.check(ports)
             check_published(publisher, ports, tenants.find(ports, HANDLE).tenant_id)

@@ -12,7 +12,7 @@ from shared.operations.operator import onboarding
 from shared.web.app import create_app, lambda_handler
 from tests.infra.folders import chosen
 from tests.kit.lambda_events import FORMATS, Answer, Caller, Event, Format, Request, assert_error
-from tests.sam.test_parameters import reading
+from tests.sam.tool import reading
 
 SETTING = "SVC_BASE_PATH"
 

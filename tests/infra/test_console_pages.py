@@ -9,7 +9,7 @@ import pytest
 
 from tests import assurance
 from tests.infra import console
-from tests.infra.test_documented_sessions import _Terminal
+from tests.infra.terminal import Terminal
 from tests.kit.processes import LocalServer, local_server
 
 _DEPLOY: Final = "sam/test_deploy_page.py::test_the_page_works"
@@ -215,7 +215,7 @@ def server(tmp_path: Path) -> LocalServer:
 def test_the_readme(tmp_path: Path, server: LocalServer) -> None:
     """F102: the operator's commands of the README, beside a server's data."""
     (block,) = console.blocks("README.md")
-    with _Terminal(tmp_path) as terminal:
+    with Terminal(tmp_path) as terminal:
         output = terminal.type(block.replace("/backups/", f"{tmp_path}/"))
     assert re.search(r"^acme +svc_tnt_", output, re.MULTILINE)
     assert output.endswith("All is well.\n")
@@ -227,7 +227,7 @@ def test_the_page_of_the_cli(tmp_path: Path) -> None:
     """F416c: The session of docs/cli.md works as it is typed, and exits with 3 for revoked."""
     (block,) = console.blocks("docs/cli.md")
     settings = {"RESCIND_HOME": str(tmp_path / "home")}
-    with local_server(tmp_path / ".data") as server, _Terminal(tmp_path, settings) as terminal:
+    with local_server(tmp_path / ".data") as server, Terminal(tmp_path, settings) as terminal:
         output = terminal.type(block.replace("http://127.0.0.1:8080", server.url))
     assert re.search(r"^svc_wrt_laptop-17 +revoked ", output, re.MULTILINE)
     assert "svc_wrt_laptop-17: revoked" in output
@@ -249,7 +249,7 @@ PINNED=$(curl -sS "$URL/v1/revocations/srl/keys" -H "$AUTH" |
 def test_the_page_on_lists(tmp_path: Path) -> None:
     """F102: the verification of docs/srl.md, of a list that has the warrant (exit code 3)."""
     (block,) = console.blocks("docs/srl.md")
-    with local_server(tmp_path / ".data") as server, _Terminal(tmp_path) as terminal:
+    with local_server(tmp_path / ".data") as server, Terminal(tmp_path) as terminal:
         terminal.type(f"URL={server.url}\n{_BEFORE}")
         output = terminal.type(f"{block} || test $? -eq 3")
     assert "valid: version 2, " in output
@@ -260,6 +260,6 @@ def test_the_page_on_lists(tmp_path: Path) -> None:
 def test_the_page_on_one_machine(tmp_path: Path) -> None:
     """F102: without a key, the ages of the lists."""
     (block,) = [each for each in console.blocks("docs/one-machine.md") if "/readyz" in each]
-    with local_server(tmp_path / ".data") as server, _Terminal(tmp_path) as terminal:
+    with local_server(tmp_path / ".data") as server, Terminal(tmp_path) as terminal:
         output = terminal.type(block.replace("http://127.0.0.1:8080", server.url))
     assert json.loads(output)["lists"]["late"] == 0

@@ -10,7 +10,7 @@ from tests.infra.iam import Request, allowed
 from tests.infra.templates import ALARMS
 from tests.kit.aws import FUNCTIONS, REGION, STATEFUL, template
 from tests.kit.processes import ROOT
-from tests.sam.test_parameters import reading
+from tests.sam.tool import reading
 
 POLICY: Final[dict[str, Any]] = json.loads((ROOT / "infra" / "deployer.json").read_text())
 STATEMENTS: Final[list[dict[str, Any]]] = POLICY["Statement"]

@@ -2,16 +2,13 @@
 
 import json
 import re
-import shlex
 import shutil
-import subprocess
 import sys
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
-from threading import Timer
-from typing import Final, Self
+from typing import Final
 from urllib.request import Request, urlopen
 
 import pytest
@@ -27,61 +24,22 @@ from shared.operations.changes import key_revocation, signing_keys, srl
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests import aws_local
+from tests.infra.terminal import FENCE, URL, Terminal, check_session, check_traces
 from tests.kit.processes import (
     ROOT,
     Group,
     LocalServer,
     answers,
-    environment,
     free_port,
     local_server,
 )
 
 _BLOCK = re.compile(r"^( *)```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
-_URL: Final = "http://127.0.0.1:8080"
-_END: Final = "--- the end of a block ---"
-
-# What a reader types, and what is shown below it.
-_FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Stands for anything within a line.
-_ANYTHING: Final = "…"
-
 
 def _blocks(document: str) -> list[str]:
     found = _BLOCK.findall((ROOT / document).read_text(encoding="utf-8"))
     return [dedent(block) for _, block in found]
-
-
-def _session(document: str) -> list[tuple[str, str]]:
-    """The blocks of commands, each with what is shown below it; nothing, if nothing is."""
-    fences = _FENCE.findall((ROOT / document).read_text(encoding="utf-8"))
-    below = [*fences[1:], ("", "")]
-    return [
-        (block, shown if kind == "text" else "")
-        for (language, block), (kind, shown) in zip(fences, below, strict=True)
-        if language == "sh"
-    ]
-
-
-def _looks_like(shown: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, shown.split(_ANYTHING))))
-
-
-def _desk(folder: Path) -> Path:
-    """A folder that looks to the reader's commands like a checkout with its environment.
-
-    The environment is the one that runs the tests, wherever it is.
-    """
-    for name in ("infra", "shared"):
-        (folder / name).symlink_to(ROOT / name)
-    bin_ = folder / ".venv" / "bin"
-    bin_.mkdir(parents=True)
-    for name, words in (("python", ""), ("rescind", "-m infra.cli")):
-        program = bin_ / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
-        program.chmod(0o755)
-    return folder
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/signing-keys.md"])
@@ -109,56 +67,19 @@ def _publish(server: LocalServer) -> None:
         assert response.status == 200
 
 
-def check_session(document: str, folder: Path, *, url: str) -> None:
-    """Hold what the commands of a document print to what it shows; `.data` is in `folder`."""
-    blocks = _session(document)
-    before = set(_desk(folder).iterdir())
-    ends = [f"{block}echo '{_END}'\n" for block, _ in blocks]
-    ran = subprocess.run(
-        ["bash", "-c", "set -euo pipefail\n" + "".join(ends).replace(_URL, url)],
-        cwd=folder,
-        env=environment({"RESCIND_HOME": str(folder.with_name(f"{folder.name}-profiles"))}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    *printed, rest = ran.stdout.split(f"{_END}\n")
-    assert not rest
-    for (block, shown), seen in zip(blocks, printed, strict=True):
-        assert _looks_like(shown).fullmatch(seen), f"{block}printed\n{seen}and not\n{shown}"
-    _check_traces(folder, set(folder.iterdir()) - before)
-
-
-def _check_traces(folder: Path, left: set[Path]) -> None:
-    """What a session leaves is kept out of commits, and its secrets from others."""
-    secret = re.compile(rb"svc_[A-Za-z0-9_-]{43}\b")
-    readable = [path.name for path in left if path.stat().st_mode & 0o077]
-    assert not [name for name in readable if secret.search((folder / name).read_bytes())]
-    shutil.copy(ROOT / ".gitignore", folder)
-    git = ("git", "-C", str(folder))
-    subprocess.run([*git, "init", "--quiet"], check=True, env=environment())
-    asked = [*git, "check-ignore", *(path.name for path in left)]
-    ignored = subprocess.run(
-        asked, check=False, capture_output=True, text=True, env=environment()
-    ).stdout
-    assert set(ignored.split()) == {path.name for path in left}
-
-
 @pytest.mark.slow
 def test_the_operators_commands_work(tmp_path: Path) -> None:
     """F145g: The operator's commands of the README work and keep secrets private."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (block,) = (block for language, block in _FENCE.findall(readme) if language == "console")
-    with local_server(tmp_path / ".data"), _Terminal(tmp_path) as terminal:
+    (block,) = (block for language, block in FENCE.findall(readme) if language == "console")
+    with local_server(tmp_path / ".data"), Terminal(tmp_path) as terminal:
         before = set(tmp_path.iterdir())
         said = terminal.type("".join(re.findall(r"^\$ (.*\n)", block, re.MULTILINE)))
         left = set(tmp_path.iterdir()) - before
     assert re.search(r"^acme\b", said, re.MULTILINE)
     assert said.endswith("All is well.\n")
     assert {path.name for path in left} == {"acme.key", "acme-2.key", "monday"}
-    _check_traces(tmp_path, left)
+    check_traces(tmp_path, left)
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))], ids=str)
@@ -169,54 +90,13 @@ def test_documented_requests_do_not_fail_in_silence(page: Path) -> None:
         assert re.search(r"-sSL? .*--fail-with-body|-sSL? -o /dev/null -w", command), command
 
 
-class _Terminal:
-    """A shell that a reader types blocks of commands into, one after the other."""
-
-    def __init__(
-        self, folder: Path, settings: dict[str, str] | None = None, *, seconds: float = 120
-    ) -> None:
-        self._shell = subprocess.Popen(
-            ["bash", "-euo", "pipefail"],
-            cwd=_desk(folder),
-            env=environment(settings),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._deadline = Timer(seconds, self._shell.kill)
-        self._deadline.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._deadline.cancel()
-        self._shell.kill()
-        self._shell.communicate(timeout=10)
-
-    def type(self, block: str) -> str:
-        """What the block prints, once it has ended well."""
-        assert self._shell.stdin is not None
-        assert self._shell.stdout is not None
-        # Not every answer ends with a line feed.
-        self._shell.stdin.write(f"{block}\nprintf '\\n%s\\n' '{_END}'\n")
-        self._shell.stdin.flush()
-        seen: list[str] = []
-        for line in self._shell.stdout:
-            if line == f"{_END}\n":
-                return "".join(seen).removesuffix("\n")
-            seen.append(line)
-        raise AssertionError(f"the shell ended: {''.join(seen)}")
-
-
 @pytest.mark.slow
 def test_the_documented_restore_works(tmp_path: Path) -> None:
     """F50d, F51: The commands of docs/restore.md restore one machine after a key has leaked."""
     prepare, theft, restore, review, proof = _blocks("docs/restore.md")
-    with _Terminal(tmp_path) as terminal:
+    with Terminal(tmp_path) as terminal:
         with local_server(tmp_path / ".data") as server:
-            terminal.type(prepare.replace(_URL, server.url))
+            terminal.type(prepare.replace(URL, server.url))
             assert len(re.findall(r"^status +revoked", terminal.type(theft), re.MULTILINE)) == 2
             server.interrupt()
         output = terminal.type(restore)
@@ -228,7 +108,7 @@ def test_the_documented_restore_works(tmp_path: Path) -> None:
         assert "Traceback" not in output
         assert terminal.type(review).endswith("All is well.\n")
         with local_server(tmp_path / ".data") as server:
-            seen = terminal.type(proof.replace(_URL, server.url))
+            seen = terminal.type(proof.replace(URL, server.url))
     assert "revoked" in seen.partition("\n")[0]
     assert re.search(r"^status +revoked", seen, re.MULTILINE)
 
@@ -257,8 +137,8 @@ def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
     """F110c, F111: The commands of docs/incidents.md end each incident on one machine."""
     prepare, *blocks = _blocks("docs/incidents.md")
     home = {"RESCIND_HOME": str(tmp_path / "profiles")}
-    with local_server(tmp_path / ".data") as server, _Terminal(tmp_path, home) as terminal:
-        terminal.type(prepare.replace(_URL, server.url))
+    with local_server(tmp_path / ".data") as server, Terminal(tmp_path, home) as terminal:
+        terminal.type(prepare.replace(URL, server.url))
         _end_the_incidents(terminal, blocks)
 
 
@@ -281,11 +161,11 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
         server.start()
         stack.callback(server.kill)
         home = {"RESCIND_HOME": str(tmp_path / "profiles")}
-        terminal = stack.enter_context(_Terminal(tmp_path, settings | home, seconds=240))
+        terminal = stack.enter_context(Terminal(tmp_path, settings | home, seconds=240))
         (tmp_path / ".data").mkdir(mode=0o700)
         terminal.type(".venv/bin/rescind tenant create acme > .data/admin.key")
         url = f"http://127.0.0.1:{port}"
-        here = {_URL: url, "TENANT=local": "TENANT=acme", "export RESCIND_DATA=.data\n": ""}
+        here = {URL: url, "TENANT=local": "TENANT=acme", "export RESCIND_DATA=.data\n": ""}
         for shown, typed in here.items():
             prepare = prepare.replace(shown, typed)
         terminal.type(prepare)
@@ -298,7 +178,7 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
         assert "Enabled" in terminal.type(state)
 
 
-def _end_the_incidents(terminal: _Terminal, blocks: list[str]) -> None:
+def _end_the_incidents(terminal: Terminal, blocks: list[str]) -> None:
     api_key, signing_key, signer, expired, mistake, undo, locked_out = blocks
     terminal.type(_BEFORE_THE_INCIDENTS)
     assert "revoked" in terminal.type(api_key)
@@ -347,7 +227,7 @@ def test_the_documented_restore_on_aws_works(
             monkeypatch.setenv(name, value)
         ports = stack.enter_context(closing(wiring.build(wiring.settings(settings))))
         leaked, stolen = _before_the_theft(ports)
-        terminal = stack.enter_context(_Terminal(tmp_path, settings))
+        terminal = stack.enter_context(Terminal(tmp_path, settings))
         terminal.type(restore)
         _after_the_theft(ports, leaked, stolen)
         output = terminal.type(recover)

@@ -1,7 +1,5 @@
 """What a check reads, as another engine of DynamoDB's interface counts it."""
 
-import platform
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -14,7 +12,7 @@ from shared.adapters import dynamodb
 from shared.adapters.dynamodb import DynamoStore
 from shared.operations.changes import revocations
 from shared.ports import Ports
-from tests.infra.test_engine_concurrency import the_engine
+from tests.infra.engine import MARKS, the_engine
 from tests.kit.aws import create_tables, pretend_credentials, table_prefix
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock, embedded
@@ -23,13 +21,7 @@ from tests.operations.revoked_keys import fill
 _STAGE = "capacity"
 _READS = ("GetItem", "BatchGetItem", "Query")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        (sys.platform, platform.machine()) != ("linux", "x86_64"),
-        reason="the engine is a program for Linux on x86-64",
-    ),
-]
+pytestmark = MARKS
 
 
 class Capacity:

@@ -1,7 +1,6 @@
 """Several processes on one DynamoDB that dies under them: a real engine, from its own package."""
 
 import os
-import platform
 import random
 import sys
 from contextlib import ExitStack, closing
@@ -16,30 +15,16 @@ from shared import wiring
 from shared.adapters import dynamodb
 from shared.operations.operator import onboarding
 from tests.infra.crowd import HANDLE, Crowd
+from tests.infra.engine import MARKS, the_engine
 from tests.infra.publisher import check_published, end, publishing
 from tests.kit.aws import create_tables, pretend_credentials, table_prefix
-from tests.kit.processes import HOST, ROOT, Group, answers, free_port
+from tests.kit.processes import HOST, Group, answers, free_port
 
-_ENGINE: Final = ROOT / ".tools/engines/node_modules/@dynoxide/linux-x64/dynoxide"
 _STAGE: Final = "engine"
 _VICTIMS: Final = ["engine"] * 2 + ["worker"] * 2 + ["server", "publisher"]
 _WRITERS: Final = 5
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        (sys.platform, platform.machine()) != ("linux", "x86_64"),
-        reason="the engine is a program for Linux on x86-64",
-    ),
-]
-
-
-def the_engine(folder: Path) -> tuple[Group, str]:
-    """The engine, which is yet to be started, and its address."""
-    port = free_port()
-    command = [str(_ENGINE), "--port", str(port), "--db-path", str(folder / "engine.db")]
-    group = Group(command, folder / "engine.log", lambda: answers(port, HTTPStatus.OK))
-    return group, f"http://{HOST}:{port}"
+pytestmark = MARKS
 
 
 def _server(folder: Path, settings: dict[str, str]) -> tuple[Group, str]:

@@ -22,7 +22,7 @@ import pytest
 from tests import aws_local
 from tests.infra import console
 from tests.infra.templates import ALARMS, LAMBDAS, folder
-from tests.infra.test_documented_sessions import _Terminal
+from tests.infra.terminal import Terminal
 from tests.kit.processes import HOST, ROOT, Group, answers, free_port
 
 pytestmark = [
@@ -90,8 +90,8 @@ def settings() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def reader(there: Path, settings: dict[str, str]) -> Iterator[_Terminal]:
-    with _Terminal(there, settings, seconds=900) as terminal:
+def reader(there: Path, settings: dict[str, str]) -> Iterator[Terminal]:
+    with Terminal(there, settings, seconds=900) as terminal:
         desk(there)
         terminal.type(block("export PATH="))
         yield terminal
@@ -174,7 +174,7 @@ def test_a_first_try_that_failed_is_cleaned_up(tmp_path: Path, settings: dict[st
                 assert "False" in terminal.type(f"{asked} --query Table.DeletionProtectionEnabled")
 
 
-def named(terminal: _Terminal, prefix: str) -> dict[str, str]:
+def named(terminal: Terminal, prefix: str) -> dict[str, str]:
     """The variables of the reader's shell whose names begin so."""
     lines = terminal.type("env").splitlines()
     return dict(line.split("=", 1) for line in lines if line.startswith(prefix))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import boto3
 import pytest
@@ -17,14 +14,12 @@ from infra.build import Target, build
 from tests import aws_local
 from tests.infra import console
 from tests.infra.templates import LAMBDAS
-from tests.kit.processes import ROOT, environment, free_port
+from tests.kit.processes import ROOT, free_port
+from tests.sam.tool import reading, run
 
 # SAM's own classes take seconds to load.
 pytestmark = pytest.mark.slow
 
-_TOOLS: Final = ROOT / ".tools" / "sam" / "bin"
-_READING: Final = ROOT / "tests" / "sam" / "reading.py"
-_SAM: Final = {"SAM_CLI_TELEMETRY": "0", "AWS_DEFAULT_REGION": "eu-west-1"}
 _BUCKET: Final = "packages"
 
 PARAMETERS: Final = "file://.build/app/parameters.yaml"
@@ -47,25 +42,6 @@ def checkout(folder: Path, target: Target) -> Path:
         shutil.copy(ROOT / name, folder / name)
     shutil.copytree(ROOT / "infra" / "sam", folder / "infra" / "sam")
     return folder
-
-
-def reading(folder: Path, *arguments: str) -> Any:
-    """What `reading.py` says in a folder."""
-    return json.loads(_sam(folder, "python", _READING, *arguments))
-
-
-def _sam(folder: Path, program: str, *arguments: object, **settings: str) -> str:
-    assert _TOOLS.exists(), f"{_TOOLS} is missing; `make test-slow` installs it"
-    done = subprocess.run(
-        [_TOOLS / program, *map(str, arguments)],
-        cwd=folder,
-        env=environment(_SAM | settings | {"PATH": os.defpath}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("architecture", CONTAINERS)
@@ -96,7 +72,7 @@ def test_a_restore_reaches_every_function(tmp_path: Path) -> None:
         client.close()
         for folder in (before, after):
             output = ("--output-template-file", "packaged.yaml")
-            _sam(folder, "sam", "package", "--s3-bucket", _BUCKET, *output, **there)
+            run(folder, "sam", "package", "--s3-bucket", _BUCKET, *output, **there)
     now = reading(before, "versions", "packaged.yaml", PARAMETERS, "Stage=prod")
     by_hand = reading(before, "versions", "packaged.yaml", "Stage=prod", "RestoredAs=r1-")
     built = reading(after, "versions", "packaged.yaml", PARAMETERS, "Stage=prod")

@@ -20,7 +20,7 @@ from playwright.sync_api import expect
 
 from functions.console.files import SECURITY, Files
 from tests import aws_local
-from tests.infra.test_documented_sessions import check_session
+from tests.infra.terminal import check_session
 from tests.kit import browsers
 from tests.kit.artefact import Artefact, built
 from tests.kit.lambda_events import Answer, Request, load

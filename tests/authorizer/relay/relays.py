@@ -12,9 +12,9 @@ from typing import Any
 from shared.authorizer.answers import Answer, parse_answer
 from shared.authorizer.floor import FileFloor
 from shared.authorizer.relay.app import app
+from shared.authorizer.relay.command import Server, bound
 from shared.authorizer.relay.relay import Relay
 from shared.authorizer.relay.relay import Service as Upstream
-from shared.authorizer.relay.server import Server, bound
 from shared.authorizer.signers import Trust, public_keys
 from tests.authorizer.feeds import TENANT, public, signer
 from tests.authorizer.service import KEY, Service

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from shared.authorizer.__main__ import main
-from shared.authorizer.relay import command, server
+from shared.authorizer.relay import command
 from tests.authorizer.feeds import TENANT
 from tests.authorizer.service import KEY, Service, serving
 from tests.kit.processes import ROOT, environment, run
@@ -70,7 +70,7 @@ def test_a_damaged_floor_is_said(files: Path, capsys: pytest.CaptureFixture[str]
     assert "is damaged" in capsys.readouterr().err
 
 
-class _Stopped(server.Server):
+class _Stopped(command.Server):
     """A server that is interrupted at once, or that ends by itself."""
 
     seen: tuple[Any, ...] = ()
@@ -94,7 +94,7 @@ def test_an_interrupt_ends_a_relay(
     given = arguments("http://127.0.0.1:1", files, "--listen", "127.0.0.1:0", *tls)
     assert main(given) == 0
     assert re.search(r"listening on 127\.0\.0\.1:\d+\n", capsys.readouterr().out)
-    assert _Stopped.seen[1] == server.Tls("chain.pem", "key.pem")
+    assert _Stopped.seen[1] == command.Tls("chain.pem", "key.pem")
     monkeypatch.setattr(_Stopped, "ends", True)
     assert main(given) == 1
     # uvicorn does not raise each signal again.
@@ -107,11 +107,11 @@ def test_the_limit_of_files_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     limits, hard = [(1024, 4096), (1024, -1), (-1, -1)], []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits[0])
     monkeypatch.setattr(resource, "setrlimit", lambda _, limit: hard.append(limit))
-    assert server.connections() == 4096 - 128
+    assert command.connections() == 4096 - 128
     limits.pop(0)
-    assert server.connections() == 8000
+    assert command.connections() == 8000
     limits.pop(0)
-    assert server.connections() == 8000
+    assert command.connections() == 8000
     assert hard == [(4096, 4096), (8128, -1)]
 
 

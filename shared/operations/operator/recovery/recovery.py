@@ -6,14 +6,17 @@ revoked warrants, and its state what else was revoked, deleted or disabled (docs
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from shared.model import times
+from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.lists.head import ListHead, head_address
 from shared.model.lists.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
+from shared.model.lists.signers import ListSigner, SignerStatus, signers
 from shared.model.lists.tombstones import counter_address
 from shared.model.records import moment
 from shared.model.revocations import WarrantVerdict
@@ -23,10 +26,12 @@ from shared.operations.base.operation import settle
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes import revocations
 from shared.operations.lists import in_force, publication
+from shared.operations.lists import records as srl_records
+from shared.operations.lists import signers as srl_signers
 from shared.operations.lists.publication import Above
 from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator import consistency, restored
-from shared.operations.operator.recovery import access, keys, list_signers
+from shared.operations.operator.recovery import access, keys
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import run as sealed_log
 from shared.operations.operator.recovery import unknown as recovery_unknown
@@ -34,7 +39,7 @@ from shared.operations.operator.recovery.newest import Newest
 from shared.operations.operator.recovery.run import Run
 from shared.operations.operator.recovery.unknown import Behind, Unknown
 from shared.ports import Ports
-from shared.ports.store import At, Check, Delete, Expect, Increment
+from shared.ports.store import At, Check, Delete, Expect, Increment, Put
 
 # A warrant that is listed again stays listed for at least this time, and one lifetime of a list.
 _SOON: Final = timedelta(minutes=1)
@@ -105,7 +110,7 @@ def _apply(run: Run, newest: Newest, tables: Behind) -> None:
         access.apply_to_accounts(run, found.accounts, is_behind=tables.keys)
     until = max((each.expires_at for each in newest.lists), default=run.ports.now())
     for state in newest.states:
-        list_signers.apply(run, state.list_signers, listed_until=until)
+        apply(run, state.list_signers, listed_until=until)
     settle(lambda: _count_on(run, newest.changes))
 
 
@@ -188,3 +193,96 @@ def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
             address = partition.address(entry.sk)
             if address not in own and tenant_of(entry.sk) == tenant_id:
                 ports.store.write(Delete(address, Expect.ANYTHING), unchanged)
+
+
+_ORDER = [SignerStatus.PENDING, SignerStatus.ACTIVE, SignerStatus.RETIRED, SignerStatus.REVOKED]
+
+
+def apply(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) -> None:
+    """Restore the status of the signers in `found`; create a signer if none is active then.
+
+    A signer without a record has lost its seed; it is listed as retired until `listed_until`, the
+    expiry of the newest list. If a record is pending or active but its signer was archived, the
+    signer is revoked, because it is not known whether it was retired or revoked.
+    """
+    records = {each.id: each for each in _records(run)}
+    archived = [each.revoked() for each in srl_signers.missing(records.values(), found)]
+    found = (*found, *archived)
+    records |= srl_signers.find(run.ports, run.tenant_id, [each.id for each in found])
+    vouching = _vouching(records, found)
+    for each in found:
+        step = partial(_brought, run, records.get(each.id), each, listed_until)
+        if line := settle(step):
+            run.report(line)
+    if not any(each.status is SignerStatus.ACTIVE for each in _records(run)):
+        run.report(settle(partial(_started, run, vouching)))
+
+
+def _records(run: Run) -> list[ListSigner]:
+    entries = run.ports.store.query(signers(run.tenant_id))
+    return [ListSigner.from_item(entry.item) for entry in entries]
+
+
+def _vouching(records: dict[str, ListSigner], found: tuple[ListSigner, ...]) -> ListSigner | None:
+    """Return the newest signer that is not revoked and whose seed the records have, or None."""
+    revoked = {each.id for each in found if each.status is SignerStatus.REVOKED}
+    sound = [
+        each
+        for each in records.values()
+        if each.sealed_seed is not None
+        and each.id not in revoked
+        and each.status in (SignerStatus.ACTIVE, SignerStatus.RETIRED)
+    ]
+    return sound[-1] if sound else None
+
+
+def _brought(
+    run: Run, record: ListSigner | None, recorded: ListSigner, listed_until: datetime
+) -> str | None:
+    if record is None:
+        status = (
+            SignerStatus.REVOKED
+            if recorded.status is SignerStatus.REVOKED
+            else SignerStatus.RETIRED
+        )
+        until = recorded.listed_until if recorded.status is SignerStatus.RETIRED else listed_until
+        lost = replace(
+            recorded, status=status, listed_until=until, sealed_seed=None, pending_id=None
+        )
+        run.ports.store.write(
+            Put(lost.address, lost.to_item(), Expect.ABSENT),
+            *srl_records.noted(run.tenant_id),
+        )
+        return f"Listed again: list signer {lost.id}, {lost.status}; its seed is lost"
+    if _ORDER.index(record.status) >= _ORDER.index(recorded.status):
+        return None
+    if recorded.status is SignerStatus.REVOKED:
+        moved, action = record.revoked(), Action.SRL_REVOKE_KEY
+    elif recorded.status is SignerStatus.RETIRED:
+        moved = record.retired(listed_until=recorded.listed_until or listed_until)
+        action = Action.SRL_ROTATE_KEY
+    else:
+        moved = record.activated(recorded.activated_at or run.ports.now())
+        action = Action.SRL_ACTIVATE_KEY
+    run.ports.store.write(
+        *srl_signers.replaced(record, moved),
+        *srl_records.noted(run.tenant_id),
+        run.entry(action, moved.id),
+    )
+    return f"Again {moved.status}: list signer {moved.id}"
+
+
+def _started(run: Run, vouching: ListSigner | None) -> str:
+    """Create an active signer, with a statement by `vouching` if possible."""
+    new = srl_signers.make(run.ports, run.tenant_id)
+    if vouching is not None:
+        new = srl_signers.vouched(run.ports, new, vouching, _records(run))
+    run.ports.store.write(
+        Put(new.address, new.to_item(), Expect.ABSENT),
+        *srl_records.noted(run.tenant_id),
+        run.entry(Action.SRL_ROTATE_KEY, new.id),
+    )
+    return (
+        f"New list signer: {new.id}, because the seed of the one in force is lost or revoked. "
+        f"Give its public key to verifiers before they need it: {new.public_key}"
+    )

@@ -2,18 +2,21 @@
 
 import importlib
 import os
+import secrets
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Final
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from functions.console.files import SECURITY
 from infra import data_folder
 from infra.server import protocol
 from infra.server.console import Console
 from infra.server.documents import Documents
-from infra.server.keyless import Keyless
 from infra.server.news import listener
 from infra.server.ops import Health, alive
 from infra.server.publications import Publications
@@ -25,10 +28,57 @@ from shared.errors import NotFound
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type, sha256_of
 from shared.ports import Ports
 from shared.ports.one_machine import Listener, LocalBlobs, News
+from shared.settings import Network
+from shared.web import errors
 from shared.web.app import create_app
 from shared.web.conditional import matches
+from shared.web.gate import headers_of_every_response, report, source_address
 from shared.web.stored import StoredFile
-from shared.web.strangers import AnonymousLimiter
+from shared.web.strangers import AnonymousLimiter, group
+
+_COMMON: Final = {**SECURITY, "Cache-Control": "no-store"}
+
+
+class Keyless:
+    """ASGI middleware. Each request takes a token of its source address before any work.
+
+    All responses have the headers of API-8, and those of the console unless they set their own.
+    """
+
+    def __init__(
+        self, anonymous: AnonymousLimiter, trusted_proxies: Callable[[], Sequence[Network]]
+    ) -> None:
+        self._anonymous, self._trusted_proxies = anonymous, trusted_proxies
+
+    async def answer(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, bucket: str = ""
+    ) -> None:
+        """Let `app` answer, unless the address has no token left in its bucket of this name."""
+        request_id, started = secrets.token_hex(16), False
+        address = source_address(Request(scope), self._trusted_proxies())
+        holder = f"{group(address)}{bucket}"
+
+        async def completed(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                for name, value in _COMMON.items():
+                    headers.setdefault(name, value)
+                figures = self._anonymous.look(holder)
+                for name_, value_ in headers_of_every_response(request_id, figures):
+                    headers[name_.decode()] = value_.decode()
+            await send(message)
+
+        try:
+            self._anonymous.take(holder)
+            await app(scope, receive, completed)
+        except Exception as error:
+            report(error, request_id)
+            if started:
+                raise
+            await errors.response(error)(scope, receive, completed)
+
 
 _BLOBS: Final = "/blobs/"
 

@@ -18,8 +18,8 @@ from starlette.testclient import TestClient
 from functions.console.files import SECURITY, Files
 from infra import data_folder, openapi
 from infra.server import app, documents
+from infra.server.app import Keyless
 from infra.server.documents import Documents
-from infra.server.keyless import Keyless
 from infra.server.threads import Threads
 from shared import wiring
 from shared.model.lists.head import head_address, lists_folder, sha256_of

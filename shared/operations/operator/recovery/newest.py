@@ -5,7 +5,7 @@ the newest states lead to it from a signer in the records (docs/adr/13), or if t
 its public key.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,20 +13,135 @@ from itertools import groupby
 from typing import Final
 
 from shared.authorizer.formats.statements import Statement, follow
+from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.feed import LEAP
 from shared.model.lists import encoding, signed_blob, state
+from shared.model.lists import journal as model
 from shared.model.lists.encoding import Payload
 from shared.model.lists.head import lists_folder, states_folder, version_of
-from shared.model.lists.journal import merged
+from shared.model.lists.journal import Journal, merged
 from shared.model.lists.signers import ENDED, ListSigner, SignerStatus, archive, signers
 from shared.model.lists.state import ListState
 from shared.model.lists.tombstones import Tombstones
 from shared.model.lists.verification import verify
 from shared.operations.lists import in_force
-from shared.operations.operator.recovery import journal
-from shared.operations.operator.recovery.journal import Replayed
 from shared.ports import Ports
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The content of the journal since the newest state.
+
+    `revoked` are warrants with their ends, and `removed` those that are not to be refused any more.
+    `tombstones` is None if they did not change. `gaps` has a sentence for each part that is
+    missing or not valid.
+    """
+
+    sequence: int = 0
+    issued_at: datetime | None = None
+    revoked: Mapping[str, datetime | None] = field(default_factory=dict)
+    removed: frozenset[str] = frozenset()
+    tombstones: Tombstones | None = None
+    gaps: tuple[str, ...] = ()
+
+
+def replay(
+    ports: Ports, tenant_id: str, keys: Collection[bytes], states: Sequence[ListState]
+) -> Replayed:
+    """Replay what the blobs of the journal add to the newest states.
+
+    `keys` are the public keys of signers that are believed. Raises `Unavailable`.
+    """
+    listed = max((each.sequence for each in states), default=0)
+    changes = max((each.tombstones.changes for each in states), default=0)
+    gaps: list[str] = []
+    found = list(_newer(ports, tenant_id, keys, (listed, changes), gaps))[::-1]
+    if not found:
+        return Replayed(gaps=tuple(gaps))
+    revoked: dict[str, datetime | None] = {}
+    removed: set[str] = set()
+    for entry, ends in _entries(found, listed, gaps):
+        revoked |= dict(zip(entry.revoked, ends, strict=True))
+        removed = removed.difference(entry.revoked).union(entry.removed)
+        for each in entry.removed:
+            revoked.pop(each, None)
+    ended = _ended(found, changes, gaps)
+    return Replayed(
+        found[-1].sequence,
+        found[-1].issued_at,
+        revoked,
+        frozenset(removed),
+        model.merged(ended) if ended else None,
+        tuple(gaps),
+    )
+
+
+def _newer(
+    ports: Ports,
+    tenant_id: str,
+    keys: Collection[bytes],
+    listed: tuple[int, int],
+    gaps: list[str],
+) -> Iterator[Journal]:
+    """Yield the blobs that say more than the states do, newest first."""
+    expected: int | None = None
+    for name in ports.blobs.names(model.folder(tenant_id)):
+        number = model.number_of(name)
+        if expected is not None and number != expected:
+            gaps.append(f"the journal lacks the blobs {number + 1} to {expected}")
+        expected = number - 1
+        try:
+            found = _opened(ports.blobs.get(name) or b"", name, keys)
+        except Corrupt as error:
+            gaps.append(f"{name}: {error}")
+            continue
+        if found.sequence <= listed[0] and found.tombstones.changes <= listed[1]:
+            return
+        yield found
+
+
+def _opened(blob: bytes, name: str, keys: Collection[bytes]) -> Journal:
+    for key in keys:
+        with suppress(signed_blob.NotSigned):
+            return Journal.of(signed_blob.opened(blob, model.PREFIX, public_key=key), name=name)
+    raise Corrupt("it is not signed by a signer of this tenant")
+
+
+def _entries(
+    found: Sequence[Journal], listed: int, gaps: list[str]
+) -> Iterator[tuple[FeedEntry, list[datetime | None]]]:
+    """Yield the entries after those that the states cover, and note what is missing."""
+    after = listed
+    for each in found:
+        for entry, ends in each.opened_entries():
+            if entry.sequence <= after:
+                continue
+            _note_gap(after, entry.sequence - 1, gaps)
+            if entry.is_break:
+                gaps.append(f"the list is missing that was to follow entry {entry.sequence}")
+            after = entry.sequence
+            yield entry, ends
+        _note_gap(after, each.sequence, gaps)
+        after = max(after, each.sequence)
+
+
+def _note_gap(after: int, until: int, gaps: list[str]) -> None:
+    if until > after:
+        gaps.append(f"the journal lacks the entries {after + 1} to {until} of the feed")
+
+
+def _ended(found: Sequence[Journal], changes: int, gaps: list[str]) -> list[Tombstones]:
+    """Return the tombstones of the blobs before which they changed, the newest last."""
+    ended = []
+    for each in found:
+        if each.changes > changes:
+            gaps.append(f"the journal lacks ends before its blob {each.number}")
+        if each.tombstones.changes > changes:
+            changes = each.tombstones.changes
+            ended.append(each.tombstones)
+    return ended
+
 
 # How many states are searched for statements. Limited, because others may write to the bucket.
 _ASKED: Final = 5
@@ -113,7 +228,7 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
         tuple(lists),
         tuple(found),
         tuple(doubts),
-        journal.replay(ports, tenant_id, keys, found),
+        replay(ports, tenant_id, keys, found),
     )
 
 
@@ -125,7 +240,7 @@ def beside(ports: Ports, tenant_id: str) -> Newest:
     states = _stored_states(ports, tenant_id)
     keys = _believed(ports, tenant_id, states[:_ASKED], ())
     found, doubts = _states(ports, tenant_id, states, keys)
-    replayed = journal.replay(ports, tenant_id, keys, found)
+    replayed = replay(ports, tenant_id, keys, found)
     version = found[0].version if found else 0
     return Newest(version, (), tuple(found), tuple(doubts), replayed)
 

@@ -1,4 +1,4 @@
-"""The endpoints of a relay, as clients of the service know them (POLL-1 to 6)."""
+"""The endpoints of a relay, as clients of the service know them (POLL-1 to 6), and its health."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""The command `relay`."""
+"""The command `relay`, and its HTTP server: uvicorn, with limits and a stop that does not wait."""
 
 import argparse
 import logging

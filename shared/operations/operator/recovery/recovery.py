@@ -110,7 +110,7 @@ def _apply(run: Run, newest: Newest, tables: Behind) -> None:
         access.apply_to_accounts(run, found.accounts, is_behind=tables.keys)
     until = max((each.expires_at for each in newest.lists), default=run.ports.now())
     for state in newest.states:
-        apply(run, state.list_signers, listed_until=until)
+        bring_list_signers(run, state.list_signers, listed_until=until)
     settle(lambda: _count_on(run, newest.changes))
 
 
@@ -198,7 +198,7 @@ def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
 _ORDER = [SignerStatus.PENDING, SignerStatus.ACTIVE, SignerStatus.RETIRED, SignerStatus.REVOKED]
 
 
-def apply(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) -> None:
+def bring_list_signers(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) -> None:
     """Restore the status of the signers in `found`; create a signer if none is active then.
 
     A signer without a record has lost its seed; it is listed as retired until `listed_until`, the

@@ -301,9 +301,9 @@ def _file_sink(folder: str) -> AuditSink:
 
 
 def _s3_sink(bucket: str) -> AuditSink:
-    from shared.adapters import s3, s3_sink
+    from shared.adapters import s3
 
-    return s3_sink.S3Sink(s3.connect, bucket=bucket)
+    return s3.S3Sink(s3.connect, bucket=bucket)
 
 
 # The adapters by scheme. No other adapter can be chosen.

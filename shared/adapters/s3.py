@@ -14,6 +14,7 @@ from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, RetryPolicy
 from shared.errors import BlobExists, Corrupt, Unavailable
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type
+from shared.ports.audit_sink import Copied
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -152,3 +153,32 @@ class S3Blobs:
     def file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002 (the port's)
         """Return None: there are no files."""
         check_blob_name(name)
+
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+class S3Sink:
+    """An `AuditSink` in a bucket with Object Lock, best one of another account.
+
+    It needs the permissions `s3:PutObject` and `s3:PutObjectRetention`, and no other.
+    """
+
+    def __init__(self, connect: Callable[[], S3Client], *, bucket: str) -> None:
+        self._client = Lazy(connect)
+        self._bucket = bucket
+
+    def add(self, copied: Copied) -> None:
+        """Store the lines as an object that is locked until its time. Raises `Unavailable`."""
+        name = f"{copied.first:012}-{copied.end:012}.ndjson"
+        with translating_errors():
+            self._client().put_object(
+                Bucket=self._bucket,
+                Key=f"{copied.tenant_id}/{copied.generation}/{name}",
+                Body=copied.lines,
+                ContentType="application/x-ndjson",
+                ObjectLockMode="COMPLIANCE",
+                ObjectLockRetainUntilDate=copied.keep_until,
+                ChecksumAlgorithm="SHA256",
+            )

@@ -10,7 +10,7 @@ import pytest
 
 from shared import wiring
 from shared.adapters.files import FileSink
-from shared.adapters.s3_sink import S3Sink
+from shared.adapters.s3 import S3Sink
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.audit.audit_log import Action
 from shared.operations.audit import log, sealing, sink

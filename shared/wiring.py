@@ -186,9 +186,9 @@ def assemble(settings: Settings) -> Ports:
 
 
 def _read_only(store: Store) -> tuple[Store, UsageCounts]:
-    from shared.adapters import read_only
+    from shared.adapters import fenced
 
-    return read_only.ReadOnlyStore(store), read_only.ReadOnlyUsage()
+    return fenced.ReadOnlyStore(store), fenced.ReadOnlyUsage()
 
 
 def create_master_key(file: Path) -> None:

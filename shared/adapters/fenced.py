@@ -7,14 +7,15 @@ write to a store that is no longer in charge (OPS-12, OPS-13; docs/adr/15).
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from shared.errors import InvalidSettings, Outdated
+from shared.errors import InvalidSettings, Outdated, ReadOnly
 from shared.model import deployment
 from shared.model.deployment import Deployment
-from shared.ports.store import Store, wrapped
+from shared.ports.store import Address, Change, Item, Partition, Row, Store, Table, Value, wrapped
+from shared.ports.token_buckets import Used
 
 # A release that raises the schema waits for longer before it stores what earlier ones misread.
 AGE_SECONDS_MAX: Final = 5.0
@@ -72,3 +73,51 @@ def _is_old(since: tuple[float, float]) -> bool:
     return any(
         not 0 <= now - then <= AGE_SECONDS_MAX for then, now in zip(since, _moment(), strict=True)
     )
+
+
+class ReadOnlyStore:
+    """Another store whose writes all raise `ReadOnly`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def made_at(self) -> str:
+        """Return when the tables were made. Raises `Unavailable`."""
+        return self._store.made_at()
+
+    def get(self, address: Address) -> Item | None:
+        """Return the item, or None if there is none. Raises `Unavailable`."""
+        return self._store.get(address)
+
+    def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
+        """Return the items that exist. Raises `Unavailable`."""
+        return self._store.get_many(addresses)
+
+    def query(self, partition: Partition, **options: Any) -> Iterator[Row]:
+        """Yield the rows of the partition in order. Raises `Unavailable`."""
+        return self._store.query(partition, **options)
+
+    def count(self, partition: Partition, **options: Any) -> int:
+        """Return the number of rows that `query` would yield. Raises `Unavailable`."""
+        return self._store.count(partition, **options)
+
+    def column(
+        self, partition: Partition, attribute: str, *, after: str | None = None
+    ) -> Iterator[list[tuple[str, Value]]]:
+        """Yield the sort keys after `after`, each with one attribute. Raises `Unavailable`."""
+        return self._store.column(partition, attribute, after=after)
+
+    def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
+        """Yield all items of a table. Raises `Unavailable`."""
+        return self._store.everything(table)
+
+    def write(self, *_changes: Change) -> NoReturn:
+        """Raise `ReadOnly`."""
+        raise ReadOnly
+
+
+class ReadOnlyUsage:
+    """Usage counts that are not kept: requests are served, and uncounted."""
+
+    def add(self, used: Used) -> None:
+        """Do nothing."""

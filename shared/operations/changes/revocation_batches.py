@@ -35,7 +35,7 @@ from shared.model.warrants import Standing
 from shared.operations.base import audit, operation, tenants
 from shared.operations.base.groups import Groups, divided
 from shared.operations.changes import revocation_changes as changes
-from shared.operations.changes.revocation_summaries import Summary
+from shared.operations.changes.revocation_changes import Summary
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Expect, Put
 

@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from shared import logs
-from shared.errors import InsufficientScope, InvalidRequest
+from shared.errors import ExpectationLost, InsufficientScope, InvalidRequest
 from shared.model import revocations as model
 from shared.model import times, warrants
 from shared.model.callers import Caller, Scope
@@ -18,7 +19,7 @@ from shared.model.warrants import Standing
 from shared.operations.lists import marks
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put, Store
 
 _log = logging.getLogger(__name__)
 
@@ -186,3 +187,33 @@ def _unmoved(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[
     if ends_at is None:
         return []
     return [Delete(srl_records.ended_address(tenant_id, warrant_id, ends_at), Expect.ANYTHING)]
+
+
+@dataclass(slots=True)
+class Summary:
+    """The change that stores the entry, and whether it is known to be stored.
+
+    The first write of the call stores it, so an entry that names it is never without it.
+    """
+
+    entry: Put
+    is_stored: bool = False
+
+    @property
+    def id(self) -> str:
+        """The identifier of the entry."""
+        return self.entry.address.sk
+
+    def write_with(self, store: Store, *changes: Change) -> None:
+        """Apply the changes, and store the entry in the same write unless it is stored.
+
+        Raises `ExpectationLost` also if the entry is stored by now: by another write of the call
+        at the same time, or by one whose answer was lost. Raises `Unavailable`.
+        """
+        own = () if self.is_stored else (self.entry,)
+        try:
+            store.write(*changes, *own)
+        except ExpectationLost as error:
+            self.is_stored = self.is_stored or self.entry.address in error.lost
+            raise
+        self.is_stored = True

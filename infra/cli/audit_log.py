@@ -1,8 +1,9 @@
 """`rescind audit`: who did what, an export, and whether the log is whole."""
 
+import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,16 +11,107 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
+import httpx2
 import typer
 
+from infra.audit_verification.entries import CreatedRecord
 from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.verification import verify as verify_log
 from infra.cli import profiles
-from infra.cli.audit_source import PATH, ServedLog, exported, records
+from infra.cli.client import Api
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import SHOWN, Exit, Limit, Since, Until, WrongUsage
+from infra.cli.errors import SHOWN, ApiError, Exit, Limit, NoUsableAnswer, Since, Until, WrongUsage
 from infra.cli.output import Column
+from shared.model.audit.merkle import Place
 from shared.model.identifiers import API_KEY
+from shared.model.items import Item
+
+PATH: Final = "/v1/audit-logs"
+_NEXT: Final = "X-Next-Cursor"
+_NOT_FOUND: Final = 404
+_UNAVAILABLE: Final = 503
+# The lists whose records entries create, each with the name of its records.
+_RECORDS: Final = {
+    "api-keys": "api_keys",
+    "service-accounts": "service_accounts",
+    "keys": "keys",
+    "revocations": "revocations",
+}
+
+
+class ServedLog:
+    """A tenant's log at a service, as `infra.audit_verification` reads it."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def checkpoint(self) -> str | None:
+        """Return the newest checkpoint, or None if the service shows none.
+
+        It has none if nothing is sealed yet. It refuses to show one if its log was cut.
+        """
+        answer = self._found("checkpoint", but=(_NOT_FOUND, _UNAVAILABLE))
+        return None if answer is None else answer.text
+
+    def verifier_keys(self) -> list[str]:
+        """Return the verifier keys of the audit signers."""
+        return [each["verifier_key"] for each in self._api.get(f"{PATH}/keys")["keys"]]
+
+    def tile(self, place: Place) -> bytes | None:
+        """Return a tile or bundle, or None if there is none."""
+        answer = self._found(f"tile/{place.path}")
+        return None if answer is None else answer.content
+
+    def entries(self) -> Iterator[Item]:
+        """Yield all entries, oldest first."""
+        for part in exported(self._api, {}):
+            for line in part.splitlines():
+                entry = json.loads(line).get("entry")
+                if entry is not None:
+                    yield entry
+
+    def _found(self, path: str, but: tuple[int, ...] = (_NOT_FOUND,)) -> httpx2.Response | None:
+        try:
+            return self._api.send("GET", f"{PATH}/{path}")
+        except ApiError as error:
+            if error.status not in but:
+                raise
+            return None
+
+
+def records(api: Api) -> Iterator[CreatedRecord]:
+    """Yield the API keys, accounts, signing keys and revocations of the tenant."""
+    for path, name in _RECORDS.items():
+        for page in api.pages(f"/v1/{path}"):
+            for each in page[name]:
+                yield CreatedRecord(each["id"], each["created_at"])
+
+
+def exported(api: Api, query: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield the parts of an export, which are one export if they are joined.
+
+    Raises `NoUsableAnswer` if an export as NDJSON ends without its last line.
+    """
+    cursor: str | None = None
+    while True:
+        answer = api.send("GET", f"{PATH}/export", params={**query, "cursor": cursor})
+        body, cursor = answer.content, answer.headers.get(_NEXT)
+        if query.get("format") == "csv":
+            yield body
+        else:
+            entries, last = _split(body)
+            if (b'{"checkpoint"' if cursor is None else b'{"next"') != last.partition(b":")[0]:
+                raise NoUsableAnswer("the export was cut off: its last line is missing.")
+            yield body if cursor is None else entries
+        if cursor is None:
+            return
+
+
+def _split(body: bytes) -> tuple[bytes, bytes]:
+    """Return the lines of a part with entries, and its last line."""
+    end = body[:-1].rfind(b"\n") + 1
+    return body[:end], body[end:]
+
 
 _FIRST: Final = "2000-01-01T00:00:00Z"
 _COLUMNS: Final = (

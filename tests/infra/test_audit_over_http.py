@@ -9,8 +9,8 @@ import pytest
 
 from infra.audit_verification.source import Report
 from infra.audit_verification.verification import verify
-from infra.cli.audit_source import ServedLog
-from infra.cli.audit_source import records as listed
+from infra.cli.audit_log import ServedLog
+from infra.cli.audit_log import records as listed
 from infra.cli.client import Api
 from infra.cli.errors import ApiError
 from shared.model.audit import audit_log, head, records

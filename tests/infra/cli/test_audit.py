@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from infra.cli.audit_source import exported
+from infra.cli.audit_log import exported
 from infra.cli.client import Api
 from infra.cli.errors import NoUsableAnswer
 from infra.cli.profiles import Profile

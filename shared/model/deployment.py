@@ -1,6 +1,7 @@
 """The deployment that a store belongs to: the schema of its data, and whether it is in charge."""
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Final, Self
 
@@ -68,3 +69,28 @@ class Deployment(Record):
                 "SVC_STORE: a migration to this store has not ended.",
                 "Repeat migrate to end it; until then the other store is in charge.",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Restored(Record):
+    """A restore that is not reviewed yet.
+
+    `copied_at` is the moment to which the records were put back, if it is known. `recovered_at` is
+    when a recovery ended first, which says what to review.
+    """
+
+    tenant_id: str
+    restored_at: datetime
+    copied_at: datetime | None = None
+    recovered_at: datetime | None = None
+    version: int = 1
+
+    @property
+    def address(self) -> Address:
+        """Where the mark is stored."""
+        return address(self.tenant_id)
+
+
+def address(tenant_id: str) -> Address:
+    """Return the address of the mark on a tenant."""
+    return Address(Table.KEYS, tenant_id, "restored")

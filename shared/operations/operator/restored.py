@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.errors import Corrupt, ExpectationLost, InvalidSettings
-from shared.model import restored as model
+from shared.model import deployment as model
 from shared.model import times
 from shared.model.audit.audit_log import Action
-from shared.model.restored import Restored
+from shared.model.deployment import Restored
 from shared.operations.base import tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import journal

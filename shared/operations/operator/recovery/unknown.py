@@ -8,11 +8,11 @@ from itertools import chain
 from shared.errors import Corrupt
 from shared.model import api_keys, revocations, service_accounts, signing_keys, times, warrants
 from shared.model.api_keys import ApiKey, Usage
+from shared.model.deployment import Restored
 from shared.model.lists import schedule
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import TURNS, Turn
 from shared.model.records import integer
-from shared.model.restored import Restored
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
 from shared.model.warrants import WarrantRecord, left_behind

@@ -171,13 +171,6 @@ def test_a_read_leaves_no_entry(tenant: Tenant, key: Key) -> None:
     assert audit_entries(tenant) == before
 
 
-def test_an_actor_without_account_is_the_key(tenant: Tenant) -> None:
-    """A key of no service account acts under its own identifier."""
-    admin = tenant.client(Scope.ADMIN)
-    admin.post("/v1/revocations/srl/regenerate")
-    assert audit_entries(tenant)[-1]["actor"] == f"{admin.key_id}@{tenant.handle}.svc"
-
-
 def test_what_changes_nothing_leaves_no_entry(tenant: Tenant) -> None:
     """API-13: An action whose target state holds already writes nothing, no entry either."""
     key_path = ENDPOINTS["POST", "/v1/api-keys/{id}/revoke"].target(tenant)

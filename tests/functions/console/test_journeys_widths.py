@@ -7,16 +7,8 @@ from tests.functions.console.watched import Console
 pytestmark = pytest.mark.slow
 
 _PAGES = (
-    "overview",
-    "keys",
-    "revocations",
-    "lists",
-    "authorizers",
-    "api-keys",
-    "accounts",
-    "audit",
-    "webhooks",
-    "settings",
+    *("overview", "keys", "revocations", "lists", "authorizers", "api-keys", "accounts"),
+    *("audit", "webhooks", "settings"),
 )
 
 

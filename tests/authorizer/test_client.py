@@ -1,7 +1,7 @@
 """The client, against a service on loopback that signs a real feed."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -22,42 +22,14 @@ from shared.authorizer import (
     state,
     view,
 )
-from tests.authorizer.feeds import HOUR, TENANT, public, signer
-from tests.authorizer.service import KEY, Response, Service, serving
+from tests.authorizer.clients import Made, arguments
+from tests.authorizer.feeds import HOUR, public, signer
+from tests.authorizer.service import Response, Service
 from tests.kit import waiting
 from tests.kit.asgi import run
 
 CLEAR, REVOKED, STALE = Verdict
-FAST = Policy(poll_seconds=0.01)
 soon = partial(waiting.soon, seconds=5)
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with serving(Service()) as service:
-        service.signers = [service.described(signer())]
-        yield service
-
-
-@pytest.fixture
-def made(service: Service, tmp_path: Path) -> Iterator[Callable[..., AuthorizerClient]]:
-    """Makes clients of the service, which are closed at the end."""
-    clients: list[AuthorizerClient] = []
-
-    def make(**changes: Any) -> AuthorizerClient:
-        arguments: dict[str, Any] = {
-            "api_key": KEY,
-            "tenant": TENANT,
-            "public_keys": [public(signer())],
-            "floor": FileFloor(tmp_path / "floor"),
-            "policy": FAST,
-        }
-        clients.append(AuthorizerClient(service.url, **arguments | changes))
-        return clients[-1]
-
-    yield make
-    for client in clients:
-        client.close()
 
 
 def never_ready(client: AuthorizerClient, why: str) -> None:
@@ -67,9 +39,7 @@ def never_ready(client: AuthorizerClient, why: str) -> None:
     soon(lambda: why in client._problem)
 
 
-def test_a_revocation_reaches_the_client(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_a_revocation_reaches_the_client(service: Service, made: Made) -> None:
     """F180a: A client refuses a chain of warrants as soon as one of them is revoked."""
     service.revoke("svc_wrt_a")
     client = made().start()
@@ -84,7 +54,7 @@ def test_a_revocation_reaches_the_client(
     assert (status.failures, status.refusals) == (0, {})
 
 
-def test_what_is_no_chain_is_an_error(made: Callable[..., AuthorizerClient]) -> None:
+def test_what_is_no_chain_is_an_error(made: Made) -> None:
     """F180b: A client raises an error for an empty chain, a bare text and an identifier in bytes.
 
     Each would be CLEAR if it were only looked up.
@@ -99,9 +69,7 @@ def test_what_is_no_chain_is_an_error(made: Callable[..., AuthorizerClient]) -> 
     assert client.check(iter(["svc_wrt_a"])) is CLEAR
 
 
-def test_without_news_nothing_is_clear(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_without_news_nothing_is_clear(service: Service, made: Made) -> None:
     """F181a: Without an answer for `max_staleness`, no warrant is CLEAR; a revoked one is REVOKED.
 
     A service that answers again makes the client recover.
@@ -121,9 +89,7 @@ def test_without_news_nothing_is_clear(
     soon(lambda: seen.count(events.Recovered()) == 2)
 
 
-def test_what_has_not_changed_is_confirmed(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_what_has_not_changed_is_confirmed(service: Service, made: Made) -> None:
     """F181b: A 304 confirms the state that the client holds, for another `max_staleness`."""
     client = made().start()
     first = client.status.confirmed_at
@@ -136,9 +102,7 @@ def test_what_has_not_changed_is_confirmed(
     assert all("If-None-Match" in headers for path, headers in service.asked if "after" in path)
 
 
-def test_the_age_of_an_answer_counts(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_the_age_of_an_answer_counts(service: Service, made: Made) -> None:
     """F296a: An answer that a relay had for longer than `max_staleness` clears no warrant.
 
     What it revokes is REVOKED. An answer that is younger makes the client recover.
@@ -165,9 +129,7 @@ def test_the_age_of_an_answer_counts(
 
 
 @pytest.mark.parametrize("age", ["-1", "1.5", "", "soon", "1" * 11])
-def test_an_age_that_is_no_number_confirms_nothing(
-    service: Service, made: Callable[..., AuthorizerClient], age: str
-) -> None:
+def test_an_age_that_is_no_number_confirms_nothing(service: Service, made: Made, age: str) -> None:
     """F296b: An answer whose `Age` is malformed is not used."""
     service.age = age
     client = made()
@@ -175,9 +137,7 @@ def test_an_age_that_is_no_number_confirms_nothing(
     assert client.check(["svc_wrt_b"]) is STALE
 
 
-def test_a_head_that_expired_clears_nothing(
-    made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_that_expired_clears_nothing(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """F181c: Once the signed head has expired, no warrant is CLEAR, whatever the policy says."""
     client = made(policy=Policy(max_staleness=10**6, poll_seconds=60)).start()
     monkeypatch.setattr(view, "now", lambda: time.time() + 3590)
@@ -186,9 +146,7 @@ def test_a_head_that_expired_clears_nothing(
     assert client.check(["svc_wrt_b"]) is STALE
 
 
-def test_a_machine_that_slept_clears_nothing(
-    made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_that_slept_clears_nothing(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """F181f: A state is as old as either clock says, so neither sleep nor a set clock renews it."""
     client = made(policy=Policy(max_staleness=30, poll_seconds=15)).start()
     for now, monotonic, verdict in ((31, 0, STALE), (0, 31, STALE), (0, 0, CLEAR), (-99, 0, CLEAR)):
@@ -204,7 +162,7 @@ def _later(clock: Callable[[], float], seconds: float) -> float:
 
 
 def test_an_age_counts_from_the_question(
-    service: Service, made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
+    service: Service, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F604a: An answer is as old as its request, however long the network takes."""
     delayed = [0.0]
@@ -226,7 +184,7 @@ def test_an_age_counts_from_the_question(
 
 
 def test_a_clock_that_was_set_back_confirms_nothing(
-    service: Service, made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
+    service: Service, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F604b: A saved state that was confirmed in the future clears nothing after a restart."""
     with monkeypatch.context() as patched:
@@ -241,7 +199,7 @@ def test_a_clock_that_was_set_back_confirms_nothing(
 
 
 def test_allow_when_stale_needs_a_state(
-    service: Service, made: Callable[..., AuthorizerClient], caplog: pytest.LogCaptureFixture
+    service: Service, made: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F181d: With `allow_when_stale`, a stale state still clears; no state never does."""
     policy = Policy(max_staleness=0.1, poll_seconds=0.05, allow_when_stale=True)
@@ -257,9 +215,7 @@ def test_allow_when_stale_needs_a_state(
     assert client.check(["svc_wrt_b"]) is CLEAR
 
 
-def test_a_restart_goes_on_where_it_stopped(
-    service: Service, made: Callable[..., AuthorizerClient], tmp_path: Path
-) -> None:
+def test_a_restart_goes_on_where_it_stopped(service: Service, made: Made, tmp_path: Path) -> None:
     """F182a: After a restart the client decides at once from what it saved, without the service.
 
     Once the saved state is too old, only what is known to be revoked is decided.
@@ -282,9 +238,7 @@ def test_a_restart_goes_on_where_it_stopped(
     assert client.check(["svc_wrt_c"]) is STALE
 
 
-def test_a_start_asks_the_service_first(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_a_start_asks_the_service_first(service: Service, made: Made) -> None:
     """F182j: A client that starts asks the service before it uses what it saved.
 
     If the service does not answer, it uses that, as long as it is recent.
@@ -299,9 +253,7 @@ def test_a_start_asks_the_service_first(
     assert made().start(wait=3600).check(["svc_wrt_b"]) is CLEAR
 
 
-def test_an_older_service_is_refused_after_a_restart(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_an_older_service_is_refused_after_a_restart(service: Service, made: Made) -> None:
     """F182b: After a restart a client refuses a feed that is older than what it had accepted."""
     before = Service().feed
     service.revoke("svc_wrt_a")
@@ -318,9 +270,7 @@ def test_an_older_service_is_refused_after_a_restart(
     assert client.check(["svc_wrt_b"]) is STALE
 
 
-def test_the_floor_counts_without_its_base(
-    service: Service, made: Callable[..., AuthorizerClient], tmp_path: Path
-) -> None:
+def test_the_floor_counts_without_its_base(service: Service, made: Made, tmp_path: Path) -> None:
     """F182l: If the saved base is lost, the client still refuses a feed older than the floor."""
     before = Service().feed
     service.revoke("svc_wrt_a")
@@ -336,9 +286,7 @@ def test_the_floor_counts_without_its_base(
     soon(lambda: client.check(["svc_wrt_a"]) is REVOKED)
 
 
-def test_a_state_counts_only_once_it_is_saved(
-    service: Service, made: Callable[..., AuthorizerClient], tmp_path: Path
-) -> None:
+def test_a_state_counts_only_once_it_is_saved(service: Service, made: Made, tmp_path: Path) -> None:
     """F182c: A state that could not be saved does not count, so a restart cannot go below it."""
     client = made(policy=Policy(max_staleness=1, poll_seconds=0.01)).start()
     floor = tmp_path / "floor"
@@ -351,16 +299,14 @@ def test_a_state_counts_only_once_it_is_saved(
     soon(lambda: client.check(["svc_wrt_a"]) is REVOKED)
 
 
-def test_a_floor_of_another_tenant_is_refused(made: Callable[..., AuthorizerClient]) -> None:
+def test_a_floor_of_another_tenant_is_refused(made: Made) -> None:
     """F182d: A client does not start with the floor of another tenant."""
     made().start().close()
     with pytest.raises(DamagedFloor, match="each tenant"):
         made(tenant="svc_tnt_other").start()
 
 
-def test_a_client_that_was_away_begins_at_a_new_base(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_a_client_that_was_away_begins_at_a_new_base(service: Service, made: Made) -> None:
     """F180c: A client that missed a break, or whose entries are gone, takes the new base."""
     client = made().start()
     service.feed.publish(leap=2**20)
@@ -371,9 +317,7 @@ def test_a_client_that_was_away_begins_at_a_new_base(
     assert client.status.base_version == 2
 
 
-def test_a_long_poll_brings_news_at_once(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_a_long_poll_brings_news_at_once(service: Service, made: Made) -> None:
     """F180d: If the service grants a wait, the client uses it, and polls less than without."""
     service.wait_max = 60
     policy = Policy(max_staleness=7200, poll_seconds=3600, wait_seconds=60)
@@ -385,9 +329,7 @@ def test_a_long_poll_brings_news_at_once(
     assert service.polls() <= 4
 
 
-def test_a_service_that_grants_no_wait_is_not_asked_for_one(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_a_service_that_grants_no_wait_is_not_asked_for_one(service: Service, made: Made) -> None:
     """F180e: Without a granted wait the client pauses between polls, for as long as it is asked."""
     service.poll_seconds = 60
     made(policy=Policy(max_staleness=1, poll_seconds=0.01)).start()
@@ -396,7 +338,7 @@ def test_a_service_that_grants_no_wait_is_not_asked_for_one(
 
 
 def test_a_service_that_does_not_wait_is_not_polled_without_pause(
-    service: Service, made: Callable[..., AuthorizerClient]
+    service: Service, made: Made
 ) -> None:
     """F180h: If the service grants a wait and answers at once, the client pauses all the same."""
     service.wait_max = 5
@@ -409,9 +351,7 @@ def test_a_service_that_does_not_wait_is_not_polled_without_pause(
     assert service.polls() - polls <= 1
 
 
-def test_a_rotation_is_followed(
-    service: Service, made: Callable[..., AuthorizerClient], tmp_path: Path
-) -> None:
+def test_a_rotation_is_followed(service: Service, made: Made, tmp_path: Path) -> None:
     """F183a, VERIFY-4: A client follows statements from the pinned list signer to the present one.
 
     From then on it accepts no head by an older signer, also after a restart.
@@ -434,9 +374,7 @@ def test_a_rotation_is_followed(
     assert client.check(["svc_wrt_a"]) is REVOKED
 
 
-def test_a_signer_that_nobody_vouched_for_is_refused(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_a_signer_that_nobody_vouched_for_is_refused(service: Service, made: Made) -> None:
     """F183b: A client refuses a head by a list signer to which no statement leads from its pin."""
     client = made(policy=Policy(max_staleness=1, poll_seconds=0.01)).start()
     service.rotate(signer(2), number=1, stated=False)
@@ -449,9 +387,7 @@ def test_a_signer_that_nobody_vouched_for_is_refused(
     assert again.check(["svc_wrt_a"]) is REVOKED
 
 
-def test_a_revoked_signer_clears_nothing(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_a_revoked_signer_clears_nothing(service: Service, made: Made) -> None:
     """F183c, VERIFY-4: Once a list signer is reported as revoked, what it signed clears nothing.
 
     That holds after a restart, and if the service forgets the report.
@@ -480,14 +416,7 @@ def test_async(service: Service, tmp_path: Path) -> None:
 
 
 def _async_client(service: Service, floor: Path) -> AsyncAuthorizerClient:
-    return AsyncAuthorizerClient(
-        service.url,
-        api_key=KEY,
-        tenant=TENANT,
-        public_keys=[public(signer())],
-        floor=FileFloor(floor),
-        policy=FAST,
-    )
+    return AsyncAuthorizerClient(service.url, **arguments(floor=FileFloor(floor)))
 
 
 async def _use_async(service: Service, floor: Path) -> None:
@@ -506,7 +435,7 @@ async def _use_async(service: Service, floor: Path) -> None:
 
 def test_a_client_that_did_not_become_ready_is_closed(
     service: Service,
-    made: Callable[..., AuthorizerClient],
+    made: Made,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -526,9 +455,7 @@ def test_a_client_that_did_not_become_ready_is_closed(
         assert not any(thread.is_alive() for thread in each._threads)
 
 
-def test_a_client_is_closed_in_a_long_poll(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_a_client_is_closed_in_a_long_poll(service: Service, made: Made) -> None:
     """F185d: `close` ends a poll that waits for news, instead of waiting for it."""
     service.wait_max = 60
     client = made(policy=Policy(max_staleness=7200, wait_seconds=60)).start()
@@ -542,7 +469,7 @@ def test_a_client_is_closed_in_a_long_poll(
 
 def test_nothing_ends_the_thread(
     service: Service,
-    made: Callable[..., AuthorizerClient],
+    made: Made,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -565,7 +492,7 @@ def test_nothing_ends_the_thread(
 
 
 def test_a_state_with_a_long_trail_begins_anew(
-    service: Service, made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
+    service: Service, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F182k: Once the entries since a base are too many to save, the client takes the newest base.
 
@@ -587,7 +514,7 @@ def test_a_state_with_a_long_trail_begins_anew(
 
 
 def test_a_long_trail_is_no_way_back(
-    service: Service, made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
+    service: Service, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F604c: A client that begins anew with another base refuses a feed older than what it had."""
     monkeypatch.setattr(state, "TRAIL_BYTES_MAX", 0)
@@ -602,9 +529,7 @@ def test_a_long_trail_is_no_way_back(
     assert client.check(["svc_wrt_a"]) is REVOKED
 
 
-def test_after_a_gap_the_client_asks_for_all_entries(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_after_a_gap_the_client_asks_for_all_entries(service: Service, made: Made) -> None:
     """F180g: A client that gets too few entries asks for all of them, and continues."""
     client = made().start()
 

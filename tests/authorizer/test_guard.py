@@ -21,7 +21,8 @@ from shared.authorizer import (
     guard,
 )
 from shared.authorizer.view import NEVER
-from tests.authorizer.feeds import Feed, public, signer
+from tests.authorizer.clients import arguments
+from tests.authorizer.feeds import Feed
 from tests.authorizer.service import KEY, Response, Service, serving
 from tests.functions import signing
 from tests.kit.api import Tenant
@@ -194,14 +195,8 @@ def test_envoy_is_answered(tenant: Tenant, made: Guard) -> None:
 
 
 def _client(service: Service, folder: Path, policy: Policy) -> AuthorizerClient:
-    return AuthorizerClient(
-        service.url,
-        api_key=KEY,
-        tenant=service.feed.tenant,
-        public_keys=[public(signer())],
-        floor=FileFloor(folder / "floor"),
-        policy=policy,
-    )
+    floor, name = FileFloor(folder / "floor"), service.feed.tenant
+    return AuthorizerClient(service.url, **arguments(tenant=name, floor=floor, policy=policy))
 
 
 def _signed(tenant: Tenant, key_id: str, warrant_id: str) -> bytes:

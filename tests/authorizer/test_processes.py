@@ -3,14 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.authorizer.feeds import TENANT, Feed, public, signer
-from tests.authorizer.service import Service, serving
+from tests.authorizer.service import Service
 from tests.kit.processes import ROOT, environment
 
 _BEGIN = """
@@ -108,10 +107,9 @@ print(json.dumps("left running"))
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with serving(Service()) as service:
-        service.revoke("svc_wrt_a")
-        yield service
+def service(service: Service) -> Service:
+    service.revoke("svc_wrt_a")
+    return service
 
 
 def ran(program: str, service: Service, folder: Path, *more: str) -> Any:

@@ -5,7 +5,6 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,17 @@ import pytest
 
 from shared.authorizer import (
     AsyncAuthorizerClient,
-    AuthorizerClient,
     FileFloor,
     Policy,
     Verdict,
     events,
     reporter,
 )
-from shared.authorizer.floor import MemoryFloor
 from shared.authorizer.reports import ReportAnswer, Reporting, Schedule, Terms, report
 from shared.authorizer.view import View
-from tests.authorizer.feeds import TENANT, public, signer
-from tests.authorizer.service import KEY, Response, Service, serving
+from tests.authorizer.clients import Made, arguments
+from tests.authorizer.feeds import signer
+from tests.authorizer.service import Response, Service
 from tests.kit.asgi import run
 from tests.kit.waiting import soon
 
@@ -173,30 +171,9 @@ def test_terms_are_bounded() -> None:
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with serving(Service(registry=dict(ACCEPTED))) as service:
-        service.signers = [service.described(signer())]
-        yield service
-
-
-@pytest.fixture
-def made(service: Service) -> Iterator[Callable[..., AuthorizerClient]]:
-    clients: list[AuthorizerClient] = []
-
-    def make(**changes: Any) -> AuthorizerClient:
-        arguments: dict[str, Any] = {
-            "api_key": KEY,
-            "tenant": TENANT,
-            "public_keys": [public(signer())],
-            "floor": MemoryFloor(),
-            "policy": Policy(poll_seconds=0.01),
-        }
-        clients.append(AuthorizerClient(service.url, **arguments | changes))
-        return clients[-1]
-
-    yield make
-    for client in clients:
-        client.close()
+def service(service: Service) -> Service:
+    service.registry = dict(ACCEPTED)
+    return service
 
 
 def reports(service: Service) -> list[dict[str, Any]]:
@@ -207,9 +184,7 @@ def registrations(service: Service) -> list[dict[str, Any]]:
     return [body for path, body in service.posted if path == "/v1/authorizers/register"]
 
 
-def test_a_client_reports_what_it_holds(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_a_client_reports_what_it_holds(service: Service, made: Made) -> None:
     """F292a: A client registers under the name of its host, and reports each entry that it holds.
 
     It sends what this test lists, and nothing else.
@@ -239,9 +214,7 @@ def test_a_client_reports_what_it_holds(
     assert len(registrations(service)) == 1
 
 
-def test_refusals_are_counted_since_the_last_report(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_refusals_are_counted_since_the_last_report(service: Service, made: Made) -> None:
     """F292b: A report counts the refused answers by reason since the last report that arrived."""
     client = made().start()
     soon(lambda: reports(service))
@@ -257,9 +230,7 @@ def test_refusals_are_counted_since_the_last_report(
     assert "refused" not in reports(service)[-1]
 
 
-def test_reports_change_no_verdict_and_delay_no_poll(
-    service: Service, made: Callable[..., AuthorizerClient]
-) -> None:
+def test_reports_change_no_verdict_and_delay_no_poll(service: Service, made: Made) -> None:
     """F293a: While a report hangs, the client polls and decides as always, and closes at once."""
     hangs, closed = [], threading.Event()
 
@@ -297,7 +268,7 @@ def test_reports_change_no_verdict_and_delay_no_poll(
     ],
 )
 def test_a_registry_that_fails_changes_nothing(
-    service: Service, made: Callable[..., AuthorizerClient], response: Response, state: str
+    service: Service, made: Made, response: Response, state: str
 ) -> None:
     """F293b: No answer of the registry changes a decision; the status shows it.
 
@@ -321,7 +292,7 @@ def test_a_registry_that_fails_changes_nothing(
 
 def test_an_error_does_not_end_the_reports(
     service: Service,
-    made: Callable[..., AuthorizerClient],
+    made: Made,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -338,7 +309,7 @@ def test_an_error_does_not_end_the_reports(
 
 
 def test_a_history_that_the_service_does_not_know(
-    service: Service, made: Callable[..., AuthorizerClient], caplog: pytest.LogCaptureFixture
+    service: Service, made: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F292c: If the service does not know the history that a client holds, the client logs it."""
     seen: list[events.Event] = []
@@ -348,7 +319,7 @@ def test_a_history_that_the_service_does_not_know(
     assert "does not know the history" in caplog.text
 
 
-def test_reports_can_be_turned_off(service: Service, made: Callable[..., AuthorizerClient]) -> None:
+def test_reports_can_be_turned_off(service: Service, made: Made) -> None:
     """F294a: With `report=False` a client sends no reports."""
     client = made(report=False).start()
     service.revoke("svc_wrt_a")
@@ -359,9 +330,7 @@ def test_reports_can_be_turned_off(service: Service, made: Callable[..., Authori
     assert len(client._threads) == 1
 
 
-def test_each_process_has_a_name_of_its_own(
-    service: Service, made: Callable[..., AuthorizerClient], tmp_path: Path
-) -> None:
+def test_each_process_has_a_name_of_its_own(service: Service, made: Made, tmp_path: Path) -> None:
     """F294b: Clients that share a floor register under names of their own, which they use again.
 
     Otherwise the report of one would hide that another is behind.
@@ -381,15 +350,7 @@ def test_async_reports(service: Service) -> None:
     """F292d: The asyncio client reports as the other does."""
 
     async def use() -> None:
-        client = AsyncAuthorizerClient(
-            service.url,
-            api_key=KEY,
-            tenant=TENANT,
-            public_keys=[public(signer())],
-            floor=MemoryFloor(),
-            policy=Policy(poll_seconds=0.01),
-            name="gate",
-        )
+        client = AsyncAuthorizerClient(service.url, **arguments(name="gate"))
         async with client:
             async for event in client.events():
                 if isinstance(event, events.Reported):

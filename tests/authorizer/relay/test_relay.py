@@ -13,9 +13,10 @@ import pytest
 from shared.authorizer import AuthorizerClient, NotReady, Policy, Verdict
 from shared.authorizer.floor import Floor, MemoryFloor
 from shared.authorizer.relay import upstream
-from tests.authorizer.feeds import TENANT, public, signer
+from tests.authorizer.clients import arguments
+from tests.authorizer.feeds import public, signer
 from tests.authorizer.relay.relays import FEED, Running, running
-from tests.authorizer.service import Response, Service, serving
+from tests.authorizer.service import Response, Service
 from tests.kit.waiting import soon
 
 CLEAR, REVOKED, STALE = Verdict
@@ -23,11 +24,10 @@ TOKEN = "a-token-of-the-relay-itself"
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with serving(Service(wait_max=25)) as service:
-        service.signers = [service.described(signer())]
-        service.revoke("svc_wrt_a")
-        yield service
+def service(service: Service) -> Service:
+    service.wait_max = 25
+    service.revoke("svc_wrt_a")
+    return service
 
 
 @pytest.fixture
@@ -38,14 +38,9 @@ def relay(service: Service, tmp_path: Path) -> Iterator[Running]:
 
 
 def made(url: str, *, floor: Floor | None = None, **policy: Any) -> AuthorizerClient:
-    return AuthorizerClient(
-        url,
-        api_key=TOKEN,
-        tenant=TENANT,
-        public_keys=[public(signer())],
-        floor=floor or MemoryFloor(),
-        policy=Policy(**{"poll_seconds": 0.01} | policy),
-    )
+    kept = {"floor": floor} if floor else {}
+    wanted = Policy(**{"poll_seconds": 0.01} | policy)
+    return AuthorizerClient(url, **arguments(api_key=TOKEN, policy=wanted, **kept))
 
 
 @contextmanager

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from shared.authorizer import AuthorizerClient
-from shared.authorizer.floor import MemoryFloor
 from shared.authorizer.relay import reports
 from shared.authorizer.reports import Reporting
-from tests.authorizer.feeds import TENANT, public, signer
+from tests.authorizer.clients import arguments
 from tests.authorizer.relay.relays import Running, running
-from tests.authorizer.service import Response, Service, serving
+from tests.authorizer.service import Response, Service
 from tests.kit.waiting import soon
 
 REGISTER = "/v1/authorizers/register"
@@ -64,11 +63,9 @@ class Registry:
 
 
 @pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving(Service()) as service:
-        service.signers = [service.described(signer())]
-        service.revoke("svc_wrt_a")
-        yield Registry(service)
+def registry(service: Service) -> Registry:
+    service.revoke("svc_wrt_a")
+    return Registry(service)
 
 
 @pytest.fixture
@@ -80,14 +77,7 @@ def relay(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def client(url: str) -> AuthorizerClient:
-    return AuthorizerClient(
-        url,
-        api_key="a-token",
-        tenant=TENANT,
-        public_keys=[public(signer())],
-        floor=MemoryFloor(),
-        name="gateway-1",
-    )
+    return AuthorizerClient(url, **arguments(api_key="a-token", name="gateway-1"))
 
 
 def test_a_client_reports_through_a_relay(registry: Registry, relay: Running) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.authorizer import AuthorizerClient, Guard, Transport, Verdict
-from shared.authorizer.floor import MemoryFloor
+from tests.authorizer.clients import arguments
 from tests.authorizer.relay.relays import Running, running
 from tests.infra.following import Server
 from tests.kit.processes import ROOT
@@ -45,14 +45,8 @@ def relay(server: Server, settings: dict[str, Any], tmp_path: Path) -> Iterator[
 
 
 def client(relay: Running, settings: dict[str, Any], name: str) -> AuthorizerClient:
-    return AuthorizerClient(
-        relay.url,
-        api_key="a-token",
-        tenant=settings["tenant"],
-        public_keys=settings["pinned"],
-        floor=MemoryFloor(),
-        name=name,
-    )
+    of_tenant = {"tenant": settings["tenant"], "public_keys": settings["pinned"]}
+    return AuthorizerClient(relay.url, **arguments(api_key="a-token", name=name, **of_tenant))
 
 
 def test_the_service_proves_what_is_behind_a_relay(

@@ -13,7 +13,7 @@ import pytest
 from shared.authorizer.relay import fleet, native, reports
 from tests.authorizer.feeds import public, signer
 from tests.authorizer.relay.relays import Running, running
-from tests.authorizer.service import Response, Service, serving
+from tests.authorizer.service import Response, Service
 from tests.kit.waiting import soon
 
 LIST = "/compat/tenuo/v1/revocations/srl/signed"
@@ -40,12 +40,10 @@ def answers() -> dict[str, Response]:
 
 
 @pytest.fixture
-def service(answers: dict[str, Response]) -> Iterator[Service]:
-    with serving(Service()) as service:
-        service.signers = [service.described(signer())]
-        service.revoke(f"svc_wrt_{HEX}", "svc_wrt_b")
-        service.instead = answers.get
-        yield service
+def service(service: Service, answers: dict[str, Response]) -> Service:
+    service.revoke(f"svc_wrt_{HEX}", "svc_wrt_b")
+    service.instead = answers.get
+    return service
 
 
 @pytest.fixture

@@ -26,12 +26,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with serving(Service()) as service:
-        service.signers = [service.described(signer())]
-        service.revoke("svc_wrt_a")
-        service.revoke("svc_wrt_b")
-        yield service
+def service(service: Service) -> Service:
+    service.revoke("svc_wrt_a")
+    service.revoke("svc_wrt_b")
+    return service
 
 
 @pytest.fixture

@@ -1,0 +1,24 @@
+"""Clients of a service on loopback, as tests want them unless they say otherwise."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from shared.authorizer import AuthorizerClient, Policy
+from shared.authorizer.floor import MemoryFloor
+from tests.authorizer.feeds import TENANT, public, signer
+from tests.authorizer.service import KEY
+
+# Makes a client; the arguments replace the usual ones.
+Made: TypeAlias = Callable[..., AuthorizerClient]
+
+
+def arguments(**changes: Any) -> dict[str, Any]:
+    """What a client is made with, beside the address."""
+    usual: dict[str, Any] = {
+        "api_key": KEY,
+        "tenant": TENANT,
+        "public_keys": [public(signer())],
+        "floor": MemoryFloor(),
+        "policy": Policy(poll_seconds=0.01),
+    }
+    return usual | changes

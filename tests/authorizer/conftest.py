@@ -1,0 +1,34 @@
+"""A service on loopback, and clients of it that are closed at the end."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.authorizer import AuthorizerClient, FileFloor
+from tests.authorizer.clients import Made, arguments
+from tests.authorizer.feeds import signer
+from tests.authorizer.service import Service, serving
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with serving(Service()) as service:
+        service.signers = [service.described(signer())]
+        yield service
+
+
+@pytest.fixture
+def made(service: Service, tmp_path: Path) -> Iterator[Made]:
+    """Makes clients of the service that share a floor on disk."""
+    with ExitStack() as closed:
+
+        def make(**changes: Any) -> AuthorizerClient:
+            floor = FileFloor(tmp_path / "floor")
+            client = AuthorizerClient(service.url, **arguments(floor=floor) | changes)
+            closed.callback(client.close)
+            return client
+
+        yield make

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.authorizer.answers import Answer
 from shared.authorizer.formats import wire
-from shared.authorizer.state import Trusted
+from shared.authorizer.state import State, Trusted, advance
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -114,3 +114,10 @@ class Feed:
         after = self.base.sequence if after is None else after
         entries = tuple(data for number, data in self.entries.items() if number > after)
         return sealed(replace(self.head(), **changes).encode(), self.key, entries)
+
+
+def begun_with(data: bytes, count: int) -> tuple[Feed, State]:
+    """A feed whose base is the list `data` of so many warrants, and a client that has begun."""
+    feed = Feed()
+    feed.base = wire.Base(1, 0, feed.chain, hashlib.sha256(data).digest(), count)
+    return feed, advance(None, feed.answer(), base=data, now=NOW, trusted=TRUSTED)

@@ -1,6 +1,5 @@
 """A client of a tenant with a million revoked warrants: how fast it is, and how large."""
 
-import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +9,8 @@ from timeit import timeit
 
 import pytest
 
-from shared.authorizer.formats import wire
-from shared.authorizer.state import State, advance
-from tests.authorizer.feeds import NOW, TRUSTED, Feed, payload_of
+from shared.authorizer.state import advance
+from tests.authorizer.feeds import NOW, TRUSTED, begun_with, payload_of
 from tests.kit.processes import ROOT
 
 _MANY = 1_000_000
@@ -20,21 +18,13 @@ _MANY = 1_000_000
 # The program of the process whose memory is measured. It has the payload from the start.
 _BEGIN = """
 import os, pathlib, sys
-from tests.authorizer.test_million import begun
+from tests.authorizer.feeds import begun_with
 data, page = pathlib.Path(sys.argv[1]).read_bytes(), os.sysconf("SC_PAGESIZE")
 memory = lambda: int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * page
 before = memory()
-_, state = begun(data)
+_, state = begun_with(data, 1_000_000)
 print(memory() - before)
 """
-
-
-def begun(data: bytes) -> tuple[Feed, State]:
-    """A feed with this list as its base, and a client that has begun with it."""
-    feed = Feed()
-    digest = hashlib.sha256(data).digest()
-    feed.base = wire.Base(1, 0, feed.chain, digest, _MANY)
-    return feed, advance(None, feed.answer(), base=data, now=NOW, trusted=TRUSTED)
 
 
 @pytest.mark.slow
@@ -43,7 +33,7 @@ def test_a_client_with_a_million_revoked_warrants(tmp_path: Path) -> None:
     """F175a: With a million revoked warrants, a client is fast and small."""
     data = payload_of({f"svc_wrt_{number:026}" for number in range(_MANY)}, 1)
     start = process_time()
-    feed, state = begun(data)
+    feed, state = begun_with(data, _MANY)
     beginning = process_time() - start
     followed = []
     for _ in range(9):

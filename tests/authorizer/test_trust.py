@@ -21,16 +21,7 @@ from shared.authorizer.formats.warrants import (
 )
 from shared.authorizer.trust import Bundle, BundleChanged, NoBundle, TrustReason
 from shared.model import seeds, trust_bundle, warrant_format
-from tests.authorizer.formats.test_cose_peer import (
-    CLAIMS,
-    KEY,
-    MADE_BY_PEER,
-    NOW,
-    PUBLIC_KEY,
-    SEED,
-    peer,
-)
-from tests.authorizer.formats.test_cose_peer import TENANT as PEER_TENANT
+from tests.authorizer.formats.peers import KEY, SEED, TENANT, peer
 from tests.functions import signing
 from tests.kit.api import Client, Tenant
 from tests.kit.worlds import Clock
@@ -170,7 +161,7 @@ def test_pages_of_one_revision(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) 
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ROOT_ID, ISSUER_ID = "svc_key_01m7yzmhg014scvmqfzcb3mfmr", "svc_key_01m7yzmhg014scvmqfzcb3mfms"
-OURS = Claims(PEER_TENANT, "svc_wrt_a", START, None, b"pay")
+OURS = Claims(TENANT, "svc_wrt_a", START, None, b"pay")
 
 
 def entry(key_id: str, seed: bytes, **members: Any) -> dict[str, Any]:
@@ -193,7 +184,7 @@ def page(
         entry(ISSUER_ID, bytes(32), parent_id=ROOT_ID) | (issuer or {}),
         entry(ROOT_ID, bytes([1] * 32), type="root") | (root or {}),
     ]
-    return {"tenant_id": PEER_TENANT, "revision": "r", "keys": keys, "list_signers": []}
+    return {"tenant_id": TENANT, "revision": "r", "keys": keys, "list_signers": []}
 
 
 def warrant(claims: Claims = OURS, *, version: int = 1, seed: bytes = bytes(32)) -> bytes:
@@ -272,7 +263,7 @@ def test_the_checks_of_a_warrant_come_first() -> None:
     """TRUST-4: The reasons of WARRANT-9 are given as without a bundle."""
     found = Bundle.of([page()])
     assert refused(found, b"", now=START) == WarrantReason.MALFORMED
-    foreign = replace(OURS, tenant_id=f"{PEER_TENANT[:-1]}0")
+    foreign = replace(OURS, tenant_id=f"{TENANT[:-1]}0")
     assert refused(found, warrant(foreign), now=START) == WarrantReason.ISSUER
     assert refused(found, warrant(), now=START - timedelta(hours=1)) == WarrantReason.FUTURE
     ending = replace(OURS, expires_at=START + timedelta(seconds=1))
@@ -291,13 +282,6 @@ def test_a_stolen_list_signer_is_left_out(tenant: Tenant) -> None:
 
 
 # --- the witness ---
-
-
-def test_a_warrant_that_the_library_made() -> None:
-    """F203: a warrant of `cwt` passes by a bundle that has its key, and by no other key."""
-    mine = entry(KEY, SEED, type="root") | {"public_key": base64.b64encode(PUBLIC_KEY).decode()}
-    found = Bundle.of([page() | {"keys": [mine]}])
-    assert found.verify(bytes.fromhex(MADE_BY_PEER), now=NOW).claims == CLAIMS
 
 
 @pytest.mark.slow

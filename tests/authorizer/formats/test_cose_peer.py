@@ -1,22 +1,14 @@
 """Warrants between this project and `cwt`, a COSE library that shares no code with it."""
 
-import base64
-import json
-import subprocess
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
 from shared.authorizer.formats.warrants import Claims, verify
-from shared.model import seeds, warrant_format
-from tests.kit.processes import ROOT
+from shared.model import warrant_format
+from tests.authorizer.formats.peers import KEY, PUBLIC_KEY, SEED, TENANT, peer
 
-SEED = bytes(range(32))
-PUBLIC_KEY = base64.b64decode(seeds.public_key(SEED))
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-TENANT = "svc_tnt_01m7yzmhg014scvmqfzcb3mfmb"
-KEY = "svc_key_01m7yzmhg014scvmqfzcb3mfmg"
 CLAIMS = Claims(TENANT, "svc_wrt_a", NOW, NOW + timedelta(hours=1), b"may pay up to 100")
 # What version 3.3.0 of the library made of these claims.
 MADE_BY_PEER = (
@@ -26,23 +18,6 @@ MADE_BY_PEER = (
     "203130305840918aa6072b41b4fd5195347734d17dcc556964f21dc7246d9acfb038bf408f9ef0f1a7757dc7"
     "60d5d55a5ef232e7768e32ca7a9a4784115b8b5882b66872f80b"
 )
-
-
-def peer(command: str, **request: Any) -> Any:
-    """What the library answers."""
-    python = ROOT / ".tools/cose/bin/python"
-    assert python.exists(), f"{python} is missing; `make test-slow` installs it"
-    material = {"public_key": PUBLIC_KEY.hex(), "kid": f"{KEY}#1".encode().hex()}
-    answered = subprocess.run(
-        [python, ROOT / "tests/tools/cwt_peer.py", command],
-        input=json.dumps(material | request),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert answered.returncode == 0, answered.stderr
-    return json.loads(answered.stdout)
 
 
 def make(claims: Claims) -> str:

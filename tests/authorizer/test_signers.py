@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer.answers import Answer
 from shared.authorizer.formats.statements import Form, ReportedSigners, Statement
 from shared.authorizer.policy import NeedsBase, RefusedAnswer
 from shared.authorizer.signers import Trust
@@ -55,16 +54,6 @@ def test_the_pin_moves_with_the_signer() -> None:
     # Also without the report, as after a restart.
     assert _numbers(replace(trust, listed={}).accepted()) == [3]
     assert [_refusal(trust, by) for by in (1, 2, 3)] == ["signer_older", "signer_older", ""]
-
-
-@pytest.mark.parametrize("number", [2, 4, 2**40])
-@pytest.mark.parametrize("by", [1, 2])
-def test_an_older_signer_states_nothing(by: int, number: int) -> None:
-    """F280b, FEED-9: A copy of a superseded signer's seed leads a client nowhere, by any number."""
-    forged = _listed((4, _stated(4, by=by, number=number)), (3, _stated(3, by=2)))
-    trust = replace(_walked(1), listed=forged)
-    assert _numbers(trust.accepted()) == [3]
-    assert _refusal(trust, 4) == "signer_older"
 
 
 def test_a_statement_about_the_present_signer_by_another_one_changes_nothing() -> None:
@@ -122,16 +111,6 @@ def test_each_fault_has_a_name(listed: dict[bytes, Form | None], reason: str) ->
     """F281a, FEED-10: A signer is refused by the name of the first fault between it and the pin."""
     trust = Trust(TENANT, frozenset({public(signer(1))}), listed=listed)
     assert _refusal(trust, 2) == reason
-
-
-def test_a_signature_by_nobody_has_no_other_name() -> None:
-    """F281b, FEED-10: A head that no known key signed is refused as `signature`."""
-    good = Feed(key=signer(3)).answer()
-    for signature in (bytes(64), b"", good.signature[:-1]):
-        with pytest.raises(RefusedAnswer, match=r"^signature$"):
-            _walked(1).advance(
-                None, Answer(good.payload, signature), base=None, now=NOW, floor=None
-            )
 
 
 def test_a_long_chain_is_walked() -> None:

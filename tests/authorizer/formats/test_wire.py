@@ -1,4 +1,4 @@
-"""The wire format of the feed: what is written, what is read, and what is refused."""
+"""The wire format of the feed: what is written, and what is read."""
 
 import hashlib
 from contextlib import nullcontext
@@ -83,86 +83,8 @@ def test_an_entry_is_read_as_it_was_written(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"Sequence": None},
-        {"Sequence": -1},
-        {"Sequence": 2**53 + 1},
-        {"Sequence": True},
-        {"Sequence": 1.0},
-        {"Revoked": []},
-        {"Revoked": None},
-        {"Revoked": {}},
-        {"Revoked": "svc_wrt_b"},
-        {"Revoked": [1]},
-        {"Revoked": ["svc_wrt_c", "svc_wrt_b"]},
-        {"Revoked": ["svc_wrt_b", "svc_wrt_b"]},
-        {"Revoked": ["x" * 73]},
-        {"Revoked": ["\u00e4" * 37]},
-        {"Removed": []},
-        {"Removed": ["svc_wrt_b"]},
-    ],
-    ids=str,
-)
-def test_an_entry_of_another_form_is_malformed(change: dict[str, Any]) -> None:
-    """F170d: An entry is refused if a member has another type, order, size or a repetition."""
-    members = _members(ENTRY)
-    assert FeedEntry.decode(_encoded({**members, "New": 1})) == ENTRY
-    with pytest.raises(Malformed):
-        FeedEntry.decode(_encoded({**members, **change}))
-
-
-def test_what_limits_allow_is_read() -> None:
-    """F170e: Numbers up to 2^53 and identifiers up to 72 bytes are read."""
-    entry = FeedEntry(2**53, ("x" * 72,), ("\u00e4" * 36,))
-    assert FeedEntry.decode(entry.encode()) == entry
-    assert FeedEntry.decode(FeedEntry(0, ("a",)).encode()).sequence == 0
-    assert SignedHead.decode(replace(_HEAD, sequence=8).encode()).sequence == 8
-
-
-def _changes() -> list[dict[str, Any]]:
-    base = _members(_HEAD)["Base"]
-    times = ["2026-11-21T12:00:00", "2026-11-21T12:00:00+00:00", "2026-13-21T12:00:00Z"]
-    times += ["2026-11-21T12:00:00Z\n", "\u0662026-11-21T12:00:00Z", "2026-11-21 12:00:00Z"]
-    changes: list[dict[str, Any]] = [{"Tenant": 1}, {"Tenant": None}, {"Base": None}, {"Base": []}]
-    changes += [{"Sequence": 7}, {"Sequence": 2**53 + 1}, {"Chain": b"c" * 31}, {"Chain": "c" * 32}]
-    changes += [{name: each} for name in ("IssuedAt", "ExpiresAt") for each in [*times, None, 1]]
-    for part in (
-        {"Version": -1},
-        {"Count": "1"},
-        {"Count": True},
-        {"Chain": b""},
-        {"SHA256": None},
-    ):
-        changes.append({"Base": {**base, **part}})
-    return changes
-
-
-@pytest.mark.parametrize("change", _changes(), ids=str)
-def test_a_head_of_another_form_is_malformed(change: dict[str, Any]) -> None:
-    """F170f: A head is refused if a member is missing or of another type, size or form."""
-    members = _members(_HEAD)
-    assert SignedHead.decode(_encoded({**members, "New": [1]})) == _HEAD
-    with pytest.raises(Malformed):
-        SignedHead.decode(_encoded({**members, **change}))
-    (name,) = change
-    with pytest.raises(Malformed):
-        SignedHead.decode(_encoded({key: each for key, each in members.items() if key != name}))
-
-
-@pytest.mark.parametrize(
     "data",
     [
-        "",
-        "a1",
-        "ff",
-        "80",
-        "01",
-        "a16853657175656e63651808",  # a number in more bytes than it needs
-        "bf6853657175656e636508ff",  # a map without a length
-        "a26853657175656e6365086853657175656e636508",  # a member twice
-        "a16853657175656e63650800",  # a byte too many
-        "a26853657175656e636508614101",  # members in another order
         "a26141d81c806853657175656e636508",  # a tag that an encoder would leave out
         "a26141d81c81d81d006853657175656e636508",  # an array in itself
         "a26141f7f76853657175656e636508",
@@ -171,7 +93,10 @@ def test_a_head_of_another_form_is_malformed(change: dict[str, Any]) -> None:
     ids=lambda data: data[:40],
 )
 def test_other_encodings_are_malformed(data: str) -> None:
-    """F170g: Bytes that a deterministic encoder would have written differently are refused."""
+    """F170g: What a decoder of CBOR would resolve, or fail at, is refused.
+
+    The other forms of malformed entries, heads and bases are cases of tests/conformance.
+    """
     with pytest.raises(Malformed):
         FeedEntry.decode(bytes.fromhex(data))
 

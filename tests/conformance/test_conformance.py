@@ -20,7 +20,6 @@ from tests.conformance.vectors import vectors
 from tests.kit.processes import ROOT
 
 _CASES = vectors()
-NODE = [shutil.which("node") or "node", str(Path(__file__).with_name("client.mjs"))]
 _PYTHON = [sys.executable, "-m", "shared.authorizer", "conformance"]
 
 # For each check: what a client that lacks it has in the place of a line of ours.
@@ -183,7 +182,7 @@ def test_each_refusal_has_a_case() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [_PYTHON, NODE], ids=["python", "node"])
+@pytest.mark.parametrize("command", [_PYTHON, runner.NODE], ids=["python", "node"])
 def test_a_client_in_a_process_of_its_own_passes(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

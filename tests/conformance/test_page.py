@@ -5,7 +5,7 @@ import re
 from shared.authorizer import answers, state
 from shared.authorizer.formats import wire
 from shared.authorizer.policy import Reason
-from tests.authorizer.formats.test_wire import ENTRY
+from tests.authorizer.feeds import ENTRY
 from tests.conformance.vectors import vectors
 from tests.kit.processes import ROOT
 

@@ -17,7 +17,6 @@ from shared.ports.store import At, Put
 from tests.authorizer.feeds import sealed
 from tests.conformance import runner
 from tests.conformance.cases import base64_of, text_of
-from tests.conformance.test_conformance import NODE
 from tests.kit.api import Tenant
 from tests.kit.tenants import break_off
 from tests.kit.worlds import Clock
@@ -90,7 +89,7 @@ def _ours() -> Iterator[runner.Ask]:
 
 
 def _node() -> Iterator[runner.Ask]:
-    with runner.started(NODE) as ask:
+    with runner.started(runner.NODE) as ask:
         yield ask
 
 

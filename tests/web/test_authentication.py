@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +10,7 @@ from shared.ports import Ports
 from tests.kit.api import Client, Instance, Tenant, serve
 from tests.kit.asgi import Answer, bearer, send
 from tests.kit.endpoints import audit_entries
+from tests.kit.waiting import soon
 from tests.kit.worlds import Clock
 
 PATH = "/v1/api-keys"
@@ -185,13 +185,6 @@ def test_no_instance_accepts_a_revoked_key(
         assert Client(http, victim.secret).get(PATH).status_code == 401
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_burst_ends_with_the_revocation(tenant: Tenant, instances: list[Instance]) -> None:
     """F13b, S1: No request that begins after the revocation of its key is accepted."""
     victim = tenant.client(Scope.READ_ONLY)
@@ -207,10 +200,10 @@ def test_a_burst_ends_with_the_revocation(tenant: Tenant, instances: list[Instan
     threads = [threading.Thread(target=burst, args=(http,)) for http in instances]
     for thread in threads:
         thread.start()
-    wait_for(lambda: len(seen) >= 10)
+    soon(lambda: len(seen) >= 10)
     assert tenant.admin.post(f"{PATH}/{victim.key_id}/revoke").status_code == 200
     answered = time.monotonic()
-    wait_for(lambda: sum(began > answered for began, _ in seen) >= 10)
+    soon(lambda: sum(began > answered for began, _ in seen) >= 10)
     stop.set()
     for thread in threads:
         thread.join()

@@ -17,8 +17,8 @@ from tests.kit.api import Tenant, serve
 from tests.kit.asgi import bearer, send
 from tests.kit.faults import Script, scripted
 from tests.kit.worlds import Clock
-from tests.web.test_authentication import PATH
 
+PATH = "/v1/api-keys"
 UNKNOWN = str(InvalidApiKey())
 REVOKED = "The API key was revoked."
 EXPIRED = "The API key has expired."

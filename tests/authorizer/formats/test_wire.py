@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import Base, FeedEntry, Malformed, SignedHead
-from tests.authorizer.feeds import NOW, TENANT, payload_of
+from tests.authorizer.feeds import ENTRY, NOW, TENANT, payload_of
 
 _BASE = Base(3, 8, b"b" * 32, b"h" * 32, 2)
 _HEAD = SignedHead(TENANT, 9, b"c" * 32, NOW, NOW + timedelta(hours=1), _BASE)
-ENTRY = FeedEntry(7, ("svc_wrt_b", "svc_wrt_c"), ("svc_wrt_a",))
 _TEXTS = st.sets(st.text(min_size=1, max_size=4))
 _ANY = st.one_of(st.none(), st.booleans(), st.text(max_size=3), st.binary(max_size=33))
 _CBOR = st.recursive(

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -86,12 +87,7 @@ class Group:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + _START_SECONDS
-        while not self.answers():
-            said = self.output.read_text()
-            assert self._process.poll() is None, f"{self.command} has ended: {said}"
-            assert time.monotonic() < deadline, f"{self.command} does not answer: {said}"
-            time.sleep(0.02)
+        _wait_until(self.answers, self._process, self.output)
 
     def kill(self) -> None:
         """Let none of its processes run another instruction."""
@@ -207,10 +203,10 @@ def local_server(
         )
     server = LocalServer(process, data, port, output)
     try:
-        _wait_until(server, _answers if ready else _is_coming)
+        _wait_until(partial(_answers if ready else _is_coming, server), process, output)
         if ready:
             # One worker may answer while another has hardly begun.
-            _wait_until(server, lambda server: all(map(_is_up, _workers(server.process.pid))))
+            _wait_until(lambda: all(map(_is_up, _workers(process.pid))), process, output)
         yield server
     finally:
         server.kill()
@@ -290,12 +286,13 @@ def _limited(open_files: int | None, command: list[str]) -> list[str]:
     return ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh", *command]
 
 
-def _wait_until(server: LocalServer, condition: Callable[[LocalServer], bool]) -> None:
+def _wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes], output: Path) -> None:
+    """Wait until it is so. Fails with what the process printed if it ends, or takes too long."""
     deadline = time.monotonic() + _START_SECONDS
-    while not condition(server):
-        said = server.output.read_text()
-        assert server.process.poll() is None, f"the server has ended: {said}"
-        assert time.monotonic() < deadline, f"the server does not answer: {said}"
+    while not is_so():
+        said = output.read_text()
+        assert process.poll() is None, f"{process.args!r} has ended: {said}"
+        assert time.monotonic() < deadline, f"{process.args!r} does not answer: {said}"
         time.sleep(0.02)
 
 

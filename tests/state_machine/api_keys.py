@@ -1,13 +1,13 @@
 """API keys: create, read, revoke, delete, use."""
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from hypothesis import strategies as st
 
 from tests.state_machine.attempts import (
     CONFLICT,
     CREATED,
-    DELETED,
     INVALID,
     NOT_FOUND,
     OK,
@@ -84,7 +84,7 @@ class ApiKeyRules(Machine):
             outcome,
             body=body,
             effect=effect,
-            evidence=lambda: self.new_record(books, "/v1/api-keys", "api_keys"),
+            evidence=lambda: self.new_record(books, "api_keys"),
         )
 
     @step(handle=HANDLE, how=HOW, pick=PICK)
@@ -112,26 +112,12 @@ class ApiKeyRules(Machine):
     def revoke_api_key(self, handle: str, how: How, pick: int) -> None:
         """F13: a revoked key stays revoked, at every instance, from the next request on."""
         books = self.books[handle]
-        key_id = self.choose(books, "api_keys", pick, _is_active)
-        path = f"/v1/api-keys/{key_id}"
 
-        def effect(done: Done) -> None:
-            key = books.api_keys[key_id]
+        def look(key_id: str, done: Done) -> None:
             assert done.fields["status"] == "revoked"
-            if _is_active(key):
-                key["status"] = "revoked"
-                books.enter("api_key.revoke", key_id, done.actor)
             self.knock(books, key_id)
 
-        self.attempt(
-            books,
-            how,
-            "POST",
-            f"{path}/revoke",
-            lambda _: OK if key_id in books.api_keys else NOT_FOUND,
-            effect=effect,
-            evidence=lambda: self.moved(books, path, "revoked"),
-        )
+        self.switch(books, how, "api_keys", pick, ("revoke", "revoked"), look)
 
     @step(handle=HANDLE, how=HOW, pick=PICK, grace=st.sampled_from([0, 60, 3600]))
     def rotate_api_key(self, handle: str, how: How, pick: int, grace: int) -> None:
@@ -180,7 +166,7 @@ class ApiKeyRules(Machine):
             outcome,
             body={"grace_seconds": grace},
             effect=effect,
-            evidence=lambda: self.new_record(books, "/v1/api-keys", "api_keys"),
+            evidence=lambda: self.new_record(books, "api_keys"),
         )
 
     def _end(self, books: Books, key_id: str, done: Done, grace: int) -> None:
@@ -199,23 +185,7 @@ class ApiKeyRules(Machine):
     def delete_api_key(self, handle: str, how: How, pick: int) -> None:
         """A deleted key is gone for good, in whatever state it was."""
         books = self.books[handle]
-        key_id = self.choose(books, "api_keys", pick)
-        path = f"/v1/api-keys/{key_id}"
-
-        def effect(done: Done) -> None:
-            del books.api_keys[key_id]
-            books.enter("api_key.delete", key_id, done.actor)
-            self.knock(books, key_id)
-
-        self.attempt(
-            books,
-            how,
-            "DELETE",
-            path,
-            lambda _: DELETED if key_id in books.api_keys else NOT_FOUND,
-            effect=effect,
-            evidence=lambda: self.gone(books, path),
-        )
+        self.delete(books, how, "api_keys", pick, also=partial(self.knock, books))
 
     @step(handle=HANDLE, how=HOW, action=st.sampled_from(["revoke", "delete", "disable"]))
     def take_the_last_admin(self, handle: str, how: How, action: str) -> None:

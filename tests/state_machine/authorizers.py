@@ -1,14 +1,9 @@
 """Authorizers: register, remove."""
 
-from datetime import datetime
-
 from tests.state_machine.attempts import (
     AUTHORIZERS,
     CREATED,
-    DELETED,
-    NOT_FOUND,
     Done,
-    Outcome,
 )
 from tests.state_machine.machine import Machine, step
 from tests.state_machine.service import How
@@ -42,29 +37,10 @@ class AuthorizerRules(Machine):
             body={"name": name},
             scopes=AUTHORIZERS,
             effect=effect,
-            evidence=lambda: self.new_record(books, _PATH, "authorizers"),
+            evidence=lambda: self.new_record(books, "authorizers"),
         )
 
     @step(handle=HANDLE, how=HOW, pick=PICK)
     def remove_authorizer(self, handle: str, how: How, pick: int) -> None:
         """A removed authorizer is in no list."""
-        books = self.books[handle]
-        authorizer_id = self.choose(books, "authorizers", pick)
-        path = f"{_PATH}/{authorizer_id}"
-
-        def outcome(_now: datetime) -> Outcome:
-            return DELETED if authorizer_id in books.authorizers else NOT_FOUND
-
-        def effect(done: Done) -> None:
-            del books.authorizers[authorizer_id]
-            books.enter("authorizer.remove", authorizer_id, done.actor)
-
-        self.attempt(
-            books,
-            how,
-            "DELETE",
-            path,
-            outcome,
-            effect=effect,
-            evidence=lambda: self.gone(books, path),
-        )
+        self.delete(self.books[handle], how, "authorizers", pick, verb="remove")

@@ -8,7 +8,7 @@ step shows that it was no third thing.
 import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -20,8 +20,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from shared.operations.operator import onboarding
 from tests.state_machine import recount
 from tests.state_machine.attempts import (
+    CONFLICT,
     CREATED,
     DELETED,
+    NOT_FOUND,
     OK,
     Attempt,
     Done,
@@ -128,6 +130,61 @@ class Machine(RuleBasedStateMachine):
             attempt.effect(Done(answer.json() if answer.content else {}, actor, span))
         self.count_success(answer.is_success if attempt.goal is None else outcome == attempt.goal)
 
+    def delete(
+        self,
+        books: Books,
+        how: How,
+        kind: str,
+        pick: int,
+        *,
+        is_kept: Callable[[str], object] = lambda _: False,
+        verb: str = "delete",
+        also: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """Delete a record, which goes unless something keeps it."""
+        (place, noun), held = _LISTED[kind], getattr(books, kind)
+        chosen = self.choose(books, kind, pick)
+        path = f"{place}/{chosen}"
+
+        def outcome(_now: datetime) -> Outcome:
+            if chosen not in held:
+                return NOT_FOUND
+            return CONFLICT if is_kept(chosen) else DELETED
+
+        def effect(done: Done) -> None:
+            del held[chosen]
+            books.enter(f"{noun}.{verb}", chosen, done.actor)
+            also(chosen)
+
+        evidence = partial(self.gone, books, path)
+        self.attempt(books, how, "DELETE", path, outcome, effect=effect, evidence=evidence)
+
+    def switch(
+        self,
+        books: Books,
+        how: How,
+        kind: str,
+        pick: int,
+        move: tuple[str, str],
+        also: Callable[[str, Done], None],
+    ) -> None:
+        """Bring a record to another status by an action; there, it stays as it is."""
+        (place, noun), held, (action, status) = _LISTED[kind], getattr(books, kind), move
+        chosen = self.choose(books, kind, pick, lambda each: each["status"] != status)
+        path = f"{place}/{chosen}"
+
+        def outcome(_now: datetime) -> Outcome:
+            return OK if chosen in held else NOT_FOUND
+
+        def effect(done: Done) -> None:
+            if held[chosen]["status"] != status:
+                held[chosen]["status"] = status
+                books.enter(f"{noun}.{action}", chosen, done.actor)
+            also(chosen, done)
+
+        evidence, to = partial(self.moved, books, path, status), f"{path}/{action}"
+        self.attempt(books, how, "POST", to, outcome, effect=effect, evidence=evidence)
+
     def ask_of(self, books: Books) -> recount.Ask:
         """What the instances say to this tenant, each in turn, while nothing breaks."""
 
@@ -164,10 +221,10 @@ class Machine(RuleBasedStateMachine):
         pool: list[str] = [*reversed(fitting)] * 4 + [*own, *strange]
         return pool[pick % len(pool)]
 
-    def new_record(self, books: Books, path: str, kind: str) -> Fields | None:
-        """The one record that is in a list and not in the books, if any."""
+    def new_record(self, books: Books, kind: str) -> Fields | None:
+        """The one record that is in its list and not in the books, if any."""
         known = getattr(books, kind)
-        listed = recount.walk(self.ask_of(books), path)
+        listed = recount.walk(self.ask_of(books), _LISTED[kind][0])
         new = [each for each in listed if each["id"] not in known]
         assert len(new) <= 1
         return new[0] if new else None
@@ -237,6 +294,15 @@ class Machine(RuleBasedStateMachine):
         return books
 
 
+# Where records are listed, and what the audit log calls them.
+_LISTED: Final = {
+    "accounts": ("/v1/service-accounts", "service_account"),
+    "api_keys": ("/v1/api-keys", "api_key"),
+    "authorizers": ("/v1/authorizers", "authorizer"),
+    "keys": ("/v1/keys", "key"),
+    "revocations": ("/v1/revocations", "revocation"),
+    "webhooks": ("/v1/webhooks", "webhook"),
+}
 _UNKNOWN: Final = {
     kind: f"svc_{prefix}_{'0' * 26}"
     for kind, prefix in {

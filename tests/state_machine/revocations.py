@@ -91,7 +91,7 @@ class RevocationRules(Machine):
         """The new record of a warrant; the one that it had if that was extended."""
         existing = books.revocation_of(warrant_id)
         if existing is None:
-            return self.new_record(books, "/v1/revocations", "revocations")
+            return self.new_record(books, "revocations")
         ever = {"from": "2000-01-01T00:00:00Z", "to": "2999-01-01T00:00:00Z"}
         query = {"action": "revocation.extend", "resource_id": existing["id"], **ever}
         total = self.ask(books, f"/v1/audit-logs?{urlencode(query)}").json()["total"]

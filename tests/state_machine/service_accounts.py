@@ -5,7 +5,7 @@ from datetime import datetime
 from hypothesis import strategies as st
 
 from tests.state_machine.api_keys import ApiKeyRules
-from tests.state_machine.attempts import CONFLICT, CREATED, DELETED, NOT_FOUND, OK, Done, Outcome
+from tests.state_machine.attempts import CONFLICT, CREATED, Done, Outcome
 from tests.state_machine.machine import step
 from tests.state_machine.service import How, between
 from tests.state_machine.strategies import HANDLE, HOW, PICK
@@ -44,7 +44,7 @@ class ServiceAccountRules(ApiKeyRules):
             outcome,
             body=body,
             effect=effect,
-            evidence=lambda: self.new_record(books, "/v1/service-accounts", "accounts"),
+            evidence=lambda: self.new_record(books, "accounts"),
         )
 
     @step(handle=HANDLE, how=HOW, pick=PICK)
@@ -61,48 +61,14 @@ class ServiceAccountRules(ApiKeyRules):
     def delete_account(self, handle: str, how: How, pick: int) -> None:
         """An account goes only when it owns no key."""
         books = self.books[handle]
-        account_id = self.choose(books, "accounts", pick)
-        path = f"/v1/service-accounts/{account_id}"
-
-        def outcome(_now: datetime) -> Outcome:
-            if account_id not in books.accounts:
-                return NOT_FOUND
-            return CONFLICT if books.owned(account_id) else DELETED
-
-        def effect(done: Done) -> None:
-            del books.accounts[account_id]
-            books.enter("service_account.delete", account_id, done.actor)
-
-        self.attempt(
-            books,
-            how,
-            "DELETE",
-            path,
-            outcome,
-            effect=effect,
-            evidence=lambda: self.gone(books, path),
-        )
+        self.delete(books, how, "accounts", pick, is_kept=books.owned)
 
     def _switch_account(self, handle: str, how: How, pick: int, action: str) -> None:
-        books, target = self.books[handle], _TARGETS[action]
-        account_id = self.choose(books, "accounts", pick, lambda each: each["status"] != target)
-        path = f"/v1/service-accounts/{account_id}"
+        books = self.books[handle]
 
-        def effect(done: Done) -> None:
-            account = books.accounts[account_id]
-            if account["status"] != target:
-                account["status"] = target
-                books.enter(f"service_account.{action}", account_id, done.actor)
-            assert done.fields == account
+        def look(account_id: str, done: Done) -> None:
+            assert done.fields == books.accounts[account_id]
             for key_id in books.owned(account_id):
                 self.knock(books, key_id)
 
-        self.attempt(
-            books,
-            how,
-            "POST",
-            f"{path}/{action}",
-            lambda _: OK if account_id in books.accounts else NOT_FOUND,
-            effect=effect,
-            evidence=lambda: self.moved(books, path, target),
-        )
+        self.switch(books, how, "accounts", pick, (action, _TARGETS[action]), look)

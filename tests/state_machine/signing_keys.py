@@ -164,7 +164,7 @@ class SigningKeyRules(Machine):
             outcome,
             body=body,
             effect=effect,
-            evidence=lambda: self.new_record(books, "/v1/keys", "keys"),
+            evidence=lambda: self.new_record(books, "keys"),
         )
 
     def _switch_key(self, handle: str, how: How, pick: int, move: tuple[str, str, str]) -> None:

@@ -1,15 +1,9 @@
 """Webhooks: create, disable, enable, delete."""
 
-from datetime import datetime
-
 from tests.state_machine.attempts import (
     CONFLICT,
     CREATED,
-    DELETED,
-    NOT_FOUND,
-    OK,
     Done,
-    Outcome,
 )
 from tests.state_machine.machine import Machine, step
 from tests.state_machine.service import How
@@ -42,7 +36,7 @@ class WebhookRules(Machine):
             lambda _: CONFLICT if len(books.webhooks) == _MOST else CREATED,
             body=body,
             effect=effect,
-            evidence=lambda: self.new_record(books, _PATH, "webhooks"),
+            evidence=lambda: self.new_record(books, "webhooks"),
         )
 
     @step(handle=HANDLE, how=HOW, pick=PICK)
@@ -58,46 +52,14 @@ class WebhookRules(Machine):
     @step(handle=HANDLE, how=HOW, pick=PICK)
     def delete_webhook(self, handle: str, how: How, pick: int) -> None:
         """A deleted webhook is in no list."""
-        books = self.books[handle]
-        webhook_id = self.choose(books, "webhooks", pick)
-        path = f"{_PATH}/{webhook_id}"
-
-        def effect(done: Done) -> None:
-            del books.webhooks[webhook_id]
-            books.enter("webhook.delete", webhook_id, done.actor)
-
-        self.attempt(
-            books,
-            how,
-            "DELETE",
-            path,
-            lambda _: DELETED if webhook_id in books.webhooks else NOT_FOUND,
-            effect=effect,
-            evidence=lambda: self.gone(books, path),
-        )
+        self.delete(self.books[handle], how, "webhooks", pick)
 
     def _switch_webhook(self, handle: str, how: How, pick: int, action: str) -> None:
-        books = self.books[handle]
-        status = f"{action}d"
-        webhook_id = self.choose(books, "webhooks", pick, lambda each: each["status"] != status)
-        path = f"{_PATH}/{webhook_id}"
-        changes = books.webhooks.get(webhook_id, {}).get("status") != status
+        books, status = self.books[handle], f"{action}d"
 
-        def outcome(_now: datetime) -> Outcome:
-            return OK if webhook_id in books.webhooks else NOT_FOUND
+        def look(webhook_id: str, _done: Done) -> None:
+            found = self.ask(books, f"{_PATH}/{webhook_id}").json()
+            assert found["status"] == status
+            books.webhooks[webhook_id] = found
 
-        def effect(done: Done) -> None:
-            books.webhooks[webhook_id] = self.ask(books, path).json()
-            assert books.webhooks[webhook_id]["status"] == status
-            if changes:
-                books.enter(f"webhook.{action}", webhook_id, done.actor)
-
-        self.attempt(
-            books,
-            how,
-            "POST",
-            f"{path}/{action}",
-            outcome,
-            effect=effect,
-            evidence=lambda: self.moved(books, path, status),
-        )
+        self.switch(books, how, "webhooks", pick, (action, status), look)

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +20,10 @@ import yaml
 
 from tests.kit.processes import ROOT, answers, free_port
 from tests.kit.surroundings import with_proxies
+from tests.kit.waiting import soon
 
 _CONTAINER: Final = ROOT / "infra/container"
 _TEXT: Final = (_CONTAINER / "Dockerfile").read_text()
-_START_SECONDS: Final = 60
 
 
 def _instructions() -> list[tuple[str, str]]:
@@ -99,11 +98,8 @@ def _running(image: _Image) -> Iterator[subprocess.Popen[bytes]]:
     command = [*image.command(_of_last("ENTRYPOINT")), "--port", str(image.port)]
     process = subprocess.Popen(command, cwd=image.app, env={"PATH": os.defpath})
     try:
-        deadline = time.monotonic() + _START_SECONDS
-        while not answers(image.port, 401):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        soon(lambda: process.poll() or answers(image.port, 401), seconds=60)
+        assert process.poll() is None
         yield process
     finally:
         process.kill()

@@ -3,7 +3,6 @@
 import base64
 import csv
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from infra.cli.errors import NoUsableAnswer
 from infra.cli.profiles import Profile
 from tests.infra.cli.conftest import Shell
 from tests.kit.processes import LocalServer
+from tests.kit.waiting import soon
 
 _WHY = ("--reason", "mistake")
 
@@ -107,11 +107,8 @@ def test_parts_are_joined(
 def test_verify_pins_what_it_verified(admin: Shell, tmp_path: Path) -> None:
     """LOG-25, F348a: `audit verify` keeps the checkpoint, and exits with 1 if the next differs."""
     assert admin.run("revoke", "svc_wrt_verify", "--reason", "stolen").code == 0
-    deadline = time.monotonic() + 60
-    while not (found := admin.json("audit", "verify"))["size"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
-    assert found["whole"]
+    soon(lambda: admin.json("audit", "verify")["size"], seconds=60)
+    assert admin.json("audit", "verify")["whole"]
     (pin,) = admin.home.rglob("audit-*.json")
     assert admin.run("audit", "verify").code == 0
     kept = json.loads(pin.read_text())

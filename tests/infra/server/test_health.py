@@ -4,7 +4,6 @@ import asyncio
 import json
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.kit import processes
 from tests.kit.asgi import run
 from tests.kit.faults import Script, raises, scripted
 from tests.kit.tenants import Tenant
+from tests.kit.waiting import soon
 from tests.kit.worlds import Clock
 
 _REQUEST = Request({"type": "http", "method": "GET", "path": "/readyz", "headers": []})
@@ -54,10 +54,8 @@ def _ages(answer: httpx2.Response) -> None:
 
 def _until_unready(http: httpx2.Client, url: str) -> str:
     """What it says once the answer that was seen before is not repeated any more."""
-    deadline = time.monotonic() + 20
-    while (answer := http.get(f"{url}/readyz")).status_code == 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    soon(lambda: http.get(f"{url}/readyz").status_code != 200, seconds=20)
+    answer = http.get(f"{url}/readyz")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     error = answer.json()["error"]
     assert error["code"] == "unavailable"

@@ -89,7 +89,6 @@ def test_a_server_counts_its_webhooks(tmp_path: Path) -> None:
         assert made.status_code == 201, made.text
 
         def is_shown() -> bool:
-            time.sleep(0.2)
             found = _samples(http.get(f"{ops}/metrics"))
             failing = found[_of("webhook_endpoints", state="failing")] == 1
             return failing and found[_of("webhook_deliveries_total", outcome="wait")] == 1
@@ -340,18 +339,11 @@ def test_opentelemetry_collects_spans_by_configuration_alone(tmp_path: Path) -> 
         }
         answer = httpx2.get(f"{server.url}{CHECK}?warrant_id=svc_wrt_peculiar", headers=headers)
         assert answer.status_code == 200
-        found = _until(server.output, trace)
+        soon(lambda: trace in server.output.read_text(), seconds=20)
+        # The rest of the same span.
+        time.sleep(0.5)
+        found = server.output.read_text()
     assert '"name": "check_revocation"' in found
     assert f'"parent_id": "0x{parent}"' in found
     assert '"http.route": "/v1/revocations/check"' in found
     assert "peculiar" not in found
-
-
-def _until(output: Path, text: str) -> str:
-    deadline = time.monotonic() + 20
-    while text not in (found := output.read_text()):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.1)
-    # The rest of the same span.
-    time.sleep(0.5)
-    return output.read_text()

@@ -68,8 +68,8 @@ def exchange(app: Any, talk: Callable[["Server"], Awaitable[None]]) -> None:
 class Server:
     """A listening server, and the connections to it that were made here."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int, state: ServerState) -> None:
+        self._port, self._state = port, state
         self.made: list[asyncio.StreamWriter] = []
 
     async def connect(self, sent: bytes = b"") -> Streams:
@@ -77,6 +77,11 @@ class Server:
         self.made.append(writer)
         writer.write(sent)
         return reader, writer
+
+    async def has(self, connections: int) -> None:
+        """Return once the server has so many connections."""
+        while len(self._state.connections) < connections:  # noqa: ASYNC110 (uvicorn tells nobody)
+            await asyncio.sleep(0.01)
 
     async def asked(self, sent: bytes) -> bytes:
         """All that the server says to these bytes before it closes."""
@@ -95,7 +100,7 @@ async def _serving(app: Any) -> AsyncIterator[Server]:
         return LocalProtocol(config=config, server_state=state, app_state={})
 
     listening = await loop.create_server(protocol, HOST, 0)
-    server = Server(listening.sockets[0].getsockname()[1])
+    server = Server(listening.sockets[0].getsockname()[1], state)
     try:
         yield server
     finally:
@@ -215,10 +220,11 @@ def test_the_longest_idle_makes_room(room: None) -> None:
 
     async def talk(server: Server) -> None:
         busy, _ = await server.connect(STALLED)
+        await server.has(1)
         oldest, _ = await server.connect()
-        await asyncio.sleep(0.05)
+        await server.has(2)
         idle, _ = await server.connect()
-        await asyncio.sleep(0.05)
+        await server.has(3)
         assert (await server.asked(LAST)).startswith(b"HTTP/1.1 200")
         assert await _rest(oldest) == b""
         assert not busy.at_eof()
@@ -232,7 +238,7 @@ def test_who_is_served_is_not_sent_away(room: None) -> None:
 
     async def talk(server: Server) -> None:
         busy = [await server.connect(LAST) for _ in range(3)]
-        await asyncio.sleep(0.05)
+        await server.has(3)
         assert await server.asked(LAST) == b""
         for reader, _ in busy:
             assert (await _rest(reader)).startswith(b"HTTP/1.1 200")

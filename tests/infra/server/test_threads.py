@@ -32,6 +32,7 @@ from tests.infra.folders import opened
 from tests.kit import asgi
 from tests.kit.intercepted import Intercepted
 from tests.kit.processes import HOST, answers, free_port, local_server
+from tests.kit.waiting import soon
 
 _AUDIT = "/v1/audit-logs"
 _CHECK = "/v1/revocations/check?warrant_id=svc_wrt_none"
@@ -133,8 +134,7 @@ def serving(folder: Path) -> Iterator[Running]:
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            while not answers(port, http.client.UNAUTHORIZED):
-                time.sleep(0.01)
+            soon(lambda: answers(port, http.client.UNAUTHORIZED), seconds=60)
             yield Running(server, thread, port, ports, slow, pool)
         finally:
             slow.may_answer.set()

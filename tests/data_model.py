@@ -26,9 +26,9 @@ from shared.operations.audit import statements
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import restored
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, Change, Check, Row
-from shared.ports.token_buckets import Lease
+from shared.ports.store import MOST_CHANGES, Check, Store
 from tests.kit import tour
+from tests.kit.intercepted import Call, Intercepted
 from tests.kit.processes import ROOT
 from tests.kit.sealed_log import entry_made
 from tests.kit.worlds import Clock, close, embedded
@@ -139,52 +139,40 @@ class Seen:
 
 
 class Watch:
-    """A store, and buckets, with all that is written to them and read from them noted."""
+    """Notes all that is written to a store and to buckets, and read from them."""
 
-    def __init__(self, ports: Ports, seen: Seen) -> None:
-        self._ports, self._seen = ports, seen
+    def __init__(self, store: Store, seen: Seen) -> None:
+        self._store, self._seen = store, seen
         self._kinds = [kind for title in TABLES for kind in kinds(title)]
 
-    def made_at(self) -> str:
-        return self._ports.store.made_at()
-
-    def get(self, address: Address) -> Item | None:
-        self._note(self._seen.read, [address])
-        return self._ports.store.get(address)
-
-    def get_many(self, addresses: Collection[Address]) -> dict[Address, Item]:
-        asked = list(addresses)
-        self._note(self._seen.read, asked)
-        return self._ports.store.get_many(asked)
-
-    def query(self, partition: Any, **options: Any) -> Iterator[Row]:
-        found = list(self._ports.store.query(partition, **options))
-        self._note_walk(partition, [row.sk for row in found])
-        return iter(found)
-
-    def count(self, partition: Any, **options: Any) -> int:
-        self.query(partition, **options)
-        return self._ports.store.count(partition, **options)
-
-    def column(self, partition: Any, attribute: str, **options: Any) -> Iterator[Any]:
-        pages = list(self._ports.store.column(partition, attribute, **options))
-        self._note_walk(partition, [sk for page in pages for sk, _ in page])
-        return iter(pages)
-
-    def write(self, *changes: Change) -> None:
-        self._ports.store.write(*changes)
-        changed = [each.address for each in changes if not isinstance(each, Check)]
-        self._note(self._seen.written, changed)
-        self._seen.items += self._ports.store.get_many(changed).items()
-
-    def lease(self, name: str, tokens: int, **options: Any) -> Lease:
-        lease = self._ports.buckets.lease(name, tokens, **options)
-        # Where `DynamoBuckets` keeps it.
-        address = Address(Table.KEYS, f"{name}#bucket")
-        for noted in (self._seen.read, self._seen.written):
-            self._note(noted, [address])
-        self._seen.items.append((address, {"full_at": lease.full_at}))
-        return lease
+    def __call__(self, call: Call) -> Any:
+        """Make a call, and note what it touched."""
+        answer = call()
+        if isinstance(answer, Iterator):
+            answer = list(answer)
+        match call.verb:
+            case "get":
+                self._note(self._seen.read, call.arguments)
+            case "get_many":
+                self._note(self._seen.read, list(call.arguments[0]))
+            case "query":
+                self._note_walk(call.arguments[0], [row.sk for row in answer])
+            case "count":
+                found = self._store.query(*call.arguments, **call.options)
+                self._note_walk(call.arguments[0], [row.sk for row in found])
+            case "column":
+                self._note_walk(call.arguments[0], [sk for page in answer for sk, _ in page])
+            case "write":
+                changed = [each.address for each in call.arguments if not isinstance(each, Check)]
+                self._note(self._seen.written, changed)
+                self._seen.items += self._store.get_many(changed).items()
+            case "lease":
+                # Where `DynamoBuckets` keeps it.
+                address = Address(Table.KEYS, f"{call.arguments[0]}#bucket")
+                for noted in (self._seen.read, self._seen.written):
+                    self._note(noted, [address])
+                self._seen.items.append((address, {"full_at": answer.full_at}))
+        return iter(answer) if isinstance(answer, list) else answer
 
     def _note_walk(self, partition: Partition, sks: Collection[str]) -> None:
         self._note(self._seen.read, [partition.address(sk) for sk in sks])
@@ -220,8 +208,10 @@ def drive(folder: Path) -> Seen:
     """Call the whole API on a store and blobs in `folder`, and note what is stored."""
     seen, clock = Seen(), Clock()
     plain = embedded(folder, clock)
-    watch: Any = Watch(plain, seen)
-    ports = replace(plain, store=watch, buckets=watch, usage=SqliteUsage(watch))
+    watch = Watch(plain.store, seen)
+    store: Any = Intercepted(plain.store, watch)
+    buckets: Any = Intercepted(plain.buckets, watch)
+    ports = replace(plain, store=store, buckets=buckets, usage=SqliteUsage(store))
     tenant = tour.take(ports, clock)
     _seal(plain, ports, clock, tenant.id)
     restored.mark(ports, copied_at=clock())

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 
+from shared.errors import InvalidApiKey
 from shared.model import api_keys as api_key_model
 from shared.model import revocations as model
 from shared.model import revoked_signers as signer_model
@@ -279,6 +280,15 @@ def break_off(ports: Ports, tenant_id: str, *, above: int | None = None) -> None
     """Publish a break of the feed, as a list from all records does; `above` as after a restore."""
     read = facts.read(ports, tenant_id)
     publication.broken_off(ports, Pen(ports), read, above=above)
+
+
+def opens(ports: Ports, created: Created) -> bool:
+    """Whether the secret of a key lets its holder in."""
+    try:
+        api_keys.authenticate(ports, created.secret)
+    except InvalidApiKey:
+        return False
+    return True
 
 
 def item_at(ports: Ports, address: Address) -> Item:

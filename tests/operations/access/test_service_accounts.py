@@ -1,17 +1,18 @@
-"""Service accounts in races: no key is let in under a disabled account, no tenant locked out."""
+"""Keys and their accounts in races: none is let in that ended, and no tenant is locked out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
-from shared.errors import Conflict, InvalidApiKey, InvalidRequest, InvalidState, RequestError
+from shared.errors import Conflict, InvalidRequest, InvalidState, RequestError
 from shared.model.callers import Scope
 from shared.model.service_accounts import API_KEYS_MAX, AccountStatus, ServiceAccount
-from shared.operations.access import api_keys, service_accounts
+from shared.operations.access import api_key_rotation, api_keys, service_accounts
 from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_rotation import Rotated
 from shared.ports import Ports
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, opens
 from tests.operations.races import races
 
 pytestmark = pytest.mark.usefixtures("at_once")
@@ -29,7 +30,15 @@ class Staff:
     def make(cls, ports: Ports, scope: Scope = Scope.READ_ONLY) -> "Staff":
         tenant = Tenant.another(ports)
         account = tenant.account(ports, "ci")
-        return cls(tenant, account, hire(ports, tenant, account, scope))
+        return cls(tenant, account, tenant.api_key(ports, scope, account=account))
+
+    def hire(self, ports: Ports) -> Created:
+        return self.tenant.api_key(ports, Scope.READ_ONLY, account=self.account)
+
+    def rotate(self, ports: Ports, *, grace: int = 60) -> Rotated:
+        key_id = self.key.api_key.id
+        operator = self.tenant.operator
+        return api_key_rotation.rotate(ports, operator, key_id=key_id, grace_seconds=grace)
 
     def switch(self, ports: Ports, action: str) -> ServiceAccount:
         run = {"disable": service_accounts.disable, "enable": service_accounts.enable}[action]
@@ -57,6 +66,14 @@ class Staff:
         return accounts.entries[-1]
 
 
+def _hire(ports: Ports, staff: Staff) -> object:
+    return staff.hire(ports)
+
+
+def _rotate(ports: Ports, staff: Staff) -> object:
+    return staff.rotate(ports)
+
+
 # How an account can lose its key.
 LOSSES: dict[str, Callable[[Ports, Staff], object]] = {
     "revoke": lambda ports, staff: staff.revoke(ports),
@@ -64,26 +81,12 @@ LOSSES: dict[str, Callable[[Ports, Staff], object]] = {
 }
 
 
-def hire(
-    ports: Ports, tenant: Tenant, account: ServiceAccount, scope: Scope = Scope.READ_ONLY
-) -> Created:
-    return tenant.api_key(ports, scope, account=account)
-
-
-def opens(ports: Ports, created: Created) -> bool:
-    try:
-        api_keys.authenticate(ports, created.secret)
-    except InvalidApiKey:
-        return False
-    return True
-
-
 def test_a_full_account_is_switched_in_one_write(ports: Ports) -> None:
     """As many keys as an account may have are stopped together, and restored together."""
     staff = Staff.make(ports)
     keys = [staff.key]
     while len(keys) < API_KEYS_MAX:
-        keys.append(hire(ports, staff.tenant, staff.account))
+        keys.append(staff.hire(ports))
     staff.switch(ports, "disable")
     assert not any(opens(ports, each) for each in keys[::7])
     staff.switch(ports, "enable")
@@ -95,13 +98,10 @@ def test_a_full_account_is_switched_in_one_write(ports: Ports) -> None:
 def test_a_key_while_its_account_is_disabled(ports: Ports, creation_first: bool) -> None:
     """F13: no schedule of creation and disabling leaves a key that opens."""
 
-    def create(through: Ports, staff: Staff) -> object:
-        return hire(through, staff.tenant, staff.account)
-
     def disable(through: Ports, staff: Staff) -> object:
         return staff.switch(through, "disable")
 
-    order = (create, disable) if creation_first else (disable, create)
+    order = (_hire, disable) if creation_first else (disable, _hire)
     for race in races(ports, lambda: Staff.make(ports), *order):
         created = race.first if creation_first else race.second
         if creation_first:
@@ -172,13 +172,10 @@ def test_a_key_while_its_account_is_deleted(ports: Ports) -> None:
         staff.dismiss(ports)
         return staff
 
-    def create(through: Ports, staff: Staff) -> object:
-        return hire(through, staff.tenant, staff.account)
-
-    for race in races(ports, make, create, lambda p, staff: staff.delete(p)):
+    for race in races(ports, make, _hire, lambda p, staff: staff.delete(p)):
         assert isinstance(race.first, InvalidRequest)
         race.world.tenant.check_totals(ports)
-    for race in races(ports, make, lambda p, staff: staff.delete(p), create):
+    for race in races(ports, make, lambda p, staff: staff.delete(p), _hire):
         assert isinstance(race.first, Conflict)
         assert isinstance(race.second, Created)
         race.world.tenant.check_totals(ports)
@@ -188,10 +185,43 @@ def test_the_last_place_of_an_account(ports: Ports, monkeypatch: pytest.MonkeyPa
     """F31: two keys at once never make more than an account may have."""
     monkeypatch.setattr("shared.model.service_accounts.API_KEYS_MAX", 2)
 
-    def create(through: Ports, staff: Staff) -> object:
-        return hire(through, staff.tenant, staff.account)
-
-    for race in races(ports, lambda: Staff.make(ports), create, create):
+    for race in races(ports, lambda: Staff.make(ports), _hire, _hire):
         assert isinstance(race.first, Conflict)
         assert isinstance(race.second, Created)
+        race.world.tenant.check_totals(ports)
+
+
+ENDS = {**LOSSES, "disable": lambda ports, staff: staff.switch(ports, "disable")}
+
+
+@pytest.mark.parametrize("grace", [0, 60])
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "second"])
+def test_what_ends_a_key_ends_it_during_a_rotation_too(
+    ports: Ports, end: str, grace: int, is_first: bool
+) -> None:
+    """F377e: No secret outlives a revocation, deletion or disabling that meets a rotation."""
+
+    def rotate(through: Ports, staff: Staff) -> object:
+        return staff.rotate(through, grace=grace)
+
+    order = (ENDS[end], rotate) if is_first else (rotate, ENDS[end])
+    for race in races(ports, lambda: Staff.make(ports), *order):
+        staff, rotated = race.world, race.second if is_first else race.first
+        assert not opens(ports, staff.key)
+        if isinstance(rotated, Rotated):
+            # A disabled account also stops the secret that the rotation made.
+            assert opens(ports, rotated.created) == (end != "disable")
+            if end != "dismiss":
+                operator, key_id = staff.tenant.operator, staff.key.api_key.id
+                ended, _ = api_keys.get(ports, operator, key_id=key_id)
+                assert ended.successor_id == rotated.created.api_key.id
+        staff.tenant.check_totals(ports)
+
+
+def test_a_key_has_one_successor(ports: Ports) -> None:
+    """F377f: Of two rotations of a key at the same time, one is refused."""
+    for race in races(ports, lambda: Staff.make(ports), _rotate, _rotate):
+        (refused,) = (each for each in (race.first, race.second) if not isinstance(each, Rotated))
+        assert isinstance(refused, InvalidState)
         race.world.tenant.check_totals(ports)

@@ -9,7 +9,7 @@ from shared.model import feed as feed_model
 from shared.model.fleet import authorizers as model
 from shared.model.fleet.propagation import Proof, Propagation
 from shared.model.lists.schedule import warrant_mark_address
-from shared.operations.changes import revocations, srl
+from shared.operations.changes import srl
 from shared.operations.fleet import canary as operators
 from shared.operations.fleet import progress as propagation
 from shared.operations.fleet import propagation as of_tenant
@@ -83,14 +83,12 @@ def test_a_warrant_that_has_left_the_list(
 ) -> None:
     """FLEET-12: A warrant that is not listed any more says when it ended, and is not complete."""
     end = clock() + timedelta(hours=1)
-    made, _ = revocations.create(
-        ports, tenant.operator, warrant_id="svc_wrt_a", reason="x", warrant_expires_at=end
-    )
+    made = tenant.revoke(ports, "svc_wrt_a", ends_at=end)
     srl.regenerate(ports, tenant.operator)
     fleet.report("north", "south")
-    assert progress(ports, tenant, made.id).propagation.is_complete
+    assert progress(ports, tenant, made).propagation.is_complete
     clock.advance(days=8)
-    found = progress(ports, tenant, made.id)
+    found = progress(ports, tenant, made)
     assert (found.traced.published, found.traced.ended_at) == (None, end)
     assert not found.propagation.is_complete
 

@@ -24,8 +24,7 @@ from shared.model.feed import LEAP, StoredEntry, entry_address, head_address
 from shared.model.lists import head as head_model
 from shared.model.lists.head import states_folder
 from shared.operations.base import operation
-from shared.operations.changes import list_signers, warrants
-from shared.operations.changes.warrants import Order
+from shared.operations.changes import list_signers
 from shared.operations.lists import decisions, in_force, publication
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists.verdicts import verdicts
@@ -36,9 +35,9 @@ from tests.kit.faults import Crash, Script, broken_at, meeting, scripted
 from tests.kit.reads import reading
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock, close, embedded
+from tests.operations import histories
 from tests.operations.conftest import make_few
 from tests.operations.followers import Follower, current
-from tests.operations.lists import test_srl_content as contents
 from tests.operations.restores import Deployment
 
 pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
@@ -222,8 +221,7 @@ def test_an_entry_fits_an_item() -> None:
 
 def test_an_ended_warrant_leaves_by_the_feed(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """SRL-9, FEED-6, F236c: A warrant that leaves the list at its end leaves each client too."""
-    order = Order(b"grant", warrant_id=SIGNED, expires_at=clock() + timedelta(minutes=10))
-    warrants.sign(ports, tenant.operator, key_id=tenant.key(ports).id, order=order)
+    tenant.sign(ports, tenant.key(ports), SIGNED, ends_at=clock() + timedelta(minutes=10))
     tenant.revoke(ports, SIGNED)
     tenant.revoke(ports, BEFORE)
     tenant.regenerate(ports)
@@ -241,8 +239,7 @@ def test_a_warrant_that_ends_before_the_next_list(
     ports: Ports, tenant: Tenant, clock: Clock
 ) -> None:
     """SRL-9, FEED-6, F481a: A warrant that ends after the feed stated it is in no list."""
-    order = Order(b"grant", warrant_id=SIGNED, expires_at=clock() + timedelta(minutes=10))
-    warrants.sign(ports, tenant.operator, key_id=tenant.key(ports).id, order=order)
+    tenant.sign(ports, tenant.key(ports), SIGNED, ends_at=clock() + timedelta(minutes=10))
     tenant.revoke(ports, SIGNED)
     publication.publish_feed(ports, tenant.id)
     client = Follower(tenant).poll(ports)
@@ -462,15 +459,15 @@ class FollowedWorld(RuleBasedStateMachine):
         self.patch.setattr(model, "ENTRY_MAX", 3)
         self.patch.setattr(decisions, "INLINE_MAX", 3)
         self.folder = TemporaryDirectory()
-        self.world = contents._world(Path(self.folder.name))
+        self.world = histories.world(Path(self.folder.name))
         self.client = Follower(self.world.tenant).poll(self.world.ports)
 
     @rule(
-        name=st.sampled_from(sorted(set(contents._STEPS) - {"publish", "lifetime"})),
+        name=st.sampled_from(sorted(set(histories.STEPS) - {"publish", "lifetime"})),
         number=st.integers(0, 5),
     )
     def change(self, name: str, number: int) -> None:
-        contents._STEPS[name](self.world, number)
+        histories.STEPS[name](self.world, number)
 
     @rule()
     def publish_feed(self) -> None:
@@ -480,7 +477,7 @@ class FollowedWorld(RuleBasedStateMachine):
         if published.head.needs_list or published.head.signed.expires_at <= ports.now():
             tenant.regenerate(ports)
         held = self.client.poll(ports).refuses
-        told = revoked(ports, tenant, contents._IDS)
+        told = revoked(ports, tenant, histories.IDS)
         assert told <= held | self._ended(told)
         assert held <= told
 
@@ -490,7 +487,7 @@ class FollowedWorld(RuleBasedStateMachine):
         publication.publish(ports, tenant.operator, anew=anew)
         held = self.client.poll(ports).refuses
         assert held == set(tenant.published(ports).revoked_ids)
-        told = revoked(ports, tenant, contents._IDS)
+        told = revoked(ports, tenant, histories.IDS)
         assert held == told - self._ended(told)
 
     def _ended(self, names: set[str]) -> set[str]:
@@ -503,11 +500,8 @@ class FollowedWorld(RuleBasedStateMachine):
     def a_newcomer_knows_as_much(self) -> None:
         ports = self.world.ports
         with suppress(RefusedAnswer):
-            client, late = (
-                Follower(self.world.tenant, self.client.state),
-                Follower(self.world.tenant),
-            )
-            assert client.poll(ports).refuses == late.poll(ports).refuses
+            client = Follower(self.world.tenant, self.client.state).poll(ports)
+            assert client.refuses == Follower(self.world.tenant).poll(ports).refuses
 
     def teardown(self) -> None:
         close(self.world.ports)

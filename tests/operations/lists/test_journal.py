@@ -15,7 +15,6 @@ from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.times import text
 from shared.operations.access import api_keys
 from shared.operations.access.api_key_creation import Created
-from shared.operations.changes import revocations
 from shared.operations.lists import journal, wake
 from shared.operations.lists.journal import Journals
 from shared.operations.lists.verdicts import verdicts
@@ -161,9 +160,7 @@ def lost(deployment: Deployment, clock: Clock) -> Lost:
     published(ports, tenant)
     clock.advance(minutes=1)
     end = clock() + timedelta(days=3)
-    revocations.create(
-        ports, tenant.operator, warrant_id="svc_wrt_b", reason="r", warrant_expires_at=end
-    )
+    tenant.revoke(ports, "svc_wrt_b", ends_at=end)
     tenant.take_back(ports, back)
     published(ports, tenant)
     until = clock()

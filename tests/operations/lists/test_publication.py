@@ -18,8 +18,7 @@ from shared.model.lists.encoding import Payload
 from shared.model.lists.head import head_address, publications
 from shared.model.lists.verification import verify
 from shared.operations.base import counters, operation
-from shared.operations.changes import list_signers, revocations, srl, warrants
-from shared.operations.changes.warrants import Order
+from shared.operations.changes import revocations, srl
 from shared.operations.lists import decisions, in_force, publication
 from shared.operations.lists import signers as srl_signers
 from shared.operations.operator import consistency
@@ -208,19 +207,6 @@ def test_a_run_that_slept_is_fenced(ports: Ports, tenant: Tenant) -> None:
     assert tenant.published(ports).version == 4
 
 
-def test_a_rotation_of_the_signer_fences_too(ports: Ports, tenant: Tenant) -> None:
-    """No list is signed by a key that was rotated before the list came out."""
-
-    def rotate() -> None:
-        list_signers.rotate(ports, tenant.operator)
-
-    script = Script(before={_AT_REST: rotate})
-    with pytest.raises(ExpectationLost):
-        publication.publish(scripted(ports, script), tenant.operator)
-    new_head = srl.regenerate(ports, tenant.operator)
-    assert new_head.key_id == in_force.signer(ports, tenant.id).id
-
-
 def believed(ports: Ports, tenant: Tenant) -> Payload:
     """The list in force, as a verifier sees it whose clock is that of `ports`."""
     head = in_force.head(ports, tenant.id)
@@ -278,13 +264,8 @@ def test_a_clock_that_is_ahead_removes_nothing_for_good(
 ) -> None:
     """F35c: A warrant that left the list under a clock that is ahead is in the next list again."""
     warrant_id = "svc_wrt_signed"
-    expires_at = clock() + timedelta(days=30)
-    warrants.sign(
-        ports,
-        tenant.operator,
-        key_id=tenant.key(ports).id,
-        order=Order(b"grant", warrant_id=warrant_id, expires_at=expires_at),
-    )
+    ends_at = clock() + timedelta(days=30)
+    tenant.sign(ports, tenant.key(ports), warrant_id, ends_at=ends_at)
     tenant.revoke(ports, warrant_id)
     assert warrant_id in tenant.regenerate(ports).revoked_ids
     clock.advance(days=365)

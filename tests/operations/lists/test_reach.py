@@ -30,11 +30,6 @@ Lists = dict[int, tuple[int, list[str]]]
 pytestmark = pytest.mark.usefixtures("few_partitions")
 
 
-def revoke(ports: Ports, tenant: Tenant, warrant_id: str = "svc_wrt_a") -> str:
-    made, _ = revocations.create(ports, tenant.operator, warrant_id=warrant_id, reason="stolen")
-    return made.id
-
-
 def found(ports: Ports, tenant: Tenant, revocation_id: str) -> Reach:
     _, got = revocations.get(ports, tenant.operator, revocation_id=revocation_id)
     return got
@@ -66,7 +61,7 @@ def _true_reach(ports: Ports, tenant: Tenant, record: Revocation, lists: Lists) 
 
 def test_a_revocation_gets_its_way(ports: Ports, tenant: Tenant) -> None:
     """REVOKE-8: A revocation has a sequence once an entry has it, and a version once a list has."""
-    revocation_id = revoke(ports, tenant)
+    revocation_id = tenant.revoke(ports, "svc_wrt_a")
     assert found(ports, tenant, revocation_id) == Reach(None, None)
     publication.publish_feed(ports, tenant.id)
     assert found(ports, tenant, revocation_id) == Reach(1, None)
@@ -88,7 +83,7 @@ def test_any_history(ports: Ports, tenant: Tenant, clock: Clock) -> None:
             case "change" if warrant_id in live:
                 tenant.take_back(ports, live.pop(warrant_id))
             case "change":
-                live[warrant_id] = revoke(ports, tenant, warrant_id)
+                live[warrant_id] = tenant.revoke(ports, warrant_id)
             case "publish":
                 publication.publish_feed(ports, tenant.id)
             case _ if len(lists) < HEADS_KEPT:
@@ -104,7 +99,7 @@ def test_a_second_revocation(ports: Ports, tenant: Tenant, clock: Clock) -> None
     """F205e: Entries about an earlier revocation of the same warrant do not count."""
     revocation_id = ""
     for sequence in (1, 3):
-        revocation_id = revoke(ports, tenant)
+        revocation_id = tenant.revoke(ports, "svc_wrt_a")
         publication.publish_feed(ports, tenant.id)
         assert found(ports, tenant, revocation_id) == Reach(sequence, None)
         if sequence == 1:
@@ -112,7 +107,7 @@ def test_a_second_revocation(ports: Ports, tenant: Tenant, clock: Clock) -> None
             publication.publish_feed(ports, tenant.id)
     tenant.take_back(ports, revocation_id)
     clock.advance(minutes=6)
-    revocation_id = revoke(ports, tenant)
+    revocation_id = tenant.revoke(ports, "svc_wrt_a")
     assert found(ports, tenant, revocation_id) == Reach(None, None)
     publication.publish_feed(ports, tenant.id)
     assert found(ports, tenant, revocation_id) == Reach(4, None)
@@ -123,11 +118,11 @@ def test_a_revocation_that_the_feed_may_still_undo(ports: Ports, tenant: Tenant)
 
     An entry that says that it was restored may be in the making, although older ones revoke it.
     """
-    revocation_id = revoke(ports, tenant)
+    revocation_id = tenant.revoke(ports, "svc_wrt_a")
     publication.publish_feed(ports, tenant.id)
     facts = facts_of.read(ports, tenant.id)
     tenant.take_back(ports, revocation_id)
-    revocation_id = revoke(ports, tenant)
+    revocation_id = tenant.revoke(ports, "svc_wrt_a")
     assert found(ports, tenant, revocation_id) == Reach(None, None)
     storage.append(ports, Pen(ports), facts, Told(FeedEntry(2, removed=("svc_wrt_a",)), []))
     assert found(ports, tenant, revocation_id) == Reach(None, None)
@@ -137,7 +132,7 @@ def test_a_revocation_that_the_feed_may_still_undo(ports: Ports, tenant: Tenant)
 
 def test_a_break(ports: Ports, tenant: Tenant) -> None:
     """F205b: A revocation that no entry names is known from the break that its list follows."""
-    revocation_id = revoke(ports, tenant)
+    revocation_id = tenant.revoke(ports, "svc_wrt_a")
     break_off(ports, tenant.id)
     # The mark is still there, so an entry will name it.
     assert found(ports, tenant, revocation_id) == Reach(None, None)
@@ -156,12 +151,12 @@ def test_a_revocation_further_back(
     """F205c: If more entries followed than are read, the oldest of those stands for the first."""
     monkeypatch.setattr(reach, "_FEW", 2)
     monkeypatch.setattr(reach, "_MOST", 4)
-    first = revoke(ports, tenant)
+    first = tenant.revoke(ports, "svc_wrt_a")
     for number in range(4):
         publication.publish_feed(ports, tenant.id)
-        revoke(ports, tenant, f"svc_wrt_{number}")
+        tenant.revoke(ports, f"svc_wrt_{number}")
     publication.publish_feed(ports, tenant.id)
-    last = revoke(ports, tenant, "svc_wrt_last")
+    last = tenant.revoke(ports, "svc_wrt_last")
     srl.regenerate(ports, tenant.operator)
     assert found(ports, tenant, first) == Reach(3, 2)
     assert found(ports, tenant, last) == Reach(6, 2)
@@ -172,7 +167,7 @@ def test_a_revocation_further_back(
 
 def test_a_feed_that_forgot(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """F205d: A revocation whose entries were removed has the present sequence of the feed."""
-    revocation_id = revoke(ports, tenant)
+    revocation_id = tenant.revoke(ports, "svc_wrt_a")
     srl.regenerate(ports, tenant.operator)
     clock.advance(days=15)
     storage.prune(ports, tenant.id, until=1)
@@ -184,10 +179,8 @@ def test_a_feed_that_forgot(ports: Ports, tenant: Tenant, clock: Clock) -> None:
 def test_a_warrant_that_ended_long_ago(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """REVOKE-8: A warrant that is not listed any more, because it ended, has neither."""
     end = clock() + timedelta(hours=1)
-    made, _ = revocations.create(
-        ports, tenant.operator, warrant_id="svc_wrt_a", reason="x", warrant_expires_at=end
-    )
+    made = tenant.revoke(ports, "svc_wrt_a", ends_at=end)
     srl.regenerate(ports, tenant.operator)
-    assert found(ports, tenant, made.id) == Reach(1, 2)
+    assert found(ports, tenant, made) == Reach(1, 2)
     clock.advance(days=8)
-    assert found(ports, tenant, made.id) == Reach(None, None)
+    assert found(ports, tenant, made) == Reach(None, None)

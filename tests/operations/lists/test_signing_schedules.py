@@ -14,6 +14,7 @@ import pytest
 
 from shared.errors import InvalidState
 from shared.model import revocations as revocation_model
+from shared.model.signing_keys import SigningKey
 from shared.operations.base import operation
 from shared.operations.changes import key_revocation, srl, warrants
 from shared.operations.changes.warrants import Order, SignedWarrant
@@ -32,8 +33,8 @@ class Scene:
 
     world: World
     tenant: Tenant
-    root_id: str
-    key_id: str
+    root: SigningKey
+    key: SigningKey
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     key = tenant.key(ports, root)
     tenant.sign(ports, key, SIGNED)
     assert publication.publish_if_due(ports, tenant.id) is False
-    return Scene(World(ports, tmp_path / "blobs"), tenant, root.id, key.id)
+    return Scene(World(ports, tmp_path / "blobs"), tenant, root, key)
 
 
 def _pause(seconds: float) -> None:
@@ -59,23 +60,17 @@ def _pause(seconds: float) -> None:
 def _signer(scene: Scene, ports: Ports) -> object:
     order = Order(b"grant", warrant_id=LATE)
     try:
-        return warrants.sign(ports, scene.tenant.operator, key_id=scene.key_id, order=order)
+        return warrants.sign(ports, scene.tenant.operator, key_id=scene.key.id, order=order)
     except InvalidState:
         return None
 
 
 def _revoker(scene: Scene, ports: Ports) -> object:
-    return key_revocation.revoke(
-        ports, scene.tenant.operator, key_id=scene.key_id, reason="lost"
-    ).key
+    return scene.tenant.revoke_key(ports, scene.key)
 
 
 def _cascade(scene: Scene, ports: Ports) -> object:
-    operator = scene.tenant.operator
-    revoked = key_revocation.revoke(
-        ports, operator, key_id=scene.root_id, reason="lost", cascade=True
-    )
-    return revoked.key
+    return scene.tenant.revoke_key(ports, scene.root, cascade=True)
 
 
 def _publisher(scene: Scene, ports: Ports) -> object:

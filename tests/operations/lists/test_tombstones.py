@@ -31,7 +31,7 @@ from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.kit.tenants import Tenant, item_at
+from tests.kit.tenants import Tenant, item_at, opens
 from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
 
@@ -112,14 +112,6 @@ def _end_everything(
     for each in revocations.page(ports, operator, before=None, limit=50).entries:
         revocations.delete(ports, operator, revocation_id=each.id)
     list_signers.rotate(ports, operator)
-
-
-def opens(ports: Ports, created: Created) -> bool:
-    try:
-        api_keys.authenticate(ports, created.secret)
-    except InvalidApiKey:
-        return False
-    return True
 
 
 def why_not(ports: Ports, created: Created) -> str:

@@ -130,20 +130,11 @@ def test_there_are_records() -> None:
 @settings(max_examples=20)
 @given(data=st.data())
 def test_a_record_survives_the_store(kind: type[Record], data: st.DataObject) -> None:
-    """The item of any record turns back into an equal record, and holds no None of its own."""
+    """Its item, or that of a later release with more attributes, turns back into the record."""
     record = data.draw(instances(kind))
     item = record.to_item()
-    assert kind.from_item(item) == record
+    assert kind.from_item(item) == record == kind.from_item({**item, "of a later release": 1})
     assert None not in item.values()
-
-
-@EACH
-@settings(max_examples=3)
-@given(data=st.data())
-def test_an_item_may_have_more(kind: type[Record], data: st.DataObject) -> None:
-    """Attributes that a record does not know, such as those of a later release, are no fault."""
-    record = data.draw(instances(kind))
-    assert kind.from_item({**record.to_item(), "of a later release": 1}) == record
 
 
 @EACH

@@ -100,12 +100,7 @@ def test_the_page_explains_every_reason_in_order() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        None,
-        [],
-        {},
-        {"keys": None},
-        {"keys": [None]},
-        {"keys": [{}]},
+        *(None, [], {}, {"keys": None}, {"keys": [None]}, {"keys": [{}]}),
         {"keys": [{"statement": None, "status": "revoked", "public_key": "?"}]},
         {"keys": [{"statement": None, "status": "revoked", "public_key": None}]},
     ],

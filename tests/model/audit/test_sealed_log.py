@@ -52,7 +52,7 @@ def defined(leaves: list[bytes]) -> bytes:
 
 
 def test_roots_and_paths_are_those_of_the_reference() -> None:
-    """LOG-4, F321a: Roots are those of the reference of RFC 6962, and each path leads to its root."""
+    """LOG-4, F321a: Roots are those of the reference of RFC 6962, and paths lead to them."""
     hashed = [records.leaf(each) for each in LEAVES]
     for size, expected in enumerate(ROOTS, start=1):
         assert merkle.root(size, subtree_of(hashed)).hex() == expected

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
+Port = TypeVar("Port")
+Local = TypeVar("Local", SqliteStore, SqliteBuckets)
+
 
 def _endpoint(service: str) -> list[str]:
     """The parameter for an engine at an address of its own, where there is one."""
@@ -61,53 +64,43 @@ def _tables(kind: str) -> Iterator[tuple[DynamoDBClient, str]]:
             yield cloud().dynamodb, prefix
 
 
-def _place(kind: str, folder: Path) -> str:
-    return ":memory:" if kind == "sqlite-memory" else str(folder / "store.db")
-
-
 @contextmanager
-def _open_store(kind: str, folder: Path) -> Iterator[Store]:
+def _opened(
+    kind: str, folder: Path, cloudy: Callable[..., Port], local: Callable[[str], Local]
+) -> Iterator[Port | Local]:
+    """The adapter of this kind: of tables of DynamoDB, or of a file or memory."""
     if kind.startswith("dynamodb"):
         with _tables(kind) as (client, prefix):
-            yield DynamoStore(client, table_prefix=prefix)
+            yield cloudy(client, table_prefix=prefix)
     else:
-        with closing(SqliteStore(_place(kind, folder))) as opened:
-            yield opened
-
-
-@contextmanager
-def _open_buckets(kind: str, folder: Path) -> Iterator[TokenBuckets]:
-    if kind.startswith("dynamodb"):
-        with _tables(kind) as (client, prefix):
-            yield DynamoBuckets(client, table_prefix=prefix)
-    else:
-        with closing(SqliteBuckets(_place(kind, folder))) as opened:
+        place = ":memory:" if kind == "sqlite-memory" else str(folder / "store.db")
+        with closing(local(place)) as opened:
             yield opened
 
 
 @pytest.fixture(params=["dynamodb", *EXACT])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with _open_store(request.param, tmp_path) as opened:
+    with _opened(request.param, tmp_path, DynamoStore, SqliteStore) as opened:
         yield opened
 
 
 @pytest.fixture(params=EXACT)
 def exact_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store on an engine that can be used by many threads."""
-    with _open_store(request.param, tmp_path) as opened:
+    with _opened(request.param, tmp_path, DynamoStore, SqliteStore) as opened:
         yield opened
 
 
 @pytest.fixture(params=["dynamodb", *EXACT])
 def buckets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TokenBuckets]:
-    with _open_buckets(request.param, tmp_path) as opened:
+    with _opened(request.param, tmp_path, DynamoBuckets, SqliteBuckets) as opened:
         yield opened
 
 
 @pytest.fixture(params=EXACT)
 def exact_buckets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TokenBuckets]:
     """Buckets on an engine that can be used by many threads."""
-    with _open_buckets(request.param, tmp_path) as opened:
+    with _opened(request.param, tmp_path, DynamoBuckets, SqliteBuckets) as opened:
         yield opened
 
 
@@ -119,7 +112,8 @@ def usage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Usag
         with _tables(kind) as (client, prefix):
             yield DynamoUsage(client, table_prefix=prefix), DynamoStore(client, table_prefix=prefix)
     else:
-        with _open_store(kind, tmp_path) as opened:
+        with _opened(kind, tmp_path, DynamoStore, SqliteStore) as opened:
+            assert isinstance(opened, SqliteStore)
             yield SqliteUsage(opened), opened
 
 

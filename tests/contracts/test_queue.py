@@ -11,7 +11,7 @@ from shared.ports.queue import Queue
 Delivered = Callable[[], Counter[str]]
 
 
-@pytest.mark.parametrize("number", [0, 1, 9, 10, 11, 95])
+@pytest.mark.parametrize("number", [0, 1, 9, 10, 11, 35])
 def test_every_message_is_delivered(queue: Queue, delivered: Delivered, number: int) -> None:
     """Any number of messages arrives, as it was sent and, where nothing fails, once."""
     messages = [f"svc_tnt_{each}" for each in range(number)]
@@ -20,17 +20,11 @@ def test_every_message_is_delivered(queue: Queue, delivered: Delivered, number: 
 
 
 def test_a_message_comes_back_as_it_was(queue: Queue, delivered: Delivered) -> None:
-    """Text is text: quotes, markup, other scripts and line breaks, one character or a thousand."""
+    """Text is text, whatever it means, one character or a thousand; sent twice, it comes twice."""
     messages = ['"{}"', "<a&b>", "Ærøskøbing 🗝", "two\nlines\t", "x", "y" * 1000]
-    queue.send(messages)
-    assert delivered() == Counter(messages)
-
-
-def test_the_same_text_twice_is_two_messages(queue: Queue, delivered: Delivered) -> None:
-    """A queue does not know what its messages mean."""
-    queue.send(["same"] * 12)
+    queue.send([*messages, *["same"] * 12])
     queue.send(["same"])
-    assert delivered() == {"same": 13}
+    assert delivered() == Counter(messages) + Counter(same=13)
 
 
 def test_many_threads_share_a_queue(queue: Queue, delivered: Delivered) -> None:

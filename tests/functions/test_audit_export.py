@@ -172,15 +172,15 @@ def test_an_export_reads_each_entry_about_once(
     tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-20, F338a: An export reads as many pages for each entry, however many there are."""
-    monkeypatch.setattr(audit_export, "BYTES_MAX", 8_000)
-    monkeypatch.setattr(audit_export, "_ROUND", 16)
+    monkeypatch.setattr(audit_export, "BYTES_MAX", 4_000)
+    monkeypatch.setattr(audit_export, "_ROUND", 8)
     # So small parts would be too many for the rate limit.
     monkeypatch.setattr(costs, "COSTS", {})
     script = Script()
     client = Client(serve(scripted(tenant.ports, script)), tenant.read_only.secret)
     calls = []
     for _ in range(3):
-        for _ in range(80):
+        for _ in range(40):
             clock.advance(seconds=30)
             tenant.revoke(tenant.ports.new_id("wrt"))
         before = len(script.calls)

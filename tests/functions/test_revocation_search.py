@@ -13,6 +13,7 @@ from shared.operations.changes import revocation_search, revocations
 from shared.operations.lists import records, wake
 from shared.wiring import identifiers
 from tests.functions.batches import BATCH, MANY, OTHER, done, revoke
+from tests.functions.bodies import variants
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.reads import reading
@@ -143,14 +144,7 @@ def test_the_beginning_of_a_name(tenant: Tenant, named: list[str]) -> None:
     """
     admin = tenant.admin
     for limit in (1, 2, 4, 100):
-        for prefix in (
-            "svc_wrt_",
-            "svc_wrt_a",
-            "svc_wrt_a-",
-            "svc_wrt_a-2",
-            "svc_wrt_-",
-            "svc_wrt_g",
-        ):
+        for prefix in (f"svc_wrt_{each}" for each in ("", "a", "a-", "a-2", "-", "g")):
             found = [name for name in named if name.startswith(prefix)]
             assert walk(admin, limit=limit, warrant_prefix=prefix) == found
             reason = walk(admin, limit=limit, warrant_prefix=prefix, reason="R SVC_WRT_A")
@@ -201,15 +195,9 @@ def test_a_page_reads_a_bounded_number(
     "query",
     [
         {"from": "2026-11-02T00:00:00Z", "to": "2026-11-01T00:00:00Z"},
-        {"from": "yesterday"},
-        {"warrant_id": "no"},
-        {"reason": ""},
-        {"reason": "x" * 257},
-        {"created-by": "admin"},
-        {"warrant_prefix": ""},
-        {"warrant_prefix": "laptop"},
-        {"warrant_prefix": "svc_wrt_a~"},
-        {"warrant_prefix": "svc_wrt_" + "x" * 65},
+        *({"from": "yesterday"}, {"warrant_id": "no"}, {"created-by": "admin"}),
+        *variants({}, "reason", "", "x" * 257),
+        *variants({}, "warrant_prefix", "", "laptop", "svc_wrt_a~", "svc_wrt_" + "x" * 65),
     ],
 )
 def test_filters_that_say_nothing(standing: Tenant, query: dict[str, str]) -> None:

@@ -1,38 +1,19 @@
 """Tools of others read docs/openapi.json: a linter, two generators, a client that one made."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from infra import openapi
-from tests.kit.processes import ROOT, environment, local_server
+from tests.infra.generators import run
+from tests.kit.processes import ROOT, local_server
 
 pytestmark = pytest.mark.slow
 
 _PYTHON: Final = ROOT / ".tools/client/bin"
 _NODE: Final = ROOT / ".tools/openapi/node_modules/.bin"
-# Neither tells its makers of this run, nor asks them for a newer version.
-_SILENT: Final = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
-
-
-def run(*command: str | Path, stdin: str = "", settings: dict[str, str] | None = None) -> str:
-    """All that a command prints, once it has ended well."""
-    assert Path(command[0]).exists(), f"{command[0]} is missing; `make test-slow` installs it"
-    ran = subprocess.run(
-        command,
-        input=stdin,
-        env=environment(_SILENT | (settings or {})),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout
-    return ran.stdout
 
 
 def test_a_linter_finds_nothing() -> None:

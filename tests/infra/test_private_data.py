@@ -56,61 +56,38 @@ def test_a_store_that_others_could_read_is_made_private(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
-def _writable_folder(data: Path) -> None:
-    data.chmod(0o777)
-
-
-def _foreign_folder(data: Path) -> None:
-    os.chown(data, _NOBODY, -1)
+def _elsewhere(path: Path) -> None:
+    """Let a link stand for it."""
+    if path.exists():
+        path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
 
 
 def _foreign_link(data: Path) -> None:
-    data.rename(data.with_name("elsewhere"))
-    data.symlink_to(data.with_name("elsewhere"))
+    _elsewhere(data)
     os.chown(data, _NOBODY, -1, follow_symlinks=False)
 
 
-def _writable_store(data: Path) -> None:
-    (data / "svc.db").chmod(0o620)
-
-
-def _linked_store(data: Path) -> None:
-    (data / "svc.db").rename(data.with_name("elsewhere"))
-    (data / "svc.db").symlink_to(data.with_name("elsewhere"))
-
-
-def _named_twice(data: Path) -> None:
-    os.link(data / "svc.db", data.with_name("elsewhere"))
-
-
-def _foreign_store(data: Path) -> None:
-    os.chown(data / "svc.db", _NOBODY, -1)
-
-
-def _foreign_key(data: Path) -> None:
-    os.chown(data / "master.key", _NOBODY, -1)
-
-
-def _linked_admin_key(data: Path) -> None:
-    (data / "admin.key").symlink_to(data.with_name("elsewhere"))
+def _given_away(path: Path) -> None:
+    os.chown(path, _NOBODY, -1)
 
 
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (_writable_folder, "chmod 700"),
-        (_writable_store, "chmod 600"),
-        (_linked_store, "is a link"),
-        (_named_twice, "a second name"),
-        (_linked_admin_key, "is a link"),
-        pytest.param(_foreign_folder, "chown", marks=_only_root),
+        (lambda data: data.chmod(0o777), "chmod 700"),
+        (lambda data: (data / "svc.db").chmod(0o620), "chmod 600"),
+        (lambda data: _elsewhere(data / "svc.db"), "is a link"),
+        (lambda data: os.link(data / "svc.db", data.with_name("elsewhere")), "a second name"),
+        (lambda data: _elsewhere(data / "admin.key"), "is a link"),
+        pytest.param(_given_away, "chown", marks=_only_root),
         pytest.param(_foreign_link, "is a link that", marks=_only_root),
-        pytest.param(_foreign_store, "chown", marks=_only_root),
-        pytest.param(_foreign_key, "chown", marks=_only_root),
+        pytest.param(lambda data: _given_away(data / "svc.db"), "chown", marks=_only_root),
+        pytest.param(lambda data: _given_away(data / "master.key"), "chown", marks=_only_root),
     ],
 )
 def test_what_others_may_have_touched_is_refused(
-    tmp_path: Path, spoil: Callable[[Path], None], words: str
+    tmp_path: Path, spoil: Callable[[Path], object], words: str
 ) -> None:
     """F74b, S8: A data folder or file that others own, can write or can reach is refused."""
     data = tmp_path / "data"

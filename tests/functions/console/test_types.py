@@ -8,7 +8,7 @@ import pytest
 
 from functions.console.files import STATIC
 from infra import openapi
-from tests.infra.test_generated_clients import run
+from tests.infra.generators import run
 from tests.kit.processes import ROOT
 
 pytestmark = pytest.mark.slow

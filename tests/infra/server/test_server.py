@@ -206,19 +206,20 @@ def test_data_without_its_master_key_is_left_alone(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"svc.db": b"data"}
 
 
-def test_a_master_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    """A master key open to others stops the start, with the command that closes it."""
+@pytest.mark.parametrize(
+    ("mode", "store", "words"),
+    [(0o644, None, ["chmod 600", "master.key"]), (0o600, "no database " * 100, [])],
+    ids=["a key open to others", "no database"],
+)
+def test_files_that_cannot_be_used_are_refused_in_plain_words(
+    tmp_path: Path, mode: int, store: str | None, words: list[str]
+) -> None:
+    """They stop the start with a message, not with a traceback."""
     (tmp_path / "master.key").write_bytes(bytes(32))
-    (tmp_path / "master.key").chmod(0o644)
-    _assert_refused(start_in_vain(tmp_path, port=free_port()), "chmod 600", "master.key")
-
-
-def test_a_store_that_cannot_be_opened_is_refused_in_plain_words(tmp_path: Path) -> None:
-    """A store file that is no database stops the start with a message, not with a traceback."""
-    (tmp_path / "svc.db").write_text("no database " * 100)
-    (tmp_path / "master.key").write_bytes(bytes(32))
-    (tmp_path / "master.key").chmod(0o600)
-    _assert_refused(start_in_vain(tmp_path, port=free_port()))
+    (tmp_path / "master.key").chmod(mode)
+    if store:
+        (tmp_path / "svc.db").write_text(store)
+    _assert_refused(start_in_vain(tmp_path, port=free_port()), *words)
 
 
 def test_a_damaged_database_is_not_served(tmp_path: Path) -> None:

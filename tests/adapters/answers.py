@@ -5,7 +5,7 @@ They enter where the HTTP request would leave, so the real code for errors and r
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -63,6 +63,10 @@ class Answers:
 def error(code: str, *, status: int = 400, **more: Any) -> Answer:
     """How a JSON service says that it refuses."""
     return Answer({"__type": f"com.amazonaws#{code}", "message": "said by a test"} | more, status)
+
+
+# Lets a client be given answers, in the order of the arguments.
+Given: TypeAlias = Callable[..., Answers]
 
 
 class FakeTime:

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.adapters import dynamodb, kms, s3
-from tests.adapters.answers import FakeTime
+from tests.adapters.answers import Answers, FakeTime, Given
 from tests.kit.aws import pretend_credentials
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ def dynamodb_client(cloud: None) -> "Iterator[DynamoDBClient]":
     client = dynamodb.connect()
     yield client
     client.close()
+
+
+@pytest.fixture
+def given(dynamodb_client: "DynamoDBClient") -> Given:
+    """What DynamoDB answers."""
+    return partial(Answers, dynamodb_client)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from shared.ports.store import (
     Table,
     Where,
 )
-from tests.adapters.answers import Answer, Answers, FakeTime, Step, error
+from tests.adapters.answers import Answer, FakeTime, Given, Step, error
 from tests.adapters.outages import OUTAGES, PASSING, URL
 
 if TYPE_CHECKING:
@@ -61,11 +61,9 @@ def stored(address: Address, **attributes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("outage", OUTAGES)
-def test_an_outage_is_unavailable(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, outage: str, call: str
-) -> None:
+def test_an_outage_is_unavailable(given: Given, store: DynamoStore, outage: str, call: str) -> None:
     """F22: no answer is `Unavailable` after a bounded number of tries, and tells no names."""
-    answers = Answers(dynamodb_client, OUTAGES[outage])
+    answers = given(OUTAGES[outage])
     with pytest.raises(Unavailable) as caught:
         CALLS[call](store)
     # A checksum that does not match is botocore's to retry, as PASSING are.
@@ -83,10 +81,10 @@ def test_an_outage_is_unavailable(
     ],
 )
 def test_an_outage_names_call_and_code(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, call: str, outage: str, message: str
+    given: Given, store: DynamoStore, call: str, outage: str, message: str
 ) -> None:
     """F22: an error that AWS answered with says which call it was and what AWS calls the error."""
-    Answers(dynamodb_client, OUTAGES[outage])
+    given(OUTAGES[outage])
     with pytest.raises(Unavailable) as caught:
         CALLS[call](store)
     assert str(caught.value).endswith(message)
@@ -113,13 +111,10 @@ _SAID = (
     ids=["whole", "in part"],
 )
 def test_a_denied_write_is_not_repeated(
-    dynamodb_client: DynamoDBClient,
-    store: DynamoStore,
-    caplog: pytest.LogCaptureFixture,
-    denied: Answer,
+    given: Given, store: DynamoStore, caplog: pytest.LogCaptureFixture, denied: Answer
 ) -> None:
     """F597a: A write that IAM denies is tried once; the log names the role and the statement."""
-    answers = Answers(dynamodb_client, denied)
+    answers = given(denied)
     with pytest.raises(Unavailable):
         store.write(Put(KEY, {}, Expect.ABSENT), Put(OTHER, {}, Expect.ABSENT))
     assert len(answers.requests) == 1
@@ -131,19 +126,17 @@ def test_a_denied_write_is_not_repeated(
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("outage", PASSING)
 def test_a_short_outage_is_not_noticed(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, outage: str, call: str
+    given: Given, store: DynamoStore, outage: str, call: str
 ) -> None:
     """F22: what succeeds at a further try is a success."""
-    Answers(dynamodb_client, PASSING[outage], NOTHING)
+    given(PASSING[outage], NOTHING)
     assert not CALLS[call](store)
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_fault_of_ours_is_no_outage(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, call: str
-) -> None:
+def test_a_fault_of_ours_is_no_outage(given: Given, store: DynamoStore, call: str) -> None:
     """A request that DynamoDB calls invalid flies as what it is, so that it is seen and mended."""
-    Answers(dynamodb_client, error("ValidationException"))
+    given(error("ValidationException"))
     with pytest.raises(ClientError):
         CALLS[call](store)
 
@@ -165,11 +158,9 @@ def test_reads_at_once_do_not_wait_for_a_connection(dynamodb_client: DynamoDBCli
 
 
 @pytest.mark.parametrize("call", sorted(CALLS.keys() - {"write"}))
-def test_every_read_is_consistent(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, call: str
-) -> None:
+def test_every_read_is_consistent(given: Given, store: DynamoStore, call: str) -> None:
     """F13c: The DynamoDB adapter asks only for consistent reads."""
-    answers = Answers(dynamodb_client, NOTHING)
+    answers = given(NOTHING)
     CALLS[call](store)
     (body,) = answers.bodies
     for request in body.get("RequestItems", {"": body}).values():
@@ -177,12 +168,11 @@ def test_every_read_is_consistent(
 
 
 def test_unprocessed_keys_are_asked_for_again(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime
+    given: Given, store: DynamoStore, fake_time: FakeTime
 ) -> None:
     """F23a: The DynamoDB adapter asks again for keys that a batch answer left out."""
     left = {"a-audit": {"Keys": [stored(OTHER)], "ConsistentRead": True}}
-    answers = Answers(
-        dynamodb_client,
+    answers = given(
         Answer({"Responses": {"a-keys": [stored(KEY, n={"N": "1"})]}, "UnprocessedKeys": left}),
         Answer({"Responses": {}, "UnprocessedKeys": left}),
         Answer({"Responses": {"a-audit": [stored(OTHER)]}, "UnprocessedKeys": {}}),
@@ -193,30 +183,29 @@ def test_unprocessed_keys_are_asked_for_again(
 
 
 def test_keys_that_stay_unprocessed_are_unavailable(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime
+    given: Given, store: DynamoStore, fake_time: FakeTime
 ) -> None:
     """F23: a key that was never read is not taken for absent."""
     left = {"a-keys": {"Keys": [stored(KEY)], "ConsistentRead": True}}
-    answers = Answers(dynamodb_client, Answer({"Responses": {}, "UnprocessedKeys": left}))
+    answers = given(Answer({"Responses": {}, "UnprocessedKeys": left}))
     with pytest.raises(Unavailable):
         store.get_many([KEY, OTHER])
     assert len(answers.requests) > 3
     assert 2 < sum(fake_time.slept) < 4
 
 
-def test_a_key_is_asked_for_once(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:
+def test_a_key_is_asked_for_once(given: Given, store: DynamoStore) -> None:
     """F23c: The DynamoDB adapter asks for each key once and for at most 100 keys in a batch."""
-    answers = Answers(dynamodb_client, NOTHING)
+    answers = given(NOTHING)
     store.get_many([PARTITION.address(str(number % 150)) for number in range(300)])
     sizes = [len(body["RequestItems"]["a-keys"]["Keys"]) for body in answers.bodies]
     assert sorted(sizes) == [50, 100]
 
 
-def test_an_empty_page_is_not_the_end(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:
+def test_an_empty_page_is_not_the_end(given: Given, store: DynamoStore) -> None:
     """F23b: A walk over DynamoDB does not end at an empty page that says there are more."""
     keys = [PARTITION.address(sk) for sk in "abc"]
-    Answers(
-        dynamodb_client,
+    given(
         Answer({"Items": [], "LastEvaluatedKey": stored(keys[0])}),
         Answer({"Items": [stored(keys[1])], "LastEvaluatedKey": stored(keys[1])}),
         Answer({"Items": [], "LastEvaluatedKey": stored(keys[1])}),
@@ -225,12 +214,9 @@ def test_an_empty_page_is_not_the_end(dynamodb_client: DynamoDBClient, store: Dy
     assert [entry.sk for entry in store.query(PARTITION)] == ["b", "c"]
 
 
-def test_a_count_brings_no_item_and_adds_up_its_pages(
-    dynamodb_client: DynamoDBClient, store: DynamoStore
-) -> None:
+def test_a_count_brings_no_item_and_adds_up_its_pages(given: Given, store: DynamoStore) -> None:
     """F70d: The DynamoDB adapter counts entries without reading them and adds up the pages."""
-    answers = Answers(
-        dynamodb_client,
+    answers = given(
         Answer({"Count": 0, "LastEvaluatedKey": stored(OTHER)}),
         Answer({"Count": 7, "LastEvaluatedKey": stored(OTHER)}),
         Answer({"Count": 5}),
@@ -244,13 +230,10 @@ def test_a_count_brings_no_item_and_adds_up_its_pages(
         assert body["FilterExpression"].count(" AND ") == 1
 
 
-def test_a_filtered_page_ends_when_it_is_full(
-    dynamodb_client: DynamoDBClient, store: DynamoStore
-) -> None:
+def test_a_filtered_page_ends_when_it_is_full(given: Given, store: DynamoStore) -> None:
     """F70: of a filtered walk no further page is asked for than its entries need."""
     entries = [stored(PARTITION.address(sk), actor={"S": "a"}) for sk in "cba"]
-    answers = Answers(
-        dynamodb_client,
+    answers = given(
         Answer({"Items": entries, "LastEvaluatedKey": stored(PARTITION.address("a"))}),
     )
     found = store.query(PARTITION, newest_first=True, limit=2, where=Where({"actor": "a"}))
@@ -259,25 +242,21 @@ def test_a_filtered_page_ends_when_it_is_full(
     assert "Limit" not in answers.bodies[0]
 
 
-def test_a_page_that_fails_fails_the_walk(
-    dynamodb_client: DynamoDBClient, store: DynamoStore
-) -> None:
+def test_a_page_that_fails_fails_the_walk(given: Given, store: DynamoStore) -> None:
     """F23: a walk that breaks off raises, it does not just end."""
     first = {"Items": [stored(KEY)], "LastEvaluatedKey": stored(KEY)}
-    Answers(dynamodb_client, Answer(first), error("InternalServerError", status=500))
+    given(Answer(first), error("InternalServerError", status=500))
     walk = store.query(PARTITION)
     assert next(walk).sk == KEY.sk
     with pytest.raises(Unavailable):
         next(walk)
 
 
-def test_a_walk_asks_for_no_more_than_it_needs(
-    dynamodb_client: DynamoDBClient, store: DynamoStore
-) -> None:
+def test_a_walk_asks_for_no_more_than_it_needs(given: Given, store: DynamoStore) -> None:
     """A limit reaches DynamoDB, with room for the ends of the range, and stops the walk."""
     keys = [PARTITION.address(sk) for sk in "abcd"]
     page = {"Items": [stored(key) for key in keys], "LastEvaluatedKey": stored(keys[3])}
-    answers = Answers(dynamodb_client, Answer(page))
+    answers = given(Answer(page))
     assert [entry.sk for entry in store.query(PARTITION, after="a", before="z", limit=2)] == [
         "b",
         "c",
@@ -299,10 +278,10 @@ def test_a_walk_asks_for_no_more_than_it_needs(
     ],
 )
 def test_a_query_names_only_what_it_uses(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, bounds: dict[str, str], used: set[str]
+    given: Given, store: DynamoStore, bounds: dict[str, str], used: set[str]
 ) -> None:
     """DynamoDB refuses a request with a name or value that its expression does not use."""
-    answers = Answers(dynamodb_client, NOTHING)
+    answers = given(NOTHING)
     list(store.query(PARTITION, after=bounds.get("after"), before=bounds.get("before")))
     (body,) = answers.bodies
     words = {word for word in body["KeyConditionExpression"].split() if word[0] in "#:"}
@@ -324,12 +303,11 @@ def test_a_query_names_only_what_it_uses(
     ids=str,
 )
 def test_an_item_of_another_hand_is_corrupt(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, attribute: dict[str, Any]
+    given: Given, store: DynamoStore, attribute: dict[str, Any]
 ) -> None:
     """F10: an attribute of a type that is never written is not guessed at, in any read."""
     found = stored(KEY, odd=attribute)
-    Answers(
-        dynamodb_client,
+    given(
         Answer({"Item": found, "Items": [found], "Responses": {"a-keys": [found]}}),
     )
     for call in ("get", "get_many", "query", "column"):
@@ -363,10 +341,10 @@ def cancelled(*codes: str) -> Answer:
     ],
 )
 def test_a_lost_expectation_is_a_conflict(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, codes: tuple[str, ...], lost: list[int]
+    given: Given, store: DynamoStore, codes: tuple[str, ...], lost: list[int]
 ) -> None:
     """OPS-1, F24b: A failed condition of a DynamoDB transaction raises `ExpectationLost`."""
-    answers = Answers(dynamodb_client, cancelled(*codes))
+    answers = given(cancelled(*codes))
     with pytest.raises(ExpectationLost) as caught:
         store.write(*CHANGES)
     assert caught.value.lost == tuple(CHANGES[number].address for number in lost)
@@ -385,11 +363,11 @@ PASSING_REFUSALS: dict[str, Step] = {
 
 @pytest.mark.parametrize("name", PASSING_REFUSALS)
 def test_contention_is_tried_again(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime, name: str
+    given: Given, store: DynamoStore, fake_time: FakeTime, name: str
 ) -> None:
     """F24a: The DynamoDB adapter repeats a transaction that met contention or throttling."""
     refusals = [PASSING_REFUSALS[name]] * 4
-    answers = Answers(dynamodb_client, *refusals, NOTHING)
+    answers = given(*refusals, NOTHING)
     store.write(*CHANGES)
     assert len(answers.requests) == 5
     assert len({body["ClientRequestToken"] for body in answers.bodies}) == 1
@@ -398,10 +376,10 @@ def test_contention_is_tried_again(
 
 @pytest.mark.parametrize("name", PASSING_REFUSALS)
 def test_lasting_contention_is_unavailable(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime, name: str
+    given: Given, store: DynamoStore, fake_time: FakeTime, name: str
 ) -> None:
     """F24: at the deadline contention becomes `Unavailable`; it is never a `ExpectationLost`."""
-    Answers(dynamodb_client, PASSING_REFUSALS[name])
+    given(PASSING_REFUSALS[name])
     with pytest.raises(Unavailable, match=r"\(TransactWriteItems: \w+Exception\)"):
         store.write(*CHANGES)
     assert 2 < sum(fake_time.slept) < 4
@@ -417,41 +395,37 @@ def test_lasting_contention_is_unavailable(
     ],
 )
 def test_an_invalid_change_is_no_outage(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, codes: tuple[str, ...]
+    given: Given, store: DynamoStore, codes: tuple[str, ...]
 ) -> None:
     """A change that can never succeed is not repeated, and not called an outage."""
-    answers = Answers(dynamodb_client, cancelled(*codes))
+    answers = given(cancelled(*codes))
     with pytest.raises(ClientError):
         store.write(*CHANGES)
     assert len(answers.requests) == 1
 
 
-def test_a_lost_answer_is_asked_for_under_the_same_token(
-    dynamodb_client: DynamoDBClient, store: DynamoStore
-) -> None:
+def test_a_lost_answer_is_asked_for_under_the_same_token(given: Given, store: DynamoStore) -> None:
     """F22d: The DynamoDB adapter repeats a write whose answer was lost under the same token."""
     lost, busy = ReadTimeoutError(endpoint_url=URL), error("TransactionInProgressException")
     # The client gives up after three attempts, and the store goes on.
-    answers = Answers(dynamodb_client, lost, *[busy] * 3, NOTHING)
+    answers = given(lost, *[busy] * 3, NOTHING)
     store.write(Put(KEY, {}, Expect.ABSENT))
     first, *others = answers.bodies
     assert others == [first] * 4
     assert str(UUID(first["ClientRequestToken"])) == first["ClientRequestToken"]
 
 
-def test_a_change_names_only_what_it_uses(
-    dynamodb_client: DynamoDBClient, store: DynamoStore
-) -> None:
+def test_a_change_names_only_what_it_uses(given: Given, store: DynamoStore) -> None:
     """DynamoDB refuses a change with a name or value that its expressions do not use."""
-    answers = Answers(dynamodb_client, NOTHING)
+    answers = given(NOTHING)
     store.write(*CHANGES, Put(PARTITION.address("free"), {"n": 1}, Expect.ANYTHING))
     (body,) = answers.bodies
     for operation in body["TransactItems"]:
         ((kind, change),) = operation.items()
         text = f"{change.get('ConditionExpression', '')} {change.get('UpdateExpression', '')}"
-        given = {
+        passed = {
             *change.get("ExpressionAttributeNames", {}),
             *change.get("ExpressionAttributeValues", {}),
         }
         words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
-        assert {word for word in words if word[0] in "#:"} == given, kind
+        assert {word for word in words if word[0] in "#:"} == passed, kind

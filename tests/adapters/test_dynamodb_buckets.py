@@ -10,7 +10,7 @@ from botocore.exceptions import ReadTimeoutError
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.errors import Corrupt, Unavailable
 from shared.ports.token_buckets import Lease
-from tests.adapters.answers import Answer, Answers, error
+from tests.adapters.answers import Answer, Answers, Given, error
 from tests.adapters.outages import OUTAGES, PASSING, URL
 
 if TYPE_CHECKING:
@@ -51,11 +51,9 @@ def asked(answers: Answers) -> list[int]:
 # --- what a lease costs ---
 
 
-def test_a_bucket_in_use_costs_one_write(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
-) -> None:
+def test_a_bucket_in_use_costs_one_write(given: Given, buckets: DynamoBuckets) -> None:
     """F32: the ordinary lease is one conditional write, with no read."""
-    answers = Answers(dynamodb_client, taken(NOW + 8000))
+    answers = given(taken(NOW + 8000))
     assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 8000)
     assert asked(answers) == [7]
     (body,) = answers.bodies
@@ -65,26 +63,24 @@ def test_a_bucket_in_use_costs_one_write(
 
 @pytest.mark.parametrize("full_at", [None, LAST, 0])
 def test_a_bucket_that_is_full_or_new_costs_two(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, full_at: int | None
+    given: Given, buckets: DynamoBuckets, full_at: int | None
 ) -> None:
     """F32: a bucket that is not in use is begun by a second write, with no read."""
-    answers = Answers(dynamodb_client, refused(full_at), taken(NOW + 7000))
+    answers = given(refused(full_at), taken(NOW + 7000))
     assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 7000)
     assert asked(answers) == [7, 7]
 
 
-def test_an_empty_bucket_costs_one(dynamodb_client: DynamoDBClient, buckets: DynamoBuckets) -> None:
+def test_an_empty_bucket_costs_one(given: Given, buckets: DynamoBuckets) -> None:
     """F32: to learn that there is nothing costs one write."""
-    answers = Answers(dynamodb_client, refused(NOW + 2 * SECOND))
+    answers = given(refused(NOW + 2 * SECOND))
     assert buckets.lease("t1", 7, now=NOW) == Lease(0, NOW + 2 * SECOND)
     assert asked(answers) == [7]
 
 
-def test_a_bucket_that_is_short_costs_two(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
-) -> None:
+def test_a_bucket_that_is_short_costs_two(given: Given, buckets: DynamoBuckets) -> None:
     """F32: what is left of a bucket is taken by a second write, which asks for just that."""
-    answers = Answers(dynamodb_client, refused(NOW + 2 * SECOND - 3999), taken(NOW + 2 * SECOND))
+    answers = given(refused(NOW + 2 * SECOND - 3999), taken(NOW + 2 * SECOND))
     assert buckets.lease("t1", 7, now=NOW) == Lease(3, NOW + 2 * SECOND)
     assert asked(answers) == [7, 3]
 
@@ -92,40 +88,34 @@ def test_a_bucket_that_is_short_costs_two(
 # --- lost races ---
 
 
-def test_a_bucket_begun_by_another_is_taken_from(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
-) -> None:
+def test_a_bucket_begun_by_another_is_taken_from(given: Given, buckets: DynamoBuckets) -> None:
     """F32: of two that begin a bucket one does; the other takes its tokens from what is left."""
-    answers = Answers(dynamodb_client, refused(), refused(NOW + 5000), taken(NOW + 12_000))
+    answers = given(refused(), refused(NOW + 5000), taken(NOW + 12_000))
     assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 12_000)
     assert asked(answers) == [7, 7, 7]
 
 
-def test_a_bucket_emptied_by_another_gives_nothing(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
-) -> None:
+def test_a_bucket_emptied_by_another_gives_nothing(given: Given, buckets: DynamoBuckets) -> None:
     """F32: the last tokens, once seen, may be gone: then there are none, and none is made up."""
-    answers = Answers(dynamodb_client, refused(NOW + 2 * SECOND - 4000), refused(NOW + 2 * SECOND))
+    answers = given(refused(NOW + 2 * SECOND - 4000), refused(NOW + 2 * SECOND))
     assert buckets.lease("t1", 7, now=NOW) == Lease(0, NOW + 2 * SECOND)
     assert asked(answers) == [7, 4]
 
 
-def test_each_round_asks_for_what_was_left(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
-) -> None:
+def test_each_round_asks_for_what_was_left(given: Given, buckets: DynamoBuckets) -> None:
     """F32: while others take, the lease shrinks to what they left, and never grows again."""
     left = [refused(NOW + 2 * SECOND - tokens * 1000) for tokens in (5, 3, 6)]
-    answers = Answers(dynamodb_client, *left, taken(NOW + 2 * SECOND - 3000))
+    answers = given(*left, taken(NOW + 2 * SECOND - 3000))
     assert buckets.lease("t1", 7, now=NOW) == Lease(3, NOW + 2 * SECOND - 3000)
     assert asked(answers) == [7, 5, 3, 3]
 
 
 @pytest.mark.parametrize("full_at", [NOW, NOW + SECOND, LAST, None])
 def test_a_race_lost_again_and_again_is_given_up(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, full_at: int | None
+    given: Given, buckets: DynamoBuckets, full_at: int | None
 ) -> None:
     """F32: however busy the bucket is, a lease is a bounded number of writes."""
-    answers = Answers(dynamodb_client, refused(full_at))
+    answers = given(refused(full_at))
     assert buckets.lease("t1", 7, now=NOW).granted == 0
     assert len(asked(answers)) <= 8
 
@@ -134,11 +124,9 @@ def test_a_race_lost_again_and_again_is_given_up(
 
 
 @pytest.mark.parametrize("outage", OUTAGES)
-def test_an_outage_is_unavailable(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, outage: str
-) -> None:
+def test_an_outage_is_unavailable(given: Given, buckets: DynamoBuckets, outage: str) -> None:
     """F22: no answer is `Unavailable` after a bounded number of tries, and tells no names."""
-    answers = Answers(dynamodb_client, OUTAGES[outage])
+    answers = given(OUTAGES[outage])
     with pytest.raises(Unavailable) as caught:
         buckets.lease("t1", 7, now=NOW)
     assert len(answers.requests) <= 3
@@ -147,19 +135,15 @@ def test_an_outage_is_unavailable(
 
 
 @pytest.mark.parametrize("outage", PASSING)
-def test_a_short_outage_is_not_noticed(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, outage: str
-) -> None:
+def test_a_short_outage_is_not_noticed(given: Given, buckets: DynamoBuckets, outage: str) -> None:
     """F22: what succeeds at a further try is a success."""
-    Answers(dynamodb_client, PASSING[outage], taken(NOW + 7000))
+    given(PASSING[outage], taken(NOW + 7000))
     assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 7000)
 
 
-def test_a_lost_answer_costs_tokens_and_makes_none(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
-) -> None:
+def test_a_lost_answer_costs_tokens_and_makes_none(given: Given, buckets: DynamoBuckets) -> None:
     """F22: a write whose answer was lost may count twice, and still grants its tokens once."""
-    answers = Answers(dynamodb_client, ReadTimeoutError(endpoint_url=URL), taken(NOW + 14_000))
+    answers = given(ReadTimeoutError(endpoint_url=URL), taken(NOW + 14_000))
     assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 14_000)
     assert asked(answers) == [7, 7]
 
@@ -167,35 +151,31 @@ def test_a_lost_answer_costs_tokens_and_makes_none(
 @pytest.mark.parametrize("attribute", [{"S": "0"}, {"N": "1.5"}, {"NULL": True}, None], ids=str)
 @pytest.mark.parametrize("held", ["in the answer", "in the refusal"])
 def test_a_bucket_of_another_hand_is_corrupt(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, held: str, attribute: Any
+    given: Given, buckets: DynamoBuckets, held: str, attribute: Any
 ) -> None:
     """F10: a malformed bucket is neither full nor empty."""
     attributes = {"other": {"S": "x"}} | ({"full_at": attribute} if attribute else {})
     refusal = error("ConditionalCheckFailedException", Item=attributes)
     answer = Answer({"Attributes": attributes}) if held == "in the answer" else refusal
-    Answers(dynamodb_client, answer)
+    given(answer)
     with pytest.raises(Corrupt):
         buckets.lease("t1", 7, now=NOW)
 
 
-def test_an_answer_without_the_bucket_is_corrupt(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
-) -> None:
+def test_an_answer_without_the_bucket_is_corrupt(given: Given, buckets: DynamoBuckets) -> None:
     """F22: a success that does not say when the bucket is full is not believed."""
-    Answers(dynamodb_client, Answer({}))
+    given(Answer({}))
     with pytest.raises(Corrupt):
         buckets.lease("t1", 7, now=NOW)
 
 
-def test_a_write_names_only_what_it_uses(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
-) -> None:
+def test_a_write_names_only_what_it_uses(given: Given, buckets: DynamoBuckets) -> None:
     """DynamoDB refuses a write with a name or value that its expressions do not use."""
-    answers = Answers(dynamodb_client, refused(), taken(NOW + 7000))
+    answers = given(refused(), taken(NOW + 7000))
     buckets.lease("t1", 7, now=NOW)
     assert len(answers.bodies) == 2
     for body in answers.bodies:
         text = f"{body['UpdateExpression']} {body['ConditionExpression']}"
         words = text.replace("(", " ").replace(")", " ").split()
-        given = {*body["ExpressionAttributeNames"], *body["ExpressionAttributeValues"]}
-        assert {word for word in words if word[0] in "#:"} == given
+        passed = {*body["ExpressionAttributeNames"], *body["ExpressionAttributeValues"]}
+        assert {word for word in words if word[0] in "#:"} == passed

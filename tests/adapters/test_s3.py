@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,7 +16,7 @@ from shared.adapters import s3
 from shared.adapters.s3 import S3Blobs
 from shared.errors import BlobExists, Corrupt, Unavailable
 from tests.adapters import outages
-from tests.adapters.answers import Answer, Answers, FakeTime, Step
+from tests.adapters.answers import Answer, Answers, FakeTime, Given, Step
 from tests.kit.aws import REGION
 
 if TYPE_CHECKING:
@@ -57,14 +58,20 @@ OUTAGES: dict[str, Step] = PASSING | {
 
 
 @pytest.fixture
+def given(s3_client: S3Client) -> Given:
+    """What S3 answers."""
+    return partial(Answers, s3_client)
+
+
+@pytest.fixture
 def blobs(s3_client: S3Client, fake_time: FakeTime) -> S3Blobs:
     return S3Blobs(lambda: s3_client, bucket="a-bucket", patience=fake_time.patience())
 
 
 @pytest.mark.parametrize("outage", OUTAGES)
-def test_an_outage_is_unavailable(s3_client: S3Client, blobs: S3Blobs, outage: str) -> None:
+def test_an_outage_is_unavailable(given: Given, blobs: S3Blobs, outage: str) -> None:
     """F26: whatever is no answer is `Unavailable`; being refused does not mean being absent."""
-    Answers(s3_client, OUTAGES[outage])
+    given(OUTAGES[outage])
     calls: list[Callable[[], object]] = [
         lambda: blobs.get(NAME),
         lambda: blobs.put(NAME, b"data"),
@@ -77,10 +84,9 @@ def test_an_outage_is_unavailable(s3_client: S3Client, blobs: S3Blobs, outage: s
 
 
 @pytest.mark.parametrize("outage", PASSING)
-def test_a_short_outage_is_not_noticed(s3_client: S3Client, blobs: S3Blobs, outage: str) -> None:
+def test_a_short_outage_is_not_noticed(given: Given, blobs: S3Blobs, outage: str) -> None:
     """F22: what succeeds at a further try is a success."""
-    answers = Answers(
-        s3_client,
+    answers = given(
         *(PASSING[outage], Answer(b"data")),
         *(PASSING[outage], STORED),
         *(PASSING[outage], page("srl/t1/1.json")),
@@ -91,24 +97,24 @@ def test_a_short_outage_is_not_noticed(s3_client: S3Client, blobs: S3Blobs, outa
     assert len(answers.requests) == 6
 
 
-def test_only_a_missing_object_is_none(s3_client: S3Client, blobs: S3Blobs) -> None:
+def test_only_a_missing_object_is_none(given: Given, blobs: S3Blobs) -> None:
     """S3's own word for a missing object is the one thing that means absent."""
-    Answers(s3_client, refusal("NoSuchKey", 404))
+    given(refusal("NoSuchKey", 404))
     assert blobs.get(NAME) is None
 
 
-def test_a_put_says_that_it_creates(s3_client: S3Client, blobs: S3Blobs) -> None:
+def test_a_put_says_that_it_creates(given: Given, blobs: S3Blobs) -> None:
     """The request carries the condition, and a checksum that S3 compares with what arrived."""
-    answers = Answers(s3_client, STORED)
+    answers = given(STORED)
     blobs.put(NAME, b"data")
     headers: Any = answers.requests[0].headers
     assert headers["If-None-Match"] == b"*"
     assert headers["x-amz-sdk-checksum-algorithm"] == b"SHA256"
 
 
-def test_a_taken_name_is_refused(s3_client: S3Client, blobs: S3Blobs) -> None:
+def test_a_taken_name_is_refused(given: Given, blobs: S3Blobs) -> None:
     """F03: a name that is taken stays as it is."""
-    answers = Answers(s3_client, TAKEN)
+    answers = given(TAKEN)
     with pytest.raises(BlobExists):
         blobs.put(NAME, b"data")
     assert len(answers.requests) == 1
@@ -116,10 +122,10 @@ def test_a_taken_name_is_refused(s3_client: S3Client, blobs: S3Blobs) -> None:
 
 @pytest.mark.parametrize("end", [STORED, TAKEN])
 def test_a_contended_put_is_tried_again(
-    s3_client: S3Client, blobs: S3Blobs, fake_time: FakeTime, end: Answer
+    given: Given, blobs: S3Blobs, fake_time: FakeTime, end: Answer
 ) -> None:
     """F24: two writers at one name are told apart once one of them has won."""
-    answers = Answers(s3_client, CONTENDED, CONTENDED, end)
+    answers = given(CONTENDED, CONTENDED, end)
     if end is STORED:
         blobs.put(NAME, b"data")
     else:
@@ -130,42 +136,42 @@ def test_a_contended_put_is_tried_again(
 
 
 def test_lasting_contention_is_unavailable(
-    s3_client: S3Client, blobs: S3Blobs, fake_time: FakeTime
+    given: Given, blobs: S3Blobs, fake_time: FakeTime
 ) -> None:
     """F24: at the deadline contention becomes `Unavailable`; it is never `BlobExists`."""
-    Answers(s3_client, CONTENDED)
+    given(CONTENDED)
     with pytest.raises(Unavailable):
         blobs.put(NAME, b"data")
     assert 2 < sum(fake_time.slept) < 4
 
 
-def test_a_put_whose_answer_was_lost_succeeds(s3_client: S3Client, blobs: S3Blobs) -> None:
+def test_a_put_whose_answer_was_lost_succeeds(given: Given, blobs: S3Blobs) -> None:
     """F22: a put repeated after a lost answer is not in conflict with itself."""
-    Answers(s3_client, LOST, TAKEN, Answer(b"data"))
+    given(LOST, TAKEN, Answer(b"data"))
     blobs.put(NAME, b"data")
 
 
 def test_a_put_whose_answer_was_lost_still_finds_anothers_blob(
-    s3_client: S3Client, blobs: S3Blobs
+    given: Given, blobs: S3Blobs
 ) -> None:
     """F22: a repeated put does not take another writer's blob for its own."""
-    Answers(s3_client, LOST, TAKEN, Answer(b"of another"))
+    given(LOST, TAKEN, Answer(b"of another"))
     with pytest.raises(BlobExists):
         blobs.put(NAME, b"data")
 
 
-def test_a_blob_that_was_cut_short_is_unavailable(s3_client: S3Client, blobs: S3Blobs) -> None:
+def test_a_blob_that_was_cut_short_is_unavailable(given: Given, blobs: S3Blobs) -> None:
     """F26: part of a blob is never taken for the whole."""
-    Answers(s3_client, Answer(b"da", headers={"content-length": "4"}))
+    given(Answer(b"da", headers={"content-length": "4"}))
     with pytest.raises(Unavailable):
         blobs.get(NAME)
 
 
-def test_a_blob_that_was_altered_is_corrupt(s3_client: S3Client, blobs: S3Blobs) -> None:
+def test_a_blob_that_was_altered_is_corrupt(given: Given, blobs: S3Blobs) -> None:
     """F10: bytes that do not match the checksum they were stored with are not handed out."""
     checksum = base64.b64encode(hashlib.sha256(b"data").digest()).decode()
     headers = {"x-amz-checksum-sha256": checksum}
-    Answers(s3_client, Answer(b"data", headers=headers), Answer(b"date", headers=headers))
+    given(Answer(b"data", headers=headers), Answer(b"date", headers=headers))
     assert blobs.get(NAME) == b"data"
     with pytest.raises(Corrupt):
         blobs.get(NAME)
@@ -173,33 +179,33 @@ def test_a_blob_that_was_altered_is_corrupt(s3_client: S3Client, blobs: S3Blobs)
 
 @pytest.mark.parametrize("body", [b"", b"<ListBucketResult><Contents><Key>srl/t1/1.js", b"{}"])
 def test_names_that_were_cut_short_are_unavailable(
-    s3_client: S3Client, blobs: S3Blobs, body: bytes
+    given: Given, blobs: S3Blobs, body: bytes
 ) -> None:
     """F23: an answer that is not whole never reads as a folder without blobs."""
-    Answers(s3_client, Answer(body))
+    given(Answer(body))
     with pytest.raises(Unavailable):
         list(blobs.names("srl/t1"))
 
 
-def test_an_empty_page_is_not_the_end(s3_client: S3Client, blobs: S3Blobs) -> None:
+def test_an_empty_page_is_not_the_end(given: Given, blobs: S3Blobs) -> None:
     """F23: the names end with the page that says so, not with one that is empty."""
     pages = [page(then="a"), page("srl/t1/1.json", then="b"), page(then="c")]
-    answers = Answers(s3_client, *pages, page("srl/t1/2.json"))
+    answers = given(*pages, page("srl/t1/2.json"))
     assert list(blobs.names("srl/t1")) == ["srl/t1/1.json", "srl/t1/2.json"]
     asked = [parse_qs(urlsplit(request.url).query) for request in answers.requests]
     assert [each.get("continuation-token") for each in asked] == [None, ["a"], ["b"], ["c"]]
 
 
-def test_pages_that_lead_nowhere_are_unavailable(s3_client: S3Client, blobs: S3Blobs) -> None:
+def test_pages_that_lead_nowhere_are_unavailable(given: Given, blobs: S3Blobs) -> None:
     """F23: a page that asks for itself again is neither followed for ever nor taken for the end."""
-    Answers(s3_client, page("srl/t1/1.json", then="a"))
+    given(page("srl/t1/1.json", then="a"))
     with pytest.raises(Unavailable):
         list(blobs.names("srl/t1"))
 
 
-def test_names_fail_at_any_page(s3_client: S3Client, blobs: S3Blobs) -> None:
+def test_names_fail_at_any_page(given: Given, blobs: S3Blobs) -> None:
     """F23: what the first pages say is not all, so a later page that fails voids them."""
-    Answers(s3_client, page("srl/t1/1.json", then="a"), refusal("AccessDenied", 403))
+    given(page("srl/t1/1.json", then="a"), refusal("AccessDenied", 403))
     with pytest.raises(Unavailable):
         list(blobs.names("srl/t1"))
 

@@ -89,7 +89,7 @@ def test_a_clock_that_steps_back_shuts_nobody_out(
 
 
 def test_the_address_longest_unused_is_forgotten(limiter: AnonymousLimiter) -> None:
-    """However many addresses come, memory is bounded, and whoever came last stays known."""
+    """S6: The addresses of anonymous callers take bounded memory, and the last stays known."""
     drain(limiter)
     for number in range(25_000):
         limiter.take(f"2001:db8::{number:x}")

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -30,9 +30,22 @@ EACH_WITHOUT = pytest.mark.parametrize("key", TAKES_NONE, ids=" ".join)
 pytestmark = pytest.mark.usefixtures("refilled")
 
 
+JSON = ("Content-Type", "application/json")
+
+
+def ask(
+    tenant: Tenant, key: tuple[str, str], chunks: Iterable[bytes], *headers: tuple[str, str]
+) -> Answer:
+    sent = bearer(tenant.admin.secret, *headers)
+    return send(tenant.admin.http.app, *key, headers=sent, chunks=chunks)
+
+
 def post(tenant: Tenant, path: str, body: bytes, content_type: str = "application/json") -> Answer:
-    headers = bearer(tenant.admin.secret, ("Content-Type", content_type))
-    return send(tenant.admin.http.app, "POST", path, headers=headers, chunks=[body])
+    return ask(tenant, ("POST", path), [body], ("Content-Type", content_type))
+
+
+def valid(path: str) -> bytes:
+    return json.dumps(BODIES[path]).encode()
 
 
 def refused(answer: Answer, status: int = 400, code: str = "invalid_request") -> str:
@@ -244,34 +257,17 @@ def test_escapes_and_white_space_are_json(tenant: Tenant, path: str) -> None:
 # --- the content type ---
 
 ACCEPTED = [
-    "application/json",
-    "application/json; charset=utf-8",
-    "application/json;charset=UTF-8",
-    "application/json; charset=utf8",
-    "application/json; charset=iso-8859-1",
-    'application/json; profile=x; q="a;b"',
-    "application/json;",
-    'application/json; charset="utf-8"',
-    "Application/JSON",
-    "application/json ",
+    *["application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8"],
+    *["application/json; charset=utf8", "application/json; charset=iso-8859-1"],
+    *['application/json; profile=x; q="a;b"', "application/json;"],
+    *['application/json; charset="utf-8"', "Application/JSON", "application/json "],
 ]
 OTHERS = [
-    "",
-    "*/*",
-    "json",
-    "text/json",
-    "text/plain",
-    "text/plain; application/json",
-    "application/x-www-form-urlencoded",
-    "multipart/form-data; boundary=x",
-    "application/json charset=utf-8",
-    "application/jsonx",
-    "application/json-patch+json",
-    "application/problem+json",
-    "application/octet-stream",
-    "application/json, application/json",
-    "application/json\x00",
-    "äpplication/json",
+    *["", "*/*", "json", "text/json", "text/plain", "text/plain; application/json"],
+    *["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"],
+    *["application/json charset=utf-8", "application/jsonx", "application/json-patch+json"],
+    *["application/problem+json", "application/octet-stream"],
+    *["application/json, application/json", "application/json\x00", "äpplication/json"],
 ]
 
 
@@ -279,7 +275,7 @@ OTHERS = [
 @pytest.mark.parametrize("content_type", ACCEPTED)
 def test_json_in_utf8_is_the_content_type(tenant: Tenant, path: str, content_type: str) -> None:
     """API-3: The service accepts `application/json` in any case and with `charset=utf-8`."""
-    answer = post(tenant, path, json.dumps(BODIES[path]).encode(), content_type)
+    answer = post(tenant, path, valid(path), content_type)
     assert answer.status_code == ENDPOINTS["POST", path].status
 
 
@@ -287,7 +283,7 @@ def test_json_in_utf8_is_the_content_type(tenant: Tenant, path: str, content_typ
 @pytest.mark.parametrize("content_type", OTHERS)
 def test_no_other_content_type_is(standing: Tenant, path: str, content_type: str) -> None:
     """API-3, F18d: The service refuses any content type but JSON in UTF-8 with 415."""
-    answer = post(standing, path, json.dumps(BODIES[path]).encode(), content_type)
+    answer = post(standing, path, valid(path), content_type)
     message = refused(answer, 415, "unsupported_media_type")
     assert message.startswith("Content-Type")
 
@@ -296,9 +292,7 @@ def test_no_other_content_type_is(standing: Tenant, path: str, content_type: str
 @pytest.mark.parametrize("count", [0, 2])
 def test_the_content_type_is_given_once(standing: Tenant, path: str, count: int) -> None:
     """F18: a body without a content type, or with two of them, is 415."""
-    headers = bearer(standing.admin.secret, *[("Content-Type", "application/json")] * count)
-    body = json.dumps(BODIES[path]).encode()
-    answer = send(standing.admin.http.app, "POST", path, headers=headers, chunks=[body])
+    answer = ask(standing, ("POST", path), [valid(path)], *[JSON] * count)
     refused(answer, 415, "unsupported_media_type")
 
 
@@ -306,33 +300,18 @@ def test_the_content_type_is_given_once(standing: Tenant, path: str, count: int)
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "identity, gzip", "x", ""])
 def test_a_packed_body_is_refused(standing: Tenant, path: str, encoding: str) -> None:
     """API-3, F86a: The service refuses any `Content-Encoding` but identity with 415."""
-    headers = bearer(
-        standing.admin.secret, ("Content-Type", "application/json"), ("Content-Encoding", encoding)
-    )
-    chunks = [json.dumps(BODIES[path]).encode()]
-    answer = send(standing.admin.http.app, "POST", path, headers=headers, chunks=chunks)
+    answer = ask(standing, ("POST", path), [valid(path)], JSON, ("Content-Encoding", encoding))
     assert refused(answer, 415, "unsupported_media_type").startswith("Content-Encoding: ")
 
 
 @EACH
 def test_identity_is_no_encoding(tenant: Tenant, path: str) -> None:
     """A body that says that it is not packed is read like any other."""
-    types = [("Content-Type", "application/json"), ("Content-Encoding", "Identity")]
-    answer = send(
-        tenant.admin.http.app,
-        "POST",
-        path,
-        headers=bearer(tenant.admin.secret, *types),
-        chunks=[json.dumps(BODIES[path]).encode()],
-    )
+    answer = ask(tenant, ("POST", path), [valid(path)], JSON, ("Content-Encoding", "Identity"))
     assert answer.status_code == ENDPOINTS["POST", path].status
 
 
 # --- the size ---
-
-
-def padded(path: str, size: int) -> bytes:
-    return json.dumps(BODIES[path]).encode().ljust(size)
 
 
 def pieces(body: bytes, size: int = 65_536) -> Iterator[bytes]:
@@ -346,10 +325,9 @@ def test_the_size_of_a_body_is_bounded(
     tenant: Tenant, path: str, excess: int, declared: bool
 ) -> None:
     """API-3, F18: The service refuses a body over 256 KiB, or 1 MiB for check-batch, with 413."""
-    body = padded(path, LIMITS[path] + excess)
-    headers = bearer(tenant.admin.secret, ("Content-Type", "application/json"))
-    headers += [("Content-Length", str(len(body)))] if declared else []
-    answer = send(tenant.admin.http.app, "POST", path, headers=headers, chunks=pieces(body))
+    body = valid(path).ljust(LIMITS[path] + excess)
+    length = [("Content-Length", str(len(body)))] if declared else []
+    answer = ask(tenant, ("POST", path), pieces(body), JSON, *length)
     if excess <= 0:
         assert answer.status_code == ENDPOINTS["POST", path].status
     else:
@@ -367,8 +345,7 @@ def test_an_endless_body_is_not_read_to_its_end(standing: Tenant, path: str) -> 
             read += 1000
             yield b"x" * 1000
 
-    headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
-    answer = send(standing.admin.http.app, "POST", path, headers=headers, chunks=endless())
+    answer = ask(standing, ("POST", path), endless(), JSON)
     refused(answer, 413, "payload_too_large")
     assert read <= LIMITS[path] + 2000
 
@@ -381,7 +358,7 @@ def test_a_refused_body_leaves_no_stream_open(standing: Tenant, path: str) -> No
     async def observed() -> Answer:
         _, finalizer = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(streams.append, finalizer)
-        headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
+        headers = bearer(standing.admin.secret, JSON)
         chunks = pieces(b"x" * (LIMITS[path] + 1))
         return await exchange(standing.admin.http.app, "POST", path, headers=headers, chunks=chunks)
 
@@ -408,8 +385,7 @@ def test_an_endpoint_without_a_body_takes_none(
     """A body that says something is 400 where none is taken, and nothing is done."""
     target = ENDPOINTS[key].target(standing)
     before = audit_entries(standing)
-    headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
-    refused(send(standing.admin.http.app, key[0], target, headers=headers, chunks=[body]))
+    refused(ask(standing, (key[0], target), [body], JSON))
     assert audit_entries(standing) == before
 
 
@@ -420,6 +396,4 @@ def test_a_body_that_says_nothing_is_none(
 ) -> None:
     """Clients that always send an object are served where no body is taken."""
     target = ENDPOINTS[key].target(standing)
-    headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
-    answer = send(standing.admin.http.app, key[0], target, headers=headers, chunks=[body])
-    assert answer.status_code == ENDPOINTS[key].status
+    assert ask(standing, (key[0], target), [body], JSON).status_code == ENDPOINTS[key].status

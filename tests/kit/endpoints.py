@@ -50,7 +50,8 @@ class Endpoint:
     says of the answer; `resource` names what the audit entry is about, by the path that was called
     and the answer. `unknown` is the status for an unknown resource. `secret` is the field of the
     answer that shows one. `is_kept` is whether a POST or PATCH can be repeated with an
-    `Idempotency-Key`; it cannot if it makes no change, or is harmless to repeat.
+    `Idempotency-Key`; it cannot if it makes no change, or is harmless to repeat. `needs` says
+    without which of `blobs` and `keys` it answers 503.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Endpoint:
     unknown: int = 404
     secret: str | None = None
     is_kept: bool = True
+    needs: str = ""
 
 
 def shape(value: Any) -> Any:
@@ -505,9 +507,10 @@ _ROWS = (
         on=_listed,
         scopes=(*_FLEET, AUDITOR),
         media_type="application/cbor",
+        needs="blobs",
     ),
-    _row("GET /v1/revocations/srl getSrl", _SRL, scopes=_CHECKERS),
-    _row("GET /v1/revocations/srl/signed getSignedSrl", _SRL, scopes=_CHECKERS),
+    _row("GET /v1/revocations/srl getSrl", _SRL, scopes=_CHECKERS, needs="blobs"),
+    _row("GET /v1/revocations/srl/signed getSignedSrl", _SRL, scopes=_CHECKERS, needs="blobs"),
     _row(
         "GET /v1/revocations/srl/keys listSrlKeys", {"keys": [_SIGNER], "cursor": ...}, scopes=ANY
     ),
@@ -531,18 +534,21 @@ _ROWS = (
         "POST /v1/revocations/srl/regenerate regenerateSrl srl.regenerate",
         "version issued_at expires_at revocation_count",
         resource=lambda answer: f"srl/{answer['version']}",
+        needs="blobs keys",
     ),
     _row(
         "POST /v1/revocations/srl/keys createSrlKey 201 srl.create_key",
         _PROVED_SIGNER,
         on=_no_pending_signer,
         resource="key_id",
+        needs="keys",
     ),
     _row(
         "POST /v1/revocations/srl/keys/{keyId}/activate activateSrlKey srl.activate_key",
         _PROVED_SIGNER,
         on=_pending_signer,
         body={"force": True},
+        needs="blobs keys",
     ),
     _row(
         "POST /v1/revocations/srl/keys/{keyId}/revoke revokeSrlKey srl.revoke_key",
@@ -553,12 +559,14 @@ _ROWS = (
         "POST /v1/revocations/srl/keys/rotate rotateSrlKey 201 srl.rotate_key",
         _PROVED_SIGNER,
         resource="key_id",
+        needs="blobs keys",
     ),
     _row("GET /v1/keys listSigningKeys", _page("keys", _SIGNING_KEY), on=_key, scopes=_SIGNERS),
     _row(
         "POST /v1/keys createSigningKey 201 key.create",
         _SIGNING_KEY,
         body={"type": "root", "name": "root"},
+        needs="keys",
     ),
     _row("GET /v1/keys/{keyId} getSigningKey", _SIGNING_KEY, on=_key, scopes=_SIGNERS),
     _row(
@@ -574,6 +582,7 @@ _ROWS = (
         "POST /v1/keys/{keyId}/rotate rotateSigningKey key.rotate",
         "id type name status public_key rotated_at",
         on=_key,
+        needs="keys",
     ),
     _row(
         "POST /v1/keys/{keyId}/suspend suspendSigningKey key.suspend",
@@ -593,6 +602,7 @@ _ROWS = (
         on=_key,
         body={"payload": "aGVsbG8="},
         scopes=(ADMIN, SIGNER),
+        needs="keys",
     ),
     _row(
         "GET /v1/trust-bundle getTrustBundle",
@@ -648,6 +658,7 @@ _ROWS = (
         "srl version",
         on=_native_signer,
         scopes=_FLEET,
+        needs="blobs keys",
     ),
     _row(
         f"POST {_COMPAT}/authorizers/register registerStockAuthorizer 201 authorizer.register",
@@ -712,6 +723,7 @@ _ROWS = (
         "GET /v1/audit-logs/checkpoint getAuditCheckpoint",
         on=_sealed,
         media_type="text/plain; charset=utf-8",
+        needs="blobs",
     ),
     _row(
         "GET /v1/audit-logs/keys listAuditSigners",
@@ -723,6 +735,7 @@ _ROWS = (
         {"origin": ..., "keys": [_AUDIT_SIGNER]},
         on=_few_audit_signers,
         resource=lambda answer: answer["keys"][-1]["key_id"],
+        needs="keys",
     ),
     _row(
         "GET /v1/audit-logs/tile/{path} getAuditTile",
@@ -748,6 +761,7 @@ _ROWS = (
         on=_no_webhook,
         body={"url": "https://hooks.example.com/new"},
         secret="secret",
+        needs="keys",
     ),
     _row("GET /v1/webhooks/{id} getWebhook", _WEBHOOK, on=_webhook),
     _row(
@@ -767,6 +781,7 @@ _ROWS = (
         on=_webhook,
         body={"grace_seconds": 60},
         secret="secret",
+        needs="keys",
     ),
     _row(
         "POST /v1/webhooks/{id}/enable enableWebhook webhook.enable", _WEBHOOK, on=_disabled_webhook

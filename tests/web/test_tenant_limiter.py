@@ -61,15 +61,13 @@ def empty(ports: Ports, clock: Clock, name: str = "acme") -> None:
     ports.buckets.lease(name, BURST, now=microseconds(clock))
 
 
-def take(limiter: TenantLimiter, times: int = 1) -> int:
-    """How many of as many requests were admitted."""
+def take(limiter: TenantLimiter, times: int = 1, holder: Holder = ADMIN) -> int:
+    """How many of as many requests of the holder were admitted."""
     admitted = 0
     for _ in range(times):
-        try:
-            result_of(limiter.take(ADMIN))
-        except RateLimited:
-            continue
-        admitted += 1
+        with suppress(RateLimited):
+            result_of(limiter.take(holder))
+            admitted += 1
     return admitted
 
 
@@ -373,21 +371,11 @@ def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clo
 THIEF, HONEST = (ADMIN._replace(key_id=each) for each in ("thief", "honest"))
 
 
-def admitted_of(limiter: TenantLimiter, holder: Holder, times: int) -> int:
-    """How many of as many requests of the holder were admitted."""
-    admitted = 0
-    for _ in range(times):
-        with suppress(RateLimited):
-            result_of(limiter.take(holder))
-            admitted += 1
-    return admitted
-
-
 def test_a_key_takes_no_more_than_its_share_at_once(limiter: TenantLimiter) -> None:
     """AUTH-15, F562a: One key takes half of a full bucket and half of the rest; others go on."""
-    assert 1450 <= admitted_of(limiter, THIEF, 5 * BURST) <= 1500
-    assert admitted_of(limiter, HONEST, 250) == 250
-    assert admitted_of(limiter, ADMIN, 1) == 1
+    assert 1450 <= take(limiter, 5 * BURST, THIEF) <= 1500
+    assert take(limiter, 250, HONEST) == 250
+    assert take(limiter, 1, ADMIN) == 1
 
 
 @pytest.mark.parametrize("instances", [1, 4])
@@ -395,13 +383,13 @@ def test_one_key_does_not_lock_out_the_others(ports: Ports, clock: Clock, instan
     """AUTH-15, F562b: While one key floods each instance, another has half of the rate."""
     limiters = [TenantLimiter(lambda: ports) for _ in range(instances)]
     for limiter in limiters:
-        admitted_of(limiter, THIEF, 3000)
+        take(limiter, 3000, THIEF)
     taken = {THIEF: 0, HONEST: 0}
     for step in range(500):
         clock.advance(milliseconds=10)
         for limiter in limiters:
-            taken[THIEF] += admitted_of(limiter, THIEF, 20)
-        taken[HONEST] += admitted_of(limiters[step % instances], HONEST, 3)
+            taken[THIEF] += take(limiter, 20, THIEF)
+        taken[HONEST] += take(limiters[step % instances], 3, HONEST)
     # In five seconds the bucket gains 5,000 tokens; the other key asks for 1,500 of them.
     assert taken[HONEST] >= 1450
     assert sum(taken.values()) <= 5000 + BURST
@@ -409,12 +397,12 @@ def test_one_key_does_not_lock_out_the_others(ports: Ports, clock: Clock, instan
 
 def test_a_key_that_is_alone_has_the_whole_rate(limiter: TenantLimiter, clock: Clock) -> None:
     """AUTH-15, F562c: A fleet that shares one key has the whole rate, if nobody else asks."""
-    admitted_of(limiter, THIEF, 3000)
+    take(limiter, 3000, THIEF)
     clock.advance(seconds=1)
     admitted = 0
     for _ in range(500):
         clock.advance(milliseconds=10)
-        admitted += admitted_of(limiter, THIEF, 9)
+        admitted += take(limiter, 9, THIEF)
     assert admitted >= 0.95 * 500 * 9
 
 
@@ -425,4 +413,4 @@ def test_the_share_of_a_key_is_open_if_its_clock_is_wrong(
     ahead = microseconds(clock) + 60 * SECOND
     ports.buckets.lease(THIEF.own_bucket, 5, now=ahead)
     ports.buckets.lease(THIEF.bucket, 1200, now=microseconds(clock))
-    assert admitted_of(limiter, THIEF, 100) == 100
+    assert take(limiter, 100, THIEF) == 100

@@ -90,7 +90,10 @@ def test_a_new_child(tenant: Tenant, type_: str) -> None:
     ],
 )
 def test_the_answer_to_an_action(tenant: Tenant, clock: Clock, action: str, fields: Any) -> None:
-    """KEY-6: Revoke, suspend and enable return the signing key with the fields of the contract."""
+    """KEY-6, API-13: An action returns the key with the fields of the contract, also repeated.
+
+    Then it has the time and the reason of the first.
+    """
     root = create(tenant)
     key = child(tenant, root)
     clock.advance(hours=1)
@@ -101,6 +104,10 @@ def test_the_answer_to_an_action(tenant: Tenant, clock: Clock, action: str, fiel
     assert answer.get("reason") == ("lost" if action == "revoke" else None)
     unchanged = KEY & fields - {"status", "public_key"}
     assert {name: answer[name] for name in unchanged} == {name: key[name] for name in unchanged}
+    if action != "rotate":
+        clock.advance(days=1)
+        again = {"reason": "again"} if action == "revoke" else {}
+        assert moved(tenant, key["id"], action, **again) == answer
 
 
 @pytest.mark.parametrize(
@@ -133,24 +140,14 @@ def test_a_revocation_needs_a_reason(tenant: Tenant, body: Any) -> None:
         {"type": "root", "name": "k", "expires_at": "2026-11-21T11:59:59Z"},
         {"type": "root", "name": "k", "expires": "2027-01-01T00:00:00Z"},
         *variants({"name": "k"}, "type", "issuer", "notary"),
-        {"type": "issuer", "name": "k", "parent_id": None},
-        {"type": "notary", "name": "k", "parent_id": 5},
+        *variants({"type": "issuer", "name": "k"}, "parent_id", None, UNKNOWN, "", "svc_key_x"),
+        *variants({"type": "notary", "name": "k"}, "parent_id", 5, f"svc_ak{UNKNOWN[7:]}"),
     ],
 )
 def test_a_malformed_creation(standing: Tenant, body: Any) -> None:
-    """KEY-3: The service refuses a malformed creation of a signing key with 400."""
+    """KEY-3: A malformed creation, an unknown parent and a malformed one are refused with 400."""
     assert refusal(standing.admin.post("/v1/keys", json=body)) == (400, "invalid_request")
     assert walk(standing) == []
-
-
-@pytest.mark.parametrize("type_", ["issuer", "notary"])
-@pytest.mark.parametrize("parent_id", [UNKNOWN, "", "svc_key_x", "svc_ak_01m7yzmhg0ynzqw1fmh6whg"])
-def test_an_unknown_parent(standing: Tenant, type_: str, parent_id: str) -> None:
-    """KEY-3: The service refuses an unknown or malformed parent with 400."""
-    body = {"type": type_, "name": "k", "parent_id": parent_id}
-    answer = standing.admin.post("/v1/keys", json=body)
-    assert refusal(answer) == (400, "invalid_request")
-    assert "parent_id" in answer.json()["error"]["message"]
 
 
 def test_the_parent_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -162,6 +159,7 @@ def test_the_parent_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> N
     ]
     assert answers[0].status_code == answers[1].status_code == 400
     assert answers[0].content == answers[1].content
+    assert "parent_id" in answers[0].json()["error"]["message"]
 
 
 @pytest.mark.parametrize("parent", ["root", "issuer", "notary"])
@@ -264,21 +262,6 @@ def test_each_transition(tenant: Tenant, clock: Clock, state: str, action: str) 
         assert answer.json()["status"] == get(tenant, key_id)["status"] == expected
 
 
-@pytest.mark.parametrize(
-    ("action", "time"), [("suspend", "suspended_at"), ("revoke", "revoked_at")]
-)
-def test_a_repeated_action_answers_as_it_stands(
-    tenant: Tenant, clock: Clock, action: str, time: str
-) -> None:
-    """API-13: A repeated action on a signing key returns the time and reason of the first."""
-    key_id = create(tenant)["id"]
-    first = moved(tenant, key_id, action)
-    clock.advance(days=1)
-    again = moved(tenant, key_id, action, **({"reason": "again"} if action == "revoke" else {}))
-    assert again == first
-    assert first[time] == NOW
-
-
 @pytest.mark.parametrize("state", ["active", "suspended"])
 def test_reaching_the_expiry_changes_no_status(tenant: Tenant, clock: Clock, state: str) -> None:
     """KEY-5: A signing key that expires keeps its status, but cannot sign."""
@@ -374,39 +357,24 @@ def test_how_much_each_key_signed(tenant: Tenant) -> None:
 
 
 def test_the_versions_of_a_key(tenant: Tenant, clock: Clock) -> None:
-    """KEY-8: The versions of a signing key are listed newest first."""
-    key_id = create(tenant)["id"]
-    public_keys = [get(tenant, key_id)["public_key"]]
-    for _ in range(2):
+    """KEY-8: The versions of a signing key are listed newest first, by any of them."""
+    key_id, public_keys, hours = create(tenant)["id"], list[str](), list[str]()
+    for number in range(3):
+        public_keys.insert(0, get(tenant, key_id)["public_key"])
+        hours.insert(0, f"2026-11-21T{12 + number}:00:00Z")
+        listed = versions(tenant, key_id)
+        assert all(set(each) == VERSION for each in listed)
+        assert [each["version"] for each in listed] == [*range(number + 1, 0, -1)]
+        assert [each["status"] for each in listed] == ["active", *["rotated"] * number]
+        assert [each["public_key"] for each in listed] == public_keys
+        assert [each["created_at"] for each in listed] == hours
+        assert [each["rotated_at"] for each in listed] == [None, *hours[:-1]]
+        assert listed[0]["key_id"] == key_id
+        for each in listed:
+            assert get(tenant, each["key_id"])["public_key"] == each["public_key"]
+            assert versions(tenant, each["key_id"]) == listed
         clock.advance(hours=1)
-        public_keys.append(moved(tenant, key_id, "rotate")["public_key"])
-    listed = versions(tenant, key_id)
-    assert all(set(each) == VERSION for each in listed)
-    assert [each["version"] for each in listed] == [3, 2, 1]
-    assert [each["status"] for each in listed] == ["active", "rotated", "rotated"]
-    assert [each["public_key"] for each in listed] == public_keys[::-1]
-    hours = ["2026-11-21T14:00:00Z", "2026-11-21T13:00:00Z", NOW]
-    assert [each["created_at"] for each in listed] == hours
-    assert [each["rotated_at"] for each in listed] == [None, *hours[:2]]
-    assert listed[0]["key_id"] == key_id
-    assert [get(tenant, each["key_id"])["public_key"] for each in listed] == public_keys[::-1]
-
-
-def test_the_versions_by_any_of_them(tenant: Tenant) -> None:
-    """A key that was never rotated is its only version; a superseded one leads to the same list."""
-    key = create(tenant)
-    assert versions(tenant, key["id"]) == [
-        {
-            "key_id": key["id"],
-            "version": 1,
-            "status": "active",
-            "public_key": key["public_key"],
-            "created_at": NOW,
-            "rotated_at": None,
-        }
-    ]
-    superseded = signing.superseded(tenant, key["id"])
-    assert versions(tenant, superseded) == versions(tenant, key["id"])
+        moved(tenant, key_id, "rotate")
 
 
 # --- the list ---
@@ -436,16 +404,9 @@ def test_totals_after_any_sequence(tenant: Tenant, other_tenant: Tenant) -> None
         assert walk(tenant, limit=2, **wanted) == expected
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        *("type=", "type=Root", "type=key"),
-        *("status=", "status=expired", "status=ACTIVE"),
-        "state=a",
-    ],
-)
+@pytest.mark.parametrize("query", ["type=", "type=Root", "status=", "status=expired"])
 def test_an_unknown_filter(standing: Tenant, query: str) -> None:
-    """A filter or a value that is not of the contract is 400, never passed over."""
+    """A value that is not of the contract is 400, never passed over."""
     assert refusal(standing.admin.get(f"/v1/keys?{query}")) == (400, "invalid_request")
 
 
@@ -454,12 +415,8 @@ def test_a_cursor_is_bound_to_its_filters(tenant: Tenant) -> None:
     root = create(tenant)
     child(tenant, root)
     child(tenant, root)
-    filters: list[dict[str, str]] = [
-        {},
-        {"type": "issuer"},
-        {"status": "active"},
-        {"type": "issuer", "status": "active"},
-    ]
+    issuer, active = {"type": "issuer"}, {"status": "active"}
+    filters: list[dict[str, str]] = [{}, issuer, active, issuer | active]
     for own in filters:
         cursor = list_keys(tenant, limit=1, **own).json()["cursor"]
         for others in filters:
@@ -526,6 +483,10 @@ def test_each_version_has_a_seed_of_its_own(tenant: Tenant) -> None:
     for seed, public_key in ((first, key["public_key"]), (second, rotated["public_key"])):
         private = Ed25519PrivateKey.from_private_bytes(seed)
         assert base64.b64encode(private.public_key().public_bytes_raw()).decode() == public_key
+    items = {e.sk: e.item for e in tenant.ports.store.query(model.keys(tenant.id))}
+    assert "sealed_seed" in items.pop(key["id"])
+    (superseded,) = items.values()
+    assert not [value for value in superseded.values() if isinstance(value, bytes)]
     superseded = versions(tenant, key["id"])[1]["key_id"]
     items = {e.sk: e.item for e in tenant.ports.store.query(model.keys(tenant.id))}
     assert not [value for value in items[superseded].values() if isinstance(value, bytes)]

@@ -73,7 +73,7 @@ def test_a_clock_that_was_ahead_keeps_nobody_from_publishing(tenant: Tenant, clo
 
 
 def test_the_allowance_is_the_tenants_own(tenant: Tenant, other_tenant: Tenant) -> None:
-    """F124: what one tenant uses up is no other's, and no other request's.
+    """F124c: What one tenant uses up is no other's, no other request's, and not the schedule's.
 
     A key that may not publish takes nothing from those that may.
     """
@@ -85,11 +85,6 @@ def test_the_allowance_is_the_tenants_own(tenant: Tenant, other_tenant: Tenant) 
     assert other_tenant.admin.post(REGENERATE).status_code == 200
     answer = tenant.admin.get("/v1/tenant/settings")
     assert int(answer.headers["x-ratelimit-remaining"]) > 900
-
-
-def test_the_schedule_needs_no_allowance(tenant: Tenant) -> None:
-    """F124c: The schedule publishes although the allowance for regenerations is used up."""
-    assert taken(tenant)
     tenant.revoke("svc_wrt_a")
     assert publication.publish_due(tenant.ports).published == [tenant.id]
     assert in_force.head(tenant.ports, tenant.id).count == 1

@@ -1,7 +1,6 @@
 """The keys that sign the lists, over HTTP (SIGNER-1 to SIGNER-8)."""
 
 import base64
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -173,6 +172,9 @@ def test_activating_publishes_in_the_same_step(tenant: Tenant, clock: Clock) -> 
     assert tenant.authorizer.get(SRL).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
     entry = AuditEntry.from_item(before[1][-1])
     assert (entry.action, entry.details["force"]) == ("srl.activate_key", True)
+    before = tenant.authorizer.get(SRL).content, audit_entries(tenant)
+    assert done(act(tenant, "activate", activated)) == activated
+    assert (tenant.authorizer.get(SRL).content, audit_entries(tenant)) == before
     assert done(act(tenant, "activate", activated)) == activated
     assert (tenant.authorizer.get(SRL).content, audit_entries(tenant)) == before
 
@@ -231,48 +233,33 @@ def test_a_rotation_is_both_steps_at_once(tenant: Tenant, clock: Clock) -> None:
 # --- stolen keys ---
 
 
-def test_revoking_the_active_key_puts_the_pending_one_in_force(
-    tenant: Tenant, clock: Clock
-) -> None:
-    """SIGNER-7: Revoking the active list signer activates the pending one in the same call."""
-    stolen, pending = signers(tenant)[0], make(tenant)
-    tenant.revoke("svc_wrt_a")
-    revoked = done(act(tenant, "revoke", stolen))
-    assert revoked == stolen | {"status": "revoked", "activates_at": None}
-    active = pending | {"status": "active", "activates_at": START, "statement": None}
-    assert signers(tenant) == [active, revoked]
-    assert version(tenant, clock, active) == 2
-    assert tenant.authorizer.get(SRL).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
+@pytest.mark.parametrize("path", [ROTATE, f"{KEYS}/{{}}/revoke"])
+def test_a_stolen_key_is_replaced(tenant: Tenant, clock: Clock, path: str) -> None:
+    """F284a, SIGNER-5, SIGNER-7: The active signer is revoked; the pending or a new one signs.
 
-
-def test_revoking_the_active_key_makes_a_new_one(tenant: Tenant, clock: Clock) -> None:
-    """SIGNER-7: Revoking the active list signer creates a new one if none is pending."""
-    (stolen,) = signers(tenant)
-    done(act(tenant, "revoke", stolen))
-    active, revoked = signers(tenant)
-    assert (active["status"], active["statement"]) == ("active", None)
-    assert revoked["key_id"] == stolen["key_id"]
-    assert version(tenant, clock, active) == 2
-    assert done(tenant.admin.post(f"{SRL}/regenerate"))["version"] == 3
-    assert version(tenant, clock, active) == 3
-
-
-def test_a_compromised_rotation(tenant: Tenant, clock: Clock) -> None:
-    """F284a, SIGNER-5: A compromised rotation revokes the active signer, and states no successor.
-
-    Without a pending signer there is a new one, and a further call revokes that one.
+    Whether by a compromised rotation or by a revocation, the old one states no successor.
     """
+
+    def replace_it() -> Any:
+        body = {"json": {"compromised": True}} if path == ROTATE else {}
+        return done(tenant.admin.post(path.format(signers(tenant)[0]["key_id"]), **body))
+
     stolen, pending = signers(tenant)[0], make(tenant)
     tenant.revoke("svc_wrt_a")
-    active = done(tenant.admin.post(ROTATE, json={"compromised": True}))
-    assert active == pending | {"status": "active", "activates_at": START, "statement": None}
+    answer = replace_it()
     revoked = stolen | {"status": "revoked", "activates_at": None}
+    active = pending | {"status": "active", "activates_at": START, "statement": None}
+    assert answer == (active if path == ROTATE else revoked)
     assert signers(tenant) == [active, revoked]
     assert version(tenant, clock, active) == 2
     assert tenant.authorizer.get(SRL).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
-    other = done(tenant.admin.post(ROTATE, json={"compromised": True}))
-    assert (other["status"], other["statement"]) == ("active", None)
+    replace_it()
     assert statuses(tenant) == ["active", "revoked", "revoked"]
+    new = signers(tenant)[0]
+    assert new["statement"] is None
+    assert version(tenant, clock, new) == 3
+    assert done(tenant.admin.post(f"{SRL}/regenerate"))["version"] == 4
+    assert version(tenant, clock, new) == 4
     # A usual rotation follows, with a statement.
     assert done(tenant.admin.post(ROTATE, json={"compromised": False}))["statement"]
     assert statuses(tenant) == ["active", "retired", "revoked", "revoked"]
@@ -320,21 +307,14 @@ def test_revoking_a_key_that_does_not_sign(tenant: Tenant, clock: Clock) -> None
     ]
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        lambda tenant: tenant.admin.post(ROTATE),
-        lambda tenant: act(tenant, "revoke", signers(tenant)[0]),
-    ],
-    ids=["retired", "revoked"],
-)
-def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant, end: Callable[[Tenant], Any]) -> None:
+def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant) -> None:
     """SIGNER-2: A list signer that no longer signs has no stored seed."""
-    signer = in_force.signer(tenant.ports, tenant.id)
-    done(end(tenant))
-    item = tenant.ports.store.get(signer.address)
-    assert item is not None
-    assert "sealed_seed" not in item
+    for path in (ROTATE, f"{KEYS}/{{}}/revoke"):
+        signer = in_force.signer(tenant.ports, tenant.id)
+        done(tenant.admin.post(path.format(signer.id)))
+        item = tenant.ports.store.get(signer.address)
+        assert item is not None
+        assert "sealed_seed" not in item
 
 
 # --- records of older releases ---

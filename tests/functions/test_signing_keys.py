@@ -487,6 +487,3 @@ def test_each_version_has_a_seed_of_its_own(tenant: Tenant) -> None:
     assert "sealed_seed" in items.pop(key["id"])
     (superseded,) = items.values()
     assert not [value for value in superseded.values() if isinstance(value, bytes)]
-    superseded = versions(tenant, key["id"])[1]["key_id"]
-    items = {e.sk: e.item for e in tenant.ports.store.query(model.keys(tenant.id))}
-    assert not [value for value in items[superseded].values() if isinstance(value, bytes)]

@@ -56,8 +56,8 @@ _PAIRS: Final = [bytes(pair) for pair in product(_DIGITS, repeat=2)]
 COMPRESSED: Final = b"\x01"
 
 # A condition of SQL for the items whose CBOR may contain some bytes. CBOR that is stored as it is
-# begins with the byte of a map, which is greater.
-MAY_HAVE: Final = f"(instr(item, ?) OR item < x'{COMPRESSED[0] + 1:02x}')"
+# begins with the byte of a map, which is greater. Most items of long columns are empty maps.
+MAY_HAVE: Final = f"(item <> x'a0' AND (instr(item, ?) OR item < x'{COMPRESSED[0] + 1:02x}'))"
 
 # Shorter ones gain little, except in the index, which has many. Longer ones are few, and most of
 # their bytes are not in the dictionary.

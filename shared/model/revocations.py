@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from shared.model import times
@@ -208,5 +209,6 @@ def _records(tenant_id: str, number: int) -> Partition:
     return Partition(Table.REVOCATIONS, f"{tenant_id}#revocations" + (f"#{number}" * bool(number)))
 
 
+@lru_cache(maxsize=1024)
 def _shard(tenant_id: str, number: int) -> Partition:
     return Partition(Table.REVOCATIONS, f"{tenant_id}#revoked#{number:02x}")

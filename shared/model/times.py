@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 _RFC3339 = re.compile(
@@ -48,6 +49,8 @@ def is_ahead(moment: datetime, now: datetime) -> bool:
     return moment > now + CLOCK_TOLERANCE
 
 
+# A publication reads thousands of moments, and most of them are the same few seconds.
+@lru_cache(maxsize=256)
 def parse(value: str) -> datetime:
     """Return the moment in a caller's text, in UTC, with fractions of a second cut off.
 

@@ -414,7 +414,7 @@ def test_a_call_that_runs_twice_takes_back_once(ports: Ports) -> None:
         tenant.revoke("svc_wrt_a")
         return applied
 
-    def make() -> Tenant:
+    def make(ports: Ports) -> Tenant:
         names.append(f"acme-{len(names)}")
         tenant = Tenant(ports, serve(ports), handle=names[-1])
         revoke(tenant, *warrant_ids)

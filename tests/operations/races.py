@@ -22,15 +22,15 @@ class Race(Generic[W]):
 
 def races(
     ports: Ports,
-    make: Callable[[], W],
+    make: Callable[[Ports], W],
     first: Callable[[Ports, W], object],
     second: Callable[[Ports, W], object],
 ) -> Iterator[Race[W]]:
     """One race for each call of `first` to a port, in a fresh world, `second` right before it."""
     rehearsal = Script()
-    _outcome(first, scripted(ports, rehearsal), make())
+    _outcome(first, scripted(ports, rehearsal), make(ports))
     for step in range(len(rehearsal.calls)):
-        world, said = make(), list[object]()
+        world, said = make(ports), list[object]()
 
         def meanwhile(world: W = world, said: list[object] = said) -> None:
             said.append(_outcome(second, ports, world))

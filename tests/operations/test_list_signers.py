@@ -1,7 +1,6 @@
 """List signers change one after another, also if two changes are asked for at once."""
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -15,11 +14,6 @@ from tests.kit.tenants import Tenant
 from tests.operations.races import races
 
 pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
-
-
-def _made(ports: Ports, names: list[str]) -> Tenant:
-    names.append(f"t{len(names)}")
-    return Tenant.create(ports, names[-1])
 
 
 def _create(ports: Ports, tenant: Tenant) -> object:
@@ -36,7 +30,7 @@ def _of(ports: Ports, tenant: Tenant, status: SignerStatus) -> list[ListSigner]:
 
 def test_of_two_pending_signers_one_is_refused(ports: Ports) -> None:
     """SIGNER-3: If two pending signers are asked for at once, there is one."""
-    for race in races(ports, partial(_made, ports, []), _create, _create):
+    for race in races(ports, Tenant.another, _create, _create):
         assert sum(isinstance(each, InvalidState) for each in (race.first, race.second)) == 1
         (pending,) = _of(ports, race.world, SignerStatus.PENDING)
         (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
@@ -49,7 +43,7 @@ def test_a_pending_signer_undoes_no_rotation(
 ) -> None:
     """If a rotation meets a new pending signer, one signer is active, and signs."""
     second = _rotate if first is _create else _create
-    for race in races(ports, partial(_made, ports, []), first, second):
+    for race in races(ports, Tenant.another, first, second):
         assert len(_of(ports, race.world, SignerStatus.ACTIVE)) == 1
         assert len(_of(ports, race.world, SignerStatus.PENDING)) <= 1
         race.world.regenerate(ports)

@@ -102,7 +102,7 @@ def test_a_key_while_its_account_is_disabled(ports: Ports, creation_first: bool)
         return staff.switch(through, "disable")
 
     order = (_hire, disable) if creation_first else (disable, _hire)
-    for race in races(ports, lambda: Staff.make(ports), *order):
+    for race in races(ports, Staff.make, *order):
         created = race.first if creation_first else race.second
         if creation_first:
             assert isinstance(created, InvalidState)
@@ -120,7 +120,7 @@ def test_a_key_that_goes_while_its_account_is_switched(
 ) -> None:
     """F28: a key that was revoked or deleted meanwhile does not come back."""
 
-    def make() -> Staff:
+    def make(ports: Ports) -> Staff:
         staff = Staff.make(ports)
         if action == "enable":
             staff.switch(ports, "disable")
@@ -146,7 +146,7 @@ def test_the_last_two_admins_go_in_different_ways(ports: Ports, loss: str) -> No
         return service_accounts.disable(through, staff.tenant.operator, account_id=account.id)
 
     for order in ((disable_first, LOSSES[loss]), (LOSSES[loss], disable_first)):
-        for race in races(ports, lambda: Staff.make(ports, Scope.ADMIN), *order):
+        for race in races(ports, lambda p: Staff.make(p, Scope.ADMIN), *order):
             assert isinstance(race.first, Conflict)
             assert len(race.world.admins(ports)) == 1
             race.world.tenant.check_totals(ports)
@@ -158,7 +158,7 @@ def test_two_accounts_of_one_name(ports: Ports) -> None:
     def create(through: Ports, tenant: Tenant) -> object:
         return tenant.account(through, "ci")
 
-    for race in races(ports, lambda: Tenant.another(ports), create, create):
+    for race in races(ports, Tenant.another, create, create):
         assert isinstance(race.first, Conflict)
         assert isinstance(race.second, ServiceAccount)
         race.world.check_totals(ports)
@@ -167,7 +167,7 @@ def test_two_accounts_of_one_name(ports: Ports) -> None:
 def test_a_key_while_its_account_is_deleted(ports: Ports) -> None:
     """F30: either the account goes and the key is refused, or the key is there and it stays."""
 
-    def make() -> Staff:
+    def make(ports: Ports) -> Staff:
         staff = Staff.make(ports)
         staff.dismiss(ports)
         return staff
@@ -185,7 +185,7 @@ def test_the_last_place_of_an_account(ports: Ports, monkeypatch: pytest.MonkeyPa
     """F31: two keys at once never make more than an account may have."""
     monkeypatch.setattr("shared.model.service_accounts.API_KEYS_MAX", 2)
 
-    for race in races(ports, lambda: Staff.make(ports), _hire, _hire):
+    for race in races(ports, Staff.make, _hire, _hire):
         assert isinstance(race.first, Conflict)
         assert isinstance(race.second, Created)
         race.world.tenant.check_totals(ports)
@@ -206,7 +206,7 @@ def test_what_ends_a_key_ends_it_during_a_rotation_too(
         return staff.rotate(through, grace=grace)
 
     order = (ENDS[end], rotate) if is_first else (rotate, ENDS[end])
-    for race in races(ports, lambda: Staff.make(ports), *order):
+    for race in races(ports, Staff.make, *order):
         staff, rotated = race.world, race.second if is_first else race.first
         assert not opens(ports, staff.key)
         if isinstance(rotated, Rotated):
@@ -221,7 +221,7 @@ def test_what_ends_a_key_ends_it_during_a_rotation_too(
 
 def test_a_key_has_one_successor(ports: Ports) -> None:
     """F377f: Of two rotations of a key at the same time, one is refused."""
-    for race in races(ports, lambda: Staff.make(ports), _rotate, _rotate):
+    for race in races(ports, Staff.make, _rotate, _rotate):
         (refused,) = (each for each in (race.first, race.second) if not isinstance(each, Rotated))
         assert isinstance(refused, InvalidState)
         race.world.tenant.check_totals(ports)

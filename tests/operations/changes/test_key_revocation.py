@@ -171,8 +171,8 @@ def test_the_schedule_sees_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
 def test_one_revocation_follows_another_during_a_publication(ports: Ports) -> None:
     """F05: a warrant that is revoked all along, by itself and then by its key, stays listed."""
 
-    def make() -> tuple[Tenant, SigningKey, str]:
-        tenant = _another(ports)
+    def make(ports: Ports) -> tuple[Tenant, SigningKey, str]:
+        tenant = Tenant.another(ports)
         key = tenant.key(ports)
         warrant_id = tenant.sign(ports, key)
         record_id = tenant.revoke(ports, warrant_id)
@@ -185,7 +185,7 @@ def test_one_revocation_follows_another_during_a_publication(ports: Ports) -> No
         tenant.take_back(through, record_id)
 
     for race in races(
-        ports, make, lambda through, world: srl.regenerate(through, world[0].operator), hand_over
+        ports, make, lambda p, world: srl.regenerate(p, world[0].operator), hand_over
     ):
         tenant, _, _ = race.world
         assert len(tenant.published(ports).revoked_ids) == 1
@@ -195,8 +195,8 @@ def test_one_revocation_follows_another_during_a_publication(ports: Ports) -> No
 def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
     """F05: whichever comes first, the warrant of a revoked key stays revoked."""
 
-    def make() -> tuple[Tenant, SigningKey, str, str]:
-        tenant = _another(ports)
+    def make(ports: Ports) -> tuple[Tenant, SigningKey, str, str]:
+        tenant = Tenant.another(ports)
         key = tenant.key(ports)
         warrant_id = tenant.sign(ports, key)
         return tenant, key, warrant_id, tenant.revoke(ports, warrant_id)
@@ -205,7 +205,7 @@ def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
         ports,
         make,
         lambda p, world: world[0].revoke_key(p, world[1]),
-        lambda p, world: revocations.delete(p, world[0].operator, revocation_id=world[3]),
+        lambda p, world: world[0].take_back(p, world[3]),
     ):
         tenant, _, warrant_id, _ = race.world
         assert tenant.is_revoked(ports, warrant_id)
@@ -329,11 +329,11 @@ def test_a_cascade_over_many_keys(ports: Ports, tenant: Tenant) -> None:
 def test_a_cascade_that_is_stopped(ports: Ports, late: bool) -> None:
     """F22: stopped at any call it is whole for the keys reached; repeated, it reaches the rest."""
     rehearsal = Script()
-    tenant = _another(ports)
+    tenant = Tenant.another(ports)
     root, _ = branch(ports, tenant, keys=60)
     tenant.revoke_key(scripted(ports, rehearsal), root, cascade=True)
     for step in range(len(rehearsal.calls)):
-        tenant = _another(ports)
+        tenant = Tenant.another(ports)
         root, below = branch(ports, tenant, keys=60)
         warrant_id = tenant.sign(ports, below[0])
         with pytest.raises(Crash):
@@ -359,8 +359,8 @@ def _check_cut_off(ports: Ports, tenant: Tenant, root: SigningKey, below: list[S
 def test_a_child_that_signs_during_a_cascade(ports: Ports) -> None:
     """F29: a key that came while its line was revoked is revoked too, with all that it signed."""
 
-    def make() -> tuple[Tenant, SigningKey, SigningKey]:
-        tenant = _another(ports)
+    def make(ports: Ports) -> tuple[Tenant, SigningKey, SigningKey]:
+        tenant = Tenant.another(ports)
         root = tenant.key(ports)
         return tenant, root, tenant.key(ports, root)
 
@@ -388,8 +388,8 @@ def test_a_child_that_signs_during_a_cascade(ports: Ports) -> None:
 def test_two_keys_revoked_at_once(ports: Ports, earlier: int) -> None:
     """F90a: Two keys that are revoked simultaneously are both recorded and counted."""
 
-    def make() -> tuple[Tenant, SigningKey, SigningKey]:
-        tenant = _another(ports)
+    def make(ports: Ports) -> tuple[Tenant, SigningKey, SigningKey]:
+        tenant = Tenant.another(ports)
         for _ in range(earlier):
             tenant.revoke_key(ports, tenant.key(ports))
         return tenant, tenant.key(ports), tenant.key(ports)
@@ -403,7 +403,3 @@ def test_two_keys_revoked_at_once(ports: Ports, earlier: int) -> None:
         tenant, *keys = race.world
         assert {tenant.status(ports, key) for key in keys} == {KeyStatus.REVOKED}
         tenant.check_totals(ports)
-
-
-def _another(ports: Ports) -> Tenant:
-    return Tenant.another(ports)

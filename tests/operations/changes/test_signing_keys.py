@@ -72,7 +72,7 @@ def test_two_actions_at_once(ports: Ports, state: str, first: str, second: str) 
     serial = [sequentially(state, first, second), sequentially(state, second, first)]
     for race in races(
         ports,
-        lambda: new_key(ports, state),
+        lambda p: new_key(p, state),
         lambda through, world: act(through, world, first),
         lambda through, world: act(through, world, second),
     ):
@@ -102,7 +102,7 @@ def test_a_child_while_its_parent_changes(ports: Ports, action: str, child_first
         return act(through, world, action)
 
     order = (create, change) if child_first else (change, create)
-    for race in races(ports, lambda: new_key(ports, "active"), *order):
+    for race in races(ports, lambda p: new_key(p, "active"), *order):
         tenant, parent = race.world
         child = race.first if child_first else race.second
         assert tenant.status(ports, parent) == NEXT["active", action]
@@ -124,10 +124,8 @@ def test_versions_while_the_key_is_rotated(ports: Ports) -> None:
     """Whenever a rotation comes, each version is listed once, and one of them is current."""
     for race in races(
         ports,
-        lambda: new_key(ports, "active"),
-        lambda through, world: signing_keys.versions(
-            through, world[0].operator, key_id=world[1].id
-        ),
+        lambda p: new_key(p, "active"),
+        lambda through, world: world[0].versions(through, world[1]),
         lambda through, world: act(through, world, "rotate"),
     ):
         assert isinstance(race.first, list)

@@ -54,7 +54,7 @@ def change(ports: Ports, world: Line, action: str, level: int) -> SigningKey:
 
 def test_two_signatures_with_one_identifier(ports: Ports) -> None:
     """F30a: Of two signatures under one identifier at once, one is refused and leaves nothing."""
-    for race in races(ports, lambda: line(ports), sign, sign):
+    for race in races(ports, line, sign, sign):
         tenant, _ = race.world
         assert {type(race.first), type(race.second)} == {SignedWarrant, Conflict}
         assert listed(ports, race.world) == 1
@@ -77,7 +77,7 @@ def test_signing_while_the_line_is_cut(
         return change(through, world, action, level)
 
     stored, order = set[int](), (sign, cut) if signs_first else (cut, sign)
-    for race in races(ports, lambda: line(ports), *order):
+    for race in races(ports, line, *order):
         tenant, keys = race.world
         number = listed(ports, race.world)
         stored.add(number)
@@ -113,7 +113,7 @@ def test_signing_while_a_revocation_of_the_key_shows_in_part(ports: Ports) -> No
 
 def test_signing_while_the_identifier_is_revoked(ports: Ports) -> None:
     """F30: an identifier that was revoked is signed no more; one that was signed is revoked."""
-    for race in races(ports, lambda: line(ports), sign, lambda p, w: w[0].revoke(p, WARRANT)):
+    for race in races(ports, line, sign, lambda p, w: w[0].revoke(p, WARRANT)):
         tenant, _ = race.world
         assert isinstance(race.first, SignedWarrant if listed(ports, race.world) else Conflict)
         assert tenant.is_revoked(ports, WARRANT)
@@ -122,7 +122,7 @@ def test_signing_while_the_identifier_is_revoked(ports: Ports) -> None:
 
 def test_revoking_an_identifier_while_it_is_signed(ports: Ports) -> None:
     """F30: the revocation holds, whether the warrant was there when it began or not."""
-    for race in races(ports, lambda: line(ports), lambda p, w: w[0].revoke(p, WARRANT), sign):
+    for race in races(ports, line, lambda p, w: w[0].revoke(p, WARRANT), sign):
         tenant, _ = race.world
         assert isinstance(race.second, SignedWarrant)
         assert tenant.is_revoked(ports, WARRANT)
@@ -137,7 +137,7 @@ def test_signing_while_the_key_is_rotated(ports: Ports) -> None:
         return signing_keys.rotate(through, world[0].operator, key_id=world[1][-1].id)
 
     versions = set[int]()
-    for race in races(ports, lambda: line(ports), sign, rotate):
+    for race in races(ports, line, sign, rotate):
         tenant, keys = race.world
         assert isinstance(race.first, SignedWarrant)
         assert isinstance(race.second, SigningKey)
@@ -157,7 +157,7 @@ def test_a_signature_while_an_ancestor_is_rotated(ports: Ports) -> None:
     def rotate(through: Ports, world: Line) -> SigningKey:
         return signing_keys.rotate(through, world[0].operator, key_id=world[1][0].id)
 
-    for race in races(ports, lambda: line(ports), sign, rotate):
+    for race in races(ports, line, sign, rotate):
         assert isinstance(race.first, SignedWarrant)
         assert listed(ports, race.world) == 1
 

@@ -158,7 +158,7 @@ def test_lists_that_live_longer_need_nothing_that_was_moved(
 def test_a_revocation_changes_while_it_is_moved(ports: Ports, clock: Clock) -> None:
     """F153a, F568f: What is made anew or extended during a move or a list is on the next list."""
 
-    def world() -> Tenant:
+    def world(ports: Ports) -> Tenant:
         tenant = Tenant.another(ports)
         clock.moment = Clock().moment
         revoke(ports, tenant, clock, ENDED)

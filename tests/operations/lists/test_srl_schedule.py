@@ -319,7 +319,7 @@ def assert_not_lost(ports: Ports, tenant: Tenant, warrant_id: str = DURING) -> N
 def test_a_change_at_any_moment_keeps_its_mark(ports: Ports, at_once: None, state: State) -> None:
     """F04b: A revocation between any two steps of a worker is published by the next run."""
     worlds = Worlds(ports, state)
-    for race in races(ports, worlds.make, work, revoke_during):
+    for race in races(ports, lambda _: worlds.make(), work, revoke_during):
         assert_not_lost(ports, race.world)
 
 

@@ -43,7 +43,7 @@ def test_what_crashes_a_parser_is_malformed() -> None:
 
 
 def test_hints_are_bounded() -> None:
-    """F169d: No answer silences a client for more than a minute, or makes it wait for longer."""
+    """F169c: No answer silences a client for more than a minute, or makes it wait for longer."""
     given = {-1: 0, 0: 0, 0.25: 0.25, 60: 60, 61: POLL_SECONDS_MAX, 1e999: POLL_SECONDS_MAX}
     for seconds, taken in given.items():
         body = json.dumps(_MEMBERS | {"poll_seconds": seconds}).replace("Infinity", "1e999")

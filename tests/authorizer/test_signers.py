@@ -57,7 +57,7 @@ def test_the_pin_moves_with_the_signer() -> None:
 
 
 def test_a_statement_about_the_present_signer_by_another_one_changes_nothing() -> None:
-    """F280c: Nobody but the signer before can raise the number that the next statement needs."""
+    """F280b: Nobody but the signer before can raise the number that the next statement needs."""
     high = _listed((3, _stated(3, by=2, number=2**40)), (4, _stated(4, by=3)))
     other = _listed((5, _stated(3, by=9, number=2**50)))
     trust = replace(_walked(1), listed={**high, **other})
@@ -65,7 +65,7 @@ def test_a_statement_about_the_present_signer_by_another_one_changes_nothing() -
 
 
 def test_other_pins_take_effect() -> None:
-    """F280d: If other keys are pinned, what was reached from the old ones is not accepted."""
+    """F280c: If other keys are pinned, what was reached from the old ones is not accepted."""
     trust = _walked(1)
     assert _numbers(replace(trust, pinned=frozenset({public(signer(5))})).accepted()) == [5]
     both = frozenset({public(signer(1)), public(signer(5))})
@@ -76,7 +76,7 @@ def test_other_pins_take_effect() -> None:
 
 
 def test_a_stolen_signer_below_the_present_one() -> None:
-    """F280e, VERIFY-4: If a signer is reported as revoked, those that it led to are refused too."""
+    """F280d, VERIFY-4: If a signer is reported as revoked, those that it led to are refused too."""
     revoked = ReportedSigners(_walked(1).listed, frozenset({public(signer(2))}))
     trust = _walked(1).with_report(revoked)
     assert _numbers(trust.accepted()) == []
@@ -114,7 +114,7 @@ def test_each_fault_has_a_name(listed: dict[bytes, Form | None], reason: str) ->
 
 
 def test_a_long_chain_is_walked() -> None:
-    """F281c: A client follows a hundred statements, and names a fault at their end."""
+    """F281b: A client follows a hundred statements, and names a fault at their end."""
     listed = _listed(*((number, _stated(number, by=number - 1)) for number in range(2, 102)))
     trust = Trust(TENANT, frozenset({public(signer(1))}), listed=listed)
     assert len(trust.accepted()) == 101

@@ -33,7 +33,7 @@ def feed() -> Feed:
 
 
 def test_a_newer_head_of_the_same_sequence_renews_the_lifetime(feed: Feed) -> None:
-    """F161c: A head of the same sequence that was issued later extends the client's lifetime."""
+    """F161a: A head of the same sequence that was issued later extends the client's lifetime."""
     state = begun(feed)
     later = NOW + timedelta(minutes=30)
     feed.publish_list()
@@ -44,7 +44,7 @@ def test_a_newer_head_of_the_same_sequence_renews_the_lifetime(feed: Feed) -> No
 
 
 def test_any_of_the_trusted_keys_may_sign(feed: Feed) -> None:
-    """F163b: A state says which of the trusted keys verified its head."""
+    """F163a: A state says which of the trusted keys verified its head."""
     keys = (public(signer(2)), public(signer(1)))
     trusted = TRUSTED._replace(public_keys=keys)
     assert (

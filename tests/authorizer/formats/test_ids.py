@@ -20,7 +20,7 @@ def _folded_early(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_set_is_what_entries_say(
     base: frozenset[str], changes: list[tuple[frozenset[str], frozenset[str]]]
 ) -> None:
-    """F161d: After any entries, the client's set is the base with their changes."""
+    """F161b: After any entries, the client's set is the base with their changes."""
     kept, plain = RevokedIds(base), set(base)
     for named, removed in changes:
         before, had, revoked = kept, set(plain), named - removed

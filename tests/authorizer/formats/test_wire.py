@@ -92,7 +92,7 @@ def test_an_entry_is_read_as_it_was_written(
     ids=lambda data: data[:40],
 )
 def test_other_encodings_are_malformed(data: str) -> None:
-    """F170g: What a decoder of CBOR would resolve, or fail at, is refused.
+    """F170d: What a decoder of CBOR would resolve, or fail at, is refused.
 
     The other forms of malformed entries, heads and bases are cases of tests/conformance.
     """
@@ -103,7 +103,7 @@ def test_other_encodings_are_malformed(data: str) -> None:
 @settings(max_examples=40)
 @given(_CBOR, st.binary(max_size=40))
 def test_no_bytes_crash_a_reader(value: object, data: bytes) -> None:
-    """F170h: A client reads or refuses any bytes."""
+    """F170e: A client reads or refuses any bytes."""
     members = _members(_HEAD)
     tries = [data, _encoded(value), *(_encoded({**members, name: value}) for name in members)]
     for each in tries:
@@ -120,7 +120,7 @@ def _base_of(data: bytes, **changes: Any) -> Base:
 
 
 def test_a_base_is_read_if_it_is_what_the_head_says() -> None:
-    """F170i: The identifiers of a list are read if size, hash, version and count are as signed."""
+    """F170f: The identifiers of a list are read if size, hash, version and count are as signed."""
     data = payload_of({"svc_wrt_b", "svc_wrt_a"}, 3)
     assert wire.base_ids(data, _base_of(data)) == ["svc_wrt_a", "svc_wrt_b"]
     refused = {
@@ -142,7 +142,7 @@ def test_a_base_is_read_if_it_is_what_the_head_says() -> None:
 
 
 def test_the_size_of_a_base_is_bounded_by_its_count() -> None:
-    """F170j: The longest list of a count fits the bound, and not much more."""
+    """F170g: The longest list of a count fits the bound, and not much more."""
     for count in (0, 1, 1000):
         ids = {f"{number:072}" for number in range(count)}
         data = payload_of(ids, 2**53)

@@ -1,7 +1,6 @@
 """What callers see while the store, the blobs or the key service are down (F22 to F26)."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -198,21 +197,18 @@ def test_a_malformed_head_serves_no_list(tenant: Tenant, changes: dict[str, Any]
 # --- blobs, the key service, the rate limit ---
 
 
-def without_blobs(ports: Ports) -> Ports:
-    return replace(ports, blobs=down(THROTTLED))
+# The ports without which a service of the cloud is down.
+PORTS = {"blobs": "blobs", "keys": "sealer"}
 
 
-def without_keys(ports: Ports) -> Ports:
-    return replace(ports, sealer=down(THROTTLED))
+def lacking(tenant: Tenant, need: str) -> Client:
+    return at(replace(tenant.ports, **{PORTS[need]: down(THROTTLED)}), tenant)
 
 
-WITHOUT: dict[str, Callable[[Ports], Ports]] = {"blobs": without_blobs, "keys": without_keys}
-
-
-@pytest.mark.parametrize("need", WITHOUT)
+@pytest.mark.parametrize("need", PORTS)
 def test_what_needs_no_cloud_goes_on(tenant: Tenant, need: str) -> None:
     """F26c: While S3 or KMS is down, everything that does not need it works."""
-    broken = at(WITHOUT[need](tenant.ports), tenant)
+    broken = lacking(tenant, need)
     for key, endpoint in ENDPOINTS.items():
         target = endpoint.target(tenant)
         before = audit_entries(tenant)
@@ -229,7 +225,7 @@ def test_what_needs_no_cloud_goes_on(tenant: Tenant, need: str) -> None:
 def test_a_list_that_is_held_needs_no_blob(tenant: Tenant) -> None:
     """F26b: A caller that holds the current list gets 304 while the blob store is down."""
     etag = tenant.admin.get(SRL).headers["etag"]
-    client = at(without_blobs(tenant.ports), tenant)
+    client = lacking(tenant, "blobs")
     assert client.get(SRL, headers={"If-None-Match": etag}).status_code == 304
 
 

@@ -9,15 +9,9 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from shared.authorizer import Policy, transport
 from shared.authorizer.answers import NoAnswer, TooLarge
@@ -28,8 +22,9 @@ from shared.authorizer.follower import Follower
 from shared.authorizer.formats import wire
 from shared.authorizer.signers import Trust
 from shared.authorizer.transport import Transport
-from tests.authorizer.feeds import HOUR, TENANT, Feed, public, signer
+from tests.authorizer.feeds import TENANT, Feed, public, signer
 from tests.authorizer.service import KEY, Response, Service, serving
+from tests.kit.receivers import certified, trusting
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -242,49 +237,23 @@ def test_a_context_that_does_not_verify_is_refused() -> None:
     Transport("http://localhost:8080/base", api_key=KEY)
 
 
-def test_a_server_of_another_name_is_refused(tmp_path: Path) -> None:
+def test_a_server_of_another_name_is_refused() -> None:
     """F184: The client sends nothing to a server that it cannot verify, whoever vouches for it."""
-    certificate = certified(tmp_path, "127.0.0.1")
-    trusting = ssl.create_default_context(cafile=certificate)
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(certificate)
-    with serving(Service(), server) as service:
-        for url, context in (
-            (service.url, None),
-            (service.url.replace("127.0.0.1", "localhost"), trusting),
-        ):
+    trusted = trusting("localhost")
+    with serving(Service(), certified("localhost")) as service:
+        named = service.url.replace("127.0.0.1", "localhost")
+        for url, context in ((named, None), (service.url, trusted)):
             asker = Transport(url, api_key=KEY, context=context)
             with pytest.raises(NoAnswer, match="CERTIFICATE_VERIFY_FAILED"):
                 asker.get("/v1/revocations/srl/keys", limit=1000)
         assert service.asked == []
-        asker = Transport(service.url, api_key=KEY, context=trusting)
+        asker = Transport(named, api_key=KEY, context=trusted)
         assert asker.get("/v1/revocations/srl/keys", limit=1000).status == 200
         # Nobody leads it from TLS to anything else.
         service.instead = lambda path: Response(b"", 307, {"Location": f"http://127.0.0.1{path}"})
         with pytest.raises(NoAnswer, match="without TLS"):
             asker.get_far("/", limit=1000)
         asker.close()
-
-
-def certified(folder: Path, address: str) -> Path:
-    """A private key and a certificate that it signed itself, in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a test")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - HOUR)
-        .not_valid_after(now + HOUR)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), False)
-        .sign(key, hashes.SHA256())
-    )
-    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
-    path = folder / "certificate.pem"
-    path.write_bytes(
-        key.private_bytes(*form, serialization.NoEncryption())
-        + certificate.public_bytes(serialization.Encoding.PEM)
-    )
-    return path
 
 
 def followed(service: Service, floor: Floor | None = None) -> tuple[Follower, list[Event]]:

@@ -68,7 +68,7 @@ def answer(status: int, body: bytes = b"", *headers: str) -> Script:
 @contextmanager
 def receiving(script: Script, *, host: str = HOST, expired: bool = False) -> Iterator[Receiver]:
     """A receiver with a certificate for `host` that answers by a script."""
-    context = _server(host, expired)
+    context = certified(host, expired=expired)
 
     def run(plain: socket.socket) -> None:
         with context.wrap_socket(plain, server_side=True) as connection:
@@ -151,7 +151,8 @@ def _certificate(host: str, expired: bool) -> tuple[bytes, bytes]:
     )
 
 
-def _server(host: str, expired: bool) -> ssl.SSLContext:
+def certified(host: str, *, expired: bool = False) -> ssl.SSLContext:
+    """What a server of this name shows."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "both.pem"

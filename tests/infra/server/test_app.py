@@ -21,7 +21,6 @@ from infra.server import app, documents
 from infra.server.app import Keyless
 from infra.server.documents import Documents
 from infra.server.threads import Threads
-from shared import wiring
 from shared.model.lists.head import head_address, lists_folder, sha256_of
 from shared.operations.base import tenants
 from shared.operations.lists import in_force, storage
@@ -29,11 +28,11 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.web.strangers import AnonymousLimiter
-from tests.infra.folders import opened
+from tests.infra.folders import chosen, opened
 from tests.kit.asgi import EVERY_RESPONSE, exchange, run, send
 from tests.kit.aws import aws
 from tests.kit.processes import LocalServer, local_server
-from tests.kit.worlds import Clock, close
+from tests.kit.worlds import Clock
 
 _DOCUMENTS = [
     *("/docs", "/openapi.json"),
@@ -61,15 +60,10 @@ class Local:
 @pytest.fixture
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Local]:
     data_folder.prepare(tmp_path)
-    for name, value in data_folder.environment(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    wiring.from_environment.cache_clear()
     app._ports.cache_clear()
-    ports = wiring.from_environment()
-    yield Local(TestClient(app.app), ports, tmp_path)
-    wiring.from_environment.cache_clear()
+    with chosen(data_folder.environment(tmp_path), monkeypatch) as ports:
+        yield Local(TestClient(app.app), ports, tmp_path)
     app._ports.cache_clear()
-    close(ports)
 
 
 def test_an_address_serves_the_blob_without_a_key(local: Local) -> None:
@@ -129,13 +123,9 @@ def test_blobs_of_another_store_are_not_served_here(
     """Where blobs lie in S3, whose own addresses serve them, there is nothing at this path."""
     data_folder.prepare(tmp_path)
     with aws() as account:
-        for name, value in data_folder.environment(tmp_path).items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("SVC_BLOBS", f"s3:{account.bucket}")
-        wiring.from_environment.cache_clear()
-        answer = TestClient(app.app).get(f"/blobs/{_NAME}?expires=1&signature=0")
-        close(wiring.from_environment())
-        wiring.from_environment.cache_clear()
+        settings = data_folder.environment(tmp_path) | {"SVC_BLOBS": f"s3:{account.bucket}"}
+        with chosen(settings, monkeypatch):
+            answer = TestClient(app.app).get(f"/blobs/{_NAME}?expires=1&signature=0")
     _assert_error(answer, 404, "not_found")
 
 

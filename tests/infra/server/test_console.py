@@ -18,14 +18,13 @@ from infra.server import console as local_console
 from infra.server import server as local_server
 from infra.server.addresses import ip
 from infra.server.console import CODES_VARIABLE, Console, ConsoleMode
-from shared import wiring
 from shared.model import times
 from shared.operations.operator import onboarding
 from shared.ports import Ports
+from tests.infra.folders import chosen
 from tests.kit.asgi import EVERY_RESPONSE, Answer, send
 from tests.kit.processes import local_server as started
 from tests.kit.processes import run
-from tests.kit.worlds import close
 
 _BROWSER = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 _SESSION: Final = "/console/session"
@@ -65,16 +64,9 @@ _MALFORMED: Final[list[tuple[dict[str, Any], int]]] = [
 def ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ports]:
     """Those of the application in this process, on the data folder `tmp_path`."""
     data_folder.prepare(tmp_path)
-    for name, value in data_folder.environment(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    _forget()
-    yield wiring.from_environment()
-    close(wiring.from_environment())
-    _forget()
-
-
-def _forget() -> None:
-    wiring.from_environment.cache_clear()
+    app._ports.cache_clear()
+    with chosen(data_folder.environment(tmp_path), monkeypatch) as ports:
+        yield ports
     app._ports.cache_clear()
 
 

@@ -18,11 +18,10 @@ from infra.server.board import PUBLISHER, Board
 from infra.server.ops import Health, alive
 from infra.server.publications import Publications
 from infra.server.publisher import is_missing
-from shared import wiring
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.web.work import IN_PLACE
-from tests.infra.folders import opened
+from tests.infra.folders import chosen, opened
 from tests.kit.asgi import run
 from tests.kit.tenants import Tenant
 from tests.kit.waiting import soon
@@ -34,15 +33,10 @@ _REQUEST = Request({"type": "http", "method": "GET", "path": "/readyz", "headers
 def ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ports]:
     """The ports of a new folder, which the environment names as it does for a server's process."""
     data_folder.prepare(tmp_path)
-    for name, value in data_folder.environment(tmp_path).items():
-        monkeypatch.setenv(name, value)
     lock = str(data_folder.publisher_lock(tmp_path))
     monkeypatch.setenv(publisher.LOCK_VARIABLE, lock)
-    wiring.from_environment.cache_clear()
-    with opened(tmp_path) as found:
+    with chosen(data_folder.environment(tmp_path), monkeypatch), opened(tmp_path) as found:
         yield found
-    wiring.from_environment().close()
-    wiring.from_environment.cache_clear()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from shared.operations.audit import log, sealed_log, sealing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.api import Tenant
-from tests.kit.sealed_log import entry_made, root_by_path
+from tests.kit.sealed_log import entry_made, head_of, root_by_path
 from tests.kit.worlds import Clock
 
 AT = "/v1/audit-logs"
@@ -116,8 +116,7 @@ def test_a_rotation_is_signed_by_both(ports: Ports, clock: Clock, tenant: Tenant
     _, change = entry_made(ports, clock, tenant.id)
     ports.store.write(change)
     sealing.extend(ports, tenant.id)
-    head = log.head(ports, tenant.id)
-    assert head is not None
+    head = head_of(ports, tenant.id)
     keys = [NoteKey.parse(each["verifier_key"]) for each in (first, second)]
     assert [checkpoint_model.is_signed_by(head.checkpoint, each) for each in keys] == [False, True]
     sealed_log.rotate(ports, tenant.operator)
@@ -146,6 +145,5 @@ def test_a_lost_seed_of_a_replaced_signer_stops_nothing(
         sealing.extend(ports, tenant.id)
     second = tenant.admin.post(f"{AT}/keys/rotate").json()["keys"][1]
     sealing.extend(ports, tenant.id)
-    head = log.head(ports, tenant.id)
-    assert head is not None
+    head = head_of(ports, tenant.id)
     assert checkpoint_model.is_signed_by(head.checkpoint, NoteKey.parse(second["verifier_key"]))

@@ -8,8 +8,9 @@ from shared.model.audit import audit_log as entry_model
 from shared.model.audit import checkpoint, merkle, records
 from shared.model.audit.audit_log import Action, AuditEntry
 from shared.model.audit.checkpoint import Checkpoint
+from shared.model.audit.head import LogHead
 from shared.model.identifiers import AUDIT_ENTRY
-from shared.operations.audit import log, signers
+from shared.operations.audit import log, sealing, signers
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.worlds import Clock
@@ -42,10 +43,31 @@ def entered(ports: Ports, clock: Clock, tenant_id: str, *, ago: float = 0) -> st
     return entry_id
 
 
-def sealed(ports: Ports, tenant_id: str) -> list[str]:
-    """The identifiers of all sealed entries, after a check of the whole log."""
+def many_entered(ports: Ports, clock: Clock, tenant_id: str, number: int) -> list[str]:
+    """As many entries that became visible now."""
+    changes = [entry_made(ports, clock, tenant_id)[1] for _ in range(number)]
+    for start in range(0, number, 100):
+        ports.store.write(*changes[start : start + 100])
+    return [each.address.sk for each in changes]
+
+
+def many_sealed(ports: Ports, clock: Clock, tenant_id: str, number: int) -> list[str]:
+    """The same, and a pass that seals them."""
+    made = many_entered(ports, clock, tenant_id, number)
+    sealing.extend(ports, tenant_id)
+    return made
+
+
+def head_of(ports: Ports, tenant_id: str) -> LogHead:
+    """The head of the log, which there must be."""
     head = log.head(ports, tenant_id)
     assert head is not None
+    return head
+
+
+def sealed(ports: Ports, tenant_id: str) -> list[str]:
+    """The identifiers of all sealed entries, after a check of the whole log."""
+    head = head_of(ports, tenant_id)
     found = log.records(ports, tenant_id, 0, head.size)
     leaves = [records.leaf(each.data) for each in found]
     stated = Checkpoint.parse(head.checkpoint)

@@ -19,6 +19,7 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.kit import faults
 from tests.kit.aws import aws
+from tests.kit.sealed_log import head_of
 from tests.kit.tenants import Tenant
 
 
@@ -45,15 +46,12 @@ def test_the_sink_has_each_sealed_entry(
             tenant.revoke(ports, f"svc_wrt_{number}-{each}")
         sealing.extend(ports, tenant.id)
         sink.catch_up(ports, FileSink(folder), tenant.id)
-    head = log.head(ports, tenant.id)
-    assert head is not None
+    head = head_of(ports, tenant.id)
     leaves, checkpoints = copied(folder)
     assert [each["index"] for each in leaves] == [*range(head.size)]
-    records = [each.data for each in log.records(ports, tenant.id, 0, head.size)]
-    assert [bytes.fromhex(each["record"]) for each in leaves] == records
-    assert [each["entry"]["id"] for each in leaves] == [
-        each.id for each in log.records(ports, tenant.id, 0, head.size)
-    ]
+    records = log.records(ports, tenant.id, 0, head.size)
+    assert [bytes.fromhex(each["record"]) for each in leaves] == [each.data for each in records]
+    assert [each["entry"]["id"] for each in leaves] == [each.id for each in records]
     assert checkpoints[-1] == head.checkpoint
     assert leaves[1]["entry"]["action"] == Action.REVOCATION_CREATE
 
@@ -70,20 +68,20 @@ def test_a_sink_that_failed_gets_the_rest_later(
     sink.catch_up(faults.scripted(ports, script), FileSink(tmp_path / "all"), tenant.id)
     expected, _ = copied(tmp_path / "all")
     for call in range(len(script.calls)):
-        for when in ("before", "after"):
-            ports.store.write(_forgotten(ports, tenant))
-            folder = tmp_path / f"{when}-{call}"
-            broken = faults.Script()
-            vars(broken)[when][call] = faults.raises(Unavailable("down"))
+        for late in (False, True):
+            _forget(ports, tenant)
+            folder = tmp_path / f"{late}-{call}"
             with suppress(Unavailable):
-                sink.catch_up(faults.scripted(ports, broken), FileSink(folder), tenant.id)
+                broken = faults.broken_at(ports, call, Unavailable("down"), late=late)
+                sink.catch_up(broken, FileSink(folder), tenant.id)
             sink.catch_up(ports, FileSink(folder), tenant.id)
             found, _ = copied(folder)
             assert {json.dumps(each) for each in found} == {json.dumps(each) for each in expected}
 
 
-def _forgotten(ports: Ports, tenant: Tenant) -> Any:
-    return Delete(sink._address(tenant.id), Expect.ANYTHING)
+def _forget(ports: Ports, tenant: Tenant) -> None:
+    """Lose how far the sink has got."""
+    ports.store.write(Delete(sink._address(tenant.id), Expect.ANYTHING))
 
 
 @pytest.mark.slow
@@ -103,17 +101,10 @@ def test_an_object_is_locked_for_the_retention(ports: Ports, tenant: Tenant) -> 
         assert stored["ObjectLockMode"] == "COMPLIANCE"
         until = ports.now() + tenants.settings(ports, tenant.id).audit_retention
         assert abs(stored["ObjectLockRetainUntilDate"] - until) < timedelta(seconds=2)
+        _forget(ports, tenant)
+        absent = S3Sink(lambda: account.s3, bucket="no-such-bucket")
         with pytest.raises(Unavailable):
-            sink.catch_up(
-                ports_without_cursor(ports, tenant),
-                S3Sink(lambda: account.s3, bucket="no-such-bucket"),
-                tenant.id,
-            )
-
-
-def ports_without_cursor(ports: Ports, tenant: Tenant) -> Ports:
-    ports.store.write(_forgotten(ports, tenant))
-    return ports
+            sink.catch_up(ports, absent, tenant.id)
 
 
 def test_a_folder_that_cannot_be_written(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:

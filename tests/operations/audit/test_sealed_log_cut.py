@@ -16,10 +16,9 @@ from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit import faults
-from tests.kit.sealed_log import entered, sealed
+from tests.kit.sealed_log import entered, head_of, many_sealed, sealed
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
-from tests.operations.operator.test_sealed_log_recovery import entries_made
 from tests.operations.restores import Deployment
 
 pytestmark = pytest.mark.usefixtures("at_once")
@@ -71,7 +70,7 @@ def test_a_log_that_was_cut_is_not_begun_anew(
     cut: Callable[[Ports, Tenant], None],
 ) -> None:
     """LOG-12, F576a: If its head is removed or replaced, a log is neither extended nor shown."""
-    made = entries_made(ports, clock, tenant.id, entries)
+    made = many_sealed(ports, clock, tenant.id, entries)
     tenant.regenerate(ports)
     sealing.extend(ports, tenant.id)
     clock.advance(minutes=20)
@@ -88,8 +87,7 @@ def test_a_log_that_was_cut_is_not_begun_anew(
     assert [each for each in doctor.examine(ports) if "was cut" in each.problem]
     recovery.recover(ports, tenant.operator)
     sealing.extend(ports, tenant.id)
-    head = log.head(ports, tenant.id)
-    assert head is not None
+    head = head_of(ports, tenant.id)
     assert head.generation > 1
     assert "audit_log.new_generation" in {
         each.action for _, each in log.entries(ports, tenant.id, 0, head.size) if each
@@ -185,15 +183,13 @@ def replace_a_bundle(ports: Ports, tenant: Tenant, _made: list[str], _clock: Clo
 
 
 def forge_the_checkpoint(ports: Ports, tenant: Tenant, _made: list[str], _clock: Clock) -> str:
-    head = log.head(ports, tenant.id)
-    assert head is not None
+    head = head_of(ports, tenant.id)
     _replace(ports, tenant, head.with_checkpoint(head.checkpoint.replace("— rescind", "— other")))
     return "no audit signer signed the checkpoint of its sealed log"
 
 
 def garble_the_checkpoint(ports: Ports, tenant: Tenant, _made: list[str], _clock: Clock) -> str:
-    head = log.head(ports, tenant.id)
-    assert head is not None
+    head = head_of(ports, tenant.id)
     _replace(ports, tenant, head.with_checkpoint("rescind"))
     return "the checkpoint of its sealed log is malformed"
 
@@ -217,7 +213,7 @@ def test_the_doctor_verifies_the_log(
     tamper: Callable[[Ports, Tenant, list[str], Clock], str],
 ) -> None:
     """LOG-13, F576d: The doctor names what was changed, removed, inserted or replaced in a log."""
-    made = entries_made(ports, clock, tenant.id, 600)
+    made = many_sealed(ports, clock, tenant.id, 600)
     sealing.extend(ports, tenant.id)
     when = Clock(clock())
     clock.advance(minutes=20)

@@ -12,6 +12,7 @@ from shared.operations.audit import log, sealing
 from shared.operations.audit.log import Tree
 from shared.ports import Ports
 from tests.kit.processes import ROOT
+from tests.kit.sealed_log import head_of
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 
@@ -43,8 +44,7 @@ def test_another_implementation_follows_the_log(ports: Ports, tenant: Tenant, cl
             clock.advance(seconds=1)
             tenant.revoke(ports, ports.new_id("wrt"))
         sealing.extend(ports, tenant.id)
-        head = log.head(ports, tenant.id)
-        assert head is not None
+        head = head_of(ports, tenant.id)
         roots[head.size] = head.root.hex()
         tree = Tree(ports, tenant.id, head)
         for index in {0, 1, head.size // 2, head.size - 1}:

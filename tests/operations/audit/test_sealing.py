@@ -15,7 +15,15 @@ from shared.operations.audit import log, sealing, signers
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit import faults
-from tests.kit.sealed_log import entered, entry_made, root_by_path, sealed
+from tests.kit.sealed_log import (
+    entered,
+    entry_made,
+    head_of,
+    many_entered,
+    many_sealed,
+    root_by_path,
+    sealed,
+)
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 
@@ -70,9 +78,7 @@ def test_late_entries_are_sealed(ports: Ports, clock: Clock, tenant: Tenant) -> 
     assert sealing.extend(ports, tenant.id) == (4, 4, 0)
     assert sealing.sweep(ports, tenant.id) == (4, 5, 1)
     assert len(set(sealed(ports, tenant.id))) == 5
-    head = log.head(ports, tenant.id)
-    assert head is not None
-    assert head.late == 2
+    assert head_of(ports, tenant.id).late == 2
 
 
 def test_an_entry_of_the_future_hides_no_other(ports: Ports, clock: Clock, tenant: Tenant) -> None:
@@ -113,22 +119,15 @@ def test_full_tiles_follow_from_the_head(
 ) -> None:
     """LOG-5, F327a: The log is whole while tiles become full, read from each place of it."""
     monkeypatch.setattr(sealing, "APPENDED_MAX", 300)
-    made = [entry_made(ports, clock, tenant.id)[1] for _ in range(700)]
-    for start in range(0, 700, 100):
-        ports.store.write(*made[start : start + 100])
+    many_entered(ports, clock, tenant.id, 700)
     assert sealing.extend(ports, tenant.id) == (0, 701, 0)
     ids = sealed(ports, tenant.id)
     assert len(set(ids)) == 701
-    head = log.head(ports, tenant.id)
-    assert head is not None
+    head = head_of(ports, tenant.id)
     assert head.stored == 512
     names = list(ports.blobs.names(head_model.folder(tenant.id, 1)))
-    assert [each.partition("tile/")[2] for each in names] == [
-        "0/000",
-        "0/001",
-        "entries/000",
-        "entries/001",
-    ]
+    stored = ["0/000", "0/001", "entries/000", "entries/001"]
+    assert [each.partition("tile/")[2] for each in names] == stored
     for first, end in [(0, 1), (255, 257), (500, 600), (511, 513), (512, 701), (700, 999)]:
         assert [each.id for each in log.records(ports, tenant.id, first, end)] == ids[first:end]
     tree = log.Tree(ports, tenant.id, head)
@@ -144,13 +143,11 @@ def test_damage_of_the_log_is_never_extended(
     """LOG-5, F327b: If a tile has other content than follows from the head, no pass goes on."""
     monkeypatch.setattr(sealing, "APPENDED_MAX", 256)
     sealing.extend(ports, tenant.id)
-    for _ in range(255):
-        entered(ports, clock, tenant.id)
+    many_entered(ports, clock, tenant.id, 255)
     ports.blobs.put(f"{head_model.folder(tenant.id, 1)}/tile/0/000", b"other")
     with pytest.raises(Corrupt, match=r"tile 0/000 .* other"):
         sealing.extend(ports, tenant.id)
-    head = log.head(ports, tenant.id)
-    assert head is not None
+    head = head_of(ports, tenant.id)
     assert (head.size, head.stored) == (256, 0)
     assert len(sealed(ports, tenant.id)) == 256
 
@@ -159,11 +156,8 @@ def test_a_missing_bundle_is_damage(
     ports: Ports, clock: Clock, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-5, F327c: A missing bundle or tile is an error, and never an empty part of the log."""
-    for _ in range(256):
-        entered(ports, clock, tenant.id)
-    sealing.extend(ports, tenant.id)
-    head = log.head(ports, tenant.id)
-    assert head is not None
+    many_sealed(ports, clock, tenant.id, 256)
+    head = head_of(ports, tenant.id)
     ports.blobs.discard(f"{head_model.folder(tenant.id, 1)}/tile/entries", before="~")
     ports.blobs.discard(f"{head_model.folder(tenant.id, 1)}/tile/0", before="~")
     with pytest.raises(Corrupt, match="bundle 0"):
@@ -211,9 +205,7 @@ def test_a_sealer_may_be_killed_at_each_call(
 ) -> None:
     """LOG-5, F328b: Wherever a sealer is killed, the next pass goes on from there."""
     monkeypatch.setattr(sealing, "APPENDED_MAX", 256)
-    changes = [entry_made(ports, clock, tenant.id)[1] for _ in range(300)]
-    for start in range(0, 300, 100):
-        ports.store.write(*changes[start : start + 100])
+    many_entered(ports, clock, tenant.id, 300)
     number = 0
     while number < 100:
         script = faults.Script(before={number: faults.raises(faults.Crash())})
@@ -225,9 +217,7 @@ def test_a_sealer_may_be_killed_at_each_call(
             break
     assert 10 < number < 100
     assert len(set(sealed(ports, tenant.id))) == 301
-    head = log.head(ports, tenant.id)
-    assert head is not None
-    assert head.stored == 256
+    assert head_of(ports, tenant.id).stored == 256
 
 
 class Schedule:
@@ -294,13 +284,10 @@ def schedule(
     ports: Ports, clock: Clock, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, at_once: None
 ) -> Schedule:
     """A schedule that begins a few leaves before a tile is full, with small passes."""
-    first = [entry_made(ports, clock, tenant.id)[1] for _ in range(250)]
-    for start in range(0, 250, 100):
-        ports.store.write(*first[start : start + 100])
-    sealing.extend(ports, tenant.id)
+    first = many_sealed(ports, clock, tenant.id, 250)
     monkeypatch.setattr(sealing, "APPENDED_MAX", 7)
     made = Schedule(ports, clock, tenant.id)
-    made.committed += [each.address.sk for each in first]
+    made.committed += first
     return made
 
 

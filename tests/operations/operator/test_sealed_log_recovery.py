@@ -8,7 +8,7 @@ from shared.operations.audit import log, sealing, signers
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
-from tests.kit.sealed_log import entry_made, sealed
+from tests.kit.sealed_log import head_of, many_sealed, sealed
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
@@ -16,43 +16,32 @@ from tests.operations.restores import Deployment
 PROBLEM = "its sealed log has leaves that its records lack"
 
 
-def entries_made(ports: Ports, clock: Clock, tenant_id: str, number: int) -> list[str]:
-    changes = [entry_made(ports, clock, tenant_id)[1] for _ in range(number)]
-    for start in range(0, number, 100):
-        ports.store.write(*changes[start : start + 100])
-    sealing.extend(ports, tenant_id)
-    return [each.address.sk for each in changes]
-
-
 def problems(ports: Ports) -> list[str]:
     return [each.problem for each in doctor.examine(ports)]
 
 
 def test_a_restore_begins_a_new_generation(
-    deployment: Deployment, ports: Ports, clock: Clock
+    deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock
 ) -> None:
     """LOG-10, F334a: After a restore that lost leaves, a new log begins and names what is lost."""
-    acme = Tenant.create(ports)
-    kept = entries_made(ports, clock, acme.id, 300)
-    before = log.head(ports, acme.id)
-    assert before is not None
+    kept = many_sealed(ports, clock, tenant.id, 300)
+    before = head_of(ports, tenant.id)
     copy = deployment.copy()
     clock.advance(minutes=10)
-    lost = entries_made(ports, clock, acme.id, 300)
+    lost = many_sealed(ports, clock, tenant.id, 300)
     assert PROBLEM not in problems(ports)
     deployment.restore(copy)
     assert PROBLEM in problems(ports)
     lines = list[str]()
-    recovery.recover(ports, acme.operator, report=lines.append)
+    recovery.recover(ports, tenant.operator, report=lines.append)
     assert "The sealed log begins anew: generation 2" in lines
     assert PROBLEM not in problems(ports)
-    sealing.extend(ports, acme.id)
-    head = log.head(ports, acme.id)
-    assert head is not None
+    sealing.extend(ports, tenant.id)
+    head = head_of(ports, tenant.id)
     assert head.generation == 2
-    assert {*kept} < {*sealed(ports, acme.id)}
-    assert list(ports.blobs.names(model.folder(acme.id, 2)))
-    entries = [each for _, each in log.entries(ports, acme.id, 0, head.size) if each]
+    assert {*kept} < {*sealed(ports, tenant.id)}
+    assert list(ports.blobs.names(model.folder(tenant.id, 2)))
+    entries = [each for _, each in log.entries(ports, tenant.id, 0, head.size) if each]
     (named,) = (each for each in entries if each.action == "audit_log.new_generation")
     assert named.resource_id == "audit_log/2"
     assert named.details["before"] == before.checkpoint
@@ -60,38 +49,35 @@ def test_a_restore_begins_a_new_generation(
     assert {*named.details["lost"]} < {*lost}  # type: ignore[misc]
     assert named.details["lost_count"] == 512 - 301
     # A repetition changes nothing.
-    recovery.recover(ports, acme.operator)
-    assert log.head(ports, acme.id) == head
+    recovery.recover(ports, tenant.operator)
+    assert log.head(ports, tenant.id) == head
 
 
 def test_a_restore_that_lost_few_leaves_is_known_by_the_list(
-    deployment: Deployment, ports: Ports, clock: Clock
+    deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock
 ) -> None:
     """LOG-10, F334b: Without newer tiles, an audit table older than the newest list is known."""
-    acme = Tenant.create(ports)
-    sealing.extend(ports, acme.id)
+    sealing.extend(ports, tenant.id)
     copy = deployment.copy()
     clock.advance(minutes=10)
-    acme.regenerate(ports)
-    sealing.extend(ports, acme.id)
+    tenant.regenerate(ports)
+    sealing.extend(ports, tenant.id)
     deployment.restore(copy, Table.AUDIT)
-    recovery.recover(ports, acme.operator)
-    head = log.head(ports, acme.id)
-    assert head is not None
+    recovery.recover(ports, tenant.operator)
+    head = head_of(ports, tenant.id)
     assert (head.generation, head.size) == (2, 0)
 
 
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_a_recovery_without_a_restore_keeps_the_log(
-    deployment: Deployment, ports: Ports, clock: Clock, is_sealed: bool
+    deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock, is_sealed: bool
 ) -> None:
     """LOG-10, F334c: A recovery that restores no audit table goes on with the same log."""
-    acme = Tenant.create(ports)
     if is_sealed:
-        entries_made(ports, clock, acme.id, 300)
+        many_sealed(ports, clock, tenant.id, 300)
     clock.advance(minutes=10)
-    acme.regenerate(ports)
-    recovery.recover(ports, acme.operator)
-    head = log.head(ports, acme.id)
+    tenant.regenerate(ports)
+    recovery.recover(ports, tenant.operator)
+    head = log.head(ports, tenant.id)
     assert (head and head.generation) == (1 if is_sealed else None)
-    assert signers.beyond(ports, acme.id) is None
+    assert signers.beyond(ports, tenant.id) is None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
@@ -27,11 +27,13 @@ from shared.operations.webhooks import delivery, dispatch, managing
 from shared.operations.webhooks import delivery as messages
 from shared.ports import Ports
 from tests.infra.templates import ALARMS, of_kind
-from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.faults import Crash, Script, meeting, raises, scripted
 from tests.kit.log_lines import lines, metrics
 from tests.kit.receivers import HOST, answer, receiving
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
+
+R = TypeVar("R")
 
 URL = f"https://{HOST}/hooks"
 OK = DeliveryAnswer(DeliveryOutcome.ANSWERED, 5, status=204)
@@ -82,20 +84,26 @@ class World:
             self.tenant.revoke(self.ports, self.ports.new_id("wrt"))
         sealing.extend(self.ports, self.tenant.id)
 
-    def deliver(self, ports: Ports | None = None) -> bool:
-        ports = ports or self.ports
-        return delivery.deliver(ports, self.recorder, self.tenant.id, self.webhook_id)
+    def deliver(self, ports: Ports | None = None, *, to: Any = None) -> bool:
+        to = to or self.recorder
+        return delivery.deliver(ports or self.ports, to, self.tenant.id, self.webhook_id)
+
+    def manage(self, act: Callable[..., R], **fields: Any) -> R:
+        """Let the operator do this with the webhook."""
+        return act(self.ports, self.tenant.operator, webhook_id=self.webhook_id, **fields)
+
+    def wait(self) -> None:
+        """Until the webhook is tried again, if it waits."""
+        self.clock.moment = self.webhook.waits_until or self.clock.moment
 
     @property
     def webhook(self) -> Webhook:
-        return managing.get(self.ports, self.tenant.operator, webhook_id=self.webhook_id)
+        return self.manage(managing.get)
 
     @property
     def deliveries(self) -> dict[int, tuple[str, int]]:
         """State and attempts, by index."""
-        found, _ = managing.page_of_deliveries(
-            self.ports, self.tenant.operator, webhook_id=self.webhook_id, before=None, limit=100
-        )
+        found, _ = self.manage(managing.page_of_deliveries, before=None, limit=100)
         return {each.index: (each.state.value, each.attempts) for each in found}
 
 
@@ -119,8 +127,7 @@ def test_a_message_verifies(world: World) -> None:
     """HOOK-7, F390a: The library of Standard Webhooks verifies a message by either secret."""
     # Its verifier takes the time of the machine.
     world.clock.moment = datetime.now(UTC)
-    operator, webhook_id = world.tenant.operator, world.webhook_id
-    rotated = managing.rotate_secret(world.ports, operator, webhook_id=webhook_id, grace_seconds=60)
+    rotated = world.manage(managing.rotate_secret, grace_seconds=60)
     world.change()
     assert not world.deliver()
     (message,) = world.recorder.sent
@@ -180,7 +187,8 @@ def test_only_what_was_asked_for(world: World) -> None:
     assert not world.deliver()
     assert [json.loads(each.body)["type"] for each in world.recorder.sent] == ["revocation.create"]
     world.recorder.sent.clear()
-    assert not delivery.deliver(world.ports, world.recorder, world.tenant.id, other.id)
+    world.webhook_id = other.id
+    assert not world.deliver()
     types = [json.loads(each.body)["type"] for each in world.recorder.sent]
     assert types == ["rescind.test", "key.create"]
 
@@ -223,7 +231,7 @@ def test_a_webhook_that_fails_for_a_day_is_disabled(world: World) -> None:
     while world.webhook.is_enabled:
         ended = world.clock.moment
         assert not world.deliver()
-        world.clock.moment = world.webhook.waits_until or world.clock.moment
+        world.wait()
     # The first attempt after a day; the longest pause before it is three hours and a fifth.
     assert timedelta(days=1) <= ended - began <= timedelta(days=1, hours=3, minutes=36)
     assert world.webhook.disabled_because is Cause.FAILING
@@ -234,7 +242,7 @@ def test_a_webhook_that_fails_for_a_day_is_disabled(world: World) -> None:
     assert dispatch.of_tenant(world.ports, world.tenant.id) == []
     # Enabled, it is sent what it was not.
     world.recorder = Recorder()
-    managing.enable(world.ports, world.tenant.operator, webhook_id=world.webhook_id)
+    world.manage(managing.enable)
     assert not world.deliver()
     assert len(world.recorder.sent) == 1
 
@@ -259,7 +267,7 @@ def test_deliveries_are_counted(world: World, caplog: pytest.LogCaptureFixture) 
         sent = len(world.recorder.sent)
         world.recorder.sent.clear()
         assert _figures(caplog)[outcome] == sent > 0
-        world.clock.moment = world.webhook.waits_until or world.clock.moment
+        world.wait()
 
 
 def test_a_webhook_that_fails_fires_alarms(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -282,7 +290,7 @@ def test_a_webhook_that_fails_fires_alarms(world: World, caplog: pytest.LogCaptu
         found, after = _figures(caplog), world.clock() - began
         if found["WebhookFailingSeconds"] >= alarm["Threshold"]:
             fired.append(after)
-        world.clock.moment = world.webhook.waits_until or world.clock.moment
+        world.wait()
     assert timedelta(minutes=15) < fired[0] < timedelta(hours=1)
     assert max(later - earlier for earlier, later in pairwise(fired)) < counts_for
 
@@ -295,15 +303,14 @@ def test_a_webhook_that_is_disabled_fires_an_alarm(
     caplog.set_level(logging.INFO)
     alarm = of_kind("AWS::CloudWatch::Alarm", ALARMS)["WebhookDisabled"]
     world.recorder.answers = always(received)
-    operator, webhook_id = world.tenant.operator, world.webhook_id
-    managing.disable(world.ports, operator, webhook_id=webhook_id)
-    managing.enable(world.ports, operator, webhook_id=webhook_id)
+    world.manage(managing.disable)
+    world.manage(managing.enable)
     world.change()
     fired = 0.0
     while world.webhook.is_enabled:
         world.deliver()
         fired += _figures(caplog)[alarm["MetricName"]]
-        world.clock.moment = world.webhook.waits_until or world.clock.moment
+        world.wait()
     world.deliver()
     assert world.webhook.disabled_because is cause
     assert (fired, alarm["Threshold"], alarm["Statistic"]) == (1, 1, "Sum")
@@ -319,7 +326,7 @@ def test_gone_is_disabled_at_once(world: World) -> None:
     assert not world.deliver()
     assert world.recorder.batches == [3]
     assert world.webhook.disabled_because is Cause.GONE
-    managing.enable(world.ports, world.tenant.operator, webhook_id=world.webhook_id)
+    world.manage(managing.enable)
     world.recorder = Recorder()
     assert not world.deliver()
     assert len(world.recorder.indexes) == 3
@@ -402,7 +409,7 @@ def test_retry_after_is_followed(world: World) -> None:
     assert not world.deliver()
     assert len(world.recorder.sent) == 1
     # A test, or a change, tries it at once.
-    managing.test(world.ports, world.tenant.operator, webhook_id=world.webhook_id)
+    world.manage(managing.test)
     assert not world.deliver()
     assert len(world.recorder.sent) == 2
 
@@ -438,7 +445,7 @@ def test_one_worker_at_a_time(world: World) -> None:
 
     def meanwhile(_message: EventMessage) -> DeliveryAnswer:
         other = Recorder()
-        assert not delivery.deliver(world.ports, other, world.tenant.id, world.webhook_id)
+        assert not world.deliver(to=other)
         assert other.sent == []
         return OK
 
@@ -453,7 +460,7 @@ def test_a_worker_whose_lease_has_ended_writes_nothing(world: World) -> None:
 
     def overtake(_message: EventMessage) -> DeliveryAnswer:
         world.clock.advance(seconds=91)
-        delivery.deliver(world.ports, Recorder(), world.tenant.id, world.webhook_id)
+        world.deliver(to=Recorder())
         return DOWN
 
     world.recorder.answers = overtake
@@ -470,45 +477,31 @@ def test_what_is_sealed_meanwhile(world: World) -> None:
     last = max(n for n, call in enumerate(calls.calls) if call == "write")
     world.recorder.sent.clear()
     world.change()
-    script = Script(before={last: world.change})
-    world.deliver(scripted(world.ports, script))
+    world.deliver(meeting(world.ports, last, world.change))
     assert len(set(world.recorder.indexes)) == 2
 
 
 def test_a_change_of_the_webhook_meanwhile(world: World) -> None:
     """F393d: A webhook that is disabled, replayed or deleted while it is sent to stays so."""
-    operator, webhook_id = world.tenant.operator, world.webhook_id
 
-    def doing(change: Callable[[], object]) -> Callable[[EventMessage], DeliveryAnswer]:
+    def deliver(act: Callable[..., object], **fields: Any) -> None:
         def run(_message: EventMessage) -> DeliveryAnswer:
             if len(world.recorder.sent) == 1:
-                change()
+                world.manage(act, **fields)
             return OK
 
-        return run
+        world.change()
+        world.recorder = Recorder(run)
+        assert not world.deliver()
 
     first = world.webhook.next_index
-    world.change()
-    world.recorder.answers = doing(
-        lambda: managing.disable(world.ports, operator, webhook_id=webhook_id)
-    )
-    assert not world.deliver()
+    deliver(managing.disable)
     assert not world.webhook.is_enabled
     assert world.webhook.next_index > first
-    managing.enable(world.ports, operator, webhook_id=webhook_id)
-    world.change()
-    world.recorder = Recorder()
-    world.recorder.answers = doing(
-        lambda: managing.replay(world.ports, operator, webhook_id=webhook_id, from_index=first)
-    )
-    assert not world.deliver()
+    world.manage(managing.enable)
+    deliver(managing.replay, from_index=first)
     assert len(world.recorder.sent) == 3
-    world.change()
-    world.recorder = Recorder()
-    world.recorder.answers = doing(
-        lambda: managing.delete(world.ports, operator, webhook_id=webhook_id)
-    )
-    assert not world.deliver()
+    deliver(managing.delete)
     assert not list(world.ports.store.query(model.TURNS))
     assert not world.deliver()
 
@@ -518,9 +511,8 @@ def test_a_replay_sends_the_past(world: World) -> None:
     world.change(2)
     assert not world.deliver()
     before = [each.id for each in world.recorder.sent]
-    operator, webhook_id = world.tenant.operator, world.webhook_id
-    managing.update(world.ports, operator, webhook_id=webhook_id, events=("*",))
-    managing.replay(world.ports, operator, webhook_id=webhook_id, from_index=0)
+    world.manage(managing.update, events=("*",))
+    world.manage(managing.replay, from_index=0)
     world.recorder.sent.clear()
     assert not world.deliver()
     assert {*before} < {each.id for each in world.recorder.sent}
@@ -594,7 +586,7 @@ def test_the_same_message_after_a_reset(world: World) -> None:
     with receiving(reset_once) as receiver:
         sender = receiver.sender()
         for _ in range(2):
-            delivery.deliver(world.ports, sender, world.tenant.id, world.webhook_id)
+            world.deliver(to=sender)
             world.clock.advance(seconds=10)
     assert len(taken) == 2
     assert len(set(taken)) == 1

@@ -19,7 +19,8 @@ from shared.ports.store import Delete, Expect, Put
 from tests.kit import tour
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.aws import aws
-from tests.kit.faults import Crash, Hook, Script, raises, scripted
+from tests.kit.faults import Crash, broken_at
+from tests.kit.tenants import item_at
 from tests.kit.worlds import Clock, close, embedded
 
 WARRANTS = ("svc_wrt_before", "svc_wrt_between", "svc_wrt_after")
@@ -130,11 +131,6 @@ def test_data_moves_to_aws_and_back(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def here(tmp_path: Path, clock: Clock) -> Iterator[Ports]:
     with _machine(tmp_path / "here", clock) as ports:
         yield ports
@@ -146,17 +142,20 @@ def there(tmp_path: Path, clock: Clock) -> Iterator[Ports]:
         yield ports
 
 
+@pytest.fixture
+def tenant(here: Ports) -> Tenant:
+    return Tenant(here, serve(here), handle="acme")
+
+
 def _parts(*stores: Ports) -> list[DeploymentPart]:
     return [deployment.read(each).part for each in stores]
 
 
-def test_two_stores_are_never_in_charge(here: Ports, there: Ports) -> None:
+def test_two_stores_are_never_in_charge(here: Ports, there: Ports, tenant: Tenant) -> None:
     """F408b, OPS-13: A move that is stopped at any call is completed when it is repeated."""
-    tenant = Tenant(here, serve(here), handle="acme")
     tenant.revoke(WARRANTS[0])
     for number in range(0, 400, 9):
-        crash: dict[int, Hook] = {number: raises(Crash())}
-        source, target = (scripted(each, Script(before={**crash})) for each in (here, there))
+        source, target = (broken_at(each, number, Crash()) for each in (here, there))
         try:
             _move(source, target)
         except Crash:
@@ -172,10 +171,9 @@ def _is_new(ports: Ports) -> bool:
 
 
 def test_a_source_that_changes_stays_in_charge(
-    here: Ports, there: Ports, monkeypatch: pytest.MonkeyPatch
+    here: Ports, there: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F409a, OPS-16: If the source changes during the last pass, the move does not end."""
-    tenant = Tenant(here, serve(here), handle="acme")
     cutover.begin(here, there)
     writes = deployment.write
 
@@ -194,13 +192,12 @@ def test_a_source_that_changes_stays_in_charge(
 
 
 def test_a_change_before_a_crash_does_not_end_the_move(
-    here: Ports, there: Ports, monkeypatch: pytest.MonkeyPatch
+    here: Ports, there: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F500a, OPS-16: If the source changed before a crash, the repeated move copies the change.
 
     The crash comes after the source was taken out of charge, and before the target is put in.
     """
-    tenant = Tenant(here, serve(here), handle="acme")
     cutover.begin(here, there)
     writes = deployment.write
 
@@ -232,11 +229,11 @@ def test_a_target_with_data_of_its_own_is_refused(here: Ports, there: Ports) -> 
     assert dict(there.store.everything(Table.KEYS)) == before
 
 
+@pytest.mark.usefixtures("tenant")
 def test_a_store_that_is_not_in_charge_is_not_moved(
     here: Ports, there: Ports, tmp_path: Path, clock: Clock
 ) -> None:
     """F409c, OPS-13, OPS-16: A store whose data has moved, or is newer, is not the source."""
-    Tenant(here, serve(here), handle="acme")
     _move(here, there)
     with _machine(tmp_path / "third", clock) as third:
         with pytest.raises(InvalidSettings, match="was moved"):
@@ -250,10 +247,10 @@ def test_a_store_that_is_not_in_charge_is_not_moved(
             cutover.begin(there, third)
 
 
+@pytest.mark.usefixtures("tenant")
 @pytest.mark.parametrize("item", [False, True], ids=["no item", "an item"])
 def test_a_source_of_an_earlier_release_is_not_moved(here: Ports, there: Ports, item: bool) -> None:
     """F587c, OPS-12, OPS-16: A move raises no schema under processes that serve the source."""
-    Tenant(here, serve(here), handle="acme")
     found = deployment.read(here)
     earlier = Put(ADDRESS, found.next(schema=SCHEMA - 1).to_item(), Expect.PRESENT)
     here.store.write(earlier if item else Delete(ADDRESS, Expect.PRESENT))
@@ -264,13 +261,13 @@ def test_a_source_of_an_earlier_release_is_not_moved(here: Ports, there: Ports, 
     _move(here, there)
 
 
+@pytest.mark.usefixtures("tenant")
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_target_gets_the_schema_of_its_data(here: Ports, there: Ports, begun: bool) -> None:
     """F587d, OPS-12: An earlier release refuses a store to which this one moves data.
 
     That is so if it was left with an earlier schema, and if an earlier release began the move.
     """
-    Tenant(here, serve(here), handle="acme")
     if begun:
         cutover.begin(here, there)
     else:
@@ -283,9 +280,10 @@ def test_a_target_gets_the_schema_of_its_data(here: Ports, there: Ports, begun: 
 
 
 @pytest.mark.parametrize("harm", ["lost seal", "other seal", "unknown seal", "lost item", "more"])
-def test_a_target_that_differs_is_not_put_in_charge(here: Ports, there: Ports, harm: str) -> None:
+def test_a_target_that_differs_is_not_put_in_charge(
+    here: Ports, there: Ports, tenant: Tenant, harm: str
+) -> None:
     """F409d, OPS-16: A seal that does not open, or any difference, ends the move."""
-    tenant = Tenant(here, serve(here), handle="acme")
     tenant.admin.post("/v1/keys", json={"type": "root", "name": "k"})
     cutover.begin(here, there)
     copying.copy(here, there)
@@ -308,9 +306,7 @@ def _harm(here: Ports, there: Ports, tenant: Tenant, harm: str) -> None:
         case "lost seal":
             there.store.write(Put(address, {**item, "sealed_seed": b"x" * 61}, Expect.PRESENT))
         case "other seal":
-            source = here.store.get(address)
-            assert source is not None
-            there.store.write(Put(address, source, Expect.PRESENT))
+            there.store.write(Put(address, item_at(here, address), Expect.PRESENT))
         case "unknown seal":
             here.store.write(Put(other, {"sealed_seed": b"x"}, Expect.ABSENT))
         case "lost item":

@@ -10,7 +10,7 @@ from tests.kit.aws import aws
 from tests.kit.tenants import Tenant
 
 
-def test_restored_tables_are_marked(ports: Ports) -> None:
+def test_restored_tables_are_marked(ports: Ports, few_partitions: None) -> None:
     """OPS-10, F577c: If tables were made since an operator saw them, `recover` ends with a review.
 
     That is so if one table was, and if the records say the same as the newest list.

@@ -18,7 +18,7 @@ from shared.operations.operator import doctor, onboarding, removal, tenants
 from shared.ports import Ports
 from tests.kit import tour
 from tests.kit.api import Tenant
-from tests.kit.faults import Crash, Hook, Script, raises, scripted
+from tests.kit.faults import Crash, broken_at, raises
 from tests.kit.worlds import Clock, close, embedded
 
 
@@ -140,9 +140,8 @@ def test_nothing_of_a_removed_tenant_is_left(toured: tuple[Ports, Clock, Tenant]
     assert _without_secrets(lines, _items(ports))
     assert others not in "".join(lines)
     for number in range(3, 100, 12):
-        hooks: dict[int, Hook] = {number: raises(Crash())}
         try:
-            removal.remove(_scripted(ports, hooks), handle="acme-2")
+            removal.remove(broken_at(ports, number, Crash()), handle="acme-2")
         except Crash:
             assert tenant.admin.get("/v1/keys").status_code in (200, 401)
         else:
@@ -181,7 +180,3 @@ def test_a_removal_that_began_is_final(
             refused(ports, handle="acme")
     assert removal.remove(ports, handle="acme") > 0
     assert [key for key in _items(ports) if key.pk != "deployment"] == []
-
-
-def _scripted(ports: Ports, before: dict[int, Hook]) -> Ports:
-    return scripted(ports, Script(before=before))

@@ -16,8 +16,8 @@ from shared.model import times
 from shared.model.lists import encoding as srl
 from shared.model.lists.encoding import Payload
 from shared.model.times import CLOCK_TOLERANCE
-from tests.model.lists import test_srl_verification as vectors
-from tests.model.lists.test_srl_verification import (
+from tests.model.lists import vectors
+from tests.model.lists.vectors import (
     HOUR,
     MEMBERS,
     NOW,

@@ -6,19 +6,13 @@ import pytest
 from playwright.sync_api import Browser, Page, Response, Route, expect
 
 from tests.functions.console import plans
-from tests.functions.console.seeds import Plan
 from tests.functions.console.served import World
 from tests.kit import browsers
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("plan", [plans.nothing])]
 
 _BYTES: Final = 60_000
 _REQUESTS: Final = 12
-
-
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    return plans.nothing
 
 
 def _loaded(page: Page, address: str) -> list[Response]:

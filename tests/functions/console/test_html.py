@@ -6,10 +6,9 @@ import pytest
 
 from functions.console.files import Files
 from tests.functions.console import plans
-from tests.functions.console.seeds import Plan
 from tests.functions.console.watched import Console
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("plan", [plans.nothing])]
 
 _MODULE: Final = f"/console/{Files().version}/html.js"
 # What breaks templates that are put together as text: ends of tags, forged marks, other schemes.
@@ -24,11 +23,6 @@ for (let seed = 1; hostile.length < 400; seed++) {
   hostile.push(Array.from({length: 12}, choose).join(''));
 }
 """
-
-
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    return plans.nothing
 
 
 def _evaluate(console: Console, body: str) -> Any:

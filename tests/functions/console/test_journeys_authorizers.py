@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 from shared.model import times
 from tests.functions.console import plans
 from tests.functions.console.plans import MARKUP, RTL
-from tests.functions.console.seeds import Plan
 from tests.functions.console.watched import Console
 
 pytestmark = pytest.mark.slow
@@ -81,57 +80,43 @@ def test_the_page_follows_what_authorizers_report(console: Console) -> None:
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
-class TestLargeFleet:
-    """300 authorizers of mixed names."""
-
-    @pytest.fixture
-    def plan(self) -> Plan:
-        return plans.large_fleet
-
-    def test_each_of_them_has_a_row(self, console: Console) -> None:
-        """F591c: Each authorizer has a row in one table, the furthest behind first."""
-        page, world = console.page, console.world
-        console.open("#/authorizers")
-        rows = page.locator("tbody tr")
-        expect(page.get_by_text("271 of 300 authorizers said that they hold entry")).to_be_visible()
-        expect(rows).to_have_count(100)
-        expect(rows.first).to_contain_text("29 entries behind")
-        expect(rows.nth(28)).to_contain_text("1 entry behind")
-        expect(rows.nth(29)).not_to_contain_text("behind")
-        expect(rows.first.get_by_role("button", name="Remove")).to_be_visible()
-        console.check_looks("authorizers-large")
-        page.get_by_role("button", name="The next 100").click()
-        expect(page.get_by_text("101 to 200 of 300")).to_be_visible()
-        page.get_by_label("Name, program").fill("kiosk 29")
-        # kiosk-291 and kiosk-296.
-        expect(rows).to_have_count(2)
-        world.post("revocations", warrant_id="svc_wrt_news", reason="news")
-        world.run_schedule()
-        console.be_away(seconds=20)
-        expect(rows.first).to_contain_text("1 entry behind")
-        expect(page.get_by_label("Name, program")).to_be_focused()
+@pytest.mark.parametrize("plan", [plans.large_fleet])
+def test_each_of_them_has_a_row(console: Console) -> None:
+    """F591c: Each authorizer has a row in one table, the furthest behind first."""
+    page, world = console.page, console.world
+    console.open("#/authorizers")
+    rows = page.locator("tbody tr")
+    expect(page.get_by_text("271 of 300 authorizers said that they hold entry")).to_be_visible()
+    expect(rows).to_have_count(100)
+    expect(rows.first).to_contain_text("29 entries behind")
+    expect(rows.nth(28)).to_contain_text("1 entry behind")
+    expect(rows.nth(29)).not_to_contain_text("behind")
+    expect(rows.first.get_by_role("button", name="Remove")).to_be_visible()
+    console.check_looks("authorizers-large")
+    page.get_by_role("button", name="The next 100").click()
+    expect(page.get_by_text("101 to 200 of 300")).to_be_visible()
+    page.get_by_label("Name, program").fill("kiosk 29")
+    # kiosk-291 and kiosk-296.
+    expect(rows).to_have_count(2)
+    world.post("revocations", warrant_id="svc_wrt_news", reason="news")
+    world.run_schedule()
+    console.be_away(seconds=20)
+    expect(rows.first).to_contain_text("1 entry behind")
+    expect(page.get_by_label("Name, program")).to_be_focused()
 
 
-class TestHugeFleet:
-    """10,000 authorizers."""
-
-    @pytest.fixture
-    def plan(self) -> Plan:
-        return plans.huge_fleet
-
-    def test_the_page_stays_usable(self, console: Console) -> None:
-        """F591d: Of 10,000 authorizers each is found, and the page says how old it is."""
-        page = console.page
-        console.open("#/authorizers")
-        rows = page.locator("tbody tr")
-        expect(page.get_by_text("9,971 of 10,000 authorizers")).to_be_visible()
-        expect(
-            page.get_by_text("As of 12:00 UTC. So many are read anew each 5 min.")
-        ).to_be_visible()
-        expect(rows).to_have_count(100)
-        page.get_by_label("Name, program").fill("erp 9998")
-        expect(rows).to_have_count(1)
-        assert page.evaluate("document.querySelectorAll('*').length") < 3000
+@pytest.mark.parametrize("plan", [plans.huge_fleet])
+def test_the_page_stays_usable(console: Console) -> None:
+    """F591d: Of 10,000 authorizers each is found, and the page says how old it is."""
+    page = console.page
+    console.open("#/authorizers")
+    rows = page.locator("tbody tr")
+    expect(page.get_by_text("9,971 of 10,000 authorizers")).to_be_visible()
+    expect(page.get_by_text("As of 12:00 UTC. So many are read anew each 5 min.")).to_be_visible()
+    expect(rows).to_have_count(100)
+    page.get_by_label("Name, program").fill("erp 9998")
+    expect(rows).to_have_count(1)
+    assert page.evaluate("document.querySelectorAll('*').length") < 3000
 
 
 @pytest.mark.parametrize("plan", [plans.nothing], ids=["empty"])
@@ -150,26 +135,20 @@ def test_no_authorizer_says_what_to_do(visitor: Console) -> None:
     expect(visitor.page.get_by_text("This key may not do that.")).to_be_visible()
 
 
-class TestBoundsOfTheTable:
-    """A fleet of one, and of as many as are shown without a search, and one more."""
-
-    @pytest.fixture
-    def plan(self) -> Plan:
-        return plans.lone_authorizer
-
-    def test_each_is_shown_at_1_20_and_21(self, console: Console) -> None:
-        """F591d: Of 1, 20 and 21 authorizers each has a row; the search is there from 21 on."""
-        page, world = console.page, console.world
-        registered = 1
-        for size in (1, 20, 21):
-            for number in range(registered, size):
-                world.post("authorizers/register", name=f"door-{number}")
-            registered = size
-            console.open("#/overview")
-            console.open("#/authorizers")
-            expect(page.locator("tbody tr")).to_have_count(size)
-            noun = "authorizer" if size == 1 else "authorizers"
-            expect(page.get_by_text(f"{size} of {size} {noun}", exact=True)).to_be_visible()
-            expect(page.get_by_role("searchbox")).to_have_count(int(size > 20))
-            console.check_axe()
-        expect(page.locator("tbody tr").first).to_contain_text("not reported yet")
+@pytest.mark.parametrize("plan", [plans.lone_authorizer])
+def test_each_is_shown_at_1_20_and_21(console: Console) -> None:
+    """F591d: Of 1, 20 and 21 authorizers each has a row; the search is there from 21 on."""
+    page, world = console.page, console.world
+    registered = 1
+    for size in (1, 20, 21):
+        for number in range(registered, size):
+            world.post("authorizers/register", name=f"door-{number}")
+        registered = size
+        console.open("#/overview")
+        console.open("#/authorizers")
+        expect(page.locator("tbody tr")).to_have_count(size)
+        noun = "authorizer" if size == 1 else "authorizers"
+        expect(page.get_by_text(f"{size} of {size} {noun}", exact=True)).to_be_visible()
+        expect(page.get_by_role("searchbox")).to_have_count(int(size > 20))
+        console.check_axe()
+    expect(page.locator("tbody tr").first).to_contain_text("not reported yet")

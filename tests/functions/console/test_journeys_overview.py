@@ -5,7 +5,6 @@ from playwright.sync_api import Route, expect
 
 from tests.functions.console import plans
 from tests.functions.console.plans import WAITING
-from tests.functions.console.seeds import Plan
 from tests.functions.console.watched import Console
 
 pytestmark = pytest.mark.slow
@@ -146,30 +145,24 @@ def test_a_key_that_only_reads_sees_what_it_may(visitor: Console) -> None:
     visitor.check_axe()
 
 
-class TestNewTenant:
-    """A tenant in which nothing was revoked yet."""
-
-    @pytest.fixture
-    def plan(self) -> Plan:
-        return plans.nothing
-
-    def test_three_steps_stand_in_place_of_zeros(self, visitor: Console) -> None:
-        """F468f: A new tenant is told three steps, and which of them are done."""
-        page, console = visitor.page, visitor
-        # The list of two weeks ago has expired.
-        console.world.post("revocations/srl/regenerate")
-        console.sign_in()
-        steps = console.panel("Three steps").get_by_role("listitem")
-        expect(steps).to_have_count(3)
-        expect(console.panel("What authorizers hold")).to_contain_text("No authorizer has reported")
-        expect(console.panel("Revocations per day")).to_be_hidden()
-        console.check_looks("overview-new", ["light", "phone"])
-        console.world.post("keys", type="root", name="Head office")
-        console.open("#/keys")
-        console.open("#/overview")
-        expect(steps.first).to_contain_text("done")
-        console.world.post("revocations", warrant_id="svc_wrt_first", reason="to see it happen")
-        warning = page.get_by_role("status").filter(has_text="1 change is recorded")
-        expect(warning).to_contain_text("less than a minute")
-        expect(steps).to_have_count(0)
-        expect(console.panel("Revocations per day")).to_be_visible()
+@pytest.mark.parametrize("plan", [plans.nothing])
+def test_three_steps_stand_in_place_of_zeros(visitor: Console) -> None:
+    """F468f: A new tenant is told three steps, and which of them are done."""
+    page, console = visitor.page, visitor
+    # The list of two weeks ago has expired.
+    console.world.post("revocations/srl/regenerate")
+    console.sign_in()
+    steps = console.panel("Three steps").get_by_role("listitem")
+    expect(steps).to_have_count(3)
+    expect(console.panel("What authorizers hold")).to_contain_text("No authorizer has reported")
+    expect(console.panel("Revocations per day")).to_be_hidden()
+    console.check_looks("overview-new", ["light", "phone"])
+    console.world.post("keys", type="root", name="Head office")
+    console.open("#/keys")
+    console.open("#/overview")
+    expect(steps.first).to_contain_text("done")
+    console.world.post("revocations", warrant_id="svc_wrt_first", reason="to see it happen")
+    warning = page.get_by_role("status").filter(has_text="1 change is recorded")
+    expect(warning).to_contain_text("less than a minute")
+    expect(steps).to_have_count(0)
+    expect(console.panel("Revocations per day")).to_be_visible()

@@ -5,10 +5,9 @@ from typing import Final
 import pytest
 
 from tests.functions.console import plans
-from tests.functions.console.seeds import Plan
 from tests.functions.console.watched import Console
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("plan", [plans.nothing])]
 
 # What a script of the page does, and what is then said.
 _FAULTS: Final = {
@@ -31,11 +30,6 @@ _FAULTS: Final = {
     "history.replaceState(null, '', '#' + KEY)": "a key is in address",
     "fetch('/console/?' + KEY)": "a key in the address of a request",
 }
-
-
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    return plans.nothing
 
 
 def fault(console: Console) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from shared.ports import Ports
 from shared.ports.gather import sequentially
 from shared.ports.store import Expect, Put
 from tests.kit.api import Tenant
-from tests.kit.intercepted import Call, Intercepted
+from tests.kit.faults import Script, scripted
 from tests.kit.reads import reading
 from tests.kit.tenants import break_off
 from tests.kit.worlds import Clock
@@ -89,25 +90,17 @@ def test_it_is_read_while_something_is_published(tenant: Tenant, ports: Ports, a
         "feed": lambda: publication.publish_feed(ports, tenant.id),
         "list": lambda: publish(tenant),
     }
-    at, made = 0, 1
-    while made >= at:
+    for at in count():
         tenant.revoke(f"svc_wrt_{at}")
-        listed, made = in_force.head(ports, tenant.id), 0
-
-        def between(call: Call, stop: int = at) -> Any:
-            nonlocal made
-            made += 1
-            if made == stop:
-                done[action]()
-            found = call()
-            return iter(list(found)) if call.verb == "query" else found
-
-        watched = replace(ports, store=Intercepted(ports.store, between), gather=sequentially)
+        listed = in_force.head(ports, tenant.id)
+        script = Script(before={at: done[action]})
+        watched = replace(scripted(ports, script), gather=sequentially)
         seen = srl.read(watched, tenant.operator)
         assert seen.pending.warrants or seen.head.version > listed.version, f"read {at}"
         publish(tenant)
-        at += 1
-    assert made > 2 + len(schedule.warrant_marks(tenant.id))
+        if at == len(script.calls):
+            break
+    assert at > 2 + len(schedule.warrant_marks(tenant.id))
 
 
 def test_a_revoked_key_counts(tenant: Tenant, ports: Ports) -> None:

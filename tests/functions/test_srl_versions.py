@@ -1,6 +1,6 @@
 """The history of lists (SRL-22)."""
 
-from dataclasses import replace
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,8 +14,7 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.functions.signing import refusal
 from tests.kit.api import Tenant
-from tests.kit.faults import Crash
-from tests.kit.intercepted import Call, Intercepted
+from tests.kit.faults import Crash, broken_at
 from tests.kit.worlds import Clock
 
 SRL = "/v1/revocations/srl"
@@ -77,36 +76,19 @@ def test_each_list_has_an_entry(tenant: Tenant, ports: Ports, clock: Clock) -> N
             assert (len(now - before), len(before - now)) == (each["added"], each["removed"])
 
 
-@pytest.mark.parametrize("how", ["before", "after"])
-def test_a_publisher_that_dies(tenant: Tenant, ports: Ports, how: str) -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_a_publisher_that_dies(tenant: Tenant, ports: Ports, late: bool) -> None:
     """SRL-22, F438b: A list has an entry if it was in force, wherever its publisher stops."""
-    stop, died = 0, True
+    step, died = -1, True
     while died:
-        tenant.revoke(f"svc_wrt_{stop}")
-        writes, died = 0, False
-
-        def dies(call: Call, stop: int = stop) -> Any:
-            nonlocal writes, died
-            is_last = call.verb == "write" and writes == stop
-            writes += call.verb == "write"
-            if is_last and how == "before":
-                died = True
-                raise Crash
-            found = call()
-            if is_last:
-                died = True
-                raise Crash
-            return found
-
-        mortal = replace(ports, store=Intercepted(ports.store, dies))
-        try:
-            srl.regenerate(mortal, tenant.operator)
-        except Crash:
-            assert died
+        step += 1
+        tenant.revoke(f"svc_wrt_{step}")
+        with suppress(Crash):
+            srl.regenerate(broken_at(ports, step, Crash(), late=late), tenant.operator)
+            died = False
         versions = [each["version"] for each in history(tenant)]
         assert versions == [*range(in_force.head(ports, tenant.id).version, 0, -1)]
-        stop += 1
-    assert stop > 2
+    assert step > 2
 
 
 def test_pages_of_the_history(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -137,7 +137,7 @@ def test_no_authorizer_says_what_to_do(visitor: Console) -> None:
 
 @pytest.mark.parametrize("plan", [plans.lone_authorizer])
 def test_each_is_shown_at_1_20_and_21(console: Console) -> None:
-    """F591d: Of 1, 20 and 21 authorizers each has a row; the search is there from 21 on."""
+    """F591e: Of 1, 20 and 21 authorizers each has a row; the search is there from 21 on."""
     page, world = console.page, console.world
     registered = 1
     for size in (1, 20, 21):

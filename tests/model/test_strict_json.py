@@ -18,7 +18,7 @@ SCALARS = (
     | st.text()
 )
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
 )
 
 

@@ -19,7 +19,7 @@ import requests
 from functions.authorizers import handler as authorizers
 from functions.srl import handler
 from infra import data_folder
-from shared.model.lists.head import ListHead, packed_folder
+from shared.model.lists.head import ListHead, folders, packed_folder
 from shared.operations.changes import srl
 from shared.operations.lists import in_force, publication
 from shared.operations.operator import onboarding
@@ -292,6 +292,15 @@ def test_a_request_for_gzip_changes_no_other_head(tenant: Tenant, clock: Clock) 
     ports = replace(tenant.ports, store=Intercepted(tenant.ports.store, meanwhile))
     srl.current(ports, tenant.operator, packed=True)
     assert in_force.head(tenant.ports, tenant.id) == made[0]
+
+
+def test_what_is_packed_goes_with_its_list(tenant: Tenant, clock: Clock) -> None:
+    """F119: old lists are removed in each form, and with their states and bases."""
+    for _ in range(4):
+        clock.advance(hours=2)
+        publication.publish(tenant.ports, tenant.operator)
+    names = [list(tenant.ports.blobs.names(each)) for each in folders(tenant.id)]
+    assert [len(each) for each in names] == [3, 3, 3, 3]
 
 
 # --- on Lambda ---

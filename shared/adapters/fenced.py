@@ -30,7 +30,7 @@ def fenced(store: Store, known: Deployment) -> Store:
 
 
 class _Fence:
-    """What this process knows of the deployment, looked at again when it is old."""
+    """The deployment as this process knows it; it is read again once it is old."""
 
     def __init__(self, store: Store, known: Deployment) -> None:
         self._store, self._known = store, known

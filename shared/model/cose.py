@@ -1,4 +1,4 @@
-"""What the service adds to `shared.authorizer.formats.cose`: it signs messages, and tells them."""
+"""Signs COSE messages, and tells them from others; `shared.authorizer.formats.cose` reads them."""
 
 from collections.abc import Mapping
 from typing import Any, Final

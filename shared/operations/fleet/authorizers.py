@@ -40,7 +40,7 @@ class Registration(NamedTuple):
 
 
 class HeartbeatStatus(StrEnum):
-    """What the service thinks of a heartbeat.
+    """The judgement of the service on a heartbeat.
 
     `foreign`: the authorizer holds entries that this service did not publish.
     """

@@ -36,7 +36,7 @@ import json, sys
 from pathlib import Path
 from infra import backup
 from shared.model.items import Table
-from shared.operations.srl import feed, in_force
+from shared.operations.lists import in_force, publication
 from tests.kit import tour
 from tests.operations.followers import Follower
 from tests.kit.worlds import Clock, close, embedded
@@ -47,7 +47,7 @@ data.mkdir(mode=0o700)
 ports = embedded(data, clock, store=str(data / "svc.db"))
 tenant = tour.take(ports, clock)
 tenant.admin.post("/v1/revocations", json={"warrant_id": "svc_wrt_unlisted", "reason": "lost"})
-feed.publish(ports, tenant.id)
+publication.publish_feed(ports, tenant.id)
 client = Follower(tenant).poll(ports)
 facts = {
     "tenant_id": tenant.id,

@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Scope(StrEnum):
-    """A scope of an API key; each operation declares which of these it accepts (AUTH-4)."""
+    """What an API key allows; each operation declares which of these it accepts (AUTH-4)."""
 
     ADMIN = "admin"
     AUTHORIZER = "authorizer"

@@ -12,14 +12,14 @@ from shared.model.records import Record
 
 
 class BatchAction(StrEnum):
-    """The action of a call on its warrants."""
+    """What a call does with the warrants."""
 
     REVOKE = "revoke"
     TAKE_BACK = "take_back"
 
 
 class BatchOutcome(StrEnum):
-    """The result of a call for one warrant."""
+    """What a call did with one warrant."""
 
     REVOKED = "revoked"
     ALREADY_REVOKED = "already_revoked"

@@ -40,7 +40,7 @@ class Registration(NamedTuple):
 
 
 class HeartbeatStatus(StrEnum):
-    """The judgement of the service on a heartbeat.
+    """What the service thinks of a heartbeat.
 
     `foreign`: the authorizer holds entries that this service did not publish.
     """

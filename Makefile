@@ -18,7 +18,7 @@ AWS_PORT ?= 4566
 
 VENV ?= .venv
 BIN  := $(VENV)/bin
-TOOLS := sam checkov ministack cddl cose audit client files envoy tenuo otel tlog
+TOOLS := sam checkov ministack cddl cose audit client files envoy tenuo openbao otel tlog
 NODE_TOOLS := engines openapi
 
 # What the checks write: with CACHES elsewhere, and VENV too, the source tree may be read-only.
@@ -81,7 +81,7 @@ test-all: test test-slow ## Every check, and the proofs that take longer.
 
 # What cannot be had is said in the table, and is no failure.
 test-engines: $(VENV)/.tests ## Contract suites and API tests on every engine to be had: a table.
-	@for tool in ministack engines; do $(MAKE) --silent .tools/$$tool/.installed || true; done
+	@for tool in ministack openbao engines; do $(MAKE) --silent .tools/$$tool/.installed || true; done
 	@$(BIN)/python -m tests.engines
 
 bench: $(VENV)/.tests ## Measure, each figure beside another (BENCH_ONLY=… BENCH_OUT=….json).

@@ -4,7 +4,8 @@
 | ----------- | ------------------------------------------------------- |
 | `SVC_STORE` | `sqlite:<file>`, `dynamodb:<prefix of the table names>`  |
 | `SVC_BLOBS` | `file:<folder>`, `s3:<bucket>`                           |
-| `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`          |
+| `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`,         |
+|             | `vault:<mount>/<key>`                                    |
 | `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule and the feed    |
 
 `SVC_AUDIT_SINK` is where sealed audit entries are copied to: `file:<folder>` or `s3:<bucket>`, a
@@ -23,7 +24,7 @@ The default is `open`.
 `auth`; other servers ignore it. The default is the root.
 
 `shared/wiring.py` defines the schemes. AWS regions, credentials and endpoints are in the SDK's own
-variables (`AWS_DEFAULT_REGION`, …).
+variables (`AWS_DEFAULT_REGION`, …), and those of Vault or OpenBao are in `VAULT_ADDR`, ….
 """
 
 import re

@@ -288,6 +288,12 @@ def _kms(key_id: str) -> Sealer:
     return kms.KmsSealer(_early(kms.connect), key_id=key_id)
 
 
+def _vault(location: str) -> Sealer:
+    from shared.adapters import vault
+
+    return vault.VaultSealer(location, os.environ)
+
+
 def _sqs(url: str) -> Queue:
     from shared.adapters import sqs
 
@@ -312,7 +318,11 @@ _STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
     "dynamodb": _dynamodb,
 }
 _BLOBS: Final[Mapping[str, Callable[[str], BlobStore]]] = {"file": _files, "s3": _s3}
-_KEYS: Final[Mapping[str, Callable[[str], Sealer]]] = {"file": _key_file, "kms": _kms}
+_KEYS: Final[Mapping[str, Callable[[str], Sealer]]] = {
+    "file": _key_file,
+    "kms": _kms,
+    "vault": _vault,
+}
 _QUEUES: Final[Mapping[str, Callable[[str], Queue]]] = {"sqs": _sqs}
 _SINKS: Final[Mapping[str, Callable[[str], AuditSink]]] = {"file": _file_sink, "s3": _s3_sink}
 _SCHEMES: Final[Mapping[str, Collection[str]]] = {

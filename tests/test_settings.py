@@ -11,7 +11,7 @@ _AWS = {"SVC_STORE": "dynamodb:svc-", "SVC_BLOBS": "s3:bucket", "SVC_KEYS": "kms
 _ALLOWED = {
     "SVC_STORE": "set it to sqlite:… or dynamodb:…",
     "SVC_BLOBS": "set it to file:… or s3:…",
-    "SVC_KEYS": "set it to file:… or kms:…",
+    "SVC_KEYS": "set it to file:… or kms:… or vault:…",
 }
 _OF_OTHERS = {"SVC_STORE": "file:svc.db", "SVC_BLOBS": "kms:key", "SVC_KEYS": "s3:bucket"}
 _QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/rescind-test"

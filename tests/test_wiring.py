@@ -71,7 +71,12 @@ def test_settings_of_aws_give_adapters_of_aws() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "scheme"),
-    [("SVC_STORE", "postgres"), ("SVC_BLOBS", "gcs"), ("SVC_KEYS", "vault"), ("SVC_QUEUE", "amqp")],
+    [
+        ("SVC_STORE", "postgres"),
+        ("SVC_BLOBS", "gcs"),
+        ("SVC_KEYS", "age"),
+        ("SVC_QUEUE", "amqp"),
+    ],
 )
 def test_an_unknown_scheme_opens_nothing(
     settings: dict[str, str],

@@ -51,7 +51,7 @@ def test_eight_are_sent_at_a_time() -> None:
     """HOOK-8: Up to eight messages are on their way at a time, and answers keep their order."""
     changed, under_way, most = threading.Condition(), 0, 0
 
-    def waits_for_eight(request: Received, connection: ssl.SSLSocket) -> None:
+    def waits_for_eight(request: Received, connection: socket.socket) -> None:
         nonlocal under_way, most
         with changed:
             under_way += 1
@@ -68,19 +68,19 @@ def test_eight_are_sent_at_a_time() -> None:
     assert most == 8
 
 
-def drips(_request: Received, connection: ssl.SSLSocket) -> None:
+def drips(_request: Received, connection: socket.socket) -> None:
     """A byte each 50 milliseconds without an end, which no time-out of a socket ends."""
     while True:
         connection.sendall(b"H")
         time.sleep(0.05)
 
 
-def silent(_request: Received, connection: ssl.SSLSocket) -> None:
+def silent(_request: Received, connection: socket.socket) -> None:
     connection.settimeout(None)
     connection.recv(1)
 
 
-def resets(_request: Received, connection: ssl.SSLSocket) -> None:
+def resets(_request: Received, connection: socket.socket) -> None:
     """It takes the message, and ends the connection without an answer."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
@@ -88,13 +88,13 @@ def resets(_request: Received, connection: ssl.SSLSocket) -> None:
 def says(data: bytes) -> Script:
     """Anything that is no answer."""
 
-    def run(_request: Received, connection: ssl.SSLSocket) -> None:
+    def run(_request: Received, connection: socket.socket) -> None:
         connection.sendall(data)
 
     return run
 
 
-def continues(_request: Received, connection: ssl.SSLSocket) -> None:
+def continues(_request: Received, connection: socket.socket) -> None:
     """Provisional answers without an end."""
     while True:
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 9)
@@ -150,7 +150,7 @@ def test_a_receiver_that_is_not_there() -> None:
 def test_a_long_answer_is_cut() -> None:
     """F388c: Of an answer without an end, or one that would unpack to much, 1 KiB is kept as is."""
 
-    def endless(_request: Received, connection: ssl.SSLSocket) -> None:
+    def endless(_request: Received, connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 500 No\r\n\r\n")
         while True:
             connection.sendall(b"x" * 65_536)

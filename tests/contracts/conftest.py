@@ -2,7 +2,8 @@
 
 With SVC_TEST_DYNAMODB_ENDPOINT set to the address of a DynamoDB, say of an emulator, the suites of
 the store and of the token buckets run there too; with SVC_TEST_S3_ENDPOINT, SVC_TEST_KMS_ENDPOINT
-and SVC_TEST_SQS_ENDPOINT those of the blobs, the key wrapper and the queue.
+and SVC_TEST_SQS_ENDPOINT those of the blobs, the sealer and the queue; with SVC_TEST_VAULT_ENDPOINT
+that of the sealer, with the token in the file that VAULT_TOKEN_FILE names.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from shared.ports.queue import Queue
 from shared.ports.sealer import Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
-from tests.engines.clouds import address, cloud
+from tests.engines.clouds import address, cloud, sealer, transit
 from tests.kit.aws import aws
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def follow(blobs: BlobStore) -> Callable[[str], bytes | None]:
 
 
 # Wrappers keep nothing.
-@pytest.fixture(params=["key-file", "kms", *_endpoint("kms")], scope="module")
+@pytest.fixture(params=["key-file", "kms", *_endpoint("kms"), *_endpoint("vault")], scope="module")
 def keys(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Sealer]:
@@ -154,6 +155,9 @@ def keys(
     elif request.param == "kms":
         with aws() as account:
             yield KmsSealer(lambda: account.kms, key_id=account.key_id)
+    elif request.param == "vault-endpoint":
+        with transit() as location:
+            yield sealer(location)
     else:
         with cloud().key() as key_id:
             yield KmsSealer(lambda: cloud().kms, key_id=key_id)

@@ -1,4 +1,4 @@
-"""What every key wrapper promises (`shared.ports.sealer.KeyWrapper`)."""
+"""What every sealer promises (`shared.ports.sealer.Sealer`)."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,7 +19,7 @@ def test_a_secret_comes_back_under_its_context(keys: Sealer, secret: bytes) -> N
 
 
 def test_a_seal_hides_the_secret(keys: Sealer) -> None:
-    """F17: the secret is not to be found in its seal, nor in how the wrapper shows itself."""
+    """F17: the secret is not to be found in its seal, nor in how the sealer shows itself."""
     assert SECRET not in keys.seal(SECRET, context=CONTEXT)
     assert "t1" not in repr(keys)
 
@@ -72,7 +72,7 @@ def test_a_context_is_never_empty(keys: Sealer) -> None:
         keys.unseal(keys.seal(SECRET, context=CONTEXT), context={})
 
 
-def test_many_threads_share_a_key_wrapper(keys: Sealer) -> None:
+def test_many_threads_share_a_sealer(keys: Sealer) -> None:
     """Seals made and opened at once are each right."""
 
     def there_and_back(number: int) -> bool:

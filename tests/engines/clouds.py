@@ -1,6 +1,7 @@
 """A cloud at the addresses that the environment names, service by service.
 
     SVC_TEST_DYNAMODB_ENDPOINT  SVC_TEST_S3_ENDPOINT  SVC_TEST_KMS_ENDPOINT  SVC_TEST_SQS_ENDPOINT
+    SVC_TEST_VAULT_ENDPOINT, with the token in the file that VAULT_TOKEN_FILE names
 
 What a test makes there has a name of its own, and is gone at its end.
 """
@@ -12,12 +13,15 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
+import requests
 from botocore.session import get_session
 
 from shared.adapters import aws, dynamodb, kms, s3, sqs
+from shared.adapters.vault import VaultSealer
 from tests.kit.aws import create_tables, pretend_credentials, stack, table_prefix
 
 if TYPE_CHECKING:
@@ -98,6 +102,26 @@ class Cloud:
             # The session in use may hold the credentials of another test.
             environment.setattr(aws, "_session", get_session)
             return connect(endpoint_url=address(service))
+
+
+@contextmanager
+def transit() -> Iterator[str]:
+    """A key of a mount that is new in a Vault or OpenBao, by its location."""
+    mount, token = _name(), Path(os.environ["VAULT_TOKEN_FILE"]).read_text(encoding="ascii")
+
+    def call(method: str, path: str, **body: str) -> None:
+        url, headers = f"{address('vault')}/v1/{path}", {"X-Vault-Token": token.strip()}
+        requests.request(method, url, headers=headers, json=body, timeout=10).raise_for_status()
+
+    call("POST", f"sys/mounts/{mount}", type="transit")
+    call("POST", f"{mount}/keys/rescind", type="aes256-gcm96")
+    yield f"{mount}/rescind"
+    call("DELETE", f"sys/mounts/{mount}")
+
+
+def sealer(location: str) -> VaultSealer:
+    """Seals made with the key."""
+    return VaultSealer(location, os.environ | {"VAULT_ADDR": str(address("vault"))})
 
 
 @cache

@@ -17,6 +17,7 @@ _MODULES: Final = ROOT / ".tools/engines/node_modules"
 _DYNOXIDE: Final = _MODULES / "@dynoxide/linux-x64/dynoxide"
 _S3RVER: Final = _MODULES / "s3rver/bin/s3rver.js"
 _MINISTACK: Final = ROOT / ".tools/ministack/bin/ministack"
+_BAO: Final = ROOT / ".tools/openbao/bin/bao"
 _SERVICES: Final = ("DYNAMODB", "S3", "KMS", "SQS")
 
 # A fair part of the API tests; more of them that write and read; and those that do so little.
@@ -55,11 +56,14 @@ class Engine:
 
 @contextmanager
 def _running(
-    command: list[str], folder: Path, port: int, settings: dict[str, str] | None = None
+    command: list[str],
+    folder: Path,
+    port: int,
+    settings: dict[str, str] | None = None,
+    *,
+    status: HTTPStatus = HTTPStatus.OK,
 ) -> Iterator[str]:
-    group = Group(
-        command, folder / "engine.log", lambda: answers(port, HTTPStatus.OK), settings or {}
-    )
+    group = Group(command, folder / "engine.log", lambda: answers(port, status), settings or {})
     try:
         group.start()
         yield f"http://{HOST}:{port}"
@@ -94,6 +98,18 @@ def s3rver(folder: Path) -> Iterator[dict[str, str]]:
         yield {"SVC_TEST_S3_ENDPOINT": address} | _signer("S3RVER")
 
 
+@contextmanager
+def openbao(folder: Path) -> Iterator[dict[str, str]]:
+    """The secrets engine `transit`, in memory; it knows one token."""
+    port, token = free_port(), folder / "token"
+    place = ["-dev-listen-address", f"{HOST}:{port}", "-dev-root-token-id", "root"]
+    command = [str(_BAO), "server", "-dev", "-dev-no-store-token", *place]
+    token.write_text("root\n", encoding="ascii")
+    settings = {"HOME": str(folder)}
+    with _running(command, folder, port, settings, status=HTTPStatus.TEMPORARY_REDIRECT) as address:
+        yield {"SVC_TEST_VAULT_ENDPOINT": address, "VAULT_TOKEN_FILE": str(token)}
+
+
 def _signer(name: str) -> dict[str, str]:
     return {
         "AWS_ACCESS_KEY_ID": name,
@@ -114,6 +130,13 @@ ENGINES: Final = (
         start=ministack,
         files=_SOME,
         wrong=frozenset({"test_an_altered_seal_does_not_open"}),
+    ),
+    Engine(
+        "OpenBao",
+        "endpoint",
+        program=_BAO,
+        start=openbao,
+        files=("functions/test_signing_keys.py", "functions/test_srl.py"),
     ),
     Engine(
         "s3rver",

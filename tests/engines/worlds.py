@@ -23,7 +23,7 @@ from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.threads import Threaded
 from shared.ports import Ports
-from tests.engines.clouds import Cloud, address, cloud
+from tests.engines.clouds import Cloud, address, cloud, sealer, transit
 from tests.kit.aws import pretend_credentials
 from tests.kit.worlds import close, embedded
 
@@ -44,6 +44,8 @@ def chosen(folder: Path, clock: Callable[[], datetime]) -> Iterator[Ports]:
         elif ON == "endpoints":
             named = {each for each in ("dynamodb", "s3", "kms") if address(each)}
             ports = _on(cloud(), ports, stack, services=named)
+            if address("vault"):
+                ports = replace(ports, sealer=sealer(stack.enter_context(transit())))
         yield ports
 
 

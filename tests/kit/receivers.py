@@ -32,7 +32,7 @@ class Received:
 
 
 # What a receiver does with a connection after the request; without a request, with `Raw`.
-Script = Callable[[Received, ssl.SSLSocket], None]
+Script = Callable[[Received, socket.socket], None]
 Raw = Callable[[socket.socket], None]
 
 
@@ -57,9 +57,16 @@ class Receiver:
 
 def answer(status: int, body: bytes = b"", *headers: str) -> Script:
     """A script that answers each request like this."""
-    lines = [f"HTTP/1.1 {status} Answer", f"Content-Length: {len(body)}", *headers, "", ""]
+    lines = [
+        f"HTTP/1.1 {status} Answer",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        *headers,
+        "",
+        "",
+    ]
 
-    def run(_request: Received, connection: ssl.SSLSocket) -> None:
+    def run(_request: Received, connection: socket.socket) -> None:
         connection.sendall("\r\n".join(lines).encode() + body)
 
     return run
@@ -75,6 +82,20 @@ def receiving(script: Script, *, host: str = HOST, expired: bool = False) -> Ite
             request = _read(connection)
             made.requests.append(request)
             script(request, connection)
+
+    with raw(run) as made:
+        yield made
+
+
+@contextmanager
+def plainly(*scripts: Script) -> Iterator[Receiver]:
+    """A receiver without TLS that answers by the scripts, one after another; the last one stays."""
+    left = list(scripts)
+
+    def run(connection: socket.socket) -> None:
+        request = _read(connection)
+        made.requests.append(request)
+        (left.pop(0) if len(left) > 1 else left[0])(request, connection)
 
     with raw(run) as made:
         yield made
@@ -111,7 +132,7 @@ def raw(run: Raw) -> Iterator[Receiver]:
                 each.join(10)
 
 
-def _read(connection: ssl.SSLSocket) -> Received:
+def _read(connection: socket.socket) -> Received:
     data = b""
     while b"\r\n\r\n" not in data:
         data += connection.recv(65_536) or _gone()

@@ -2,11 +2,15 @@
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def soon(is_so: Callable[[], object], *, seconds: float = 10) -> None:
-    """Wait until it is so. Fails if it is not after so many seconds."""
+def soon(is_so: Callable[[], T | None], *, seconds: float = 10) -> T:
+    """Wait until it is so, and return what was found. Fails if it is not after so many seconds."""
     deadline = time.monotonic() + seconds
-    while not is_so():
+    while not (found := is_so()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+    return found

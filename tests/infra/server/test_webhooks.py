@@ -1,6 +1,6 @@
 """Webhooks on one machine: threads that send to receivers that fail in each way (HOOK-12)."""
 
-import ssl
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -148,7 +148,7 @@ def test_a_stop_ends_a_slow_delivery_after_its_batch(ports: Ports) -> None:
         tenant.revoke(ports, f"svc_wrt_{number}")
     sealing.extend(ports, tenant.id)
 
-    def slow(_request: Received, connection: ssl.SSLSocket) -> None:
+    def slow(_request: Received, connection: socket.socket) -> None:
         time.sleep(0.3)
         answer(200)(_request, connection)
 

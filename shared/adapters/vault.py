@@ -1,0 +1,167 @@
+"""Seals made with a transit key of Vault or OpenBao, which never leaves it.
+
+`VAULT_ADDR` is its address. `VAULT_TOKEN_FILE` names the file of the token, which an agent may
+renew at any time. `VAULT_CACERT` and `VAULT_NAMESPACE` mean what they mean to its own client.
+"""
+
+import base64
+import binascii
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import cbor2
+from urllib3 import PoolManager, Retry, Timeout
+from urllib3.exceptions import HTTPError
+from urllib3.response import BaseHTTPResponse
+
+from shared.adapters.preconditions import check_context, check_secret
+from shared.errors import Corrupt, InvalidSettings, Unavailable
+
+_CONNECT_SECONDS: Final = 1.0
+_READ_SECONDS: Final = 3.0
+_RETRIES: Final = 2
+# Also for a POST: to seal or to open twice does no harm.
+_PASSING: Final = (
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+)
+_SEAL: Final = re.compile(rb"vault:v[1-9][0-9]*:[A-Za-z0-9+/]+={0,2}")
+_MOST_SEALED_BYTES: Final = 6144
+# What it says of a seal that was altered, or made with another context or key. Whatever else it
+# says, such as that the key is missing, tells nothing about the seal.
+_NOT_OURS: Final = ("cipher: message authentication failed", "invalid ciphertext")
+_PART: Final = r"[\w-][\w.-]*"
+_LOCATION: Final = re.compile(rf"(?P<mount>{_PART}(?:/{_PART})*)/(?P<key>{_PART})", re.ASCII)
+
+_log = logging.getLogger(__name__)
+
+
+class VaultSealer:
+    """A `Sealer` with the transit key of `location`: `<mount>/<key>`.
+
+    The key has the type `aes256-gcm96`, which binds a seal to its context. `environment` has the
+    variables above. Raises `InvalidSettings` if one is missing or not valid.
+    """
+
+    def __init__(self, location: str, environment: Mapping[str, str]) -> None:
+        found = _LOCATION.fullmatch(location)
+        if found is None:
+            raise InvalidSettings("SVC_KEYS is not valid; set it to vault:<mount>/<key>.")
+        address = _address(environment.get("VAULT_ADDR", ""))
+        self._urls = {
+            name: f"{address}/v1/{found['mount']}/{name}/{found['key']}"
+            for name in ("encrypt", "decrypt")
+        }
+        self._token = Path(environment.get("VAULT_TOKEN_FILE", ""))
+        self._headers = {"X-Vault-Request": "true"}
+        if namespace := environment.get("VAULT_NAMESPACE"):
+            self._headers["X-Vault-Namespace"] = namespace
+        self._http = _pool(environment.get("VAULT_CACERT"))
+        self._read_token()
+
+    def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
+        """Seal 1 to 4096 bytes, bound to `context`. Raises `Unavailable`."""
+        check_secret(secret, context)
+        answer = self._ask("encrypt", {"plaintext": _text(secret)}, context)
+        return _field(answer, "ciphertext").encode()
+
+    def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
+        """Return the secret in a seal. Raises `Corrupt`, `Unavailable`."""
+        check_context(context)
+        if len(sealed) > _MOST_SEALED_BYTES or not _SEAL.fullmatch(sealed):
+            raise Corrupt
+        answer = self._ask("decrypt", {"ciphertext": sealed.decode()}, context)
+        try:
+            return base64.b64decode(_field(answer, "plaintext"), validate=True)
+        except binascii.Error as error:
+            raise Unavailable from error
+
+    def _ask(self, name: str, body: dict[str, str], context: Mapping[str, str]) -> Any:
+        """Return what a call answers. Raises `Corrupt`, `Unavailable`."""
+        bound = cbor2.dumps(sorted(context.items()))
+        try:
+            answer = self._http.request(
+                "POST",
+                self._urls[name],
+                body=json.dumps(body | {"associated_data": _text(bound)}),
+                headers=self._headers | {"X-Vault-Token": self._read_token()},
+            )
+            content = answer.json()
+        except (HTTPError, InvalidSettings, ValueError) as error:
+            raise Unavailable(f"{Unavailable.says} (Vault, {name})") from error
+        if answer.status != HTTPStatus.OK:
+            raise _refused(name, answer, content)
+        return content
+
+    def _read_token(self) -> str:
+        try:
+            token = self._token.read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            said = error.strerror if isinstance(error, OSError) else "it is no token"
+            raise InvalidSettings(
+                f"VAULT_TOKEN_FILE cannot be read: {said}. Set it to the file of the token."
+            ) from error
+        if not token.isprintable() or not token:
+            raise InvalidSettings("The file that VAULT_TOKEN_FILE names has no token.")
+        return token
+
+
+def _address(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidSettings("VAULT_ADDR is not set to an address such as https://vault:8200.")
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise InvalidSettings(
+            "VAULT_ADDR must begin with https://: otherwise the token and the seeds of signing keys"
+            " cross the network as plain text."
+        )
+    return value.rstrip("/")
+
+
+def _pool(authorities: str | None) -> PoolManager:
+    if authorities and not os.access(authorities, os.R_OK):
+        raise InvalidSettings("VAULT_CACERT cannot be read; set it to a file of certificates.")
+    retries = Retry(
+        total=_RETRIES,
+        # It would send the token to another address.
+        redirect=False,
+        status_forcelist=_PASSING,
+        allowed_methods=None,
+        backoff_factor=0.05,
+        backoff_jitter=0.1,
+        raise_on_status=False,
+        respect_retry_after_header=False,
+    )
+    timeout = Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS)
+    return PoolManager(maxsize=32, retries=retries, timeout=timeout, ca_certs=authorities)
+
+
+def _refused(name: str, answer: BaseHTTPResponse, content: Any) -> Unavailable:
+    errors = content.get("errors") if isinstance(content, dict) else None
+    said = "; ".join(map(str, errors or ())) or "it does not say why"
+    if answer.status == HTTPStatus.BAD_REQUEST and said.startswith(_NOT_OURS):
+        return Corrupt()
+    # It names the mount and the key; those who call this service are not told.
+    _log.error("Vault answers %d to %s: %s", answer.status, name, said)
+    return Unavailable(f"{Unavailable.says} (Vault, {name}: {answer.status})")
+
+
+def _field(answer: Any, name: str) -> str:
+    try:
+        return str(answer["data"][name])
+    except (KeyError, TypeError) as error:
+        raise Unavailable(f"{Unavailable.says} (Vault: an answer without {name})") from error
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

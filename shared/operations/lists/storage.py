@@ -7,7 +7,6 @@ that contain their hashes, before a head points to them (docs/adr/09, 0024).
 import hashlib
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -236,17 +235,13 @@ def sign(
     """
     seed = pen.seed(list_signer)
     body = encoding.sign(payload, seed=seed)
-    # Compression takes as long as all the rest and releases the GIL.
-    with ThreadPoolExecutor(1, thread_name_prefix="pack") as pool:
-        packing = pool.submit(encoding.pack, body) if packs and len(body) >= PACKED_FROM else None
-        base = pool.submit(encoding.pack, payload.encoded)
-        try:
-            verify_own(body, payload, public_key=list_signer.public_bytes, now=pen.now())
-        except InvalidSrl as error:
-            raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
-        signed_state = state.sign(seed=seed)
-        packed = packing.result() if packing else None
-    return SignedList(list_signer, payload, body, packed, base.result(), signed_state)
+    try:
+        verify_own(body, payload, public_key=list_signer.public_bytes, now=pen.now())
+    except InvalidSrl as error:
+        raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
+    packed = encoding.pack(body) if packs and len(body) >= PACKED_FROM else None
+    base = encoding.pack(payload.encoded)
+    return SignedList(list_signer, payload, body, packed, base, state.sign(seed=seed))
 
 
 def put(ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "json") -> str:

@@ -44,11 +44,6 @@ def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
     }
 
 
-def publisher_lock(folder: Path) -> Path:
-    """Return the path of the empty file that the process that publishes keeps locked."""
-    return folder / "publisher.lock"
-
-
 def use(folder: Path) -> None:
     """Note, until this process ends, that it may change the data of the folder.
 

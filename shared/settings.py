@@ -20,6 +20,9 @@ are not public. The default is none.
 `SVC_MODE` is `read-only` for a process that answers checks and serves lists, and changes nothing.
 The default is `open`.
 
+`SVC_DUTIES` is `off` for a server that only answers requests, and leaves publishing, sealing and
+sending to others on the same store. The default is `on`.
+
 `SVC_BASE_PATH` is the path below which API Gateway serves the API on a custom domain, such as
 `auth`; other servers ignore it. The default is the root.
 
@@ -32,14 +35,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from shared.errors import InvalidSettings
 
 Network: TypeAlias = IPv4Network | IPv6Network
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 _TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
 _MODE: Final = "SVC_MODE"
+_DUTIES: Final = "SVC_DUTIES"
 _AUDIT_SINK: Final = "SVC_AUDIT_SINK"
 _WEBHOOK_NETWORKS: Final = "SVC_WEBHOOK_ALLOW"
 _BASE_PATH: Final = "SVC_BASE_PATH"
@@ -58,6 +63,13 @@ class Mode(StrEnum):
 
     OPEN = "open"
     READ_ONLY = "read-only"
+
+
+class Duties(StrEnum):
+    """Whether a server may be the one that publishes, seals and sends."""
+
+    ON = "on"
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +106,8 @@ class Settings:
         ]
         _proxies(environment, problems)
         _networks(_WEBHOOK_NETWORKS, environment, problems)
-        chosen = _mode(environment, problems)
+        chosen = _chosen(_MODE, Mode.OPEN, environment, problems)
+        _chosen(_DUTIES, Duties.ON, environment, problems)
         if problems:
             raise InvalidSettings(*problems)
         store, blobs, keys, *queue = uris
@@ -141,19 +154,31 @@ def audit_sink(environment: Mapping[str, str], schemes: Collection[str]) -> Uri 
 
 def mode(environment: Mapping[str, str]) -> Mode:
     """Return what this process may do with the data. Raises `InvalidSettings`."""
+    return _checked(_MODE, Mode.OPEN, environment)
+
+
+def duties(environment: Mapping[str, str]) -> Duties:
+    """Return whether this process may lead. Raises `InvalidSettings`."""
+    return _checked(_DUTIES, Duties.ON, environment)
+
+
+def _checked(name: str, default: _Choice, environment: Mapping[str, str]) -> _Choice:
     problems: list[str] = []
-    chosen = _mode(environment, problems)
+    chosen = _chosen(name, default, environment, problems)
     if problems:
         raise InvalidSettings(*problems)
     return chosen
 
 
-def _mode(environment: Mapping[str, str], problems: list[str]) -> Mode:
+def _chosen(
+    name: str, default: _Choice, environment: Mapping[str, str], problems: list[str]
+) -> _Choice:
+    choices = type(default)
     try:
-        return Mode(environment.get(_MODE, Mode.OPEN))
+        return choices(environment.get(name, default))
     except ValueError:
-        problems.append(f"{_MODE} is not valid; set it to {' or '.join(Mode)}")
-        return Mode.READ_ONLY
+        problems.append(f"{name} is not valid; set it to {' or '.join(choices)}")
+        return default
 
 
 def base_path(environment: Mapping[str, str]) -> str:

@@ -30,9 +30,10 @@ from shared.ports.sealer import Sealer
 from shared.ports.sender import Sender
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
-from shared.settings import Mode, Network, Settings, Uri
+from shared.settings import Duties, Mode, Network, Settings, Uri
 from shared.settings import audit_sink as load_audit_sink
 from shared.settings import base_path as load_base_path
+from shared.settings import duties as load_duties
 from shared.settings import mode as load_mode
 from shared.settings import trusted_proxies as load_trusted_proxies
 from shared.settings import webhook_networks as load_webhook_networks
@@ -154,6 +155,11 @@ def _accepted(ports: Ports) -> Ports:
 def is_read_only() -> bool:
     """Return whether this process must change nothing (`SVC_MODE`). Raises `InvalidSettings`."""
     return load_mode(os.environ) is Mode.READ_ONLY
+
+
+def may_lead() -> bool:
+    """Return whether this server may publish, seal and send. Raises `InvalidSettings`."""
+    return load_duties(os.environ) is Duties.ON
 
 
 def assemble(settings: Settings) -> Ports:

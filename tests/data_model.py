@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType, NoneType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
+from infra.server.leader import LeaderItem
 from shared.adapters.sqlite_buckets import SqliteUsage
 from shared.model import identifiers
 from shared.model.audit.merkle import WIDTH
@@ -190,7 +191,7 @@ class Watch:
 
 
 def _function() -> str:
-    """The operation that is running; outside of one, the module of `shared.web`."""
+    """The operation that is running; outside of one, the module of the server or `shared.web`."""
     frame: FrameType | None = sys._getframe(1)
     found = ""
     while frame is not None:
@@ -198,6 +199,8 @@ def _function() -> str:
         operation = name.removeprefix("shared.operations.")
         if operation != name and not operation.startswith("base."):
             found = f"{operation}.{frame.f_code.co_name}"
+        elif name.startswith("infra.server."):
+            found = name
         elif name.startswith("shared.web.") and name != "shared.web.work" and not found:
             found = name.removeprefix("shared.")
         frame = frame.f_back
@@ -216,6 +219,7 @@ def drive(folder: Path) -> Seen:
     _seal(plain, ports, clock, tenant.id)
     restored.mark(ports, copied_at=clock())
     Journals().catch_up(ports, tenant.id)
+    LeaderItem(store).take(wants=True)
     for part in blob_folders(tenant.id):
         seen.blobs += ports.blobs.names(part)
     close(plain)

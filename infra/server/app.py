@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from functions.console.files import SECURITY
 from infra import data_folder
 from infra.server import protocol
+from infra.server.board import Board
 from infra.server.console import Console
 from infra.server.documents import Documents
 from infra.server.news import listener
@@ -144,9 +145,9 @@ _keyless = Keyless(_anonymous, wiring.trusted_proxies)
 _work = Threads(WaitingRequests(protocol.limits().waiting, _listen))
 
 
-def publish_by(publications: Publications) -> None:
-    """Have the publisher make the lists that requests ask for."""
-    _work.publications = publications
+def publish_by(publications: Publications, board: Board) -> None:
+    """Have the publisher make the lists that requests ask for, and tell by `board` who leads."""
+    _work.publications, _checks.board = publications, board
 
 
 _contract = create_app(*ROUTERS, ports=_ports, work=_work, anonymous=_anonymous)

@@ -12,7 +12,7 @@ from typing import Final
 PUBLISHER: Final = "publisher"
 OPS: Final = "ops"
 
-_WORDS: Final = 4
+_WORDS: Final = 5
 _BYTES: Final = 8
 
 
@@ -26,21 +26,37 @@ class Board:
         self.names = tuple(names)
         size = _WORDS * (1 + len(self.names)) * _BYTES
         self._words = memoryview(mmap.mmap(-1, size)).cast("d")
-        # Ages count from the start until the first round has ended.
-        self._words[0] = self._words[1] = time.monotonic()
+        # Ages count from the start until something later is known.
+        self._words[0] = self._words[1] = self._words[3] = time.monotonic()
 
-    # --- what is published ---
+    # --- who leads, and what is published ---
 
-    def publishing(self, *, schedule: float, sealed: float) -> None:
-        """Note when the last round of lists ended, and when the last whole round of seals began.
+    def leads(self, at: float, *, schedule: float, sealed: float) -> None:
+        """Note that this server leads `at` this moment.
 
+        Note, too, when the last round of lists ended, and when the last whole round of seals began.
         Earlier times than those noted are ignored, such as those of a process that has just begun.
         """
-        self._words[0] = max(self._words[0], schedule)
-        self._words[1] = max(self._words[1], sealed)
+        self._words[4] = 1
+        for word, moment in ((0, schedule), (1, sealed), (3, at)):
+            self._words[word] = max(self._words[word], moment)
+
+    def follows(self, at: float) -> None:
+        """Note that this server does not lead, and another one did `at` this moment."""
+        self.leads(at, schedule=at, sealed=at)
+        self._words[4] = 0
+        self.begun()
+
+    def is_leader(self) -> bool:
+        """Return whether this server leads, or has no process that could."""
+        return bool(self._words[4]) or PUBLISHER not in self.names
+
+    def leader_seconds(self) -> float:
+        """Return the time since any server led; 0 for a server that must not publish."""
+        return self._since(self._words[3])
 
     def schedule_seconds(self) -> float:
-        """Return the time since the last round of lists; 0 for a server that publishes nothing."""
+        """Return the time since the last round of lists; 0 as above."""
         return self._since(self._words[0])
 
     def sealed_seconds(self) -> float:

@@ -124,7 +124,10 @@ class Handler(logging.Handler):
 
 
 class Gauges(Collector):
-    """Reads the store when it is collected; without the store, only what needs none remains."""
+    """Reads the store when it is collected; without the store, only what needs none remains.
+
+    Of several servers on the same data, the leader alone tells what is in the store.
+    """
 
     def __init__(self, ports: Ports, board: Board) -> None:
         self._ports, self._board = ports, board
@@ -144,6 +147,11 @@ class Gauges(Collector):
             self._board.schedule_seconds(),
         )
         yield GaugeMetricFamily(
+            "rescind_leader_seconds",
+            "Time since any server was seen to publish.",
+            self._board.leader_seconds(),
+        )
+        yield GaugeMetricFamily(
             "rescind_audit_unsealed_seconds",
             "Time since the audit logs of all tenants were sealed.",
             self._board.sealed_seconds(),
@@ -156,7 +164,7 @@ class Gauges(Collector):
         yield GaugeMetricFamily(
             "rescind_ready", "1 if all places that hold data answer.", int(lists is not None)
         )
-        if lists is not None:
+        if lists is not None and self._board.is_leader():
             yield from _of_lists(lists)
             yield from self._unpublished()
             yield from self._credentials()

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from infra.server import publisher, worker
+from infra.server import worker
 from infra.server.board import OPS, Board
 from infra.server.metrics import Exposition, Gauges
 from infra.server.threads import Threads
@@ -43,6 +43,8 @@ _log = logging.getLogger("rescind")
 
 # The schedule has a round each minute.
 _IDLE_SECONDS_MAX: Final = 180
+# Within this time another server takes the duties over.
+_LEADERLESS_SECONDS_MAX: Final = 5
 
 
 class _Answer(NamedTuple):
@@ -56,22 +58,21 @@ class _Answer(NamedTuple):
 
 
 async def alive(_request: Request) -> Response:
-    """`GET /healthz`: 200 if this process answers and the feed is published. Checks no store.
-
-    503 if the process that publishes has ended. It is started again by itself.
-    """
-    if publisher.is_missing():
-        return unavailable("The process that publishes has ended; it is started again.").response()
+    """`GET /healthz`: 200 if this process answers. Checks nothing else."""
     return _Answer(HTTPStatus.OK, {"status": "alive"}).response()
 
 
 class Health:
-    """Checks with `work` whether `ports` can be used, and repeats the result for a short time."""
+    """Checks with `work` whether `ports` can be used, and repeats the result for a short time.
+
+    `board` says when any server was last seen to publish.
+    """
 
     def __init__(
         self, ports: Callable[[], Ports], work: Work, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._ports, self._work, self._clock = ports, work, clock
+        self.board = Board()
         self._last: _Answer | None = None
         self._seen_at = self._began_at = 0.0
         self._looking: asyncio.Task[None] | None = None
@@ -99,8 +100,8 @@ class Health:
 
     async def _look(self) -> None:
         try:
-            look = partial(_look, self._ports())
-            answer = _ready(*await self._work(look, WorkKind.USUAL, tenant_id=""))
+            look = partial(_look, self._ports)
+            answer = self._ready(*await self._work(look, WorkKind.USUAL, tenant_id=""))
         except PortNotReady as error:
             answer = unavailable(f"The {_NAMES[error.setting]} does not answer.")
             _log.error("not ready: %s: %s", error, error.__cause__)
@@ -111,17 +112,23 @@ class Health:
             _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
         self._last, self._seen_at = answer, self._clock()
 
+    def _ready(self, lists: Lists, waiting: Waiting) -> _Answer:
+        if waiting.late:
+            return unavailable("Changes that were acknowledged are not published.")
+        leader_seconds = int(self.board.leader_seconds())
+        told = {
+            "status": "ready",
+            "lists": asdict(lists),
+            "feed": "stopped" if leader_seconds > _LEADERLESS_SECONDS_MAX else "published",
+            "leader_seconds": leader_seconds,
+            "unpublished_seconds": waiting.oldest_seconds,
+        }
+        return _Answer(HTTPStatus.OK, told)
 
-def _look(ports: Ports) -> tuple[Lists, Waiting]:
-    return readiness.look(ports), readiness.waiting(ports)
 
-
-def _ready(lists: Lists, waiting: Waiting) -> _Answer:
-    if waiting.late:
-        return unavailable("Changes that were acknowledged are not published.")
-    feed = "stopped" if publisher.is_missing() else "published"
-    told = {"feed": feed, "unpublished_seconds": waiting.oldest_seconds}
-    return _Answer(HTTPStatus.OK, {"status": "ready", "lists": asdict(lists), **told})
+def _look(ports: Callable[[], Ports]) -> tuple[Lists, Waiting]:
+    found = ports()
+    return readiness.look(found), readiness.waiting(found)
 
 
 def unavailable(message: str) -> _Answer:
@@ -141,6 +148,7 @@ def run(stop: int, listener: socket.socket, board: Board) -> None:
 def _app(ports: Ports, board: Board) -> Starlette:
     exposition = Exposition(Gauges(ports, board))
     health = Health(lambda: ports, Threads())
+    health.board = board
 
     def metrics(request: Request) -> Response:
         body, content_type = exposition.answer(request.headers.get("accept", ""))

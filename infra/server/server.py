@@ -125,7 +125,6 @@ def _prepare(options: Options) -> _Sockets:
     os.environ[documents.VARIABLE] = options.docs
     if not wiring.is_read_only():
         data_folder.use(options.data)
-        os.environ[local_publisher.LOCK_VARIABLE] = str(data_folder.publisher_lock(options.data))
     sockets = _Sockets(listener, _listen(options.ops_address, options.data))
     logging.config.dictConfig(_log_config(options))
     with closing(_opened(options.data)) as ports:
@@ -191,14 +190,13 @@ def _serve(options: Options, sockets: _Sockets) -> None:
     board, publications = Board([*publisher, *workers, *ops]), Publications()
     with Processes(board) as processes, closing(sockets), closing(publications):
         if publisher:
-            publish = partial(_publish, options.data, board, publications, sockets)
-            processes.start(PUBLISHER, publish)
+            processes.start(PUBLISHER, partial(_publish, board, publications, sockets))
         address = _take_codes(options)
         # The modules of those that answer are in memory once. Meanwhile what is due is published.
         local_app = importlib.import_module("infra.server.app")
         if publisher:
-            local_app.publish_by(publications)
-            processes.wait(board.has_begun, seconds=_FIRST_SECONDS)
+            local_app.publish_by(publications, board)
+            _wait_for_lists(processes, board)
         if sockets.ops is not None:
             processes.start(OPS, partial(_tell, sockets, board))
         for each in workers:
@@ -209,11 +207,19 @@ def _serve(options: Options, sockets: _Sockets) -> None:
         processes.keep()
 
 
-def _publish(
-    data: Path, board: Board, publications: Publications, sockets: _Sockets, stop: int
-) -> None:
+def _publish(board: Board, publications: Publications, sockets: _Sockets, stop: int) -> None:
     sockets.close()
-    local_publisher.run(stop, data_folder.publisher_lock(data), board, publications)
+    local_publisher.run(stop, board, publications)
+
+
+def _wait_for_lists(processes: Processes, board: Board, seconds: float = _FIRST_SECONDS) -> None:
+    processes.wait(board.has_begun, seconds=seconds)
+    if not board.has_begun():
+        _log.warning(
+            "publishing due lists takes more than %d seconds; serving meanwhile, and some lists may"
+            " have expired",
+            seconds,
+        )
 
 
 def _work(sockets: _Sockets, beat: Callable[[], None], stop: int) -> None:

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from shared import logs
@@ -19,9 +20,6 @@ _BATCHES: Final = 10
 
 
 _PUBLISH_SECONDS: Final = 60
-# How long the start waits for the first round, which takes longer only with thousands of tenants or
-# a very slow disk.
-_FIRST_SECONDS: Final = 30
 # Far longer than any write takes.
 _LEFTOVER_SECONDS: Final = 24 * 3600
 
@@ -54,30 +52,24 @@ class Retention:
 
 
 class Timer:
-    """Publishes all due lists at the start, and then every minute; and those that are asked for."""
+    """Publishes all due lists at the start, and then every minute; and those that are asked for.
 
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-        self._stopped, self._first_is_over = threading.Event(), threading.Event()
+    After a pause all lists may have expired, and verifiers accept no expired list: the most urgent
+    ones come first, and `begun` is called after the first round. A failure is logged, and the next
+    round tries again.
+    """
+
+    def __init__(self, ports: Ports, begun: Callable[[], object] = lambda: None) -> None:
+        self._ports, self._begun = ports, begun
+        self._stopped = threading.Event()
         # None wakes the thread.
         self._wanted: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="timer")
         self._round_at = -math.inf
 
     def start(self) -> None:
-        """Start the thread. Return after the first round, or after `_FIRST_SECONDS`.
-
-        After a pause all lists may have expired, and verifiers accept no expired list. The most
-        urgent lists are published first. A failure is logged and retried in the next round; it does
-        not prevent the start.
-        """
+        """Start the thread."""
         self._thread.start()
-        if not self._first_is_over.wait(_FIRST_SECONDS):
-            _log.warning(
-                "publishing due lists takes more than %d seconds; serving meanwhile, and some"
-                " lists may have expired",
-                _FIRST_SECONDS,
-            )
 
     def stop(self) -> None:
         """Start no further publication. The one in progress is completed in its thread."""
@@ -103,7 +95,7 @@ class Timer:
     def _run(self) -> None:
         retention = Retention(self._ports)
         self._round()
-        self._first_is_over.set()
+        self._begun()
         round_at = time.monotonic() + _PUBLISH_SECONDS
         while not self._stopped.is_set():
             if time.monotonic() >= round_at:

@@ -3,8 +3,11 @@
 Each write is one transaction, which is on the disk before it is acknowledged. Tests use `:memory:`.
 """
 
-from collections.abc import Iterable, Iterator
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,7 +25,7 @@ from shared.adapters.preconditions import check_write
 from shared.adapters.sqlite_audit import Span
 from shared.adapters.sqlite_database import MEMORY, Database, translated
 from shared.adapters.sqlite_encoding import MAY_HAVE
-from shared.errors import Corrupt, ExpectationLost
+from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.ports.one_machine import Listener, News
 from shared.ports.store import (
     EVERYTHING,
@@ -84,8 +87,9 @@ class SqliteStore:
         with translated():
             sqlite_conversion.convert(path, busy_seconds=busy_seconds)
         self._database = Database(path, sqlite_format.prepare, busy_seconds=busy_seconds)
-        # Beside the file itself, whatever link led to it.
-        self._bells = None if path == MEMORY else Bells(Path(f"{Path(path).resolve()}-news"))
+        # What is beside the file itself, whatever link led to it.
+        self._beside = None if path == MEMORY else str(Path(path).resolve())
+        self._bells = Bells(Path(f"{self._beside}-news")) if self._beside else None
 
     def close(self) -> None:
         """Close the file. Every later call raises `Unavailable`."""
@@ -94,6 +98,26 @@ class SqliteStore:
     def listen(self, news: News) -> Listener | None:
         """Return what hears of such news; None for `:memory:`. Raises `OSError`."""
         return None if self._bells is None else self._bells.listen(news)
+
+    def lock(self, name: str) -> Callable[[], None] | None:
+        """Hold the lock of this name until this process ends, or calls what is returned.
+
+        Returns None if another one has it; no other process has `:memory:`. Raises `Unavailable`.
+        """
+        if self._beside is None:
+            return lambda: None
+        try:
+            descriptor = os.open(f"{self._beside}-{name}", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise Unavailable from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                return None
+            raise Unavailable from error
+        return partial(os.close, descriptor)
 
     def problems(self, *, quickly: bool = False) -> Iterator[str]:
         """Read the whole file and yield a sentence for each problem. Raises `Unavailable`."""

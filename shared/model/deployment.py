@@ -1,4 +1,4 @@
-"""The deployment that a store belongs to: the schema of its data, and whether it is in charge."""
+"""The deployment that a store belongs to: its schema, whether it is in charge, and who leads."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,6 +13,7 @@ from shared.model.records import ADDED, Record
 SCHEMA: Final = 2
 
 ADDRESS: Final = Address(Table.KEYS, "deployment")
+LEADER_ADDRESS: Final = Address(Table.KEYS, "servers", "leader")
 
 
 class DeploymentPart(StrEnum):
@@ -69,6 +70,14 @@ class Deployment(Record):
                 "SVC_STORE: a migration to this store has not ended.",
                 "Repeat migrate to end it; until then the other store is in charge.",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderNote(Record):
+    """The server that leads: `by` is its random name, `version` rises while it does."""
+
+    by: str
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Only adapters that keep their data on this machine's disk have these methods.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -33,6 +33,18 @@ class LocalStore(Protocol):
 
         Audit entries go if they expired on a day before that of `before`, which is in seconds since
         the epoch. Returns how many were removed; 0 means that none is left. Raises `Unavailable`.
+        """
+        ...
+
+
+@runtime_checkable
+class Lockable(Protocol):
+    """A store that only this machine's processes use. The kernel knows which of them live."""
+
+    def lock(self, name: str) -> Callable[[], None] | None:
+        """Hold the lock of this name until this process ends, or calls what is returned.
+
+        Returns None if another one has the lock. Raises `Unavailable`.
         """
         ...
 

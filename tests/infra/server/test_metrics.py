@@ -198,7 +198,7 @@ def test_a_process_that_is_down_is_named(ports: Ports) -> None:
     for name in board.names:
         board.started(name)
     board.ended(PUBLISHER)
-    board.publishing(schedule=time.monotonic() - 1000, sealed=time.monotonic() - 1000)
+    board.leads(0, schedule=time.monotonic() - 1000, sealed=time.monotonic() - 1000)
     found = {
         (sample.name, *sample.labels.values()): sample.value
         for family in Gauges(ports, board).collect()
@@ -209,6 +209,22 @@ def test_a_process_that_is_down_is_named(ports: Ports) -> None:
     assert found["rescind_process_ends_total", PUBLISHER] == 1
     # The ages count from the start of the server if nothing later is known.
     assert 0 <= found["rescind_schedule_idle_seconds",] < 1000
+
+
+def test_one_server_tells_the_ages(ports: Ports) -> None:
+    """F621a: Of several servers on the same data, the leader alone reports the ages of lists."""
+    board = Board([PUBLISHER])
+
+    def told() -> set[str]:
+        return {each.name for each in Gauges(ports, board).collect()}
+
+    Tenant.create(ports)
+    board.leads(time.monotonic(), schedule=0, sealed=0)
+    ages = {"rescind_lists_late", "rescind_list_age_seconds", "rescind_feeds_late"}
+    assert ages < told()
+    board.follows(time.monotonic())
+    assert not ages & told()
+    assert {"rescind_ready", "rescind_leader_seconds"} < told()
 
 
 def test_health_names_a_process_that_is_down(

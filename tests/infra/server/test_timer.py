@@ -14,7 +14,10 @@ import httpx2
 import pytest
 
 from infra import data_folder
+from infra.server import server
 from infra.server import timer as local_timer
+from infra.server.board import Board
+from infra.server.processes import Processes
 from infra.server.timer import Timer
 from shared import logs
 from shared.model.audit.audit_log import month
@@ -116,27 +119,26 @@ def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
     assert verify(body, public_key=public_key_bytes(key), now=_now()).version == 2
 
 
-def test_a_start_does_not_wait_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_start_does_not_wait_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """F118b: A server starts although its first publications take long, and logs that."""
-    monkeypatch.setattr(local_timer, "_FIRST_SECONDS", 0.1)
     ports = embedded(tmp_path, _now)
-    tenant = Tenant.create(ports)
-    tenant.revoke(ports, "svc_wrt_a")
-    may_answer = threading.Event()
+    board, may_answer = Board(), threading.Event()
 
     def wait(call: Call) -> Any:
         """Who is due is found out once `may_answer` is set."""
         assert call.arguments[:1] != (TURNS,) or may_answer.wait(10)
         return call()
 
-    slow = Intercepted(ports.store, wait)
-    with _timer(replace(ports, store=slow), monkeypatch):
+    timer = Timer(replace(ports, store=Intercepted(ports.store, wait)), board.begun)
+    timer.start()
+    with Processes(board) as processes:
+        server._wait_for_lists(processes, board, seconds=0.05)
         assert [record.levelname for record in caplog.records] == ["WARNING"]
-        assert in_force.head(ports, tenant.id).version == 1
         may_answer.set()
-        soon(lambda: in_force.head(ports, tenant.id).version == 2)
+        server._wait_for_lists(processes, board)
+    assert len(caplog.records) == 1
+    timer.stop()
+    timer.join()
 
 
 def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:

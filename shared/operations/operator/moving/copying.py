@@ -30,6 +30,8 @@ _BATCH: Final = 100
 # Less than the 4 MB that DynamoDB takes in one write.
 _WRITE_BYTES: Final = 3_000_000
 _BUCKET: Final = "#bucket"
+# What a store says about itself.
+_OWN: Final = (deployment.ADDRESS, deployment.LEADER_ADDRESS)
 
 Report = Callable[[int], object]
 
@@ -87,7 +89,7 @@ def _moving(ports: Ports, table: Table) -> Iterator[tuple[Address, Item]]:
     for address, item in ports.store.everything(table):
         expires = item.get("expires")
         is_over = type(expires) is int and expires <= now
-        is_own = address == deployment.ADDRESS or address.pk.endswith(_BUCKET)
+        is_own = address in _OWN or address.pk.endswith(_BUCKET)
         if not (is_own or is_over):
             yield address, item
 

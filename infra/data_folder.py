@@ -20,7 +20,6 @@ _LIMITS = f"{_STORE}-limits"
 _PRIVATE = (
     *(f"{each}{part}" for each in (_STORE, _LIMITS) for part in ("", "-wal", "-shm", "-journal")),
     "admin.key",
-    "console.json",
 )
 
 
@@ -40,7 +39,7 @@ def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
     return {
         "SVC_STORE": f"sqlite:{folder / _STORE}",
         "SVC_BLOBS": f"file:{folder / 'blobs'}",
-        "SVC_KEYS": f"file:{key or folder / _MASTER_KEY}",
+        "SVC_KEYS": f"file:{master_key(folder, key)}",
     }
 
 
@@ -93,41 +92,29 @@ def empty_metrics(folder: Path, address: str) -> Path:
     return counts
 
 
-def master_key(folder: Path, chosen: Path | None, environment_: Mapping[str, str]) -> Path:
-    """Return the path of the master key of `folder`.
+def master_key(folder: Path, chosen: Path | None) -> Path:
+    """Return the path of the master key: `chosen` (`--keys`), else `master.key` in the folder."""
+    return chosen or folder / _MASTER_KEY
 
-    It is `chosen` (`--keys`) if that is given, else `master.key` in the folder if it exists, else
-    the file that `SVC_KEYS` names, else `master.key` in the folder, which does not exist yet.
+
+def settings_in(environment_: Mapping[str, str]) -> list[str]:
+    """Return which settings of stores the environment has."""
+    return [name for name in environment(Path()) if environment_.get(name)]
+
+
+def named(chosen: Path | None, environment_: Mapping[str, str]) -> Path | None:
+    """Return the data folder: `chosen` (`--data`), else that of `RESCIND_DATA`; None if neither.
+
+    `RESCIND_DATA` does not count if the environment names stores.
     """
-    own = folder / _MASTER_KEY
-    scheme, _, location = environment_.get("SVC_KEYS", "").partition(":")
-    if chosen is not None:
-        return chosen
-    # The environment may be of another deployment, so the key in the folder comes first.
-    return own if own.exists() or scheme != "file" or not location else Path(location)
+    found = environment_.get("RESCIND_DATA")
+    return Path(found) if chosen is None and found and not settings_in(environment_) else chosen
 
 
-def check_named(folder: Path, environment_: Mapping[str, str]) -> None:
-    """Refuse settings that name another place than a server on `folder` keeps its data in.
-
-    An operator who sets them expects the records there. `master_key` says which key file is used.
-    Raises `InvalidSettings`.
-    """
-    problems = []
-    for name, place in environment(folder).items():
-        scheme, _, location = environment_.get(name, "").partition(":")
-        own, _, path = place.partition(":")
-        is_used = scheme == own and (
-            name == "SVC_KEYS" or Path(location).resolve() == Path(path).resolve()
-        )
-        if environment_.get(name) and not is_used:
-            problems.append(f"{name} is {scheme}:{location}, which serve would not use.")
-    if problems:
-        raise InvalidSettings(
-            *problems,
-            f"serve keeps all data in one folder, here {folder}. To serve it, unset what is named"
-            " above; to serve another folder, name it with --data (or RESCIND_DATA).",
-        )
+def of_store(store: str) -> Path | None:
+    """Return the folder of a store on this machine (`SVC_STORE`); None for any other store."""
+    scheme, _, location = store.partition(":")
+    return Path(location).parent if scheme == "sqlite" else None
 
 
 def prepare(folder: Path, key: Path | None = None) -> None:
@@ -181,7 +168,7 @@ def chosen(
         return dict(environment_)
     if not folder.is_dir():
         raise InvalidSettings(f"{folder} is not a data folder: it does not exist.")
-    path = _checked(folder, master_key(folder, key, environment_))
+    path = _checked(folder, key)
     if not any((folder / name).exists() for name in (_STORE, _MASTER_KEY)):
         raise InvalidSettings(
             f"{folder} is not a data folder: it has neither {_STORE} nor {_MASTER_KEY}."
@@ -195,7 +182,7 @@ def _checked(folder: Path, key: Path | None) -> Path:
     for name in _PRIVATE:
         private_files.check_file(folder / name)
     check_whole(folder)
-    path = key or folder / _MASTER_KEY
+    path = master_key(folder, key)
     if (folder / _STORE).exists() and not path.exists():
         problem = f"{path} is missing, but {folder} has data. "
         remedy = "Restore its copy, or say where it is (make run KEYS=…, or the option --keys)."

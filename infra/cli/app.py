@@ -46,6 +46,7 @@ _MODULES: Final = {
     "webhooks": ("webhooks", _USERS),
     "settings": ("tenant_settings", _USERS),
     "serve": ("operator.serve", _OPERATORS),
+    "setup": ("operator.setup", _OPERATORS),
     "console": ("operator.console", _OPERATORS),
     "tenant": ("operator.tenants", _OPERATORS),
     "admin-key": ("operator.tenants", _OPERATORS),

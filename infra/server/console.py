@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
 from functools import cache, partial
-from pathlib import Path
 from typing import Final
 
 from starlette.requests import Request
@@ -16,21 +15,20 @@ from starlette.types import Receive, Scope, Send
 
 from functions.console.files import SECURITY, Files, is_page
 from infra import private_files
-from infra.server import console_code
-from shared.errors import InvalidRequest, NotFound, RescindError, Unavailable
+from shared.errors import InvalidRequest, NotFound, RescindError
 from shared.model import times
 from shared.operations.access.api_key_creation import Created
-from shared.operations.operator import onboarding
+from shared.operations.operator import console_codes, onboarding
 from shared.ports import Ports
 from shared.web import bodies, errors
 from shared.web.errors import MethodNotAllowed, Unauthorized, UnsupportedMediaType
 from shared.web.work import Work, WorkKind
 
-# Worker processes read these variables. The second has the data folder if codes are taken.
+# Worker processes read these variables. The second is set if codes are taken.
 VARIABLE: Final = "RESCIND_CONSOLE"
 CODES_VARIABLE: Final = "RESCIND_CONSOLE_CODES"
 
-_SESSION: Final = "/console/session"
+SESSION: Final = "/console/session"
 _SESSION_LIFETIME: Final = timedelta(hours=12)
 _BODY_MAX: Final = 1024
 _HTTP_PORT: Final = 80
@@ -75,7 +73,7 @@ class Console:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a file of the console, to anybody, or open a session."""
         request = Request(scope, receive)
-        is_session = scope["path"] == _SESSION
+        is_session = scope["path"] == SESSION
         answer = await self._session(request) if is_session else self._file(request)
         await answer(scope, receive, send)
 
@@ -95,30 +93,26 @@ class Console:
         return answer
 
     async def _open(self, request: Request) -> Created:
-        folder = os.environ.get(CODES_VARIABLE)
-        if folder is None or not _is_own(request):
+        if not os.environ.get(CODES_VARIABLE) or not _is_own(request):
             raise NotFound("No session can be opened here.")
         if request.method != "POST":
             raise MethodNotAllowed(["POST"])
         code = await _code(request)
-        exchange = partial(_exchange, self._ports, Path(folder), code)
+        exchange = partial(_exchange, self._ports(), code)
         return await self._work(exchange, WorkKind.USUAL, tenant_id="")
 
 
-def _exchange(ports: Callable[[], Ports], folder: Path, code: str) -> Created:
+def _exchange(ports: Ports, code: str) -> Created:
     """Return a new key for a code, which cannot be used again, also if this fails."""
-    try:
-        tenant = console_code.spend(folder, code)
-    except OSError as error:
-        raise Unavailable("the file of the one-time code") from error
+    tenant = console_codes.spend(ports, code)
     if tenant is None:
         _log.warning("a one-time code for the console was refused")
         raise Unauthorized(
             "The code is wrong, was used, or is too old. For another one, run: rescind console"
         )
-    now = ports().now()
+    now = ports.now()
     return onboarding.mint_admin_key(
-        ports(),
+        ports,
         handle=tenant,
         name=f"console, {now:%Y-%m-%d}",
         user=private_files.name(),

@@ -1,8 +1,7 @@
-"""Run the whole service on one machine: all functions at one address, data in one folder.
+"""Run the whole service: all functions at one address.
 
 This process makes ready, opens the addresses, and keeps the others running: one that publishes,
-some that answer requests, and one for metrics. The first start creates the tenant `local` and its
-admin key.
+some that answer requests, and one for metrics.
 """
 
 import importlib
@@ -12,20 +11,15 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from infra import data_folder, private_files
-from infra.server import (
-    addresses,
-    console_code,
-    documents,
-    worker,
-)
+from infra import data_folder
+from infra.server import addresses, documents, worker
 from infra.server import (
     console as local_console,
 )
@@ -35,16 +29,15 @@ from infra.server import (
 from infra.server.addresses import OpsAddress
 from infra.server.board import OPS, PUBLISHER, Board
 from infra.server.console import ConsoleMode
+from infra.server.places import DataPlace
 from infra.server.processes import Processes
 from infra.server.publications import Publications
 from shared import logs, wiring
-from shared.errors import Corrupt, InvalidSettings, NotFound, RescindError
-from shared.operations.base import tenants
-from shared.operations.operator import deployment, onboarding, restored
+from shared.errors import Corrupt, InvalidSettings, RescindError
+from shared.operations.operator import console_codes, restored
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 
-_TENANT = "local"
 # How long the start waits for what is due, which takes longer only with thousands of tenants or a
 # very slow disk.
 _FIRST_SECONDS: Final = 30
@@ -54,15 +47,11 @@ _log = logging.getLogger("rescind")
 
 @dataclass(frozen=True)
 class Options:
-    """Where and how to serve.
-
-    `keys` is the file of the master key, if it is not in the folder `data`.
-    """
+    """Where and how to serve."""
 
     host: IPv4Address | IPv6Address
     port: int
-    data: Path
-    keys: Path | None
+    place: DataPlace
     workers: int
     ops_address: OpsAddress | None
     log_level: str
@@ -75,15 +64,16 @@ def serve(options: Options) -> int:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, _stop)
     try:
-        try:
-            sockets = _prepare(options)
-        except RescindError as error:
-            print(f"Cannot start:\n{error}", file=sys.stderr)
-            return 1
-        _serve(options, sockets)
+        with ExitStack() as until:
+            try:
+                ready = _prepare(options, until)
+            except RescindError as error:
+                print(f"Cannot start:\n{error}", file=sys.stderr)
+                return 1
+            _serve(options, ready)
     except _Stopped:
         pass
-    print("\nStopped; the data is in", options.data)
+    print("\nStopped; the data is in", options.place)
     return 0
 
 
@@ -101,11 +91,16 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 
 
 @dataclass(frozen=True)
-class _Sockets:
-    """Where requests arrive, and where those for metrics do."""
+class _Ready:
+    """The sockets for requests and for metrics.
+
+    `console` is the address of the console, with a code if that may be printed; None if this server
+    takes no codes.
+    """
 
     requests: socket.socket
     ops: socket.socket | None
+    console: str | None
 
     def close(self) -> None:
         self.requests.close()
@@ -113,67 +108,66 @@ class _Sockets:
             self.ops.close()
 
 
-def _prepare(options: Options) -> _Sockets:
-    """Make the folder and the tenant, and open the addresses."""
-    data_folder.check_named(options.data, os.environ)
+def _prepare(options: Options, until: ExitStack) -> _Ready:
+    """Make the stores ready, and open the addresses."""
     listener = addresses.bind(options.host, options.port)
-    key = data_folder.master_key(options.data, options.keys, os.environ)
-    data_folder.prepare(options.data, key)
+    options.place.prepare()
     # The other processes read these.
-    os.environ.update(data_folder.environment(options.data, key))
     os.environ[local_console.VARIABLE] = options.console
     os.environ[documents.VARIABLE] = options.docs
-    if not wiring.is_read_only():
-        data_folder.use(options.data)
-    sockets = _Sockets(listener, _listen(options.ops_address, options.data))
+    ops = _listen(options, until)
     logging.config.dictConfig(_log_config(options))
-    with closing(_opened(options.data)) as ports:
+    console = None
+    with closing(_opened()) as ports:
         if not wiring.is_read_only():
             restored.check_recovered(ports)
-            deployment.mark_schema(ports)
-            _ensure_tenant(ports, options.data / "admin.key")
+            options.place.begin(ports)
+            console = _take_codes(options, ports)
     # SQLite's connections must not be used across a fork. Each process has its own.
     wiring.from_environment.cache_clear()
-    return sockets
+    return _Ready(listener, ops, console)
 
 
-def _take_codes(options: Options) -> str | None:
-    """Let this server take one-time codes, and return the address of its console; None if not."""
+def _take_codes(options: Options, ports: Ports) -> str | None:
+    """Let this server take one-time codes, and return the address of its console; None if not.
+
+    On a terminal, the address has a code. Output that goes to a log must not sign in whoever reads
+    the log.
+    """
     name = addresses.of_this_machine(options.host)
-    if name is None or options.console is ConsoleMode.OFF or wiring.is_read_only():
-        with suppress(OSError):
-            console_code.withdraw(options.data)
+    if name is None or options.console is ConsoleMode.OFF:
         return None
-    os.environ[local_console.CODES_VARIABLE] = str(options.data)
-    address = f"http://{name}:{options.port}"
-    console_code.announce(options.data, address)
-    return address
+    os.environ[local_console.CODES_VARIABLE] = "on"
+    address, tenant = f"http://{name}:{options.port}", options.place.tenant
+    console_codes.announce(ports, address)
+    return console_codes.link(ports, tenant) if tenant and sys.stdout.isatty() else address
 
 
-def _listen(address: OpsAddress | None, data: Path) -> socket.socket | None:
-    if address is None:
+def _listen(options: Options, until: ExitStack) -> socket.socket | None:
+    if (address := options.ops_address) is None:
         return None
-    listener = addresses.listen(address)
-    os.environ[data_folder.METRICS_VARIABLE] = str(data_folder.empty_metrics(data, str(address)))
+    listener, folder = addresses.listen(address), options.place.scratch(until)
+    os.environ[data_folder.METRICS_VARIABLE] = str(data_folder.empty_metrics(folder, str(address)))
     return listener
 
 
-def _opened(data: Path) -> Ports:
+def _opened() -> Ports:
     """Return the ports. Raises `InvalidSettings`, also if the database is damaged."""
     try:
         ports = wiring.from_environment()
     except Corrupt as error:
-        raise _damaged(data, str(error)) from error
+        raise _damaged(str(error)) from error
     if isinstance(ports.store, LocalStore):
         for damage in ports.store.problems(quickly=True):
-            raise _damaged(data, damage)
+            raise _damaged(damage)
     return ports
 
 
-def _damaged(data: Path, damage: str) -> InvalidSettings:
+def _damaged(damage: str) -> InvalidSettings:
+    store = Path(os.environ["SVC_STORE"].partition(":")[2])
     return InvalidSettings(
-        f"{data / 'svc.db'} is damaged. {damage}",
-        "Restore svc.db from a backup; then run: recover (docs/deploy.md, restore).",
+        f"{store} is damaged. {damage}",
+        f"Restore {store.name} from a backup; then run: recover (docs/deploy.md, restore).",
     )
 
 
@@ -182,33 +176,32 @@ def _log_config(options: Options) -> dict[str, Any]:
     return logs.for_one_machine(options.log_level, counted_by=counted_by)
 
 
-def _serve(options: Options, sockets: _Sockets) -> None:
+def _serve(options: Options, ready: _Ready) -> None:
     """Publish what is due; then answer requests until a signal."""
     workers = [f"worker {number}" for number in range(1, options.workers + 1)]
     publisher = [] if wiring.is_read_only() else [PUBLISHER]
-    ops = [] if sockets.ops is None else [OPS]
+    ops = [] if ready.ops is None else [OPS]
     board, publications = Board([*publisher, *workers, *ops]), Publications()
-    with Processes(board) as processes, closing(sockets), closing(publications):
+    with Processes(board) as processes, closing(ready), closing(publications):
         if publisher:
-            processes.start(PUBLISHER, partial(_publish, board, publications, sockets))
-        address = _take_codes(options)
+            processes.start(PUBLISHER, partial(_publish, ready, board, publications))
         # The modules of those that answer are in memory once. Meanwhile what is due is published.
         local_app = importlib.import_module("infra.server.app")
         if publisher:
             local_app.publish_by(publications, board)
             _wait_for_lists(processes, board)
-        if sockets.ops is not None:
-            processes.start(OPS, partial(_tell, sockets, board))
+        if ready.ops is not None:
+            processes.start(OPS, partial(_tell, ready, board))
         for each in workers:
-            processes.start(each, partial(_work, sockets, partial(board.beat, each)))
-        _print_summary(options, options.data / "admin.key", sockets.ops)
-        _print_console(options, address)
+            processes.start(each, partial(_work, ready, partial(board.beat, each)))
+        _print_summary(options, ready.ops)
+        _print_console(options, ready.console)
         print("Ctrl-C stops it.", flush=True)
         processes.keep()
 
 
-def _publish(board: Board, publications: Publications, sockets: _Sockets, stop: int) -> None:
-    sockets.close()
+def _publish(ready: _Ready, board: Board, publications: Publications, stop: int) -> None:
+    ready.close()
     local_publisher.run(stop, board, publications)
 
 
@@ -222,45 +215,25 @@ def _wait_for_lists(processes: Processes, board: Board, seconds: float = _FIRST_
         )
 
 
-def _work(sockets: _Sockets, beat: Callable[[], None], stop: int) -> None:
-    if sockets.ops is not None:
-        sockets.ops.close()
-    worker.run(stop, sockets.requests, beat)
+def _work(ready: _Ready, beat: Callable[[], None], stop: int) -> None:
+    if ready.ops is not None:
+        ready.ops.close()
+    worker.run(stop, ready.requests, beat)
 
 
-def _tell(sockets: _Sockets, board: Board, stop: int) -> None:
-    sockets.requests.close()
+def _tell(ready: _Ready, board: Board, stop: int) -> None:
+    ready.requests.close()
     # Not imported before: the library for metrics reads its folder when it is imported.
-    importlib.import_module("infra.server.ops").run(stop, sockets.ops, board)
+    importlib.import_module("infra.server.ops").run(stop, ready.ops, board)
 
 
-def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
-    """Create the tenant and its first admin key, unless the tenant exists."""
-    try:
-        tenants.find(ports, _TENANT)
-    except NotFound:
-        has_tenants = any(True for _ in tenants.directory(ports))
-        data_folder.check_whole(admin_key.parent, has_tenants=has_tenants)
-        if admin_key.exists():
-            raise InvalidSettings(
-                f"{admin_key} exists, but the tenant {_TENANT} does not; move the file away."
-            ) from None
-        _, created = onboarding.create_tenant(ports, handle=_TENANT, user=private_files.name())
-        data_folder.write_secret(admin_key, created.secret)
-        print(f"Created the tenant {_TENANT}.")
-
-
-def _print_summary(options: Options, admin_key: Path, ops: socket.socket | None) -> None:
-    if admin_key.exists():
-        print(f"Its admin key is in {admin_key}.")
-    else:
-        command = f"rescind admin-key {_TENANT} {_places(options)}"
-        print(f"There is no {admin_key}; to create an admin key, run: {command}")
+def _print_summary(options: Options, ops: socket.socket | None) -> None:
+    print(options.place.keys())
     if ops is not None:
         metrics = OpsAddress(*ops.getsockname()[:2])
         print(f"Metrics are on http://{metrics}/metrics.")
     host, name = options.host, addresses.named(options.host)
-    print(f"Rescind serves on http://{name}:{options.port}, data in {options.data}.")
+    print(f"Rescind serves on http://{name}:{options.port}, data in {options.place}.")
     if not host.is_loopback:
         print(
             "Other machines can reach this address, and there is no TLS: API keys cross the network"
@@ -271,20 +244,15 @@ def _print_summary(options: Options, admin_key: Path, ops: socket.socket | None)
 
 
 def _print_console(options: Options, address: str | None) -> None:
-    """Print the `address` of the console; on a terminal, with a code that signs in once."""
+    """Print the address of the console that `_take_codes` returned."""
     if options.console is ConsoleMode.OFF:
         return
+    command = options.place.command("console")
     if address is None:
         name = addresses.named(options.host)
         print(f"Console: http://{name}:{options.port}/ (sign in with an API key)")
-    elif sys.stdout.isatty():
-        print(f"Console: {console_code.link(options.data, _TENANT)}")
-        print(f"It signs in once, within 5 minutes; then run: rescind console {_places(options)}")
+    elif "#" in address:
+        print(f"Console: {address}")
+        print(f"It signs in once, within 5 minutes; then run: {command}")
     else:
-        # Output that goes to a log must not sign in whoever reads the log.
-        print(f"Console: {address}/ (to sign in, run: rescind console {_places(options)})")
-
-
-def _places(options: Options) -> str:
-    """Return the options with which a command finds the same data."""
-    return f"--data {options.data}" + (f" --keys {options.keys}" if options.keys else "")
+        print(f"Console: {address}/ (to sign in, run: {command})")

@@ -18,9 +18,17 @@ from shared.model.items import Table
 from shared.operations.operator import onboarding
 from tests.infra.folders import opened
 from tests.kit.disks import full_disk
-from tests.kit.processes import LocalServer, free_port, local_server, run, start_in_vain
+from tests.kit.processes import (
+    LocalServer,
+    free_port,
+    local_server,
+    run,
+    serve_in_vain,
+    start_in_vain,
+)
 
 _NOBODY = 65534
+_STORES = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
 _only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 
@@ -116,18 +124,16 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         private_files.check_folder(tmp_path / "data")
 
 
-@pytest.mark.parametrize("how", ["option", pytest.param("environment", marks=pytest.mark.slow)])
-def test_the_master_key_may_lie_elsewhere(tmp_path: Path, how: str) -> None:
+def test_the_master_key_may_lie_elsewhere(tmp_path: Path) -> None:
     """F75a, S8: The master key can lie outside of the data folder, which then holds none."""
     data, key = tmp_path / "data", tmp_path / "safe" / "key"
-    options = ["--keys", str(key)] if how == "option" else []
-    settings = {} if options else {"SVC_KEYS": f"file:{key}"}
-    with local_server(data, *options, settings=settings) as server:
+    options = ["--keys", str(key)]
+    with local_server(data, *options) as server:
         _revoke(server, "svc_wrt_a")
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert not (data / "master.key").exists()
     doctor = ("-m", "infra.cli", "doctor", "--data", str(data))
-    assert run(*doctor, *options, settings=settings).returncode == 0
+    assert run(*doctor, *options).returncode == 0
     refused = start_in_vain(data, port=free_port())
     assert refused.returncode == 1
     assert f"{data / 'master.key'} is missing" in refused.stderr
@@ -135,47 +141,27 @@ def test_the_master_key_may_lie_elsewhere(tmp_path: Path, how: str) -> None:
     assert run("-m", "infra.cli", "doctor", "--data", str(data)).returncode == 2
 
 
-def test_a_folder_keeps_to_its_own_key(tmp_path: Path) -> None:
-    """A key that the environment names for another deployment is not used for this folder."""
-    own, other = tmp_path / "master.key", tmp_path / "other"
-    environment = {"SVC_KEYS": f"file:{other}"}
-    assert data_folder.master_key(tmp_path, None, environment) == other
-    assert data_folder.master_key(tmp_path, None, {"SVC_KEYS": "kms:alias/key"}) == own
-    own.write_bytes(bytes(32))
-    assert data_folder.master_key(tmp_path, None, environment) == own
-    assert data_folder.master_key(tmp_path, other, environment) == other
-
-
-@pytest.mark.parametrize(
-    "named",
-    [
-        {"SVC_STORE": "dynamodb:rescind-prod-"},
-        {"SVC_STORE": "sqlite:elsewhere/svc.db"},
-        {"SVC_BLOBS": "s3:lists", "SVC_STORE": "sqlite:data/svc.db"},
-        {"SVC_KEYS": "kms:alias/key"},
-    ],
-)
-def test_another_store_is_never_replaced_by_an_empty_one(
-    tmp_path: Path, named: dict[str, str]
-) -> None:
-    """F555a: `serve` does not start if the environment names a place that it would not use."""
-    data = tmp_path / "data"
-    refused = run(
-        *("-m", "infra.cli.operator.serve", "--data", str(data), "--port", str(free_port())),
-        settings=named,
-    )
+@pytest.mark.parametrize("lacking", _STORES)
+def test_half_of_the_stores_is_not_served(tmp_path: Path, lacking: str) -> None:
+    """F555a: `serve` does not start if the environment names some of the stores, and not all."""
+    named = dict(data_folder.environment(tmp_path / "data"))
+    del named[lacking]
+    refused = serve_in_vain(settings=named)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert next(iter(named)) in refused.stderr
-    assert "--data" in refused.stderr
-    assert not data.exists()
+    assert f"{lacking} is not set" in refused.stderr
+    assert "or none to serve a data folder" in refused.stderr
+    assert not (tmp_path / "data").exists()
 
 
-def test_a_folder_may_be_named_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`serve` accepts settings that name the folder that it serves, and any file of a key."""
-    monkeypatch.chdir(tmp_path)
-    named = data_folder.environment(Path("data"), Path("key")) | {"SVC_MODE": "open"}
-    data_folder.check_named(tmp_path / "data", named)
-    data_folder.check_named(tmp_path / "data", {"SVC_STORE": ""})
+@pytest.mark.parametrize("named", _STORES)
+def test_a_folder_and_stores_are_not_named_together(tmp_path: Path, named: str) -> None:
+    """F612a: `serve` takes no folder by `--data` beside stores that the environment names."""
+    settings = {named: data_folder.environment(tmp_path)[named]}
+    options = ("--data", str(tmp_path / "data"))
+    refused = serve_in_vain(*options, settings=settings)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert f"--data and {named} name two stores; give one." in refused.stderr
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_backup_is_whole_and_holds_no_key(tmp_path: Path) -> None:

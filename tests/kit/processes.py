@@ -174,7 +174,7 @@ def local_server(
     cwd: Path = ROOT,
     port: int | None = None,
 ) -> Iterator[LocalServer]:
-    """The real server on the folder `data`; it is gone at the end.
+    """The real server on the folder `data`, or on the stores of `settings`; it is gone at the end.
 
     It answers, or, where `ready` is false, has only said that it will. `open_files` is how many
     files each of its processes may have open at once.
@@ -187,7 +187,7 @@ def local_server(
                 open_files,
                 [
                     *(program or _server(cwd)),
-                    *_places(data, port),
+                    *_places(None if "SVC_STORE" in (settings or {}) else data, port),
                     "--workers",
                     str(workers),
                     *options,
@@ -222,6 +222,12 @@ def start_in_vain(
 ) -> subprocess.CompletedProcess[str]:
     """What a server says that ends by itself."""
     return run(*_server(cwd)[1:], *_places(data, port), *options, cwd=cwd)
+
+
+def serve_in_vain(*options: str, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What a server says that ends by itself, as these settings make it do."""
+    port = str(free_port())
+    return run(*_LOCAL_SERVER[1:], "--port", port, *options, settings=settings)
 
 
 def run(
@@ -276,8 +282,8 @@ def free_port() -> int:
         return port
 
 
-def _places(data: Path, port: int) -> list[str]:
-    return ["--port", str(port), "--data", str(data)]
+def _places(data: Path | None, port: int) -> list[str]:
+    return ["--port", str(port), *(["--data", str(data)] if data else [])]
 
 
 def _limited(open_files: int | None, command: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from shared.operations.base import operation
 from shared.operations.changes import revocations
 from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, publication, schedule, signers
+from shared.operations.operator import console_codes
 from shared.operations.webhooks import delivery
 from shared.ports import Ports
 from tests.kit.api import Tenant, serve
@@ -30,6 +31,7 @@ def take(ports: Ports, clock: Clock) -> Tenant:
             assert answer.status_code == endpoint.status, (key, answer.text)
         _send_in_vain(tenant)
         _give_and_take(tenant)
+        _sign_in(tenant)
         _expire_soon(tenant, clock)
         _fall_behind(tenant, clock)
         _publish(tenant, clock)
@@ -74,6 +76,13 @@ def _give_and_take(tenant: Tenant) -> None:
     for is_rehearsal in (True, False):
         _done(tenant, f"keys/{root}/revoke", reason="lost", dry_run=is_rehearsal)
     assert tenant.admin.get(f"/v1/revocations/check?warrant_id={signed}").json()["revoked"]
+
+
+def _sign_in(tenant: Tenant) -> None:
+    """Use one of two codes of the console."""
+    console_codes.announce(tenant.ports, "http://127.0.0.1:8080")
+    links = [console_codes.link(tenant.ports, "acme") for _ in range(2)]
+    assert console_codes.spend(tenant.ports, links[0].partition("=")[2]) == "acme"
 
 
 def _expire_soon(tenant: Tenant, clock: Clock) -> None:

@@ -50,8 +50,9 @@ def back_up(
     """
     data = _named(data)
     data_folder.chosen(data, keys, os.environ)
-    key = data_folder.master_key(data, keys, os.environ)
-    made = backup.back_up(data, key, folder, with_key=with_master_key)
+    made = backup.back_up(
+        data, data_folder.master_key(data, keys), folder, with_key=with_master_key
+    )
     out.say(f"Made and verified {folder}: {made.tenants} tenant(s), {len(made.files)} files.")
     out.say(_WITH_KEY if with_master_key else _WITHOUT_KEY)
     out.say(_LEFT_OUT)
@@ -79,6 +80,6 @@ def put_back(
 
 
 def _named(data: Path | None) -> Path:
-    if data is None:
+    if (folder := data_folder.named(data, os.environ)) is None:
         raise InvalidSettings("backup and restore work on a data folder: name it with --data.")
-    return data
+    return folder

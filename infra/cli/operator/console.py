@@ -1,15 +1,16 @@
 """`rescind console`: a link that signs in to the console of a server on this machine."""
 
-import socket
+from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlsplit
 
+import httpx2
 import typer
 
-from infra.cli.errors import NoUsableAnswer, WrongUsage
+from infra.cli.errors import NoUsableAnswer
 from infra.cli.operator.operators import Handle, Operator, operator_command
-from infra.server import console_code
+from infra.server.console import SESSION
 from shared.operations.base import tenants
+from shared.operations.operator import console_codes
 
 _PATIENCE_SECONDS: Final = 2
 
@@ -22,24 +23,29 @@ def register(root: typer.Typer) -> None:
 def link(operator: Operator, tenant: Handle = "local") -> None:
     """Print a link that signs in to the console once, as administrator of a tenant.
 
-    A server must be running on the data folder. The link works within 5 minutes, and the one before
-    it does not work any more.
+    It is for a browser on the machine of the server that was started last. The link works within
+    5 minutes.
     """
-    if operator.data is None:
-        raise WrongUsage("--data: name the data folder of the server on this machine.")
     tenants.find(operator.ports, tenant)
-    address = console_code.address(operator.data)
-    _check_answers(address)
-    found = console_code.link(operator.data, tenant)
+    _check_takes_codes(console_codes.address(operator.ports))
+    found = console_codes.link(operator.ports, tenant)
     operator.out.show({"link": found}, found)
     operator.out.say("It signs in once, within 5 minutes.")
 
 
-def _check_answers(address: str) -> None:
-    parts = urlsplit(address)
+def _check_takes_codes(address: str) -> None:
+    """Check by a request without a code."""
     try:
-        socket.create_connection((parts.hostname, parts.port), timeout=_PATIENCE_SECONDS).close()
-    except OSError as error:
+        answer = httpx2.post(
+            f"{address}{SESSION}",
+            headers={"Origin": address},
+            timeout=_PATIENCE_SECONDS,
+            trust_env=False,
+        )
+    except httpx2.HTTPError as error:
+        raise NoUsableAnswer(f"No server answers at {address}: {error}.") from error
+    if answer.status_code != HTTPStatus.UNSUPPORTED_MEDIA_TYPE:
         raise NoUsableAnswer(
-            f"No server answers at {address}: {error.strerror or error}."
-        ) from error
+            f"The server at {address} takes no codes: it is read-only, serves no console, or does"
+            " not listen on 127.0.0.1 or ::1."
+        )

@@ -16,7 +16,6 @@ from shared.errors import InvalidSettings
 from shared.operations.operator.moving import copying, cutover
 from shared.ports import Ports
 
-_SQLITE: Final = "sqlite"
 _EXAMPLE: Final = (
     "rescind migrate --from sqlite:.data/svc.db --to dynamodb:rescind-prod- "
     "--to-blobs s3:BUCKET --to-keys kms:alias/rescind-prod"
@@ -96,22 +95,19 @@ def _frozen(store: str) -> AbstractContextManager[None]:
 
     Its changes after the move would be lost. On AWS this cannot be seen from here.
     """
-    scheme, _, location = store.partition(":")
-    if scheme != _SQLITE:
+    if (folder := data_folder.of_store(store)) is None:
         return nullcontext()
     remedy = "Restart it with SVC_MODE=read-only, and repeat this command."
-    return data_folder.alone(Path(location).parent, remedy)
+    return data_folder.alone(folder, remedy)
 
 
 @contextmanager
 def _opened(store: str, blobs: str | None, keys: str | None) -> Iterator[Ports]:
     """Open the ports of a place, which need not be in charge."""
-    scheme, _, location = store.partition(":")
-    if scheme == _SQLITE:
-        folder = Path(location).parent
+    if folder := data_folder.of_store(store):
         blobs, keys = blobs or f"file:{folder / 'blobs'}", keys or f"file:{folder / 'master.key'}"
         if keys == f"file:{folder / 'master.key'}" and not (folder / "master.key").exists():
-            _prepare(folder, Path(location))
+            _prepare(folder, Path(store.partition(":")[2]))
     if blobs is None or keys is None:
         raise InvalidSettings(f"{store} needs its blobs and its key: add the options for both.")
     named = {"SVC_STORE": store, "SVC_BLOBS": blobs, "SVC_KEYS": keys}

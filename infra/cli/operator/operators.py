@@ -33,9 +33,8 @@ DataOption = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        envvar="RESCIND_DATA",
         metavar="FOLDER",
-        help="The data folder, such as .data.",
+        help="The data folder, such as .data; or RESCIND_DATA.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -56,7 +55,8 @@ _OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
 }
 
 
-def _handle(value: str) -> str:
+def handle(value: str) -> str:
+    """Return the name of a tenant. Raises `ValueError` if it cannot be one."""
     try:
         return model.handle(value)
     except ValueError as error:
@@ -64,7 +64,7 @@ def _handle(value: str) -> str:
 
 
 Handle = Annotated[
-    str, typer.Argument(metavar="TENANT", parser=checked(_handle), help="The name of the tenant.")
+    str, typer.Argument(metavar="TENANT", parser=checked(handle), help="The name of the tenant.")
 ]
 
 
@@ -85,7 +85,8 @@ def operator_command(app: typer.Typer, name: str, *, example: str) -> Callable[[
     """Add a command that works on the store. Its first parameter is an `Operator`."""
 
     def run(function: Command, given: dict[str, Any]) -> int | None:
-        data, keys, out = given.pop("data"), given.pop("keys"), Output(given.pop("output"))
+        data = data_folder.named(given.pop("data"), os.environ)
+        keys, out = given.pop("keys"), Output(given.pop("output"))
 
         def work() -> int | None:
             with closing(_opened(data, keys)) as ports:

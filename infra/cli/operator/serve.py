@@ -1,4 +1,4 @@
-"""`rescind serve`: run the whole service on one machine."""
+"""`rescind serve`: run the whole service."""
 
 import os
 from enum import StrEnum
@@ -10,7 +10,7 @@ import typer
 from infra.cli.commands import local_command, noun
 from infra.cli.errors import checked
 from infra.cli.output import Output
-from infra.server import addresses
+from infra.server import addresses, places
 from infra.server import server as local_server
 from infra.server.addresses import OpsAddress
 from infra.server.console import ConsoleMode
@@ -34,7 +34,12 @@ Host = Annotated[
 ]
 Port = Annotated[int, typer.Option("--port", help="TCP port.")]
 Data = Annotated[
-    Path, typer.Option("--data", envvar="RESCIND_DATA", metavar="FOLDER", help="Where the data is.")
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="FOLDER",
+        help="Where the data is; or RESCIND_DATA. Without both, .data or the stores of SVC_STORE.",
+    ),
 ]
 Keys = Annotated[
     Path | None,
@@ -77,7 +82,7 @@ def serve(
     out: Output,
     host: Host = "127.0.0.1",
     port: Port = 8080,
-    data: Data = Path(".data"),
+    data: Data = None,
     keys: Keys = None,
     workers: Workers = 1,
     ops_address: Ops = None,
@@ -85,17 +90,16 @@ def serve(
     console: ConsoleChoice = ConsoleMode.ON,
     docs: DocsChoice = DocumentsMode.ON,
 ) -> int:
-    """Run the whole service on one machine, with its data in one folder. Ctrl-C stops it.
+    """Run the whole service, with its data in one folder or in the stores of SVC_STORE.
 
-    The first start creates the tenant `local` and its admin key. Due lists are published at the
-    start and then every minute. A change is in the feed at once.
+    In a folder, the first start creates the tenant `local` and its admin key; in other stores,
+    `rescind setup` does. Due lists are published at the start and then every minute. A change is
+    in the feed at once. Ctrl-C stops it.
     """
     del out
-    address = addresses.ip(host)
+    address, place = addresses.ip(host), places.chosen(data, keys)
     return local_server.serve(
-        local_server.Options(
-            address, port, data, keys, workers, ops_address, log_level, console, docs
-        )
+        local_server.Options(address, port, place, workers, ops_address, log_level, console, docs)
     )
 
 

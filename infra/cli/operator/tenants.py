@@ -11,9 +11,10 @@ from infra import data_folder, private_files
 from infra.cli.commands import confirm, noun
 from infra.cli.errors import WrongUsage, Yes, checked
 from infra.cli.operator.operators import Handle, Operator, operator_command
-from infra.cli.output import Column
+from infra.cli.output import Column, Output
 from shared.model import times
 from shared.model.tenants import TenantSettings
+from shared.operations.access.api_key_creation import Created
 from shared.operations.base import tenants
 from shared.operations.operator import onboarding, removal
 from shared.operations.operator import tenants as operations
@@ -74,7 +75,7 @@ def create(operator: Operator, tenant: Handle) -> None:
         operator.ports, handle=tenant, user=private_files.name()
     )
     operator.out.say(f"Created tenant {settings.handle} ({settings.tenant_id}).")
-    _show(operator, created.api_key.id, created.secret)
+    show_key(operator.out, created)
 
 
 @operator_command(app, "list", example="rescind tenant list --data .data")
@@ -198,10 +199,11 @@ def mint(operator: Operator, tenant: Handle, expires_in: ExpiresIn = None) -> No
     created = onboarding.mint_admin_key(
         operator.ports, handle=tenant, user=private_files.name(), expires_at=expires_at
     )
-    _show(operator, created.api_key.id, created.secret)
+    show_key(operator.out, created)
 
 
-def _show(operator: Operator, key_id: str, secret: str) -> None:
-    """Print the secret alone on standard output, so that a file can have it."""
-    operator.out.say(f"Admin key {key_id}; its secret is shown only once:")
-    operator.out.show({"api_key_id": key_id, "key": secret}, secret)
+def show_key(out: Output, created: Created) -> None:
+    """Print the secret of an admin key alone on standard output, so that a file can have it."""
+    key_id, secret = created.api_key.id, created.secret
+    out.say(f"Admin key {key_id}; its secret is shown only once:")
+    out.show({"api_key_id": key_id, "key": secret}, secret)

@@ -17,10 +17,10 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from infra.server import app as local_app
-from infra.server import console_code
 from infra.server.console import CODES_VARIABLE
 from shared import wiring
 from shared.model.rate_limit import BURST, Purpose, microseconds
+from shared.operations.operator import console_codes
 from shared.ports import Ports
 from tests.functions.console.seeds import OPENED, Seed, run_schedule
 from tests.kit.processes import HOST
@@ -72,9 +72,9 @@ class World:
         run_schedule(self.ports, self.seed.tenant_id)
 
     def link(self) -> str:
-        """A link that signs in once as administrator; it ends after five minutes of real time."""
-        console_code.announce(self.data, self.url)
-        return console_code.link(self.data, "acme")
+        """A link that signs in once as administrator; it ends after five minutes."""
+        console_codes.announce(self.ports, self.url)
+        return console_codes.link(self.ports, "acme")
 
     def throttle(self) -> None:
         """Leave the tenant no request until the clock moves."""
@@ -115,7 +115,7 @@ def serving(seed: Seed, folder: Path) -> Iterator[World]:
     world = World(replace(seed, secrets=dict(seed.secrets)), ports, clock, folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wiring, "from_environment", lambda: ports)
-        patch.setenv(CODES_VARIABLE, str(folder))
+        patch.setenv(CODES_VARIABLE, "on")
         # The tests of the API search all that it answers, which takes longer than all else here.
         patch.setattr(WATCH, "search", lambda *_, **__: None)
         world.start()

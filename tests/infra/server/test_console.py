@@ -13,21 +13,23 @@ from starlette.testclient import TestClient
 
 from functions.console.files import SECURITY, Files
 from infra import data_folder
-from infra.server import app, console_code
+from infra.server import app
 from infra.server import console as local_console
 from infra.server import server as local_server
 from infra.server.addresses import ip
-from infra.server.console import CODES_VARIABLE, Console, ConsoleMode
+from infra.server.console import CODES_VARIABLE, SESSION, Console, ConsoleMode
+from infra.server.places import Folder
+from shared.errors import Unavailable
 from shared.model import times
-from shared.operations.operator import onboarding
+from shared.operations.operator import console_codes, onboarding
 from shared.ports import Ports
 from tests.infra.folders import chosen
 from tests.kit.asgi import EVERY_RESPONSE, Answer, send
+from tests.kit.faults import broken_at
 from tests.kit.processes import local_server as started
 from tests.kit.processes import run
 
 _BROWSER = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
-_SESSION: Final = "/console/session"
 _ADDRESS: Final = "http://127.0.0.1:8080"
 
 # Names and origins of pages that are not this server's.
@@ -71,11 +73,11 @@ def ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ports]:
 
 
 @pytest.fixture
-def client(ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+def client(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """A page of the server at `_ADDRESS`, which takes codes for the tenant `local`."""
-    monkeypatch.setenv(CODES_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CODES_VARIABLE, "on")
     onboarding.create_tenant(ports, handle="local")
-    console_code.announce(tmp_path, _ADDRESS)
+    console_codes.announce(ports, _ADDRESS)
     return TestClient(app.app, base_url=_ADDRESS, headers={"Origin": _ADDRESS})
 
 
@@ -87,8 +89,8 @@ def _varying(answer: Answer) -> dict[str, str]:
     return {name: answer.headers[name] for name in EVERY_RESPONSE}
 
 
-def _code(folder: Path) -> str:
-    address, _, code = console_code.link(folder, "local").partition("/#code=")
+def _code(ports: Ports) -> str:
+    address, _, code = console_codes.link(ports, "local").partition("/#code=")
     assert address == _ADDRESS
     return code
 
@@ -130,7 +132,7 @@ def test_the_api_is_as_it_was() -> None:
 def test_the_console_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """F449d: Without the console, its paths are answered as any unknown path."""
     monkeypatch.setattr(app._console, "_choice", ConsoleMode.OFF)
-    for target in ("/", f"/console/{Files().version}/console.css", _SESSION):
+    for target in ("/", f"/console/{Files().version}/console.css", SESSION):
         assert _get(target, _BROWSER).status_code == 401
 
 
@@ -152,11 +154,11 @@ def test_files_are_read_once_or_each_time(
 # --- the session ---
 
 
-def test_a_code_opens_one_session(client: TestClient, ports: Ports, tmp_path: Path) -> None:
+def test_a_code_opens_one_session(client: TestClient, ports: Ports) -> None:
     """F450a: A one-time code is exchanged once for an admin key that ends after twelve hours."""
-    code = _code(tmp_path)
+    code = _code(ports)
     before = times.whole(ports.now())
-    opened = client.post(_SESSION, json={"code": code})
+    opened = client.post(SESSION, json={"code": code})
     assert opened.status_code == 201, opened.text
     assert set(opened.json()) == {"key", "expires_at"}
     expected = dict(SECURITY) | {"Cache-Control": "no-store", "Content-Type": "application/json"}
@@ -173,16 +175,14 @@ def test_a_code_opens_one_session(client: TestClient, ports: Ports, tmp_path: Pa
     assert entry["details"]["name"] == caller["api_key_name"]
     assert (entry["resource_id"], entry["details"]["scopes"]) == (caller["api_key_id"], ["admin"])
 
-    again = client.post(_SESSION, json={"code": code})
+    again = client.post(SESSION, json={"code": code})
     assert (again.status_code, again.json()["error"]["code"]) == (401, "unauthorized")
     assert client.get("/v1/api-keys", headers=key).json()["total"] == 2
 
 
-def test_the_key_of_the_console_is_never_the_last(
-    client: TestClient, ports: Ports, tmp_path: Path
-) -> None:
+def test_the_key_of_the_console_is_never_the_last(client: TestClient, ports: Ports) -> None:
     """F452a: The key of a console session does not let the tenant's last admin key go."""
-    secret = client.post(_SESSION, json={"code": _code(tmp_path)}).json()["key"]
+    secret = client.post(SESSION, json={"code": _code(ports)}).json()["key"]
     key = {"Authorization": f"Bearer {secret}"}
     own = client.get("/v1/whoami", headers=key).json()["api_key_id"]
     listed = client.get("/v1/api-keys", headers=key).json()["api_keys"]
@@ -197,9 +197,9 @@ def test_the_key_of_the_console_is_never_the_last(
     assert client.get("/v1/whoami", headers=key).status_code == 401
 
 
-def test_a_session_makes_keys_that_outlive_it(client: TestClient, tmp_path: Path) -> None:
+def test_a_session_makes_keys_that_outlive_it(client: TestClient, ports: Ports) -> None:
     """APIKEY-4, F594c: The key of a session makes keys of any end, which are bound by theirs."""
-    opened = client.post(_SESSION, json={"code": _code(tmp_path)}).json()
+    opened = client.post(SESSION, json={"code": _code(ports)}).json()
     session = {"Authorization": f"Bearer {opened['key']}"}
     assert client.get("/v1/whoami", headers=session).json()["creates_until"] is None
     end = "2099-01-01T00:00:00Z"
@@ -215,58 +215,58 @@ def test_a_session_makes_keys_that_outlive_it(client: TestClient, tmp_path: Path
     assert more.status_code == 400
 
 
-def test_a_page_of_another_site_opens_no_session(client: TestClient, tmp_path: Path) -> None:
+def test_a_page_of_another_site_opens_no_session(client: TestClient, ports: Ports) -> None:
     """F451a: Only a page of this server, under a name of this machine, can use a code."""
-    code = _code(tmp_path)
+    code = _code(ports)
     for host, origin in _FOREIGN:
         headers = {"Host": host, "Origin": origin}
-        answer = client.post(_SESSION, json={"code": code}, headers=headers)
+        answer = client.post(SESSION, json={"code": code}, headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
         assert "access-control-allow-origin" not in answer.headers
     # None of them was a try: the code can still be used.
-    assert client.post(_SESSION, json={"code": code}).status_code == 201
+    assert client.post(SESSION, json={"code": code}).status_code == 201
 
 
-def test_each_name_of_this_machine_opens_a_session(client: TestClient, tmp_path: Path) -> None:
+def test_each_name_of_this_machine_opens_a_session(client: TestClient, ports: Ports) -> None:
     """The other two names of this machine are as good as the address that is printed."""
     for name in ("localhost:8080", "[::1]:8080"):
         headers = {"Host": name, "Origin": f"http://{name}"}
-        answer = client.post(_SESSION, json={"code": _code(tmp_path)}, headers=headers)
+        answer = client.post(SESSION, json={"code": _code(ports)}, headers=headers)
         assert answer.status_code == 201
 
 
-def test_a_malformed_request_opens_no_session(client: TestClient, tmp_path: Path) -> None:
+def test_a_malformed_request_opens_no_session(client: TestClient, ports: Ports) -> None:
     """F451b: A body that is not the JSON of a code is refused, and is no try."""
-    code = _code(tmp_path)
+    code = _code(ports)
     for sent, status in _MALFORMED:
         filled = json.loads(json.dumps(sent).replace("%", code))
-        answer = client.post(_SESSION, content=filled.pop("data", None), **filled)
+        answer = client.post(SESSION, content=filled.pop("data", None), **filled)
         assert answer.status_code == status, answer.text
-    assert client.post(_SESSION, json={"code": code}).status_code == 201
+    assert client.post(SESSION, json={"code": code}).status_code == 201
 
 
 def test_a_session_is_only_opened_by_post(client: TestClient) -> None:
     """F451c: Every other method at the path of sessions is refused."""
     for method in ("GET", "PUT", "DELETE", "OPTIONS"):
-        answer = client.request(method, _SESSION)
+        answer = client.request(method, SESSION)
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
 def test_a_server_that_takes_no_codes_has_no_sessions(
-    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, ports: Ports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F453a: A server that is read-only, or not of this machine alone, exchanges no code."""
-    code = _code(tmp_path)
+    code = _code(ports)
     monkeypatch.delenv(CODES_VARIABLE)
-    assert client.post(_SESSION, json={"code": code}).status_code == 404
+    assert client.post(SESSION, json={"code": code}).status_code == 404
 
 
-def test_a_folder_that_fails_is_said_to_be_unavailable(
-    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F451d: If the folder cannot be used, the answer is 503, and no key is created."""
-    monkeypatch.setenv(CODES_VARIABLE, str(tmp_path / "gone"))
-    answer = client.post(_SESSION, json={"code": "a"})
+@pytest.mark.usefixtures("client")
+def test_a_store_that_fails_is_said_to_be_unavailable(ports: Ports) -> None:
+    """F451d: If the store cannot be used, the answer is 503, and no key is created."""
+    broken = Console(lambda: broken_at(ports, 1, Unavailable("broken")), app._work)
+    page = TestClient(broken, base_url=_ADDRESS, headers={"Origin": _ADDRESS})
+    answer = page.post(SESSION, json={"code": _code(ports)})
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
 
 
@@ -274,7 +274,7 @@ def test_a_folder_that_fails_is_said_to_be_unavailable(
 
 
 def _options(folder: Path, host: str, choice: ConsoleMode = ConsoleMode.ON) -> local_server.Options:
-    return local_server.Options(ip(host), 8080, folder, None, 1, None, "info", choice)
+    return local_server.Options(ip(host), 8080, Folder(folder), 1, None, "info", choice)
 
 
 @pytest.mark.parametrize(
@@ -289,6 +289,7 @@ def _options(folder: Path, host: str, choice: ConsoleMode = ConsoleMode.ON) -> l
     ],
 )
 def test_a_link_is_printed_for_this_machine(
+    ports: Ports,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -298,28 +299,16 @@ def test_a_link_is_printed_for_this_machine(
     """F453b: A terminal gets a link with a code, a log none; other machines sign in by key."""
     monkeypatch.setenv(CODES_VARIABLE, "")
     options = _options(tmp_path, host)
-    assert local_server._take_codes(options) == address
+    assert local_server._take_codes(options, ports) == address
     local_server._print_console(options, address)
     assert "code=" not in capsys.readouterr().out
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    local_server._print_console(options, address)
+    local_server._print_console(options, local_server._take_codes(options, ports))
     printed, _, rest = capsys.readouterr().out.partition("/#code=")
     assert printed == (f"Console: {address}" if address else printed)
     code = rest.partition("\n")[0]
-    assert console_code.spend(tmp_path, code) == ("local" if address else None)
+    assert console_codes.spend(ports, code) == ("local" if address else None)
     assert ("API key" in printed) is (address is None)
-
-
-@pytest.mark.parametrize("why", ["off", "read-only"])
-def test_no_code_is_made_if_none_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
-    """F453c: A server without console, or read-only, ends the code of the one before."""
-    console_code.announce(tmp_path, _ADDRESS)
-    monkeypatch.setenv("SVC_MODE", "read-only" if why == "read-only" else "open")
-    choice = ConsoleMode.OFF if why == "off" else ConsoleMode.ON
-    assert local_server._take_codes(_options(tmp_path, "127.0.0.1", choice)) is None
-    assert not (tmp_path / console_code.FILE).exists()
 
 
 @pytest.mark.slow
@@ -334,7 +323,7 @@ def test_several_workers_exchange_a_code_once(tmp_path: Path) -> None:
         headers = {"Origin": server.url, "Connection": "close"}
 
         def use(_: int) -> int:
-            sent = httpx2.post(f"{server.url}{_SESSION}", json={"code": code}, headers=headers)
+            sent = httpx2.post(f"{server.url}{SESSION}", json={"code": code}, headers=headers)
             return sent.status_code
 
         with ThreadPoolExecutor(8) as pool:
@@ -343,3 +332,19 @@ def test_several_workers_exchange_a_code_once(tmp_path: Path) -> None:
     stopped = run("-m", "infra.cli", "console", "--data", str(server.data))
     assert (stopped.returncode, stopped.stdout) == (1, "")
     assert "No server answers" in stopped.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"), [(["--console", "off"], "open"), ([], "read-only")], ids=["off", "frozen"]
+)
+@pytest.mark.slow
+def test_no_link_is_made_if_no_code_is_taken(tmp_path: Path, options: list[str], mode: str) -> None:
+    """F453c: No link is made to a server without console, or to one that is read-only."""
+    with started(tmp_path / "data") as server:
+        port = server.port
+        server.interrupt()
+    settings = {"SVC_MODE": mode}
+    with started(tmp_path / "data", *options, settings=settings, port=port) as server:
+        refused = run("-m", "infra.cli", "console", "--data", str(server.data))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"The server at {server.url} takes no codes" in refused.stderr

@@ -135,7 +135,7 @@ import os, sys
 from infra.server import server
 from infra.cli import app
 constants = "\\n".join(f"x = {2**40 + i} * {2**40 + i}" for i in range(30_000))
-def compile_for_seconds(_arguments):
+def compile_for_seconds(*_arguments):
     print("compiling", flush=True)
     for _ in range(3):
         compile(constants, "constants", "exec")

@@ -1,0 +1,177 @@
+"""Where a server has its data: a folder of this machine, or stores that the environment names."""
+
+import os
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from infra import data_folder, private_files
+from shared import wiring
+from shared.errors import InvalidSettings, NotFound
+from shared.operations.base import tenants
+from shared.operations.operator import deployment, onboarding
+from shared.ports import Ports
+
+_ALL: Final = "Set all three of them, or none to serve a data folder (--data)."
+
+
+class DataPlace(Protocol):
+    """The data of a server."""
+
+    @property
+    def tenant(self) -> str | None:
+        """The name of the tenant that is made at the first start; None if none is."""
+        ...
+
+    def __str__(self) -> str: ...
+
+    def command(self, name: str) -> str:
+        """Return a command of `rescind` on a tenant of this data."""
+        ...
+
+    def prepare(self) -> None:
+        """Have the environment name the stores, for the other processes.
+
+        Raises `InvalidSettings`, `FolderInUse`.
+        """
+        ...
+
+    def begin(self, ports: Ports) -> None:
+        """Write what a first start writes; the process may change the data.
+
+        Raises `InvalidSettings`, `Corrupt`, `Unavailable`.
+        """
+        ...
+
+    def scratch(self, until: ExitStack) -> Path:
+        """Return a folder for files that this server alone needs, and only while it runs."""
+        ...
+
+    def keys(self) -> str:
+        """Say where an admin key is, or how to get one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A data folder of one machine; `key` is the file of the master key if it is elsewhere.
+
+    The first start creates the tenant `local` and its admin key.
+    """
+
+    data: Path
+    key: Path | None = None
+    tenant: str = "local"
+
+    def __str__(self) -> str:
+        return str(self.data)
+
+    def command(self, name: str) -> str:
+        """Return a command on this tenant."""
+        keys = f" --keys {self.key}" if self.key else ""
+        return f"rescind {name} {self.tenant} --data {self.data}{keys}"
+
+    @property
+    def _admin_key(self) -> Path:
+        return self.data / "admin.key"
+
+    def prepare(self) -> None:
+        """Create the folder and its key, unless they exist."""
+        data_folder.prepare(self.data, self.key)
+        os.environ.update(data_folder.environment(self.data, self.key))
+        if not wiring.is_read_only():
+            data_folder.use(self.data)
+
+    def begin(self, ports: Ports) -> None:
+        """Create the tenant and its admin key, unless the tenant exists."""
+        deployment.mark_schema(ports)
+        try:
+            tenants.find(ports, self.tenant)
+        except NotFound:
+            has_tenants = any(True for _ in tenants.directory(ports))
+            data_folder.check_whole(self.data, has_tenants=has_tenants)
+            if self._admin_key.exists():
+                raise InvalidSettings(
+                    f"{self._admin_key} exists, but the tenant {self.tenant} does not;"
+                    " move the file away."
+                ) from None
+            _, created = onboarding.create_tenant(
+                ports, handle=self.tenant, user=private_files.name()
+            )
+            data_folder.write_secret(self._admin_key, created.secret)
+            print(f"Created the tenant {self.tenant}.")
+
+    def scratch(self, until: ExitStack) -> Path:  # noqa: ARG002 (the folder stays)
+        """Return the folder itself."""
+        return self.data
+
+    def keys(self) -> str:
+        """Name the file of the first admin key."""
+        if self._admin_key.exists():
+            return f"Its admin key is in {self._admin_key}."
+        return (
+            f"There is no {self._admin_key}; to create an admin key, run:"
+            f" {self.command('admin-key')}"
+        )
+
+
+@dataclass
+class Stores:
+    """The stores that the environment names, which several servers may share."""
+
+    tenant: str | None = None
+    _has_tenants: bool = True
+
+    def __str__(self) -> str:
+        return os.environ["SVC_STORE"]
+
+    def command(self, name: str) -> str:
+        """Return a command on a tenant."""
+        return f"rescind {name} TENANT"
+
+    def prepare(self) -> None:
+        """Check the settings, and that the key exists: only `rescind setup` creates it."""
+        try:
+            named = wiring.settings(os.environ)
+        except InvalidSettings as error:
+            raise InvalidSettings(*error.problems, _ALL) from None
+        key = Path(named.keys.location)
+        if named.keys.scheme == "file" and not key.exists():
+            raise InvalidSettings(
+                f"SVC_KEYS: {key} does not exist.",
+                "If the stores are new, run: rescind setup. It creates the file, which all servers"
+                " on these stores must have. Otherwise restore its copy.",
+            )
+        if (folder := data_folder.of_store(os.environ["SVC_STORE"])) and not wiring.is_read_only():
+            data_folder.use(folder)
+
+    def begin(self, ports: Ports) -> None:
+        """Write nothing: `rescind setup` and `rescind upgrade` do."""
+        self._has_tenants = any(True for _ in tenants.directory(ports))
+
+    def scratch(self, until: ExitStack) -> Path:
+        """Return a new folder, which ends with the server."""
+        return Path(until.enter_context(tempfile.TemporaryDirectory(prefix="rescind-")))
+
+    def keys(self) -> str:
+        """Name the command that makes the first or another admin key."""
+        if self._has_tenants:
+            return f"To create an admin key, run: {self.command('admin-key')}"
+        return "There is no tenant yet; to create one, run: rescind setup --tenant NAME"
+
+
+def chosen(folder: Path | None, key: Path | None) -> DataPlace:
+    """Return the place for `--data` and `--keys`; without them the environment, then `.data`.
+
+    Raises `InvalidSettings` if both name a store.
+    """
+    named = data_folder.settings_in(os.environ)
+    if not named:
+        return Folder(data_folder.named(folder, os.environ) or Path(".data"), key)
+    if folder is not None:
+        raise InvalidSettings(f"--data and {named[0]} name two stores; give one.")
+    if key is not None:
+        raise InvalidSettings("--keys is for a data folder; set SVC_KEYS instead.")
+    return Stores()

@@ -145,9 +145,14 @@ _keyless = Keyless(_anonymous, wiring.trusted_proxies)
 _work = Threads(WaitingRequests(protocol.limits().waiting, _listen))
 
 
-def publish_by(publications: Publications, board: Board) -> None:
-    """Have the publisher make the lists that requests ask for, and tell by `board` who leads."""
-    _work.publications, _checks.board = publications, board
+def share(board: Board) -> None:
+    """Tell by `board` who leads, and whether this server is about to stop."""
+    _checks.board = board
+
+
+def publish_by(publications: Publications) -> None:
+    """Have the publisher make the lists that requests ask for."""
+    _work.publications = publications
 
 
 _contract = create_app(*ROUTERS, ports=_ports, work=_work, anonymous=_anonymous)

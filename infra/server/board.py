@@ -12,7 +12,7 @@ from typing import Final
 PUBLISHER: Final = "publisher"
 OPS: Final = "ops"
 
-_WORDS: Final = 5
+_WORDS: Final = 6
 _BYTES: Final = 8
 
 
@@ -73,6 +73,14 @@ class Board:
     def has_begun(self) -> bool:
         """Return whether `begun` was called."""
         return bool(self._words[2])
+
+    def stops(self) -> None:
+        """Note that this server will stop soon: nobody should send it new requests."""
+        self._words[5] = 1
+
+    def is_stopping(self) -> bool:
+        """Return whether `stops` was called."""
+        return bool(self._words[5])
 
     # --- processes ---
 

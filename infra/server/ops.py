@@ -65,7 +65,7 @@ async def alive(_request: Request) -> Response:
 class Health:
     """Checks with `work` whether `ports` can be used, and repeats the result for a short time.
 
-    `board` says when any server was last seen to publish.
+    `board` says when any server was last seen to publish, and whether this one is about to stop.
     """
 
     def __init__(
@@ -80,8 +80,11 @@ class Health:
     async def ready(self, _request: Request) -> Response:
         """`GET /readyz`: 200 with the ages of the lists and of what waits to be published.
 
-        503 if a store does not answer, or if a change was not published for too long.
+        503 if a store does not answer, if a change was not published for too long, or if this
+        server is about to stop.
         """
+        if self.board.is_stopping():
+            return unavailable("This server stops; send requests to another one.").response()
         if (seen := self._fresh()) is None:
             await self._look_once()
             seen = self._fresh() or unavailable("A place that holds data takes too long.")

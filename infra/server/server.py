@@ -47,7 +47,11 @@ _log = logging.getLogger("rescind")
 
 @dataclass(frozen=True)
 class Options:
-    """Where and how to serve."""
+    """Where and how to serve.
+
+    After SIGTERM, requests are served for `drain_seconds` while `/readyz` says that the server
+    stops, so that a load balancer sends none to it any more. Another signal ends that.
+    """
 
     host: IPv4Address | IPv6Address
     port: int
@@ -57,6 +61,7 @@ class Options:
     log_level: str
     console: ConsoleMode = ConsoleMode.ON
     docs: documents.DocumentsMode = documents.DocumentsMode.ON
+    drain_seconds: int = 0
 
 
 def serve(options: Options) -> int:
@@ -85,9 +90,12 @@ class _Stopped(KeyboardInterrupt):
     was caught.
     """
 
+    def __init__(self, number: int) -> None:
+        self.signal = number
 
-def _stop(_signal: int, _frame: object) -> NoReturn:
-    raise _Stopped
+
+def _stop(number: int, _frame: object) -> NoReturn:
+    raise _Stopped(number)
 
 
 @dataclass(frozen=True)
@@ -187,8 +195,9 @@ def _serve(options: Options, ready: _Ready) -> None:
             processes.start(PUBLISHER, partial(_publish, ready, board, publications))
         # The modules of those that answer are in memory once. Meanwhile what is due is published.
         local_app = importlib.import_module("infra.server.app")
+        local_app.share(board)
         if publisher:
-            local_app.publish_by(publications, board)
+            local_app.publish_by(publications)
             _wait_for_lists(processes, board)
         if ready.ops is not None:
             processes.start(OPS, partial(_tell, ready, board))
@@ -197,7 +206,13 @@ def _serve(options: Options, ready: _Ready) -> None:
         _print_summary(options, ready.ops)
         _print_console(options, ready.console)
         print("Ctrl-C stops it.", flush=True)
-        processes.keep()
+        try:
+            processes.keep()
+        except _Stopped as stopped:
+            if stopped.signal == signal.SIGTERM:
+                board.stops()
+                processes.wait(lambda: False, seconds=options.drain_seconds)
+            raise
 
 
 def _publish(ready: _Ready, board: Board, publications: Publications, stop: int) -> None:

@@ -75,6 +75,15 @@ ConsoleChoice = Annotated[
 DocsChoice = Annotated[
     DocumentsMode, typer.Option("--docs", help="Serve the API document at /docs and /openapi.json.")
 ]
+Drain = Annotated[
+    int,
+    typer.Option(
+        "--drain",
+        min=0,
+        metavar="SECONDS",
+        help="After SIGTERM, go on so long while /readyz fails, behind a load balancer.",
+    ),
+]
 LogLevel = Annotated[Level, typer.Option("--log-level", help="info logs each request.")]
 
 
@@ -89,6 +98,7 @@ def serve(
     log_level: LogLevel = Level.INFO,
     console: ConsoleChoice = ConsoleMode.ON,
     docs: DocsChoice = DocumentsMode.ON,
+    drain: Drain = 0,
 ) -> int:
     """Run the whole service, with its data in one folder or in the stores of SVC_STORE.
 
@@ -99,7 +109,9 @@ def serve(
     del out
     address, place = addresses.ip(host), places.chosen(data, keys)
     return local_server.serve(
-        local_server.Options(address, port, place, workers, ops_address, log_level, console, docs)
+        local_server.Options(
+            address, port, place, workers, ops_address, log_level, console, docs, drain
+        )
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sqlite3
 import threading
 from contextlib import closing
@@ -43,6 +44,22 @@ def test_a_server_says_whether_it_lives_and_can_serve(tmp_path: Path) -> None:
             database.execute("ALTER TABLE items_5 RENAME TO lost")
         assert _until_unready(http, server.url) == "The store does not answer."
         assert http.get(f"{server.url}/healthz").status_code == 200
+
+
+def test_a_server_that_is_told_to_stop_drains(tmp_path: Path) -> None:
+    """F616a: After SIGTERM `/readyz` fails at once; requests are served until the drain ends."""
+    with processes.local_server(tmp_path / "data", "--drain", "600") as server:
+        with httpx2.Client(base_url=server.url) as http:
+            server.process.send_signal(signal.SIGTERM)
+            soon(lambda: http.get("/readyz").status_code == 503)
+            said = "This server stops; send requests to another one."
+            assert http.get("/readyz").json()["error"]["message"] == said
+            assert http.get("/healthz").status_code == 200
+            headers = {"Authorization": f"Bearer {server.admin_key}"}
+            assert http.get("/v1/whoami", headers=headers).status_code == 200
+            server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=60) == 0
+        assert server.output.read_text().endswith(f"Stopped; the data is in {server.data}\n")
 
 
 def _ages(answer: httpx2.Response) -> None:

@@ -157,6 +157,14 @@ def is_read_only() -> bool:
     return load_mode(os.environ) is Mode.READ_ONLY
 
 
+def is_near() -> bool:
+    """Return whether a read of the store takes less time than to start it in a thread.
+
+    Raises `InvalidSettings`.
+    """
+    return settings(os.environ).store.scheme == "sqlite"
+
+
 def may_lead() -> bool:
     """Return whether this server may publish, seal and send. Raises `InvalidSettings`."""
     return load_duties(os.environ) is Duties.ON
@@ -187,6 +195,7 @@ def assemble(settings: Settings) -> Ports:
             now=now,
             new_id=identifiers(now),
             gather=gather,
+            look_seconds=_LOOK_SECONDS.get(settings.store.scheme, 1.0),
             close=opened.pop_all().close,
         )
 
@@ -323,6 +332,8 @@ _STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
     "sqlite": _sqlite,
     "dynamodb": _dynamodb,
 }
+# On SQLite news are heard of; each look at DynamoDB has a price.
+_LOOK_SECONDS: Final = {"postgresql": 0.05}
 _BLOBS: Final[Mapping[str, Callable[[str], BlobStore]]] = {"file": _files, "s3": _s3}
 _KEYS: Final[Mapping[str, Callable[[str], Sealer]]] = {
     "file": _key_file,

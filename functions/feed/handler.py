@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Response
@@ -12,12 +11,10 @@ from functions.feed.poll_advice import PollAdvice
 from functions.feed.schemas import FeedAnswer
 from shared.authorizer.formats.wire import NUMBER_MAX
 from shared.errors import NotFound
-from shared.model.callers import Caller
-from shared.model.feed import FeedHead
+from shared.model.feed import FeedHead, head_address
 from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL
 from shared.model.rate_limit import Purpose
 from shared.operations.changes import feed
-from shared.ports import Ports
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches
@@ -120,8 +117,8 @@ async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> R
     seconds = min(query.wait, here.wait_max)
     if not seconds:
         return Response(status_code=304, headers=headers)
-    read = partial(_newest, here.ports, here.caller)
-    return HeldResponse(Wait(read, headers["ETag"], seconds), headers=headers)
+    address = head_address(here.caller.tenant_id)
+    return HeldResponse(Wait(address, polled.head.version, seconds), headers=headers)
 
 
 @routes.get(
@@ -158,10 +155,6 @@ async def get_feed_base(here: ApiRequest, version: Version) -> Response:
         file=lambda: here.run(feed.base_file, of=stored),
         body=lambda: here.run(feed.base_body, of=stored),
     )
-
-
-def _newest(ports: Ports, caller: Caller) -> str:
-    return _etag(feed.head(ports, caller))
 
 
 def _etag(head: FeedHead) -> str:

@@ -4,7 +4,8 @@ import importlib
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
+from threading import Lock
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
@@ -18,7 +19,6 @@ from infra.server import protocol
 from infra.server.board import Board
 from infra.server.console import Console
 from infra.server.documents import Documents
-from infra.server.news import listener
 from infra.server.ops import Health, alive
 from infra.server.publications import Publications
 from infra.server.routers import ROUTERS
@@ -28,7 +28,7 @@ from shared import wiring
 from shared.errors import NotFound
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type, sha256_of
 from shared.ports import Ports
-from shared.ports.one_machine import Listener, LocalBlobs, News
+from shared.ports.one_machine import LocalBlobs
 from shared.settings import Network
 from shared.web import errors
 from shared.web.app import create_app
@@ -36,6 +36,7 @@ from shared.web.conditional import matches
 from shared.web.gate import headers_of_every_response, report, source_address
 from shared.web.stored import StoredFile
 from shared.web.strangers import AnonymousLimiter, group
+from shared.web.work import WorkKind
 
 _COMMON: Final = {**SECURITY, "Cache-Control": "no-store"}
 
@@ -86,7 +87,7 @@ _BLOBS: Final = "/blobs/"
 
 def _blob(request: Request) -> Response:
     """Return a blob by its signed address, as S3 does. Raises `NotFound`, `Unavailable`."""
-    blobs = wiring.from_environment().blobs
+    blobs = _unmeasured().blobs
     parts = request.query_params
     if not isinstance(blobs, LocalBlobs):
         raise NotFound
@@ -110,7 +111,8 @@ def _blob(request: Request) -> Response:
 
 
 async def _blobs(scope: Scope, receive: Receive, send: Send) -> None:
-    await _blob(Request(scope))(scope, receive, send)
+    answer = await _work(partial(_blob, Request(scope)), WorkKind.QUICK, tenant_id="")
+    await answer(scope, receive, send)
 
 
 async def _health(scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,10 +121,19 @@ async def _health(scope: Scope, receive: Receive, send: Send) -> None:
     await answer(scope, receive, send)
 
 
+_building: Final = Lock()
+
+
+def _unmeasured() -> Ports:
+    # The first requests may ask at the same time, and each pool of connections is one too many.
+    with _building:
+        return wiring.from_environment()
+
+
 @cache
 def _ports() -> Ports:
     """Return the ports of this process, which measure if the server has metrics."""
-    ports = wiring.from_environment()
+    ports = _unmeasured()
     if data_folder.METRICS_VARIABLE not in os.environ:
         return ports
     measured: Ports = importlib.import_module("infra.server.measured_store").measured(ports)
@@ -135,14 +146,10 @@ _HEALTH: Final = {"/healthz", _READY}
 _HEALTH_BUCKET: Final = "#health"
 
 
-def _listen() -> Listener | None:
-    return listener(_ports(), News.FEED)
-
-
 # All callers without a key, on any path, draw on the same buckets.
 _anonymous = AnonymousLimiter(wiring.now)
 _keyless = Keyless(_anonymous, wiring.trusted_proxies)
-_work = Threads(WaitingRequests(protocol.limits().waiting, _listen))
+_work = Threads(WaitingRequests(protocol.limits().waiting), is_near=cache(wiring.is_near))
 
 
 def share(board: Board) -> None:
@@ -156,7 +163,7 @@ def publish_by(publications: Publications) -> None:
 
 
 _contract = create_app(*ROUTERS, ports=_ports, work=_work, anonymous=_anonymous)
-_checks = Health(wiring.from_environment, _work)
+_checks = Health(_unmeasured, _work)
 _console = Console(_ports, _work)
 _documents = Documents(_work)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final
 
-from infra.server.news import LOOK_SECONDS, listener
+from infra.server.news import listener
 from shared.model.items import Address
 from shared.model.lists.schedule import tenant_of_mark
 from shared.operations.base import tenants
@@ -66,7 +66,7 @@ class Feed:
     def _run(self) -> None:
         self._mend()
         while not self._stopped.wait(self._round()):
-            self._hear(self._waits.seconds(LOOK_SECONDS))
+            self._hear(self._waits.seconds(self._ports.look_seconds))
 
     def _hear(self, seconds: float) -> None:
         """Wait for news of marks, for so long at most."""

@@ -8,7 +8,7 @@ imported. All processes of the server write to files in that folder, and the one
 import logging
 import time
 from collections import Counter as Counted
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import product
 from typing import Final
@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from infra.server.board import Board
 from shared import __version__, logs
-from shared.errors import Corrupt, Unavailable
+from shared.errors import Corrupt, InvalidSettings, Unavailable
 from shared.model.expiring import DAYS, ExpiringKind
 from shared.operations.lists import expiring
 from shared.operations.operator import readiness
@@ -129,7 +129,7 @@ class Gauges(Collector):
     Of several servers on the same data, the leader alone tells what is in the store.
     """
 
-    def __init__(self, ports: Ports, board: Board) -> None:
+    def __init__(self, ports: Callable[[], Ports], board: Board) -> None:
         self._ports, self._board = ports, board
         self._expiring: Counted[tuple[ExpiringKind, int]] | None = None
         self._count_at = 0.0
@@ -158,8 +158,9 @@ class Gauges(Collector):
         )
         yield from self._processes()
         try:
-            lists = readiness.look(self._ports)
-        except Unavailable:
+            lists = readiness.look(self._ports())
+        except (InvalidSettings, Unavailable):
+            # The ports cannot be made while the store is away.
             lists = None
         yield GaugeMetricFamily(
             "rescind_ready", "1 if all places that hold data answer.", int(lists is not None)
@@ -188,7 +189,7 @@ class Gauges(Collector):
     def _unpublished(self) -> Iterator[GaugeMetricFamily]:
         """Yield how old the oldest change is that is not in a feed, and how many feeds are late."""
         with suppress(Unavailable):
-            waiting = readiness.waiting(self._ports)
+            waiting = readiness.waiting(self._ports())
             yield GaugeMetricFamily(
                 "rescind_unpublished_seconds",
                 "Time since the oldest change of all tenants that is not in a feed.",
@@ -201,7 +202,7 @@ class Gauges(Collector):
     def _webhooks(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many webhooks there are by state, if there are few tenants."""
         try:
-            found = dispatch.counted(self._ports, most=_TENANTS_MAX)
+            found = dispatch.counted(self._ports(), most=_TENANTS_MAX)
         except (Corrupt, Unavailable):
             return
         if found is None:
@@ -215,7 +216,7 @@ class Gauges(Collector):
         """Yield how many keys expire soon; they are counted anew every ten minutes."""
         if self._expiring is None or time.monotonic() >= self._count_at:
             with suppress(Unavailable):
-                self._expiring = expiring.counted(self._ports)
+                self._expiring = expiring.counted(self._ports())
                 self._count_at = time.monotonic() + _COUNT_SECONDS
         if self._expiring is None:
             return

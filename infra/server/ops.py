@@ -143,14 +143,14 @@ def unavailable(message: str) -> _Answer:
 
 def run(stop: int, listener: socket.socket, board: Board) -> None:
     """Serve until the descriptor `stop` is at its end."""
-    app = _app(wiring.from_environment(), board)
+    app = _app(wiring.from_environment, board)
     config = uvicorn.Config(app, log_config=None, log_level="error", lifespan="off", ws="none")
     worker.serve(config, listener, stop, partial(board.beat, OPS))
 
 
-def _app(ports: Ports, board: Board) -> Starlette:
+def _app(ports: Callable[[], Ports], board: Board) -> Starlette:
     exposition = Exposition(Gauges(ports, board))
-    health = Health(lambda: ports, Threads())
+    health = Health(ports, Threads())
     health.board = board
 
     def metrics(request: Request) -> Response:

@@ -11,6 +11,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from infra.server.publications import Publications
 from infra.server.waiting import WaitingRequests
+from shared.model.items import Address
 from shared.ports import Ports
 from shared.web.work import WorkKind
 
@@ -33,13 +34,20 @@ class _Turns:
 
 @dataclass(slots=True)
 class Threads:
-    """`Work` in threads; quick work runs directly, and requests that wait have no thread."""
+    """`Work` in threads; requests that wait have no thread.
+
+    Quick work runs directly if the store `is_near`: the event loop must not wait for a network.
+    """
 
     waiting: WaitingRequests = field(default_factory=WaitingRequests)
     publications: Publications | None = None
     wait_max: int = 25
+    is_near: Callable[[], bool] = lambda: True
     _pool: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="work")
+    )
+    _quick: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="quick")
     )
     # A pool of its own, so that admission does not wait for other work.
     _admissions: ThreadPoolExecutor = field(
@@ -50,12 +58,10 @@ class Threads:
     async def __call__(self, call: Callable[[], T], kind: WorkKind, *, tenant_id: str) -> T:
         """Return what `call` returns, once the tenant has a turn and a thread is free."""
         if kind is WorkKind.QUICK:
-            return call()
+            return call() if self.is_near() else await _run(self._quick, call)
         pool = self._admissions if kind is WorkKind.ADMISSION else self._pool
         async with self._turn(tenant_id, kind):
-            # With the context of the request, so that spans in the thread belong to its span.
-            run = partial(copy_context().run, call)
-            return await asyncio.get_running_loop().run_in_executor(pool, run)
+            return await _run(pool, call)
 
     def publish(
         self,
@@ -69,11 +75,13 @@ class Threads:
             return call(ports, *args, **kwargs)
         return self.publications.ask(call, *args, **kwargs)
 
-    async def change(
-        self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float
-    ) -> None:
-        """Return once `read` returns something else than `seen`, after `seconds`, or sooner."""
-        await self.waiting.change(read, seen, tenant_id=tenant_id, seconds=seconds)
+    async def change(self, ports: Ports, address: Address, version: int, *, seconds: float) -> None:
+        """Return once the item has another version, after `seconds`, or sooner."""
+        await self.waiting.change(ports, address, version, seconds=seconds)
+
+    async def pause(self, seconds: float) -> None:
+        """Return after `seconds`, or sooner."""
+        await self.waiting.pause(seconds)
 
     def release(self) -> None:
         """Let no request wait for a change any more."""
@@ -81,7 +89,7 @@ class Threads:
 
     def stop(self) -> None:
         """Wait for the work in progress. Work that has no thread yet is cancelled."""
-        for pool in (self._pool, self._admissions):
+        for pool in (self._pool, self._quick, self._admissions):
             pool.shutdown(cancel_futures=True)
 
     @asynccontextmanager
@@ -98,3 +106,9 @@ class Threads:
             turns.users -= 1
             if not turns.users:
                 del self._turns[share]
+
+
+async def _run(pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:
+    # With the context of the request, so that spans in the thread belong to its span.
+    run = partial(copy_context().run, call)
+    return await asyncio.get_running_loop().run_in_executor(pool, run)

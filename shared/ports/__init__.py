@@ -32,8 +32,9 @@ def _nothing_to_close() -> None:
 class Ports:
     """All ports, as one value that every operation takes as its first argument.
 
-    `now` returns the present time in UTC. `close` closes the files and connections of the ports,
-    which cannot be used afterwards.
+    `now` returns the present time in UTC. Whoever waits for news of the store looks for them each
+    `look_seconds`, because none may be heard of. `close` closes the files and connections of the
+    ports, which cannot be used afterwards.
     """
 
     store: Store
@@ -44,4 +45,5 @@ class Ports:
     now: Callable[[], datetime]
     new_id: NewId
     gather: Gather = sequentially
+    look_seconds: float = 1.0
     close: Callable[[], None] = _nothing_to_close

@@ -31,7 +31,7 @@ from shared.web.routes import Context
 from shared.web.stored import HEAD
 from shared.web.strangers import AnonymousLimiter, group, parsed
 from shared.web.usage import UsageCounter
-from shared.web.work import IN_PLACE, Work
+from shared.web.work import IN_PLACE, Work, WorkKind
 
 _log = logging.getLogger(__name__)
 
@@ -127,17 +127,21 @@ class Gate:
         self._usage.flush(self._ports)
 
     async def _admit(self, request: Request, exchange: "_Exchange") -> Context:
-        ports = self._ports()
         address = source_address(request, self._trusted_proxies())
         exchange.source_ip = address
-        exchange.figures = partial(self._anonymous.look, group(address))
-        caller = authenticate(
-            ports,
-            request,
-            source_ip=address,
-            request_id=exchange.request_id,
-            refusing=partial(self._anonymous.take, group(address)),
-        )
+
+        def identify() -> tuple[Ports, Caller]:
+            ports = self._ports()
+            exchange.figures = partial(self._anonymous.look, group(address))
+            return ports, authenticate(
+                ports,
+                request,
+                source_ip=address,
+                request_id=exchange.request_id,
+                refusing=partial(self._anonymous.take, group(address)),
+            )
+
+        ports, caller = await self._work(identify, WorkKind.QUICK, tenant_id="")
         exchange.caller = caller
         # A path that is refused as ambiguous reaches no endpoint.
         scope = request.scope

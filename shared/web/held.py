@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from shared.model.items import Address
 from shared.web.work import Work
 
 # How long a provisional answer stands before it is made again: so many seconds at least, and so
@@ -17,16 +17,14 @@ _PAUSE: Final = 0.5
 _SHARE: Final = 19
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """For what a request waits: until `read` returns something else than `seen`.
+class Wait(NamedTuple):
+    """For what a request waits: until the item at `address` has another `version`.
 
-    It waits for `seconds` at most. `read` is as quick as work of `Kind.QUICK`, and all requests of
-    a tenant that wait read the same.
+    It waits for `seconds` at most.
     """
 
-    read: Callable[[], str]
-    seen: str
+    address: Address
+    version: int
     seconds: float
 
 
@@ -51,8 +49,6 @@ async def settled(
     again: Callable[[], Awaitable[Response]],
     request: Request,
     work: Work,
-    *,
-    tenant_id: str,
 ) -> Response:
     """Return what `again` returns once it is not provisional, or what it is after the `seconds`.
 
@@ -62,21 +58,19 @@ async def settled(
     end, pause = time.monotonic() + first.seconds, _PAUSE
     while (rest := end - time.monotonic()) > 0:
         started = time.monotonic()
-        wait = Wait(lambda: "", "", min(pause, rest))
-        # Apart from polls of the feed, which all wait for the same.
-        await news(wait, request, work, tenant_id=f"{tenant_id}#pause")
+        wanted = min(pause, rest)
+        await unless_gone(request, work.pause(wanted))
         paused = time.monotonic()
         response = await again()
-        if not isinstance(response, Provisional) or paused - started < wait.seconds / 2:
+        if not isinstance(response, Provisional) or paused - started < wanted / 2:
             break
         pause = max(_PAUSE, _SHARE * (time.monotonic() - paused))
     return response
 
 
-async def news(wait: Wait, request: Request, work: Work, *, tenant_id: str) -> None:
-    """Wait for news. Raises `ClientDisconnect`."""
-    change = work.change(wait.read, wait.seen, tenant_id=tenant_id, seconds=wait.seconds)
-    waiting, gone = asyncio.ensure_future(change), asyncio.ensure_future(_disconnected(request))
+async def unless_gone(request: Request, wait: Coroutine[Any, Any, None]) -> None:
+    """Wait as long as `wait` does. Raises `ClientDisconnect` if the client is gone before."""
+    waiting, gone = asyncio.ensure_future(wait), asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():

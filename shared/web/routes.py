@@ -161,20 +161,18 @@ class ContractRoute(APIRoute):
             operation.authorize(call.caller)
             raw = await bodies.read(request, limit=body_max)
             response = await work(request, call, raw, is_first=True)
-            tenant_id = call.caller.tenant_id
+            again = partial(work, request, call, raw, is_first=False)
             if isinstance(response, HeldResponse):
-                await held.news(response.wait, request, call.work, tenant_id=tenant_id)
-                return await again(request, call, raw)
+                address, version, seconds = response.wait
+                change = call.work.change(call.ports, address, version, seconds=seconds)
+                await held.unless_gone(request, change)
+                return await again()
             if isinstance(response, Provisional):
-                anew = partial(again, request, call, raw)
-                return await held.settled(response, anew, request, call.work, tenant_id=tenant_id)
+                return await held.settled(response, again, request, call.work)
             return response
 
-        def again(request: Request, call: Context, raw: bytes) -> Awaitable[Response]:
-            return work(request, call.anew(request), raw)
-
         def work(
-            request: Request, call: Context, raw: bytes, *, is_first: bool = False
+            request: Request, call: Context, raw: bytes, *, is_first: bool
         ) -> Awaitable[Response]:
             call_it = partial(finish, request, call, raw, is_first=is_first)
             return call.work(call_it, kind, tenant_id=call.caller.tenant_id)
@@ -182,6 +180,8 @@ class ContractRoute(APIRoute):
         def finish(request: Request, call: Context, raw: bytes, *, is_first: bool) -> Response:
             if is_first:
                 self._take(call, costs.of_body(raw))
+            else:
+                call = call.anew(request)
             body = bodies.parse(request, raw)
             self._check_body(body)
             is_repeatable = isinstance(operation, Repeatable)

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from threading import Lock
 from typing import Final
 
 from shared.errors import RateLimited
@@ -20,11 +21,12 @@ _IPV6_SUBSCRIBER_BITS: Final = 64
 
 
 class AnonymousLimiter:
-    """Buckets in the memory of this instance, one per source address."""
+    """Buckets in the memory of this instance, one per source address, for any number of threads."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
         self._full_at: OrderedDict[str, int] = OrderedDict()
+        self._turn = Lock()
 
     def look(self, address: str) -> Figures:
         """Return the values for the headers, without taking a token."""
@@ -32,12 +34,13 @@ class AnonymousLimiter:
 
     def take(self, address: str) -> None:
         """Take a token. Raises `RateLimited` if there is none."""
-        bucket = self._bucket(address)
-        left = bucket.take(1) if bucket.tokens else bucket
-        self._full_at[address] = left.full_at
-        self._full_at.move_to_end(address)
-        if len(self._full_at) > _BUCKETS_MAX:
-            self._full_at.popitem(last=False)
+        with self._turn:
+            bucket = self._bucket(address)
+            left = bucket.take(1) if bucket.tokens else bucket
+            self._full_at[address] = left.full_at
+            self._full_at.move_to_end(address)
+            if len(self._full_at) > _BUCKETS_MAX:
+                self._full_at.popitem(last=False)
         if not bucket.tokens:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
 

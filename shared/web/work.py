@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from enum import Enum, auto
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from shared.model.items import Address
 from shared.ports import Ports
 
 P = ParamSpec("P")
@@ -18,7 +19,8 @@ T = TypeVar("T")
 class WorkKind(Enum):
     """A kind of work."""
 
-    # Reads a few items by address, which takes less time than to start it in a thread.
+    # Reads a few items by address, which takes less time than to start it in a thread if the store
+    # is on this machine's disk.
     QUICK = auto()
     # Any other work of an endpoint.
     USUAL = auto()
@@ -53,14 +55,15 @@ class Work(Protocol):
         """
         ...
 
-    async def change(
-        self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float
-    ) -> None:
-        """Return once `read` returns something else than `seen`, or after `seconds`.
+    async def change(self, ports: Ports, address: Address, version: int, *, seconds: float) -> None:
+        """Return once the item at `address` has another `version`, or after `seconds`.
 
-        It may return sooner: if `read` fails, if too many wait, or if the server stops. `read` is
-        `WorkKind.QUICK`, and the same for all waiting polls of a tenant.
+        It may return sooner: if the store fails, if too many wait, or if the server stops.
         """
+        ...
+
+    async def pause(self, seconds: float) -> None:
+        """Return after `seconds`, or sooner: if too many wait, or if the server stops."""
         ...
 
     def release(self) -> None:
@@ -97,9 +100,10 @@ class InPlace:
         """Return what `call` returns. Raises what it raises."""
         return call(ports, *args, **kwargs)
 
-    async def change(
-        self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float
-    ) -> None:
+    async def change(self, ports: Ports, address: Address, version: int, *, seconds: float) -> None:
+        """Return at once."""
+
+    async def pause(self, seconds: float) -> None:
         """Return at once."""
 
     def release(self) -> None:

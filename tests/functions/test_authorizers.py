@@ -58,14 +58,14 @@ def numbers(tenant: Tenant) -> Registered:
 def listed(tenant: Tenant) -> FeedHead:
     """A new list; the feed has it as its base."""
     tenant.admin.post("/v1/revocations/srl/regenerate")
-    return feed_api.head(tenant.ports, tenant.operator)
+    return feed_api.news(tenant.ports, tenant.operator).head
 
 
 def published(tenant: Tenant) -> FeedHead:
     """A new entry of the feed, after its base."""
     tenant.revoke(tenant.ports.new_id("wrt"))
     publication.publish_feed(tenant.ports, tenant.id)
-    return feed_api.head(tenant.ports, tenant.operator)
+    return feed_api.news(tenant.ports, tenant.operator).head
 
 
 def test_a_registration(tenant: Tenant) -> None:

@@ -16,7 +16,8 @@ from shared.operations.access import api_keys
 from shared.operations.changes import revocations
 from shared.operations.fleet import authorizers
 from shared.operations.lists import publication
-from shared.ports.store import Expect, Put
+from shared.ports import Ports
+from shared.ports.store import Address, Expect, Put
 from shared.web import held as web_held
 from shared.web.app import create_app
 from shared.web.work import InPlace
@@ -34,15 +35,15 @@ class Patient(InPlace):
     wait_max = 25
     news: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[float] = field(default_factory=list)
-    seen: list[str] = field(default_factory=list)
+    seen: list[Address] = field(default_factory=list)
     ended: int = 0
 
-    async def change(
-        self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float
-    ) -> None:
+    async def change(self, ports: Ports, address: Address, version: int, *, seconds: float) -> None:
         self.asked.append(seconds)
-        assert read() == seen
-        self.seen.append(tenant_id)
+        found = ports.store.get(address)
+        assert found is not None
+        assert found["version"] == version
+        self.seen.append(address)
         try:
             await self.news.wait()
         finally:
@@ -95,7 +96,7 @@ def test_news_end_the_wait(held: Held) -> None:
     answer = held.during(lambda: held.feed.revoke("svc_wrt_a"), etag=known)
     assert (answer.status_code, len(answer.json()["entries"])) == (200, 1)
     assert answer.headers["etag"] == etag(held) != known
-    assert (held.work.asked, held.work.seen) == ([20], [held.tenant.id])
+    assert (held.work.asked, held.work.seen) == ([20], [head_address(held.tenant.id)])
 
 
 def test_without_news_the_answer_is_304(held: Held) -> None:
@@ -166,14 +167,11 @@ class Pausing(InPlace):
 
     wait_max = 25
     happens: list[Callable[[], Any]] = field(default_factory=list)
-    pauses: list[tuple[str, float]] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
     is_full: bool = False
 
-    async def change(
-        self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float
-    ) -> None:
-        assert read() == seen
-        self.pauses.append((tenant_id, seconds))
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
         if self.happens:
             self.happens.pop(0)()
         await asyncio.sleep(0 if self.is_full else seconds)
@@ -218,8 +216,7 @@ def test_a_proof_waits_until_it_is_complete(proof: Proof) -> None:
     assert proof.work.pauses == []
     proof.work.happens = [lambda: None, proof.report]
     assert proof.get("?wait=3600").json()["complete"] is True
-    # Polls of the feed wait under the name of the tenant.
-    assert [name for name, _ in proof.work.pauses] == [f"{proof.tenant.id}#pause"] * 2
+    assert len(proof.work.pauses) == 2
     assert proof.get("?wait=3600").json()["complete"] is True
     assert len(proof.work.pauses) == 2
 

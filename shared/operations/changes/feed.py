@@ -34,15 +34,6 @@ class FeedNews(NamedTuple):
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
-def head(ports: Ports, caller: Caller) -> FeedHead:
-    """Return the head of the feed. Raises `NotFound` before the first; `Corrupt`, `Unavailable`."""
-    newest = in_force.feed_head(ports, caller.tenant_id)
-    if newest is None:
-        raise NotFound(_NO_FEED)
-    return newest
-
-
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def news(
     ports: Ports, caller: Caller, *, after: int | None = None, known: FeedHead | None = None
 ) -> FeedNews:

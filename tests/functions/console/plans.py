@@ -136,7 +136,7 @@ def _fleet(making: Making, size: int) -> None:
         making.tick()
     making.clock.moment = OPENED - timedelta(minutes=1)
     ports, tenant_id = making.tenant.ports, making.tenant.id
-    newest = feed_api.head(ports, making.tenant.operator).sequence
+    newest = feed_api.news(ports, making.tenant.operator).head.sequence
     for number in range(size):
         ports.store.write(*registrations.creation(tenant_id, _member(making, number, newest)))
 
@@ -268,7 +268,7 @@ def _report(making: Making, within: timedelta) -> None:
     for name, (ago, special) in _FLEET.items():
         if ago is None or not now - within < OPENED - ago <= now:
             continue
-        held = feed_api.head(making.tenant.ports, making.tenant.operator).sequence
+        held = feed_api.news(making.tenant.ports, making.tenant.operator).head.sequence
         path = f"authorizers/{making.seed.ids[_authorizer(name)]}/heartbeat"
         making.post(path, "edge", sequence=held, verified_at=times.text(now), **special)
 

@@ -77,11 +77,10 @@ def test_a_mark_wakes_the_feed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_heard: bool
 ) -> None:
     """F557d: The commit of a change wakes the feed; if that is lost, a slow look finds it."""
-    monkeypatch.setattr(feed, "LOOK_SECONDS", 3600 if is_heard else 0.05)
     data_folder.prepare(tmp_path)
     with opened(tmp_path) as ports, opened(tmp_path) as others:
         tenant = Tenant.create(others)
-        with running(ports):
+        with running(replace(ports, look_seconds=3600 if is_heard else 0.05)):
             for number in (1, 2):
                 if not is_heard:
                     shutil.rmtree(tmp_path / "svc.db-news", ignore_errors=True)

@@ -180,7 +180,7 @@ def test_gauges_without_a_list(ports: Ports) -> None:
     """A server that has published nothing reports no age, and is ready."""
     found = {
         family.name: family.samples[0].value
-        for family in Gauges(ports, Board()).collect()
+        for family in Gauges(lambda: ports, Board()).collect()
         if family.samples
     }
     assert found["rescind_schedule_idle_seconds"] == 0
@@ -189,7 +189,9 @@ def test_gauges_without_a_list(ports: Ports) -> None:
     assert found["rescind_feeds_late"] == found["rescind_unpublished_seconds"] == 0
     assert "rescind_list_age_seconds" not in found
     Tenant.create(ports)
-    assert "rescind_list_age_seconds" in {each.name for each in Gauges(ports, Board()).collect()}
+    assert "rescind_list_age_seconds" in {
+        each.name for each in Gauges(lambda: ports, Board()).collect()
+    }
 
 
 def test_a_process_that_is_down_is_named(ports: Ports) -> None:
@@ -201,7 +203,7 @@ def test_a_process_that_is_down_is_named(ports: Ports) -> None:
     board.leads(0, schedule=time.monotonic() - 1000, sealed=time.monotonic() - 1000)
     found = {
         (sample.name, *sample.labels.values()): sample.value
-        for family in Gauges(ports, board).collect()
+        for family in Gauges(lambda: ports, board).collect()
         for sample in family.samples
     }
     assert found["rescind_process_up", "worker 1"] == 1
@@ -216,7 +218,7 @@ def test_one_server_tells_the_ages(ports: Ports) -> None:
     board = Board([PUBLISHER])
 
     def told() -> set[str]:
-        return {each.name for each in Gauges(ports, board).collect()}
+        return {each.name for each in Gauges(lambda: ports, board).collect()}
 
     Tenant.create(ports)
     board.leads(time.monotonic(), schedule=0, sealed=0)
@@ -233,7 +235,7 @@ def test_health_names_a_process_that_is_down(
     """OPS-21, F555c: `/healthz` of the address for metrics names each process that is down."""
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     board = Board([PUBLISHER, "worker 1"])
-    app = local_ops._app(ports, board)
+    app = local_ops._app(lambda: ports, board)
     (lives,) = [each for each in app.routes if getattr(each, "path", "") == "/healthz"]
     assert isinstance(lives, Route)
 
@@ -253,7 +255,7 @@ def test_keys_that_expire_soon_are_counted(
     ports: Ports, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F380b: One machine reports how many keys expire within 1, 7 and 30 days, for each kind."""
-    tenant, gauges = Tenant.create(ports), Gauges(ports, Board())
+    tenant, gauges = Tenant.create(ports), Gauges(lambda: ports, Board())
     for days in (5, 20, 20):
         end = clock() + timedelta(days=50 + days)
         signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="k", expires_at=end)
@@ -278,7 +280,9 @@ def test_webhooks_are_counted_by_state(ports: Ports, monkeypatch: pytest.MonkeyP
         ports.store.write(Put(each.address, each.to_item(), Expect.PRESENT))
 
     def found() -> list[dict[str, float]]:
-        families = [each for each in Gauges(ports, Board()).collect() if "webhook" in each.name]
+        families = [
+            each for each in Gauges(lambda: ports, Board()).collect() if "webhook" in each.name
+        ]
         return [
             {each.labels["state"]: each.value for each in family.samples} for family in families
         ]

@@ -16,8 +16,6 @@ import pytest
 import uvicorn
 
 from infra import data_folder
-from infra.server import waiting as local_waiting
-from infra.server.news import listener
 from infra.server.protocol import LocalProtocol
 from infra.server.routers import ROUTERS
 from infra.server.threads import Threads
@@ -30,7 +28,6 @@ from shared.operations.base import tenants
 from shared.operations.changes import revocations
 from shared.operations.operator import onboarding
 from shared.ports import Ports
-from shared.ports.one_machine import News
 from shared.web.app import create_app
 from tests.infra.folders import opened
 from tests.kit import asgi
@@ -53,15 +50,15 @@ class Answer:
 
 
 class Reads:
-    """How often the head of the feed was read alone; the store fails while `fails` is set."""
+    """How often a task read the head of the feed; the store fails while `fails` is set."""
 
     def __init__(self) -> None:
         self.times = 0
         self.fails = False
 
     def __call__(self, call: Call) -> Any:
-        if call.verb == "get" and call.arguments[0].sk == model.HEAD:
-            self.times += "#feed" in call.arguments[0].pk
+        if call.verb == "get_many":
+            self.times += any(each.sk == model.HEAD for each in call.arguments[0])
         if self.fails and "#feed" in str(call.arguments[0]):
             raise Unavailable("the disk does not answer")
         return call()
@@ -80,6 +77,10 @@ class World:
     @property
     def tenant_id(self) -> str:
         return self.feed.tenant_id
+
+    def looking(self, seconds: float) -> "World":
+        """The same, in which a look follows another after so many seconds."""
+        return replace(self, ports=replace(self.ports, look_seconds=seconds))
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ class Service:
 
     @property
     def waiting(self) -> int:
-        return self.work.waiting._count
+        return len(self.work.waiting._all)
 
     @staticmethod
     async def until(holds: Callable[[], bool]) -> None:
@@ -147,7 +148,7 @@ def serve(world: World, talk: Callable[[Service], Awaitable[None]], most: int = 
     """Let `talk` send requests to a server, which is stopped afterwards."""
 
     async def both() -> None:
-        work = Threads(WaitingRequests(most, lambda: listener(world.feed.ports, News.FEED)))
+        work = Threads(WaitingRequests(most))
         async with _serving(world, work) as service:
             await talk(service)
 
@@ -257,9 +258,8 @@ def test_one_task_reads_for_all_who_wait(world: World) -> None:
     serve(world, talk)
 
 
-def test_a_change_is_heard_of_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_is_heard_of_at_once(world: World) -> None:
     """POLL-5, F557e: The commit of a new head wakes the polls that wait: none waits for a look."""
-    monkeypatch.setattr(local_waiting, "LOOK_SECONDS", 3600)
 
     async def talk(service: Service) -> None:
         for name in ("svc_wrt_b", "svc_wrt_c"):
@@ -267,18 +267,15 @@ def test_a_change_is_heard_of_at_once(world: World, monkeypatch: pytest.MonkeyPa
             world.feed.revoke(name)
             assert (await poll).status == 200
 
-    serve(world, talk)
+    serve(world.looking(3600), talk)
 
 
 def _names(folder: Path) -> list[Path]:
     return list((folder / "svc.db-news").iterdir())
 
 
-def test_a_change_that_nobody_hears_of_is_found(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_that_nobody_hears_of_is_found(world: World) -> None:
     """POLL-5, F557f: News that are lost cost a poll the time of a look, and never the change."""
-    monkeypatch.setattr(local_waiting, "LOOK_SECONDS", 0.1)
 
     async def talk(service: Service) -> None:
         (poll,) = await service.wait()
@@ -287,7 +284,7 @@ def test_a_change_that_nobody_hears_of_is_found(
         world.feed.revoke("svc_wrt_b")
         assert (await poll).status == 200
 
-    serve(world, talk)
+    serve(world.looking(0.1), talk)
 
 
 def test_who_waits_holds_no_thread(world: World) -> None:
@@ -317,7 +314,7 @@ def test_who_leaves_waits_no_more(world: World) -> None:
         for _, writer in made[15:]:
             writer.transport.abort()
         await service.until(lambda: service.waiting == 0)
-        await service.until(lambda: not service.work.waiting._watches)
+        await service.until(lambda: not service.work.waiting._task)
 
     serve(world, talk)
 

@@ -33,6 +33,7 @@ from shared.ports.store import (
     Change,
     Item,
     Partition,
+    Put,
     Row,
     Table,
     Value,
@@ -393,7 +394,7 @@ class SqliteStore:
                 raise ExpectationLost(lost)
             sqlite_items.apply(connection, changes, rows)
         if self._bells is not None:
-            self._bells.ring(change.address for change in changes)
+            self._bells.ring(each.address for each in changes if isinstance(each, Put))
 
 
 def _key(partition: Partition) -> bytes:

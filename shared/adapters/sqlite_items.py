@@ -25,10 +25,11 @@ _GET = "SELECT item, checksum FROM items_5 WHERE pk = ? AND sk = ?"
 _CONFIRM = """SELECT item, checksum FROM places
     LEFT JOIN items_5 ON pk = ? AND items_5.sk = ?
     WHERE partition = ? AND places.sk = ?"""
-# The same for several keys, which are numbered.
+# The same for several keys, which are numbered. `places` is read only for a key without an item.
 _MANY = """WITH wanted (number, pk, sk, partition) AS (VALUES {})
-    SELECT number, item, checksum, places.sk FROM wanted
-    LEFT JOIN items_5 USING (pk, sk) LEFT JOIN places USING (partition, sk)"""
+    SELECT number, item, checksum, CASE WHEN item IS NULL THEN (
+        SELECT sk FROM places WHERE partition = wanted.partition AND sk = wanted.sk
+    ) END FROM wanted LEFT JOIN items_5 USING (pk, sk)"""
 # Not INSERT OR REPLACE, which runs no delete trigger for the replaced row.
 _PUT = """INSERT INTO items_5 (pk, sk, item, checksum) VALUES {}
     ON CONFLICT (pk, sk) DO UPDATE SET item = excluded.item, checksum = excluded.checksum"""

@@ -2,8 +2,9 @@
 
 | Variable    | Values                                                  |
 | ----------- | ------------------------------------------------------- |
-| `SVC_STORE` | `sqlite:<file>`, `dynamodb:<prefix of the table names>`  |
-| `SVC_BLOBS` | `file:<folder>`, `s3:<bucket>`                           |
+| `SVC_STORE` | `sqlite:<file>`, `dynamodb:<prefix of the table names>`, |
+|             | `postgresql://<user>@<host>/<database>?…`                |
+| `SVC_BLOBS` | `file:<folder>`, `s3:<bucket>`, `postgresql:`            |
 | `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`,         |
 |             | `vault:<mount>/<key>`                                    |
 | `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule and the feed    |
@@ -56,6 +57,12 @@ _BASE_PATHS: Final = re.compile(
 # `Settings`.
 _REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
 _NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
+# Values that name no place: the blobs are in the database of the store.
+_WHOLE: Final = frozenset({"SVC_BLOBS=postgresql:"})
+_CONNECTIONS: Final = "SVC_POOL"
+_CONNECTIONS_DEFAULT: Final = 8
+_CONNECTIONS_MAX: Final = 200
+_PREPARE: Final = "SVC_PREPARE"
 
 
 class Mode(StrEnum):
@@ -116,7 +123,8 @@ class Settings:
 
 def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Uri:
     scheme, _, location = (value or "").partition(":")
-    if scheme not in schemes or not location:
+    is_whole = bool(location) or f"{name}={scheme}:" in _WHOLE
+    if scheme not in schemes or not is_whole:
         allowed = " or ".join(f"{scheme}:…" for scheme in schemes)
         state = "is not set" if value is None else "is not valid"
         problems.append(f"{name} {state}; set it to {allowed}")
@@ -179,6 +187,22 @@ def _chosen(
     except ValueError:
         problems.append(f"{name} is not valid; set it to {' or '.join(choices)}")
         return default
+
+
+def connections(environment: Mapping[str, str]) -> int:
+    """Return how many connections a process has to PostgreSQL. Raises `InvalidSettings`."""
+    value = environment.get(_CONNECTIONS, str(_CONNECTIONS_DEFAULT))
+    if not (value.isascii() and value.isdigit() and 0 < int(value) <= _CONNECTIONS_MAX):
+        raise InvalidSettings(f"{_CONNECTIONS} is not valid; set it to 1 to {_CONNECTIONS_MAX}")
+    return int(value)
+
+
+def prepares(environment: Mapping[str, str]) -> bool:
+    """Return whether statements are prepared in PostgreSQL. Raises `InvalidSettings`."""
+    value = environment.get(_PREPARE, "on")
+    if value not in ("on", "off"):
+        raise InvalidSettings(f"{_PREPARE} is not valid; set it to on or off")
+    return value == "on"
 
 
 def base_path(environment: Mapping[str, str]) -> str:

@@ -33,8 +33,10 @@ from shared.ports.token_buckets import TokenBuckets, UsageCounts
 from shared.settings import Duties, Mode, Network, Settings, Uri
 from shared.settings import audit_sink as load_audit_sink
 from shared.settings import base_path as load_base_path
+from shared.settings import connections as load_connections
 from shared.settings import duties as load_duties
 from shared.settings import mode as load_mode
+from shared.settings import prepares as load_prepares
 from shared.settings import trusted_proxies as load_trusted_proxies
 from shared.settings import webhook_networks as load_webhook_networks
 
@@ -183,7 +185,7 @@ def assemble(settings: Settings) -> Ports:
         with _naming("SVC_STORE", settings.store):
             store, buckets, usage, gather = open_store(settings.store.location, opened)
         with _naming("SVC_BLOBS", settings.blobs):
-            blobs = open_blobs(settings.blobs.location)
+            blobs = open_blobs(settings.blobs.location, store)
         if settings.mode is Mode.READ_ONLY:
             store, usage = _read_only(store)
         return Ports(
@@ -215,7 +217,9 @@ def create_master_key(file: Path) -> None:
 
 def blobs_in(folder: Path) -> BlobStore:
     """Return the blobs of a folder on this machine. Raises `Unavailable`."""
-    return _files(str(folder))
+    from shared.adapters import filesystem
+
+    return filesystem.FileBlobs(folder)
 
 
 def now() -> datetime:
@@ -253,7 +257,7 @@ def _naming(setting: str, uri: Uri) -> Iterator[None]:
 
 
 def _sqlite(file: str, opened: ExitStack) -> Records:
-    from shared.adapters import sqlite, sqlite_buckets
+    from shared.adapters import sqlite, sqlite_buckets, stored_usage
 
     store = opened.enter_context(closing(sqlite.SqliteStore(file)))
     # Not in the store's file, so that a request does not wait for writers of the store.
@@ -263,7 +267,7 @@ def _sqlite(file: str, opened: ExitStack) -> Records:
     except Unavailable as error:
         problem = f"{limits} cannot be opened: {error.__cause__ or error}"
         raise InvalidSettings(f"{problem}. It holds no records: remove it.") from error
-    return store, buckets, sqlite_buckets.SqliteUsage(store), sequentially
+    return store, buckets, stored_usage.StoredUsage(store), sequentially
 
 
 def _dynamodb(table_prefix: str, opened: ExitStack) -> Records:
@@ -279,16 +283,63 @@ def _dynamodb(table_prefix: str, opened: ExitStack) -> Records:
     )
 
 
-def _files(folder: str) -> BlobStore:
+def _postgresql(place: str, opened: ExitStack) -> Records:
+    with _extra("postgresql"):
+        from shared.adapters import postgresql, postgresql_buckets, postgresql_database
+    from shared.adapters import stored_usage, threads
+
+    database = postgresql_database.PostgresqlDatabase(
+        f"postgresql:{place}",
+        connections=load_connections(os.environ),
+        prepare=load_prepares(os.environ),
+    )
+    store = opened.enter_context(closing(postgresql.PostgresqlStore(database)))
+    buckets = postgresql_buckets.PostgresqlBuckets(database)
+    return store, buckets, stored_usage.StoredUsage(store), threads.Threaded()
+
+
+def create_tables(settings: Settings, *, role: str | None = None) -> None:
+    """Create the tables of the store where that is this service's part, and grant `role` its rows.
+
+    Raises `InvalidSettings`.
+    """
+    if settings.store.scheme == "postgresql":
+        with _extra("postgresql"):
+            from shared.adapters import postgresql_schema
+
+        postgresql_schema.setup(f"postgresql:{settings.store.location}", role=role)
+    elif role is not None:
+        raise InvalidSettings("--role is for SVC_STORE=postgresql://…")
+
+
+@contextmanager
+def _extra(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise InvalidSettings(
+            f"{error.name} is not installed; run: pip install 'rescind[{name}]'"
+        ) from error
+
+
+def _files(folder: str, _: Store) -> BlobStore:
     from shared.adapters import filesystem
 
     return filesystem.FileBlobs(Path(folder))
 
 
-def _s3(bucket: str) -> BlobStore:
+def _s3(bucket: str, _: Store) -> BlobStore:
     from shared.adapters import s3
 
     return s3.S3Blobs(_early(s3.connect), bucket=bucket)
+
+
+def _postgresql_blobs(_: str, store: Store) -> BlobStore:
+    from shared.adapters import postgresql, postgresql_blobs
+
+    if not isinstance(store, postgresql.PostgresqlStore):
+        raise InvalidSettings("SVC_BLOBS=postgresql: needs SVC_STORE=postgresql://…")
+    return postgresql_blobs.PostgresqlBlobs(store.database)
 
 
 def _key_file(file: str) -> Sealer:
@@ -331,10 +382,15 @@ def _s3_sink(bucket: str) -> AuditSink:
 _STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
     "sqlite": _sqlite,
     "dynamodb": _dynamodb,
+    "postgresql": _postgresql,
+}
+_BLOBS: Final[Mapping[str, Callable[[str, Store], BlobStore]]] = {
+    "file": _files,
+    "s3": _s3,
+    "postgresql": _postgresql_blobs,
 }
 # On SQLite news are heard of; each look at DynamoDB has a price.
 _LOOK_SECONDS: Final = {"postgresql": 0.05}
-_BLOBS: Final[Mapping[str, Callable[[str], BlobStore]]] = {"file": _files, "s3": _s3}
 _KEYS: Final[Mapping[str, Callable[[str], Sealer]]] = {
     "file": _key_file,
     "kms": _kms,

@@ -17,7 +17,7 @@ from types import FrameType, NoneType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from infra.server.leader import LeaderItem
-from shared.adapters.sqlite_buckets import SqliteUsage
+from shared.adapters.stored_usage import StoredUsage
 from shared.model import identifiers
 from shared.model.audit.merkle import WIDTH
 from shared.model.items import Address, Item, Partition, Table
@@ -214,7 +214,7 @@ def drive(folder: Path) -> Seen:
     watch = Watch(plain.store, seen)
     store: Any = Intercepted(plain.store, watch)
     buckets: Any = Intercepted(plain.buckets, watch)
-    ports = replace(plain, store=store, buckets=buckets, usage=SqliteUsage(store))
+    ports = replace(plain, store=store, buckets=buckets, usage=StoredUsage(store))
     tenant = tour.take(ports, clock)
     _seal(plain, ports, clock, tenant.id)
     restored.mark(ports, copied_at=clock())

@@ -28,7 +28,7 @@ from shared import wiring
 from shared.errors import NotFound
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type, sha256_of
 from shared.ports import Ports
-from shared.ports.one_machine import LocalBlobs
+from shared.ports.one_machine import LinkedBlobs
 from shared.settings import Network
 from shared.web import errors
 from shared.web.app import create_app
@@ -89,15 +89,15 @@ def _blob(request: Request) -> Response:
     """Return a blob by its signed address, as S3 does. Raises `NotFound`, `Unavailable`."""
     blobs = _unmeasured().blobs
     parts = request.query_params
-    if not isinstance(blobs, LocalBlobs):
+    if not isinstance(blobs, LinkedBlobs):
         raise NotFound
     name = request.scope["path"].removeprefix(_BLOBS)
-    file = blobs.open_url(
+    found = blobs.open_url(
         name,
         expires=parts.get("expires", ""),
         signature=parts.get("signature", ""),
     )
-    if file is None:
+    if found is None:
         raise NotFound
     headers = {
         "ETag": f'"{sha256_of(name)}"',
@@ -107,7 +107,9 @@ def _blob(request: Request) -> Response:
         return Response(status_code=304, headers=headers)
     if encoding := content_encoding(name):
         headers["Content-Encoding"] = encoding
-    return StoredFile(file, headers=headers, media_type=media_type(name))
+    if isinstance(found, bytes):
+        return Response(found, headers=headers, media_type=media_type(name))
+    return StoredFile(found, headers=headers, media_type=media_type(name))
 
 
 async def _blobs(scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,7 +13,7 @@ from shared import logs
 from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, publication
 from shared.ports import Ports
-from shared.ports.one_machine import LocalBlobs, LocalStore
+from shared.ports.one_machine import Expiring, LocalBlobs
 
 _READINGS: Final = 60
 _BATCHES: Final = 10
@@ -41,7 +41,7 @@ class Retention:
         """Remove some of the items that expired. A fault is logged."""
         self._said.append(int(self._ports.now().timestamp()))
         store = self._ports.store
-        if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, LocalStore):
+        if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, Expiring):
             return
         try:
             for _ in range(_BATCHES):

@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import hmac
 import math
 import os
 import time
@@ -12,13 +11,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from shared.adapters import files
+from shared.adapters.links import KEY_BYTES, Links
 from shared.adapters.preconditions import check_blob_name
 from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
 
 # Blob names have no part that begins with a dot.
 _SCRATCH = ".tmp"
 _URL_KEY = ".url-key"
-_URL_KEY_BYTES = 32
 # The space that blobs leave free for records on the same disk: a list can wait, a revocation
 # cannot.
 _SPARED_BYTES = 64 * 1024 * 1024
@@ -35,6 +34,7 @@ class FileBlobs:
     def __init__(self, root: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._root = root
         self._clock = clock
+        self._links = Links(self._url_key, clock)
         with _translating_errors():
             self._scratch.mkdir(parents=True, exist_ok=True)
 
@@ -89,9 +89,7 @@ class FileBlobs:
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
         """Return a relative reference that `open_url` accepts until it expires."""
-        check_blob_name(name)
-        expires = str(math.ceil(self._clock() + ttl_seconds))
-        return f"/blobs/{name}?expires={expires}&signature={self._sign(name, expires)}"
+        return self._links.url(name, ttl_seconds=ttl_seconds)
 
     def file(self, name: str, *, sha256: str) -> Path:
         """Return the file of a blob, checked by its hash. Raises `Corrupt`, `Unavailable`."""
@@ -112,12 +110,10 @@ class FileBlobs:
         Returns None if the reference was altered or has expired, or if there is no such blob.
         Raises `Unavailable`.
         """
-        expected = self._sign(name, expires).encode()
-        if not hmac.compare_digest(expected, signature.encode(errors="replace")):
+        if not self._links.allows(name, expires=expires, signature=signature):
             return None
-        # The signature is valid, so `expires` is a number and `name` is the name of a blob.
         path = self._path(name)
-        return path if self._clock() < int(expires) and path.is_file() else None
+        return path if path.is_file() else None
 
     def discard(
         self,
@@ -166,22 +162,15 @@ class FileBlobs:
         check_blob_name(name)
         return self._root / name
 
-    def _sign(self, name: str, expires: str) -> str:
-        message = f"{expires}\n{name}".encode(errors="replace")
-        return hmac.new(self._url_key(), message, hashlib.sha256).hexdigest()
-
     def _url_key(self) -> bytes:
         """Return the key that all processes on this folder share. The first of them creates it."""
         path = self._root / _URL_KEY
         with _translating_errors():
             if not path.exists():
-                made = os.urandom(_URL_KEY_BYTES)
+                made = os.urandom(KEY_BYTES)
                 with suppress(FileExistsError):
                     self._create(path, made)
-            key = path.read_bytes()
-        if len(key) != _URL_KEY_BYTES:
-            raise Corrupt  # others could guess a short key
-        return key
+            return path.read_bytes()
 
 
 @lru_cache(maxsize=64)

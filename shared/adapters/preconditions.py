@@ -6,7 +6,7 @@ A failed check is a bug in the calling code, so the exceptions are Python's own.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from shared.ports.store import MOST_CHANGES, Change, Check, Expect, Increment, Put
+from shared.ports.store import MOST_CHANGES, Change, Check, Expect, Increment, Item, Put, Value
 
 _MOST_SECRET_BYTES = 4096
 
@@ -36,6 +36,17 @@ def _check_change(change: Change) -> None:
             _check_values(assign.values())
         case Check(expect=Expect.ANYTHING):
             raise ValueError("a check expects something")
+
+
+def added(item: Item, change: Increment) -> dict[str, Value]:
+    """Return the item after the change. Raises `TypeError` if an attribute is no integer."""
+    sums = dict(item)
+    for name, amount in change.amounts.items():
+        held = sums.get(name, 0)
+        if type(held) is not int:
+            raise TypeError("only an integer is incremented")
+        sums[name] = held + amount
+    return sums | dict(change.assign)
 
 
 def _check_values(values: Iterable[object]) -> None:

@@ -33,7 +33,6 @@ from shared.ports.store import (
     Change,
     Item,
     Partition,
-    Put,
     Row,
     Table,
     Value,
@@ -394,7 +393,7 @@ class SqliteStore:
                 raise ExpectationLost(lost)
             sqlite_items.apply(connection, changes, rows)
         if self._bells is not None:
-            self._bells.ring(each.address for each in changes if isinstance(each, Put))
+            self._bells.ring(change.address for change in changes)
 
 
 def _key(partition: Partition) -> bytes:

@@ -5,16 +5,12 @@ of their own, so it does not wait for a write of the store either.
 """
 
 import sqlite3
-from contextlib import suppress
 from typing import Final
 
 from shared.adapters.sqlite_database import Database
-from shared.errors import ExpectationLost
-from shared.model import api_keys, times
 from shared.model.rate_limit import Bucket
-from shared.model.records import integer, moment
-from shared.ports.store import Expect, Increment, Store
-from shared.ports.token_buckets import Lease, Used
+from shared.model.records import integer
+from shared.ports.token_buckets import Lease
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS buckets (
@@ -57,24 +53,3 @@ class SqliteBuckets:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute(_SCHEMA)
-
-
-class SqliteUsage:
-    """`UsageCounts` in the items of a store on this machine."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def add(self, used: Used) -> None:
-        """Add to the count. Raises `Unavailable`."""
-        address = api_keys.usage(used.tenant_id).address(used.key_id)
-        last_used_at = used.last_used_at
-        if used.late:
-            held = moment((self._store.get(address) or {}).get("last_used_at"), "last_used_at")
-            last_used_at = max(last_used_at, held or last_used_at)
-        assign = {"last_used_at": times.text(last_used_at)}
-        # The usage of a deleted key must not be created again.
-        with suppress(ExpectationLost):
-            self._store.write(
-                Increment(address, {"request_count": used.requests}, Expect.PRESENT, assign=assign)
-            )

@@ -6,6 +6,7 @@ from functools import cache
 from typing import TypeAlias
 
 from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_expiry, sqlite_format
+from shared.adapters.preconditions import added
 from shared.errors import Corrupt
 from shared.ports.store import (
     MOST_CHANGES,
@@ -25,11 +26,10 @@ _GET = "SELECT item, checksum FROM items_5 WHERE pk = ? AND sk = ?"
 _CONFIRM = """SELECT item, checksum FROM places
     LEFT JOIN items_5 ON pk = ? AND items_5.sk = ?
     WHERE partition = ? AND places.sk = ?"""
-# The same for several keys, which are numbered. `places` is read only for a key without an item.
+# The same for several keys, which are numbered.
 _MANY = """WITH wanted (number, pk, sk, partition) AS (VALUES {})
-    SELECT number, item, checksum, CASE WHEN item IS NULL THEN (
-        SELECT sk FROM places WHERE partition = wanted.partition AND sk = wanted.sk
-    ) END FROM wanted LEFT JOIN items_5 USING (pk, sk)"""
+    SELECT number, item, checksum, places.sk FROM wanted
+    LEFT JOIN items_5 USING (pk, sk) LEFT JOIN places USING (partition, sk)"""
 # Not INSERT OR REPLACE, which runs no delete trigger for the replaced row.
 _PUT = """INSERT INTO items_5 (pk, sk, item, checksum) VALUES {}
     ON CONFLICT (pk, sk) DO UPDATE SET item = excluded.item, checksum = excluded.checksum"""
@@ -128,7 +128,7 @@ def apply(
                 gone.append(key)
             case Increment():
                 item = decode_at(key, rows[key]) if key in rows else {}
-                puts.append((key, _added(item, change)))
+                puts.append((key, added(item, change)))
         if isinstance(change, Put | Increment) and change.expect is not Expect.ABSENT:
             _forget(connection, key)
     delete(connection, gone)
@@ -159,16 +159,6 @@ def _put(connection: sqlite3.Connection, items: Sequence[tuple[Address, Item]]) 
     connection.execute(_rows(_PUT, len(stored), 4), _flat(stored))
     places = [_place(address) for address, _ in items]
     connection.execute(_rows(_PUT_PLACES, len(places), 2), _flat(places))
-
-
-def _added(item: Item, change: Increment) -> dict[str, Value]:
-    sums = dict(item)
-    for name, amount in change.amounts.items():
-        held = sums.get(name, 0)
-        if type(held) is not int:
-            raise TypeError("only an integer is incremented")
-        sums[name] = held + amount
-    return sums | dict(change.assign)
 
 
 def decode_at(address: Address, row: Row) -> dict[str, Value]:

@@ -38,10 +38,11 @@ class Record:
 
     def to_item(self) -> dict[str, Value]:
         """Return the item that `from_item` turns back into an equal record."""
+        values = ((each, getattr(self, each.name)) for each in fields(self))  # type: ignore[arg-type]
         return {
-            name: value if type(value) in _PLAIN else _written(value)
-            for name, left_out in _writers(type(self))  # type: ignore[arg-type]
-            if (value := getattr(self, name)) is not None and value != left_out
+            each.name: _written(value)
+            for each, value in values
+            if value is not None and not (_SPARSE in each.metadata and value == _default(each))
         }
 
     @classmethod
@@ -80,15 +81,6 @@ def moment(value: Value, name: str) -> datetime | None:
         return times.parse(_exactly(str, value))
     except (TypeError, ValueError):
         raise Corrupt(f"stored moment {name} is malformed") from None
-
-
-@cache
-def _writers(record: type[Record]) -> list[tuple[str, Any]]:
-    """Return the name of each field, and the value beside None for which items do not have it."""
-    return [
-        (each.name, _default(each) if _SPARSE in each.metadata else None)
-        for each in fields(record)  # type: ignore[arg-type]
-    ]
 
 
 @cache

@@ -28,6 +28,11 @@ class LocalStore(Protocol):
         """
         ...
 
+
+@runtime_checkable
+class Expiring(Protocol):
+    """A store that removes expired items only when it is told to."""
+
     def remove_expired(self, *, before: int) -> int:
         """Remove some items of the table `keys` that expired before `before`, or audit entries.
 
@@ -95,16 +100,21 @@ class Audible(Protocol):
 
 
 @runtime_checkable
-class LocalBlobs(Protocol):
-    """Blobs in files on this machine's disk."""
+class LinkedBlobs(Protocol):
+    """Blobs that this service serves itself, by the addresses that `BlobStore.url` makes."""
 
-    def open_url(self, name: str, *, expires: str, signature: str) -> Path | None:
-        """Return the file for the parts of an address that `BlobStore.url` made, as received.
+    def open_url(self, name: str, *, expires: str, signature: str) -> Path | bytes | None:
+        """Return the file or the bytes for the parts of such an address, as received.
 
         Returns None if the address was altered or has expired, or if there is no such blob. Raises
         `Unavailable`.
         """
         ...
+
+
+@runtime_checkable
+class LocalBlobs(Protocol):
+    """Blobs in files on this machine's disk."""
 
     def remove_leftovers(self, *, older_than_seconds: float) -> int:
         """Remove old files of crashed writers, and return their number. Raises `Unavailable`."""

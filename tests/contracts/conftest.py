@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -25,24 +25,28 @@ from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.kms import KmsSealer
+from shared.adapters.postgresql import PostgresqlStore
+from shared.adapters.postgresql_blobs import PostgresqlBlobs
+from shared.adapters.postgresql_buckets import PostgresqlBuckets
+from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
-from shared.adapters.sqlite_buckets import SqliteBuckets, SqliteUsage
+from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqs import SqsQueue
+from shared.adapters.stored_usage import StoredUsage
 from shared.ports.blobs import BlobStore
+from shared.ports.one_machine import LinkedBlobs
 from shared.ports.queue import Queue
 from shared.ports.sealer import Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
 from tests.engines.clouds import address, cloud, sealer, transit
+from tests.kit import postgresql
 from tests.kit.aws import aws
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
-
-Port = TypeVar("Port")
-Local = TypeVar("Local", SqliteStore, SqliteBuckets)
 
 
 def _endpoint(service: str) -> list[str]:
@@ -51,7 +55,7 @@ def _endpoint(service: str) -> list[str]:
 
 
 # Two transactions of moto can interleave.
-EXACT = ["sqlite-memory", "sqlite-file", *_endpoint("dynamodb")]
+EXACT = ["sqlite-memory", "sqlite-file", "postgresql", *_endpoint("dynamodb")]
 
 
 @contextmanager
@@ -66,62 +70,86 @@ def _tables(kind: str) -> Iterator[tuple[DynamoDBClient, str]]:
 
 
 @contextmanager
-def _opened(
-    kind: str, folder: Path, cloudy: Callable[..., Port], local: Callable[[str], Local]
-) -> Iterator[Port | Local]:
-    """The adapter of this kind: of tables of DynamoDB, or of a file or memory."""
+def _postgresql() -> Iterator[PostgresqlDatabase]:
+    with closing(PostgresqlDatabase(postgresql.emptied())) as database:
+        yield database
+
+
+def _place(kind: str, folder: Path) -> str:
+    """Where SQLite has its data."""
+    return ":memory:" if kind == "sqlite-memory" else str(folder / "store.db")
+
+
+@contextmanager
+def _store(kind: str, folder: Path) -> Iterator[Store]:
     if kind.startswith("dynamodb"):
         with _tables(kind) as (client, prefix):
-            yield cloudy(client, table_prefix=prefix)
+            yield DynamoStore(client, table_prefix=prefix)
+    elif kind == "postgresql":
+        with _postgresql() as database:
+            yield PostgresqlStore(database)
     else:
-        place = ":memory:" if kind == "sqlite-memory" else str(folder / "store.db")
-        with closing(local(place)) as opened:
+        with closing(SqliteStore(_place(kind, folder))) as opened:
+            yield opened
+
+
+@contextmanager
+def _buckets(kind: str, folder: Path) -> Iterator[TokenBuckets]:
+    if kind.startswith("dynamodb"):
+        with _tables(kind) as (client, prefix):
+            yield DynamoBuckets(client, table_prefix=prefix)
+    elif kind == "postgresql":
+        with _postgresql() as database:
+            yield PostgresqlBuckets(database)
+    else:
+        with closing(SqliteBuckets(_place(kind, folder))) as opened:
             yield opened
 
 
 @pytest.fixture(params=["dynamodb", *EXACT])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with _opened(request.param, tmp_path, DynamoStore, SqliteStore) as opened:
+    with _store(request.param, tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture(params=EXACT)
 def exact_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store on an engine that can be used by many threads."""
-    with _opened(request.param, tmp_path, DynamoStore, SqliteStore) as opened:
+    with _store(request.param, tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture(params=["dynamodb", *EXACT])
 def buckets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TokenBuckets]:
-    with _opened(request.param, tmp_path, DynamoBuckets, SqliteBuckets) as opened:
+    with _buckets(request.param, tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture(params=EXACT)
 def exact_buckets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TokenBuckets]:
     """Buckets on an engine that can be used by many threads."""
-    with _opened(request.param, tmp_path, DynamoBuckets, SqliteBuckets) as opened:
+    with _buckets(request.param, tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture(params=["dynamodb", *EXACT])
 def usage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[UsageCounts, Store]]:
     """Usage counts, and the store that they are in."""
-    kind = request.param
-    if kind.startswith("dynamodb"):
-        with _tables(kind) as (client, prefix):
+    if request.param.startswith("dynamodb"):
+        with _tables(request.param) as (client, prefix):
             yield DynamoUsage(client, table_prefix=prefix), DynamoStore(client, table_prefix=prefix)
     else:
-        with _opened(kind, tmp_path, DynamoStore, SqliteStore) as opened:
-            assert isinstance(opened, SqliteStore)
-            yield SqliteUsage(opened), opened
+        with _store(request.param, tmp_path) as opened:
+            yield StoredUsage(opened), opened
 
 
-@pytest.fixture(params=["filesystem", "s3", *_endpoint("s3")])
+@pytest.fixture(params=["filesystem", "postgresql", "s3", *_endpoint("s3")])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]:
     if request.param == "filesystem":
         yield FileBlobs(tmp_path / "blobs")
+    elif request.param == "postgresql":
+        with _postgresql() as database:
+            yield PostgresqlBlobs(database)
     elif request.param == "s3":
         with aws() as account:
             yield S3Blobs(lambda: account.s3, bucket=account.bucket)
@@ -135,12 +163,12 @@ def follow(blobs: BlobStore) -> Callable[[str], bytes | None]:
     """Fetch an address as whoever was given it would."""
 
     def follow(url: str) -> bytes | None:
-        if not isinstance(blobs, FileBlobs):
+        if not isinstance(blobs, LinkedBlobs):
             return requests.get(url, timeout=5).content
         parts = urlsplit(url)
         asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        file = blobs.open_url(parts.path.removeprefix("/blobs/"), **asked)
-        return None if file is None else file.read_bytes()
+        found = blobs.open_url(parts.path.removeprefix("/blobs/"), **asked)
+        return found.read_bytes() if isinstance(found, Path) else found
 
     return follow
 

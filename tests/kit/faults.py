@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from shared.adapters.sqlite_buckets import SqliteUsage
+from shared.adapters.stored_usage import StoredUsage
 from shared.errors import Unavailable
 from shared.ports import Ports
 from tests.kit.intercepted import Call, Intercepted
@@ -137,7 +137,7 @@ def stormy(ports: Ports, storm: Storm) -> Ports:
     """The same ports, all of them in `storm`."""
     caught = scripted(ports, storm)
     buckets = _run_by(storm, ports.buckets)
-    return replace(caught, buckets=buckets, usage=SqliteUsage(caught.store))
+    return replace(caught, buckets=buckets, usage=StoredUsage(caught.store))
 
 
 def _run_by(script: Script | Storm, port: object, names: Mapping[str, str] = {}) -> Any:

@@ -12,7 +12,8 @@ from typing import TypeVar
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.sqlite import SqliteStore
-from shared.adapters.sqlite_buckets import SqliteBuckets, SqliteUsage
+from shared.adapters.sqlite_buckets import SqliteBuckets
+from shared.adapters.stored_usage import StoredUsage
 from shared.ports import Ports
 from shared.wiring import identifiers
 
@@ -41,7 +42,7 @@ def embedded(folder: Path, clock: Callable[[], datetime], *, store: str = ":memo
     opened = _closed_when_dropped(SqliteStore(store))
     return Ports(
         store=opened,
-        usage=SqliteUsage(opened),
+        usage=StoredUsage(opened),
         buckets=_closed_when_dropped(SqliteBuckets(store)),
         blobs=FileBlobs(folder / "blobs", clock=lambda: clock().timestamp()),
         sealer=FileSealer(key_file) if key_file.exists() else FileSealer.create(key_file),

@@ -10,7 +10,7 @@ import pytest
 from starlette.types import ASGIApp, Message
 from starlette.types import Scope as Exchange
 
-from shared.adapters.sqlite_buckets import SqliteUsage
+from shared.adapters.stored_usage import StoredUsage
 from shared.errors import Unavailable
 from shared.model import api_keys as model
 from shared.model.api_keys import Usage
@@ -48,7 +48,7 @@ def script() -> Script:
 def watched(tenant: Tenant, script: Script) -> Ports:
     """The tenant's ports, with a script around each call to the store."""
     ports = scripted(tenant.ports, script)
-    return replace(ports, usage=SqliteUsage(ports.store))
+    return replace(ports, usage=StoredUsage(ports.store))
 
 
 # --- exact counts ---

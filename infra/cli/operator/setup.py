@@ -29,20 +29,30 @@ Tenant = Annotated[
 ]
 
 
+Role = Annotated[
+    str | None,
+    typer.Option(
+        "--role", metavar="ROLE", help="The role of the servers in PostgreSQL, if not the owner's."
+    ),
+]
+
+
 def register(root: typer.Typer) -> None:
     """Add the command."""
     local_command(root, "setup", example=_EXAMPLE)(set_up)
 
 
-def set_up(out: Output, tenant: Tenant = None) -> None:
+def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
     """Make the stores ready that the environment names, and print the first admin key once.
 
-    If SVC_KEYS names a file that does not exist, it is created. A data folder needs no setup. The
-    command may be repeated: what exists stays as it is.
+    In PostgreSQL run it as the owner of the database. If SVC_KEYS names a file that does not exist,
+    it is created. A data folder needs no setup. The command may be repeated: what exists stays as
+    it is.
     """
     if not data_folder.settings_in(os.environ):
         raise WrongUsage("name the stores in SVC_STORE, SVC_BLOBS and SVC_KEYS.")
     settings = wiring.settings(os.environ)
+    wiring.create_tables(settings, role=role)
     _make_key(out, settings.keys)
     with closing(wiring.build(settings)) as ports:
         deployment.mark_if_new(ports)

@@ -1,0 +1,44 @@
+"""Addresses of blobs that this service serves without authentication until they expire."""
+
+import hashlib
+import hmac
+import math
+from collections.abc import Callable
+from typing import Final
+
+from shared.adapters.preconditions import check_blob_name
+from shared.errors import Corrupt
+
+KEY_BYTES: Final = 32
+
+
+class Links:
+    """Makes and checks such addresses; `key` returns what all processes on the blobs share.
+
+    `clock` returns seconds since the epoch.
+    """
+
+    def __init__(self, key: Callable[[], bytes], clock: Callable[[], float]) -> None:
+        self._key, self._clock = key, clock
+
+    def url(self, name: str, *, ttl_seconds: int) -> str:
+        """Return a relative reference to the blob."""
+        check_blob_name(name)
+        expires = str(math.ceil(self._clock() + ttl_seconds))
+        return f"/blobs/{name}?expires={expires}&signature={self._sign(name, expires)}"
+
+    def allows(self, name: str, *, expires: str, signature: str) -> bool:
+        """Return whether the parts, as received, are of a reference that has not expired.
+
+        If so, `name` is the name of a blob.
+        """
+        expected = self._sign(name, expires).encode()
+        is_signed = hmac.compare_digest(expected, signature.encode(errors="replace"))
+        return is_signed and self._clock() < int(expires)
+
+    def _sign(self, name: str, expires: str) -> str:
+        key = self._key()
+        if len(key) != KEY_BYTES:
+            raise Corrupt  # others could guess a short key
+        message = f"{expires}\n{name}".encode(errors="replace")
+        return hmac.new(key, message, hashlib.sha256).hexdigest()

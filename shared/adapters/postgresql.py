@@ -1,0 +1,315 @@
+"""The store in PostgreSQL, for any number of servers.
+
+Each write is one transaction in two round trips: the first locks its items in the order of their
+keys and reads them, the second changes them and commits. With it goes a token: if the outcome of an
+attempt is unknown, the next one waits for it and finds the token (docs/adr/02).
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from typing import Final
+
+import cbor2
+
+from shared.adapters.postgresql_database import (
+    BEGUN,
+    Borrowed,
+    Parameters,
+    PostgresqlDatabase,
+    pipelined,
+)
+from shared.adapters.preconditions import added, check_write
+from shared.errors import Corrupt, ExpectationLost
+from shared.ports.store import (
+    EVERYTHING,
+    SEARCHED,
+    Address,
+    At,
+    Change,
+    Check,
+    Delete,
+    Expect,
+    Increment,
+    Item,
+    Partition,
+    Put,
+    Row,
+    Table,
+    Value,
+    Where,
+    at_path,
+)
+
+_TABLES: Final = {Table.KEYS: 0, Table.REVOCATIONS: 1, Table.AUDIT: 2}
+_PAGE: Final = 1000
+_PAGE_OF_NAMES: Final = 10_000
+_AT_ONCE: Final = 500
+_DAY_SECONDS: Final = 24 * 3600
+_INT8_MAX: Final = 2**63 - 1
+
+_KEY: Final = "tbl = %s AND pk = %s AND sk = %s"
+_GET: Final = f"SELECT item FROM items WHERE {_KEY}"  # noqa: S608
+_LOCK: Final = f"{_GET} FOR UPDATE"
+# Several may depend on an item at a time, and none may change it meanwhile.
+_SHARE: Final = f"{_GET} FOR SHARE"
+_INSERT: Final = """INSERT INTO items (tbl, pk, sk, item, expires, terms)
+    VALUES (%s, %s, %s, %s, %s, %s)"""
+_UPDATE: Final = f"UPDATE items SET item = %s, expires = %s, terms = %s WHERE {_KEY}"  # noqa: S608
+_DELETE: Final = f"DELETE FROM items WHERE {_KEY}"  # noqa: S608
+_ALL: Final = """SELECT pk, sk, item FROM items
+    WHERE tbl = %s AND (pk, sk) > (%s, %s) ORDER BY pk, sk LIMIT %s"""
+# In place of the item, NULL if it cannot have the attribute.
+_COLUMN: Final = """SELECT sk, CASE WHEN position(%s IN item) > 0 THEN item END FROM items
+    WHERE tbl = %s AND pk = %s AND sk > %s ORDER BY sk LIMIT %s"""
+_REMOVE_EXPIRED: Final = """DELETE FROM items WHERE (tbl, pk, sk) IN (
+    SELECT tbl, pk, sk FROM items
+    WHERE tbl <> 1 AND expires < %s AND (tbl = 0 OR expires < %s)
+    LIMIT 1000 FOR UPDATE SKIP LOCKED) RETURNING 1"""
+# Far longer than anybody tries again.
+_REMOVE_TOKENS: Final = """DELETE FROM writes WHERE token IN (
+    SELECT token FROM writes WHERE at < now() - interval '1 day'
+    LIMIT 10000 FOR UPDATE SKIP LOCKED) RETURNING 1"""
+
+
+class PostgresqlStore:
+    """A `Store` in a database in which `rescind setup` has made the tables."""
+
+    def __init__(self, database: PostgresqlDatabase) -> None:
+        self.database = database
+
+    def close(self) -> None:
+        """Close all connections. Every later call raises `Unavailable`."""
+        self.database.close()
+
+    def made_at(self) -> str:
+        """Return nothing: `restore` marks what it puts back."""
+        return ""
+
+    def get(self, address: Address) -> Item | None:
+        """Return the item, or None if there is none. Raises `Unavailable`."""
+        rows = self.database.rows(_GET, _key(address))
+        return _decoded(rows[0][0]) if rows else None
+
+    def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
+        """Return the items that exist. Raises `Unavailable`."""
+        wanted = list(dict.fromkeys(addresses))
+        found: dict[Address, Item] = {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            part = wanted[start : start + _AT_ONCE]
+            read = partial(pipelined, statements=[(_GET, _key(each)) for each in part])
+            for each, rows in zip(part, self.database.run(read), strict=True):
+                if rows:
+                    found[each] = _decoded(rows[0][0])
+        return found
+
+    def query(
+        self,
+        partition: Partition,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+        where: Where = EVERYTHING,
+    ) -> Iterator[Row]:
+        """Yield the rows of the partition in order, read by pages. Raises `Unavailable`."""
+        is_exact = _is_searched(partition, where)
+        rows = self._walk(
+            partition, (after, before), where, newest_first, limit if is_exact else None
+        )
+        return rows if is_exact else islice((row for row in rows if where.holds(row.item)), limit)
+
+    def _walk(
+        self,
+        partition: Partition,
+        bounds: tuple[str | None, str | None],
+        where: Where,
+        newest_first: bool,
+        limit: int | None,
+    ) -> Iterator[Row]:
+        after, before = bounds
+        order = "DESC" if newest_first else "ASC"
+        while limit is None or limit > 0:
+            size = _PAGE if limit is None else min(_PAGE, limit)
+            condition, values = _condition(partition, after, before, where)
+            statement = f"SELECT sk, item FROM items WHERE {condition} ORDER BY sk {order} LIMIT %s"  # noqa: S608
+            rows = self.database.rows(statement, (*values, size))
+            for sk, item in rows:
+                yield Row(sk.decode(), _decoded(item))
+            if len(rows) < size:
+                return
+            last = rows[-1][0].decode()
+            after, before = (after, last) if newest_first else (last, before)
+            limit = None if limit is None else limit - size
+
+    def count(
+        self,
+        partition: Partition,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        where: Where = EVERYTHING,
+    ) -> int:
+        """Return the number of rows that `query` would yield. Raises `Unavailable`."""
+        if not _is_searched(partition, where):
+            return sum(1 for _ in self.query(partition, after=after, before=before, where=where))
+        condition, values = _condition(partition, after, before, where)
+        rows = self.database.rows(f"SELECT count(*) FROM items WHERE {condition}", values)  # noqa: S608
+        return int(rows[0][0])
+
+    def column(
+        self, partition: Partition, attribute: str, *, after: str | None = None
+    ) -> Iterator[list[tuple[str, Value]]]:
+        """Yield the sort keys after `after`, each with one attribute. Raises `Unavailable`."""
+        low = (after or "").encode()
+        while True:
+            values = (attribute.encode(), *_partition(partition), low, _PAGE_OF_NAMES)
+            rows = self.database.rows(_COLUMN, values)
+            yield [
+                (sk.decode(), None if item is None else _decoded(item).get(attribute))
+                for sk, item in rows
+            ]
+            if len(rows) < _PAGE_OF_NAMES:
+                return
+            low = rows[-1][0]
+
+    def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
+        """Yield all items of a table, in order of their keys. Raises `Unavailable`."""
+        rows: list[Parameters] = [(b"", b"")]
+        while rows:
+            rows = self.database.rows(_ALL, (_TABLES[table], *rows[-1][:2], _PAGE))
+            for pk, sk, item in rows:
+                yield Address(table, pk.decode(), sk.decode()), _decoded(item)
+
+    def remove_expired(self, *, before: int) -> int:
+        """Remove some items of the table `keys` that expired before `before`, or audit entries.
+
+        Audit entries go if they expired on a day before that of `before`, which is in seconds since
+        the epoch. Returns how many were removed; 0 means that none is left. Raises `Unavailable`.
+        """
+        day = before - before % _DAY_SECONDS
+        self.database.rows(_REMOVE_TOKENS)
+        return len(self.database.rows(_REMOVE_EXPIRED, (before, day)))
+
+    def write(self, *changes: Change) -> None:
+        """Apply all changes or none.
+
+        Raises `ExpectationLost`, with the addresses whose expectation failed, and `Unavailable`.
+        """
+        check_write(changes)
+        in_order = sorted(changes, key=lambda each: _key(each.address))
+        token = uuid.uuid4()
+        self.database.run(lambda connection: _attempt(connection, token, in_order))
+
+
+def _attempt(connection: Borrowed, token: uuid.UUID, changes: list[Change]) -> None:
+    """Apply the changes in one transaction, unless an earlier attempt has."""
+    begin = [("BEGIN", ()), (BEGUN, (token,))]
+    locks = [(_SHARE if isinstance(each, Check) else _LOCK, _key(each.address)) for each in changes]
+    _, is_first, *found = pipelined(connection, [*begin, *locks])
+    if is_first != [(True,)]:
+        connection.commit_with([])
+        return
+    current = {
+        each.address: _decoded(rows[0][0]) if rows else None
+        for each, rows in zip(changes, found, strict=True)
+    }
+    lost = [each.address for each in changes if not _holds(each.expect, current[each.address])]
+    if lost:
+        raise ExpectationLost(lost)
+    applied = [each for change in changes for each in _statements(change, current[change.address])]
+    connection.commit_with(applied)
+
+
+def _holds(expect: Expect | At, item: Item | None) -> bool:
+    match expect:
+        case Expect.ANYTHING:
+            return True
+        case At(version=version):
+            held = None if item is None else item.get("version")
+            return type(held) is int and held == version
+    return (item is not None) == (expect is Expect.PRESENT)
+
+
+def _statements(change: Change, item: Item | None) -> Iterator[tuple[str, Parameters]]:
+    """Yield the statements of a change of an item that is locked, or absent."""
+    key = _key(change.address)
+    match change:
+        case Put(item=new):
+            yield _stored(change.address, new, is_new=item is None)
+        case Increment():
+            yield _stored(change.address, added(item or {}, change), is_new=item is None)
+        case Delete() | Check() if change.expect is Expect.ABSENT:
+            # Whoever would create it waits.
+            yield _stored(change.address, {}, is_new=True)
+            yield _DELETE, key
+        case Delete():
+            # Even if there was none: another write may have created it meanwhile.
+            yield _DELETE, key
+
+
+def _stored(address: Address, item: Item, *, is_new: bool) -> tuple[str, Parameters]:
+    expires = item.get("expires")
+    values = (
+        cbor2.dumps(dict(item)),
+        max(-_INT8_MAX, min(expires, _INT8_MAX)) if type(expires) is int else None,
+        _terms(address.table, item),
+    )
+    return (_INSERT, (*_key(address), *values)) if is_new else (_UPDATE, (*values, *_key(address)))
+
+
+def _terms(table: Table, item: Item) -> list[str] | None:
+    """Return the texts by which the item is found; None if its table is not searched."""
+    found = {path: at_path(item, path) for path in SEARCHED[table]}
+    terms = [_term(path, value) for path, value in found.items() if isinstance(value, str)]
+    return terms if SEARCHED[table] else None
+
+
+def _term(path: str, value: str) -> str:
+    # PostgreSQL's texts have no NUL.
+    escaped = value.replace("\\", "\\\\").replace("\0", "\\0")
+    return f"{path}={escaped}"
+
+
+def _condition(
+    partition: Partition, after: str | None, before: str | None, where: Where
+) -> tuple[str, Parameters]:
+    """Return what SQL says of the rows, and its values. Only texts that are searched count."""
+    terms = [
+        _term(path, value)
+        for path, value in where.equal.items()
+        if path in SEARCHED[partition.table]
+    ]
+    parts: Mapping[str, Parameters] = {
+        "tbl = %s AND pk = %s": _partition(partition),
+        "sk > %s": ((after or "").encode(),),
+        "sk < %s": () if before is None else (before.encode(),),
+        "terms @> %s": (terms,) if terms else (),
+        "(expires IS NULL OR expires > %s)": () if where.alive_at is None else (where.alive_at,),
+    }
+    used = {condition: values for condition, values in parts.items() if values}
+    return " AND ".join(used), tuple(value for values in used.values() for value in values)
+
+
+def _is_searched(partition: Partition, where: Where) -> bool:
+    return where.equal.keys() <= set(SEARCHED[partition.table])
+
+
+def _partition(partition: Partition) -> tuple[int, bytes]:
+    return _TABLES[partition.table], partition.pk.encode()
+
+
+def _key(address: Address) -> tuple[int, bytes, bytes]:
+    return _TABLES[address.table], address.pk.encode(), address.sk.encode()
+
+
+def _decoded(stored: bytes) -> dict[str, Value]:
+    try:
+        item = cbor2.loads(stored)
+    except cbor2.CBORDecodeError as error:
+        raise Corrupt from error
+    if not isinstance(item, dict):
+        raise Corrupt
+    return item

@@ -1,0 +1,156 @@
+"""Blobs in PostgreSQL, in parts of a mebibyte, beside the records."""
+
+import os
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from shared.adapters.links import KEY_BYTES, Links
+from shared.adapters.postgresql_database import (
+    BEGUN,
+    Borrowed,
+    Parameters,
+    PostgresqlDatabase,
+    pipelined,
+)
+from shared.adapters.preconditions import check_blob_name
+from shared.errors import BlobExists, Corrupt
+
+_PART_BYTES: Final = 1024 * 1024
+_PAGE: Final = 1000
+# Blob names have no part that begins with a dot.
+_URL_KEY: Final = ".url-key"
+
+_NEW: Final = """INSERT INTO blobs (name, size) VALUES (%s, %s)
+    ON CONFLICT DO NOTHING RETURNING 1"""
+_PART: Final = "INSERT INTO blob_parts VALUES (%s, %s, %s)"
+_GET: Final = """SELECT size, data FROM blobs LEFT JOIN blob_parts USING (name)
+    WHERE name = %s ORDER BY n"""
+_NAMES: Final = "SELECT name FROM blobs WHERE name > %s AND name < %s ORDER BY name LIMIT %s"
+_REMOVE: Final = "DELETE FROM blobs WHERE name = %s RETURNING 1"
+_DISCARD: Final = """DELETE FROM blobs WHERE name > %s AND name < %s
+    AND position('/' IN substr(name, %s)) = 0
+    AND (name < %s OR at < now() - make_interval(secs => %s)) RETURNING 1"""
+
+
+class PostgresqlBlobs:
+    """A `BlobStore` in a database in which `rescind setup` has made the tables."""
+
+    def __init__(self, database: PostgresqlDatabase) -> None:
+        self._database = database
+        self._links = Links(self._url_key, time.time)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Store a new blob durably. Raises `BlobExists`, `OutOfSpace`, `Unavailable`."""
+        check_blob_name(name)
+        self._put(name, data)
+
+    def _put(self, name: str, data: bytes) -> None:
+        attempt = partial(_attempt, token=uuid.uuid4(), name=name, data=data)
+        self._database.run(attempt)
+
+    def get(self, name: str) -> bytes | None:
+        """Return the bytes of a blob, or None if there is none. Raises `Unavailable`."""
+        check_blob_name(name)
+        return self._get(name)
+
+    def _get(self, name: str) -> bytes | None:
+        rows = self._database.rows(_GET, (name,))
+        if not rows:
+            return None
+        data = b"".join(part for _, part in rows if part is not None)
+        if len(data) != rows[0][0]:
+            raise Corrupt
+        return data
+
+    def file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002
+        """Return None: there are no files."""
+        check_blob_name(name)
+
+    def names(self, folder: str) -> Iterator[str]:
+        """Yield the names of the blobs below `folder`, in order. Raises `Unavailable`."""
+        check_blob_name(folder)
+        # The next character after the slash ends the folder.
+        low, high = f"{folder}/", f"{folder}0"
+        while True:
+            rows = self._database.rows(_NAMES, (low, high, _PAGE))
+            yield from (name for (name,) in rows)
+            if len(rows) < _PAGE:
+                return
+            low = rows[-1][0]
+
+    def discard(
+        self,
+        folder: str,
+        *,
+        before: str,
+        older_than_seconds: float | None = None,
+        any_age_before: str = "",
+    ) -> None:
+        """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`.
+
+        With `older_than_seconds`, only those that were stored longer ago than that, or whose names
+        sort before `any_age_before`.
+        """
+        check_blob_name(folder)
+        start = f"{folder}/"
+        any_age = before if older_than_seconds is None else any_age_before
+        age = older_than_seconds or 0.0
+        self._database.rows(_DISCARD, (start, start + before, len(start) + 1, start + any_age, age))
+
+    def remove(self, name: str) -> None:
+        """Remove a blob, if it exists. Raises `Unavailable`."""
+        check_blob_name(name)
+        self._database.rows(_REMOVE, (name,))
+
+    def url(self, name: str, *, ttl_seconds: int) -> str:
+        """Return a relative reference that `open_url` accepts until it expires."""
+        return self._links.url(name, ttl_seconds=ttl_seconds)
+
+    def open_url(self, name: str, *, expires: str, signature: str) -> bytes | None:
+        """Return the blob for the parts of a reference that `url` made, as they were received.
+
+        Returns None if the reference was altered or has expired, or if there is no such blob.
+        Raises `Unavailable`.
+        """
+        if not self._links.allows(name, expires=expires, signature=signature):
+            return None
+        return self.get(name)
+
+    def _url_key(self) -> bytes:
+        """Return the key that all servers share. The first of them creates it."""
+        found = self._get(_URL_KEY)
+        if found is None:
+            with suppress(BlobExists):
+                self._put(_URL_KEY, os.urandom(KEY_BYTES))
+            found = self._get(_URL_KEY)
+        if found is None:
+            raise Corrupt
+        return found
+
+
+def _attempt(connection: Borrowed, *, token: uuid.UUID, name: str, data: bytes) -> None:
+    """Store the blob in one transaction, unless an earlier attempt has."""
+    begin: list[tuple[str, Parameters]] = [
+        ("BEGIN", ()),
+        (BEGUN, (token,)),
+        (_NEW, (name, len(data))),
+    ]
+    _, is_first, is_new = pipelined(connection, begin)
+    if is_first != [(True,)]:
+        connection.commit_with([])
+        return
+    if not is_new:
+        raise BlobExists
+    connection.commit_with(_parts(name, data))
+
+
+def _parts(name: str, data: bytes) -> Sequence[tuple[str, Parameters]]:
+    starts = range(0, len(data), _PART_BYTES)
+    return [
+        (_PART, (name, number, data[start : start + _PART_BYTES]))
+        for number, start in enumerate(starts)
+    ]

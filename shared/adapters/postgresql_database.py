@@ -1,0 +1,252 @@
+"""Connections to PostgreSQL, and the translation of its errors to `Unavailable`.
+
+Each call borrows a connection and has an end: a server that does not answer holds up nobody for
+longer than `PATIENCE`.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
+from typing import Any, Final, TypeAlias, TypeVar
+
+import psycopg
+from psycopg import Connection, errors, pq
+from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from shared.adapters import postgresql_schema
+from shared.adapters.retries import PATIENCE
+from shared.errors import InvalidSettings, OutOfSpace, Unavailable
+
+T = TypeVar("T")
+Parameters: TypeAlias = tuple[Any, ...]
+
+# The first statement of a write, with its token: whether no earlier attempt was applied. If one
+# was, the standby may lack it. So this one also writes, and its commit waits for the standby.
+BEGUN: Final = """INSERT INTO writes (token) VALUES (%s)
+    ON CONFLICT (token) DO UPDATE SET at = now() RETURNING xmax = 0"""
+
+# Somebody else was faster, or the server chose this transaction to end a deadlock.
+LOST_RACES: Final = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.UniqueViolation,
+)
+# The connection or the server went away, or the server is a primary no more.
+_PASSING: Final = (
+    psycopg.InterfaceError,
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.DatabaseDropped,
+    errors.ReadOnlySqlTransaction,
+    errors.TooManyConnections,
+    PoolTimeout,
+)
+_SECURE: Final = ("verify-full",)
+# Between two looks whether a server that was away is back.
+_RECONNECT_SECONDS: Final = 1.0
+_DEFAULTS: Final = {
+    "connect_timeout": 2,
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+    "target_session_attrs": "read-write",
+    "application_name": "rescind",
+}
+
+_log = logging.getLogger(__name__)
+
+
+class Borrowed(Connection[Any]):
+    """A connection whose answers are waited for until `end`, by the monotonic clock."""
+
+    end: float | None = None
+    _has_warned = False
+
+    def note_warnings(self) -> None:
+        """Notice from now on what the server says beside its answers."""
+
+        def note(_: object) -> None:
+            self._has_warned = True
+
+        self.add_notice_handler(note)
+
+    def commit_with(self, statements: Iterable[tuple[str, Parameters]]) -> None:
+        """Run the last statements of a transaction, and commit it.
+
+        Raises `Unavailable` if the server committed with a warning: the wait for the standby was
+        cancelled, and what is stored here may be stored nowhere else.
+        """
+        self._has_warned = False
+        pipelined(self, [*statements, ("COMMIT", ())])
+        if self._has_warned:
+            raise Unavailable
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Wait as psycopg does, and close the connection if no answer comes in time."""
+        if self.end is not None:
+            timeout = max(0.001, self.end - time.monotonic())
+        try:
+            return super().wait(gen, interval, timeout)
+        except errors._WaitTimeout:  # noqa: SLF001 (psycopg has no other name for it)
+            self.pgconn.finish()
+            raise
+
+
+class PostgresqlDatabase:
+    """The database at `url`, `postgresql://…`, with at most `connections` at a time.
+
+    `prepare`: whether statements are prepared, which a pgbouncer before 1.21 does not bear. Raises
+    `InvalidSettings` for a URL that must not be used, and for a database that cannot be.
+    """
+
+    def __init__(self, url: str, *, connections: int = 8, prepare: bool = True) -> None:
+        check_url(url)
+        self._pool: ConnectionPool[Borrowed] = ConnectionPool(
+            url,
+            connection_class=Borrowed,
+            kwargs={
+                **{name: value for name, value in _DEFAULTS.items() if f"{name}=" not in url},
+                "autocommit": True,
+                "prepare_threshold": 2 if prepare else None,
+            },
+            configure=Borrowed.note_warnings,
+            min_size=0,
+            max_size=connections,
+            num_workers=1,
+            reconnect_timeout=_RECONNECT_SECONDS,
+            open=False,
+        )
+        with _connecting(url) as connection:
+            postgresql_schema.check(connection)
+        self._pool.open()
+
+    def close(self) -> None:
+        """Close all connections. Every later call raises `Unavailable`."""
+        self._pool.close()
+
+    @contextmanager
+    def connection(self, end: float) -> Iterator[Borrowed]:
+        """Lend a connection whose answers are waited for until `end`. Raises psycopg's errors."""
+        with self._pool.connection(timeout=max(0.001, end - time.monotonic())) as connection:
+            connection.end = end
+            yield connection
+
+    def run(self, call: Callable[[Borrowed], T]) -> T:
+        """Return what `call` returns; it is repeated while the server or a race fails it.
+
+        Raises `Unavailable` once `PATIENCE` has passed, or at once if a repetition would not help.
+        """
+        end = time.monotonic() + PATIENCE.deadline_seconds
+        last: Exception | None = None
+        for _ in PATIENCE.attempts():
+            try:
+                with self.connection(end) as connection:
+                    return call(connection)
+            except LOST_RACES as error:
+                last = error
+            except (psycopg.Error, PoolTimeout, PoolClosed) as error:
+                if not _is_passing(error):
+                    raise _unavailable(error) from error
+                last = error
+        raise _unavailable(last) from last
+
+    def rows(self, statement: str, parameters: Parameters = ()) -> list[Parameters]:
+        """Return the rows of one statement that changes nothing. Raises `Unavailable`."""
+
+        def read(connection: Borrowed) -> list[Parameters]:
+            return connection.execute(statement.encode(), parameters, binary=True).fetchall()
+
+        return self.run(read)
+
+
+def pipelined(
+    connection: Connection[Any], statements: Iterable[tuple[str, Parameters]]
+) -> list[list[Parameters]]:
+    """Send all statements at once; return the rows of each, which are none for a change."""
+    with connection.pipeline():
+        cursors = [
+            connection.execute(statement.encode(), parameters, binary=True)
+            for statement, parameters in statements
+        ]
+    return [each.fetchall() if each.description else [] for each in cursors]
+
+
+def check_url(url: str) -> None:
+    """Raise `InvalidSettings` if the URL has a password, or leads out of this machine without TLS.
+
+    A password in the environment or in a list of processes is read by too many.
+    """
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # Its message repeats parts of the URL, such as those of a password.
+        raise InvalidSettings(
+            "SVC_STORE is not a URL of PostgreSQL, such as postgresql://rescind@db/rescind."
+        ) from None
+    parts = _from_environment() | given
+    if given.get("password"):
+        raise InvalidSettings(
+            "SVC_STORE must have no password; put it into a file that PGPASSFILE names."
+        )
+    hosts = [
+        each for name in ("host", "hostaddr") for each in str(parts.get(name) or "").split(",")
+    ]
+    if parts.get("sslmode") not in _SECURE and not all(map(_is_here, hosts)):
+        raise InvalidSettings(
+            "SVC_STORE needs sslmode=verify-full: otherwise anybody in between can pass for the"
+            " database."
+        )
+
+
+def _from_environment() -> dict[str, str]:
+    """Return what libpq takes from the environment, such as PGHOST, where the URL is silent."""
+    return {
+        each.keyword.decode(): each.val.decode()
+        for each in pq.Conninfo.get_defaults()
+        if each.val is not None
+    }
+
+
+def _is_here(host: str) -> bool:
+    if not host or host == "localhost" or host.startswith("/"):
+        return True
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return False
+
+
+@contextmanager
+def _connecting(url: str) -> Iterator[Connection[Any]]:
+    """Connect once, so that what is wrong is said in words."""
+    try:
+        with psycopg.connect(url, autocommit=True, connect_timeout=4) as connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        raise InvalidSettings(f"SVC_STORE: the database cannot be used: {_said(error)}") from error
+
+
+def _is_passing(error: Exception) -> bool:
+    if isinstance(error, _PASSING):
+        return True
+    # Errors of the connection itself have no code of the server.
+    if isinstance(error, psycopg.OperationalError):
+        code = error.sqlstate
+        return code is None or code.startswith(("08", "57P"))
+    return False
+
+
+def _unavailable(error: Exception | None) -> Unavailable:
+    if isinstance(error, errors.DiskFull):
+        return OutOfSpace()
+    code = getattr(error, "sqlstate", None) or type(error).__name__
+    return Unavailable(f"{Unavailable.says} (PostgreSQL: {code})")
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,122 @@
+"""The tables in PostgreSQL: made by their owner with `rescind setup`, checked by each process.
+
+`items` has the tables of the store. `terms` are the texts by which audit entries are searched.
+`writes` has the tokens of writes, by which a repeated one finds itself done. `buckets` need not
+survive a crash. A blob is there once its row in `blobs` is.
+"""
+
+from typing import Any, Final
+
+import psycopg
+from psycopg import Connection, sql
+
+from shared.errors import InvalidSettings
+
+FORMAT: Final = 1
+_LOCK: Final = 0x72657363696E64
+
+_STATEMENTS: Final = (
+    "CREATE TABLE IF NOT EXISTS rescind_format (format int PRIMARY KEY)",
+    """CREATE TABLE IF NOT EXISTS items (
+        tbl smallint NOT NULL, pk bytea NOT NULL, sk bytea NOT NULL, item bytea NOT NULL,
+        expires bigint, terms text[], PRIMARY KEY (tbl, pk, sk))""",
+    """CREATE INDEX IF NOT EXISTS items_expires ON items (expires)
+        WHERE expires IS NOT NULL AND tbl <> 1""",
+    """CREATE TABLE IF NOT EXISTS writes (
+        token uuid PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())""",
+    "CREATE INDEX IF NOT EXISTS writes_at ON writes USING brin (at)",
+    """CREATE UNLOGGED TABLE IF NOT EXISTS buckets (
+        name bytea PRIMARY KEY, full_at bigint NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS blobs (
+        name text COLLATE "C" PRIMARY KEY, size bigint NOT NULL,
+        at timestamptz NOT NULL DEFAULT now())""",
+    """CREATE TABLE IF NOT EXISTS blob_parts (
+        name text COLLATE "C" REFERENCES blobs ON DELETE CASCADE, n int, data bytea NOT NULL,
+        PRIMARY KEY (name, n))""",
+    "ALTER TABLE blob_parts ALTER COLUMN data SET STORAGE EXTERNAL",
+)
+_FORMAT: Final = "INSERT INTO rescind_format VALUES (%s) ON CONFLICT DO NOTHING"
+_SETTINGS: Final = {
+    # On a nearly empty table the planner prefers to read all of it, and a prepared statement would
+    # keep that plan when the table has grown.
+    "enable_seqscan": "off",
+    # A server whose machine was lost holds no locks for longer. Neither ends a wait in COMMIT.
+    "idle_in_transaction_session_timeout": "10s",
+    "client_connection_check_interval": "2s",
+}
+_TABLES: Final = ("items", "writes", "buckets", "blobs", "blob_parts")
+
+
+def setup(url: str, *, role: str | None = None) -> None:
+    """Create what is missing, as the owner, and let `role` read and write rows.
+
+    It may be repeated, also by two at once. Raises `InvalidSettings`.
+    """
+    try:
+        with psycopg.connect(
+            url, connect_timeout=4, target_session_attrs="read-write"
+        ) as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            _check_server(connection)
+            _check_format(_formats(connection))
+            for statement in _STATEMENTS:
+                connection.execute(statement.encode())
+            connection.execute(_FORMAT, (FORMAT,))
+            _configure(connection, role)
+    except psycopg.Error as error:
+        said = " ".join(str(error).split())
+        raise InvalidSettings(f"SVC_STORE: the database cannot be set up: {said}") from error
+
+
+def _configure(connection: Connection[Any], role: str | None) -> None:
+    """Let the role use the tables, and set what each connection to the database needs."""
+    (name,) = connection.execute("SELECT current_database()").fetchall()[0]
+    database = sql.Identifier(name)
+    for setting, value in _SETTINGS.items():
+        connection.execute(
+            sql.SQL("ALTER DATABASE {} SET {} = {}").format(
+                database, sql.Identifier(setting), sql.Literal(value)
+            )
+        )
+    if role is not None:
+        user, tables = sql.Identifier(role), sql.SQL(", ").join(map(sql.Identifier, _TABLES))
+        rights = sql.SQL("SELECT, INSERT, UPDATE, DELETE")
+        connection.execute(sql.SQL("GRANT {} ON {} TO {}").format(rights, tables, user))
+        connection.execute(sql.SQL("GRANT SELECT ON rescind_format TO {}").format(user))
+
+
+def check(connection: Connection[Any]) -> None:
+    """Raise `InvalidSettings` unless this release can serve from the database."""
+    _check_server(connection)
+    formats = _formats(connection)
+    if not formats:
+        raise InvalidSettings("SVC_STORE: the database has no tables of Rescind; run rescind setup")
+    _check_format(formats)
+
+
+def _check_server(connection: Connection[Any]) -> None:
+    row = connection.execute(
+        "SELECT current_setting('server_encoding') = 'UTF8', pg_is_in_recovery()"
+    ).fetchone()
+    is_utf8, is_standby = row or (False, False)
+    if not is_utf8:
+        raise InvalidSettings("SVC_STORE: create the database with ENCODING UTF8.")
+    if is_standby:
+        raise InvalidSettings(
+            "SVC_STORE names a standby, which may lack acknowledged revocations; name the primary,"
+            " and add target_session_attrs=read-write if there are several hosts."
+        )
+
+
+def _formats(connection: Connection[Any]) -> set[int]:
+    found = connection.execute("SELECT to_regclass('rescind_format')").fetchone()
+    if found is None or found[0] is None:
+        return set()
+    return {number for (number,) in connection.execute("SELECT format FROM rescind_format")}
+
+
+def _check_format(formats: set[int]) -> None:
+    if max(formats, default=FORMAT) > FORMAT:
+        raise InvalidSettings(
+            "SVC_STORE: a later release has changed the database; update this one."
+        )

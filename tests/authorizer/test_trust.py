@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.authorizer import trust
@@ -349,6 +349,7 @@ def test_no_answer_is_a_bundle_but_a_bundle(status: int, body: bytes) -> None:
         trust.read(get, held=None)
 
 
+@settings(max_examples=30)
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | inner))
 def test_any_json_gets_a_verdict(value: Any) -> None:
     """No JSON in place of a key ends in another error."""

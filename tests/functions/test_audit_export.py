@@ -24,7 +24,7 @@ from tests.bench.publication import Watched
 from tests.functions.logs import walk
 from tests.functions.signing import refusal
 from tests.kit.api import Client, Tenant, serve
-from tests.kit.endpoints import audit_entries
+from tests.kit.endpoints import audit_entries, audited
 from tests.kit.faults import Script, scripted
 from tests.kit.worlds import Clock
 
@@ -107,7 +107,7 @@ def test_a_part_says_that_it_is_not_the_end(
     monkeypatch.setattr(audit_export, "BYTES_MAX", 1)
     lasts = [json.loads(body.splitlines()[-1]) for body in parts(tenant.read_only)]
     assert [[*each] for each in lasts] == [["next"]] * (len(lasts) - 1) + [["checkpoint"]]
-    assert len(lasts) == len(audit_entries(tenant))
+    assert len(lasts) == audited(tenant)
 
 
 def noted(tenant: Tenant, action: Action, resource_id: str, **details: Any) -> str:
@@ -184,7 +184,7 @@ def test_an_export_reads_each_entry_about_once(
             clock.advance(seconds=30)
             tenant.revoke(tenant.ports.new_id("wrt"))
         before = len(script.calls)
-        assert len(entries(parts(client))) == len(audit_entries(tenant))
+        assert len(entries(parts(client))) == audited(tenant)
         calls.append(len(script.calls) - before)
     assert calls[1] < 2.2 * calls[0]
     assert calls[2] < 1.7 * calls[1]

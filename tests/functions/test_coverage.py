@@ -11,7 +11,7 @@ from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.ports.store import at_path
 from tests.kit import endpoints
 from tests.kit.api import Tenant
-from tests.kit.endpoints import ENDPOINTS, audit_entries, call, identifier, shape
+from tests.kit.endpoints import ENDPOINTS, audit_entries, audited, call, identifier, shape
 
 Key = tuple[str, str]
 
@@ -59,7 +59,7 @@ def test_each_scope_opens_what_the_table_says(standing: Tenant, key: Key, scope:
     scopes = ENDPOINTS[key].scopes
     target = ENDPOINTS[key].target(standing)
     client = standing.client(scope)
-    entries = audit_entries(standing)
+    entries = audited(standing)
     answer = call(key, client, target)
     if scope in scopes:
         # 404 or 409 where an earlier test of the module has been here.
@@ -71,14 +71,14 @@ def test_each_scope_opens_what_the_table_says(standing: Tenant, key: Key, scope:
     assert error(answer)["message"].endswith(f"the scope {' or '.join(scopes)}.")
     challenge = f'Bearer error="insufficient_scope", scope="{" ".join(scopes)}"'
     assert answer.headers["www-authenticate"] == challenge
-    assert audit_entries(standing) == entries
+    assert audited(standing) == entries
 
 
 @EACH
 def test_an_invalid_key_is_refused(standing: Tenant, key: Key) -> None:
     """AUTH-1: Every endpoint answers a request without a valid API key with 401."""
     target = ENDPOINTS[key].target(standing)
-    entries = audit_entries(standing)
+    entries = audited(standing)
     invalid = [standing.holding(secret) for secret in ("svc_" + "A" * 43, "nonsense")]
     for client in (standing.anonymous, *invalid):
         answer = call(key, client, target)
@@ -86,7 +86,7 @@ def test_an_invalid_key_is_refused(standing: Tenant, key: Key) -> None:
         code = "unauthorized" if client is standing.anonymous else "invalid_api_key"
         assert error(answer)["code"] == code
         assert answer.headers["www-authenticate"] == "Bearer"
-    assert audit_entries(standing) == entries
+    assert audited(standing) == entries
 
 
 def test_scopes_add_up(tenant: Tenant) -> None:
@@ -166,9 +166,9 @@ def test_a_change_leaves_one_entry(tenant: Tenant, key: Key) -> None:
 def test_a_read_leaves_no_entry(tenant: Tenant, key: Key) -> None:
     """Reading leaves no audit entry."""
     target = ENDPOINTS[key].target(tenant)
-    before = audit_entries(tenant)
+    before = audited(tenant)
     call(key, tenant.admin, target)
-    assert audit_entries(tenant) == before
+    assert audited(tenant) == before
 
 
 def test_what_changes_nothing_leaves_no_entry(tenant: Tenant) -> None:
@@ -176,11 +176,11 @@ def test_what_changes_nothing_leaves_no_entry(tenant: Tenant) -> None:
     key_path = ENDPOINTS["POST", "/v1/api-keys/{id}/revoke"].target(tenant)
     tenant.admin.post(key_path)
     tenant.revoke("svc_wrt_a")
-    before = audit_entries(tenant)
+    before = audited(tenant)
     assert tenant.admin.post(key_path).status_code == 200
     body = {"warrant_id": "svc_wrt_a", "reason": "again"}
     assert tenant.admin.post("/v1/revocations", json=body).status_code == 200
-    assert audit_entries(tenant) == before
+    assert audited(tenant) == before
 
 
 @pytest.mark.parametrize(
@@ -204,11 +204,11 @@ def test_what_is_refused_leaves_no_entry(
     tenant: Tenant, method: str, path: str, body: Any, status: int
 ) -> None:
     """A refused mutation leaves no audit entry, whatever it was refused for."""
-    before = audit_entries(tenant)
+    before = audited(tenant)
     path = path.format(admin=tenant.admin.key_id)
     answer = tenant.admin.request(method, path, **({"json": body} if body else {}))
     assert answer.status_code == status
-    assert audit_entries(tenant) == before
+    assert audited(tenant) == before
 
 
 # --- other tenants ---

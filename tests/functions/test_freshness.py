@@ -389,7 +389,7 @@ class History:
 
 
 @pytest.mark.parametrize("most", [1, 2, 16])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_answer_is_younger_than_what_it_lacks(
     tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch, most: int, seed: int
 ) -> None:

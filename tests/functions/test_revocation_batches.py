@@ -26,7 +26,7 @@ from tests.functions.batches import BATCH, MANY, OTHER, done, revoke, send
 from tests.functions.bodies import variants
 from tests.functions.signing import next_list, refusal
 from tests.kit.api import Client, Tenant, serve
-from tests.kit.endpoints import audit_entries
+from tests.kit.endpoints import audit_entries, audited
 from tests.kit.faults import Script, raises, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.log_lines import lines, metrics
@@ -249,16 +249,16 @@ def test_a_batch_extends_false_ends(tenant: Tenant, clock: Clock) -> None:
 def test_a_repeated_call_changes_nothing(tenant: Tenant) -> None:
     """REVOKE-22, F352a: A repeated call returns the same results and changes nothing."""
     first = revoke(tenant, *MANY, batch_id=BATCH)
-    before = len(audit_entries(tenant))
+    before = audited(tenant)
     assert revoke(tenant, *MANY, batch_id=BATCH) == first
     ids = [each["revocation_id"] for each in first["results"]]
-    assert len(audit_entries(tenant)) == before
+    assert audited(tenant) == before
     undo = {"action": "take_back", "revocation_ids": ids, "batch_id": OTHER}
     taken = done(tenant, **undo)
     assert set(outcomes(taken).values()) == {"taken_back"}
-    before = len(audit_entries(tenant))
+    before = audited(tenant)
     assert done(tenant, **undo) == taken
-    assert len(audit_entries(tenant)) == before
+    assert audited(tenant) == before
     again = done(tenant, **undo | {"batch_id": "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1g"})
     assert set(outcomes(again).values()) == {"not_revoked"}
     check_totals(tenant)
@@ -291,7 +291,7 @@ def test_a_repeated_revocation_holds(tenant: Tenant) -> None:
 def test_a_rehearsal_changes_nothing(tenant: Tenant) -> None:
     """REVOKE-24, F353a: A dry run returns what the call would do, and changes nothing."""
     record = tenant.revoke("svc_wrt_a")
-    before = len(audit_entries(tenant))
+    before = audited(tenant)
     answer = revoke(tenant, "svc_wrt_a", "svc_wrt_b", dry_run=True, batch_id=BATCH)
     assert answer["results"] == [
         {"id": "svc_wrt_a", "outcome": "already_revoked", "revocation_id": record},
@@ -299,7 +299,7 @@ def test_a_rehearsal_changes_nothing(tenant: Tenant) -> None:
     ]
     back = done(tenant, action="take_back", warrant_ids=["svc_wrt_a", "svc_wrt_b"], dry_run=True)
     assert outcomes(back) == {"svc_wrt_a": "taken_back", "svc_wrt_b": "not_revoked"}
-    assert len(audit_entries(tenant)) == before
+    assert audited(tenant) == before
     assert revoked(tenant, "svc_wrt_a", "svc_wrt_b") == {"svc_wrt_a"}
 
 

@@ -56,7 +56,7 @@ def test_a_revocation_takes_little_room(tenant: Tenant) -> None:
     assert isinstance(store, SqliteStore)
 
     def size_after() -> int:
-        for _ in range(400):
+        for _ in range(200):
             create(tenant, tenant.ports.new_id(WARRANT), "stolen laptop")
         publication.publish_feed(tenant.ports, tenant.id)
         sealing.extend(tenant.ports, tenant.id)
@@ -67,7 +67,7 @@ def test_a_revocation_takes_little_room(tenant: Tenant) -> None:
         return int(pages - unused) * 4096
 
     before = size_after()
-    assert (size_after() - before) / 400 <= 1_100
+    assert (size_after() - before) / 200 <= 1_100
 
 
 def test_a_record_says_what_and_who(tenant: Tenant) -> None:

@@ -17,7 +17,7 @@ from shared.operations.lists import signers as srl_signers
 from shared.ports.store import Expect, Put, Value
 from tests.functions.signing import refusal
 from tests.kit.api import Tenant
-from tests.kit.endpoints import audit_entries
+from tests.kit.endpoints import audit_entries, audited
 from tests.kit.worlds import Clock
 from tests.operations.signers import archive_all, stored_signers
 
@@ -123,9 +123,9 @@ def test_a_statement_by_the_key_in_force(tenant: Tenant) -> None:
 def test_one_signer_is_pending_at_most(tenant: Tenant) -> None:
     """SIGNER-3: A tenant has at most one pending list signer."""
     first = make(tenant)
-    before = audit_entries(tenant)
+    before = audited(tenant)
     assert refusal(tenant.admin.post(KEYS)) == (409, "invalid_state")
-    assert audit_entries(tenant) == before
+    assert audited(tenant) == before
     done(act(tenant, "revoke", first))
     second = make(tenant)
     assert Statement.opened(second["statement"]).number == 3

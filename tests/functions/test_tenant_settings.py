@@ -9,7 +9,7 @@ from shared.ports.store import Expect, Put
 from tests.functions.bodies import variants
 from tests.functions.signing import refusal
 from tests.kit.api import Tenant
-from tests.kit.endpoints import audit_entries
+from tests.kit.endpoints import audit_entries, audited
 from tests.kit.worlds import Clock
 
 PATH = "/v1/tenant/settings"
@@ -135,10 +135,10 @@ def test_the_settings_of_an_earlier_release(tenant: Tenant) -> None:
         del item[name]
     store.write(Put(place, item, Expect.PRESENT))
     assert settings(tenant) == expected
-    entries = audit_entries(tenant)
+    entries = audited(tenant)
     body = {"feed_window_ms": 500, "list_publication": "scheduled"}
     assert patch(tenant, body).json() == expected
-    assert audit_entries(tenant) == entries
+    assert audited(tenant) == entries
     assert patch(tenant, {"name": "Acme"}).json() == expected | {"name": "Acme"}
 
 

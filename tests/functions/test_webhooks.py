@@ -16,7 +16,7 @@ from shared.ports.store import Expect, Put
 from tests.functions.bodies import variants
 from tests.functions.signing import refusal
 from tests.kit.api import Tenant
-from tests.kit.endpoints import audit_entries
+from tests.kit.endpoints import audit_entries, audited
 from tests.kit.worlds import Clock
 
 HOOKS = "/v1/webhooks"
@@ -144,9 +144,9 @@ def test_a_webhook_is_changed(tenant: Tenant) -> None:
     path = f"{HOOKS}/{create(tenant, description='old')['id']}"
     changed = tenant.admin.request("PATCH", path, json={"events": ["key.sign"]}).json()
     assert (changed["url"], changed["description"], changed["events"]) == (URL, "old", ["key.sign"])
-    entries = len(audit_entries(tenant))
+    entries = audited(tenant)
     assert tenant.admin.request("PATCH", path, json={"url": URL}).json() == changed
-    assert len(audit_entries(tenant)) == entries
+    assert audited(tenant) == entries
     new = tenant.admin.request("PATCH", path, json={"url": "https://a.example/", "events": None})
     assert (new.json()["url"], new.json()["events"]) == ("https://a.example/", ["key.sign"])
 

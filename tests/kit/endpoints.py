@@ -113,6 +113,12 @@ def call_as_it_stands(key: tuple[str, str], client: Client, target: str) -> Answ
     )
 
 
+def audited(tenant: Tenant) -> int:
+    """How many entries the audit log of the present month has."""
+    partitions = month(tenant.id, tenant.ports.now())
+    return sum(map(tenant.ports.store.count, partitions))
+
+
 def audit_entries(tenant: Tenant) -> list[Item]:
     """The audit log of the present month, oldest first."""
     partitions = month(tenant.id, tenant.ports.now())

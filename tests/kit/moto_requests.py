@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb import models
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from moto.dynamodb.models.table import Table
@@ -27,6 +28,7 @@ _transact = models.DynamoDBBackend.transact_write_items
 # The partition of the query at hand.
 _partition: ContextVar[DynamoType | None] = ContextVar("partition", default=None)
 _query, _all_items = Table.query, Table.all_items
+_serialize = BaseJSONSerializer._serialize
 
 
 @contextmanager
@@ -37,6 +39,7 @@ def installed() -> Iterator[None]:
         patch.setattr(models, "copy", SimpleNamespace(deepcopy=_copied))
         patch.setattr(Table, "query", _query_a_partition)
         patch.setattr(Table, "all_items", _items)
+        patch.setattr(BaseJSONSerializer, "_serialize", _serialized)
         yield
 
 
@@ -91,3 +94,12 @@ def _separate(twin: Table, named: Mapping[str, Any]) -> None:
     partition = twin.items[pk] = twin.items[pk].copy()
     if sk in partition:
         partition[sk] = copy.deepcopy(partition[sk])
+
+
+def _serialized(
+    serializer: BaseJSONSerializer, serialized: dict[str, Any], value: Any, shape: Any, key: str
+) -> None:
+    if shape.name == "AttributeValue" and type(value.get("S", value.get("N"))) is str:
+        serialized[key] = value
+        return
+    _serialize(serializer, serialized, value, shape, key)

@@ -9,10 +9,12 @@ with recording(needed):
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from itertools import product
 from typing import Any, Final, NamedTuple
 
 import pytest
+from botocore.loaders import Loader, create_loader
 from botocore.session import get_session
 
 from shared.adapters import aws
@@ -60,10 +62,17 @@ def recording(needed: set[Permission]) -> Iterator[None]:
         needed.update(_NEEDED[service](model.name, call["params"]))
 
     session = get_session()
+    session.register_component("data_loader", _loader())
     session.register("provide-client-params", note)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aws, "_session", lambda: session)
         yield
+
+
+@cache
+def _loader() -> Loader:
+    """What reads the descriptions of the services: once, for all sessions."""
+    return create_loader()
 
 
 def granted(statements: Iterable[Mapping[str, Any]]) -> set[Permission]:

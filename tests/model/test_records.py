@@ -127,7 +127,7 @@ def test_there_are_records() -> None:
 
 
 @EACH
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_a_record_survives_the_store(kind: type[Record], data: st.DataObject) -> None:
     """Its item, or that of a later release with more attributes, turns back into the record."""

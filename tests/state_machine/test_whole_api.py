@@ -69,7 +69,7 @@ def whole_api() -> type[WholeApi]:
 
 def test_nothing_is_lost() -> None:
     """F31b, F22, F25: Random operations, faults, crashes and clocks lose no acknowledged change."""
-    runs = settings(_UNHURRIED, max_examples=3, stateful_step_count=40)
+    runs = settings(_UNHURRIED, max_examples=3, stateful_step_count=25)
     run_state_machine_as_test(whole_api(), settings=runs)
 
 

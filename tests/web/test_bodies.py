@@ -9,7 +9,7 @@ import pytest
 
 from tests.kit.api import Tenant
 from tests.kit.asgi import Answer, bearer, exchange, run, send
-from tests.kit.endpoints import ENDPOINTS, audit_entries, shape
+from tests.kit.endpoints import ENDPOINTS, audited, shape
 
 # Comes back in no answer.
 MARK = "zq7mark"
@@ -114,9 +114,9 @@ VALUES = {
 @pytest.mark.parametrize("raw", VALUES.values(), ids=VALUES)
 def test_a_hostile_value_is_refused(standing: Tenant, path: str, raw: bytes) -> None:
     """API-9, F18: The service refuses a hostile value with 400 and never repeats it in an error."""
-    before = audit_entries(standing)
+    before = audited(standing)
     refused(post(standing, path, changed(path, raw)))
-    assert audit_entries(standing) == before
+    assert audited(standing) == before
 
 
 @EACH
@@ -186,9 +186,9 @@ def spoilt(path: str) -> dict[str, bytes]:
 @pytest.mark.parametrize("name", spoilt(KEYS))
 def test_a_spoilt_body_is_refused(standing: Tenant, path: str, name: str) -> None:
     """API-4, F18a: The service refuses unknown fields, duplicate keys, NaN and lone surrogates."""
-    before = audit_entries(standing)
+    before = audited(standing)
     refused(post(standing, path, spoilt(path)[name]))
-    assert audit_entries(standing) == before
+    assert audited(standing) == before
 
 
 @EACH
@@ -384,9 +384,9 @@ def test_an_endpoint_without_a_body_takes_none(
 ) -> None:
     """A body that says something is 400 where none is taken, and nothing is done."""
     target = ENDPOINTS[key].target(standing)
-    before = audit_entries(standing)
+    before = audited(standing)
     refused(ask(standing, (key[0], target), [body], JSON))
-    assert audit_entries(standing) == before
+    assert audited(standing) == before
 
 
 @EACH_WITHOUT

@@ -11,7 +11,7 @@ import pytest
 from shared.model.identifiers import API_KEY, REVOCATION
 from tests.kit.api import Tenant
 from tests.kit.asgi import bearer, send
-from tests.kit.endpoints import ENDPOINTS, at, audit_entries, call_as_it_stands, identifier
+from tests.kit.endpoints import ENDPOINTS, at, audited, call_as_it_stands, identifier
 from tests.kit.worlds import Clock
 
 KEYS, REVOCATIONS = "/v1/api-keys", "/v1/revocations"
@@ -106,12 +106,12 @@ def test_text_is_trimmed(standing: Tenant, text: str) -> None:
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_blank_or_control_characters_are_refused(standing: Tenant, text: str) -> None:
     """API-18, F19a, F87: The service refuses blank texts and control or hidden characters."""
-    before = audit_entries(standing)
+    before = audited(standing)
     for answer, name in ((create_key(standing, name=text), "name"),
                          (revoke(standing, reason=text), "reason")):  # fmt: skip
         refused(answer, name)
         assert "zq7" not in answer.text
-    assert audit_entries(standing) == before
+    assert audited(standing) == before
 
 
 @pytest.mark.parametrize("text", ["one\ntwo", "one\n\n\ttwo"])
@@ -195,20 +195,20 @@ def test_a_moment_is_any_rfc3339_timestamp(standing: Tenant, given: str) -> None
 @pytest.mark.parametrize("given", NO_MOMENTS, ids=lambda given: str(given)[:40])
 def test_nothing_else_is_a_moment(standing: Tenant, given: Any) -> None:
     """API-17, F18: The service accepts only RFC 3339 timestamps with seconds and an offset."""
-    before = audit_entries(standing)
+    before = audited(standing)
     answer = create_key(standing, expires_at=given)
     refused(answer, "expires_at")
     assert len(answer.content) < 500
-    assert audit_entries(standing) == before
+    assert audited(standing) == before
 
 
 @pytest.mark.parametrize("seconds", [-1e9, -86400, -1, 0])
 def test_an_expiry_lies_in_the_future(standing: Tenant, seconds: float) -> None:
     """API-17: The service refuses an `expires_at` that is not in the future."""
     moment = standing.ports.now() + timedelta(seconds=seconds)
-    before = audit_entries(standing)
+    before = audited(standing)
     refused(create_key(standing, expires_at=moment.isoformat()), "expires_at", "future")
-    assert audit_entries(standing) == before
+    assert audited(standing) == before
 
 
 def test_an_expiry_within_this_second_has_passed(tenant: Tenant, clock: Clock) -> None:
@@ -227,9 +227,9 @@ MISSPELT = [
 @pytest.mark.parametrize("name", MISSPELT)
 def test_a_misspelt_expiry_creates_nothing(standing: Tenant, name: str) -> None:
     """API-4, F18: A misspelt `expires_at` never creates a key that does not expire."""
-    before = audit_entries(standing)
+    before = audited(standing)
     refused(create_key(standing, **{name: "2030-01-01T00:00:00Z"}), "expires_at")
-    assert audit_entries(standing) == before
+    assert audited(standing) == before
 
 
 # --- other types ---
@@ -246,9 +246,9 @@ WRONG_TYPES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("fields", WRONG_TYPES, ids=str)
 def test_a_field_has_exactly_its_type(standing: Tenant, fields: dict[str, Any]) -> None:
     """API-4, F18: The service never converts a value of another type to the type of a field."""
-    before = audit_entries(standing)
+    before = audited(standing)
     refused(create_key(standing, **fields), next(iter(fields)))
-    assert audit_entries(standing) == before
+    assert audited(standing) == before
 
 
 # --- identifiers ---
@@ -318,10 +318,10 @@ def test_another_form_in_a_path_is_unknown(tenant: Tenant, key: tuple[str, str])
     """API-14, F19: A path with a malformed identifier is answered with 404 and changes nothing."""
     target = ENDPOINTS[key].target(tenant)
     real = identifier(target)
-    before = audit_entries(tenant)
+    before = audited(tenant)
     for form in forms(real):
         answer = call_as_it_stands(key, tenant.admin, at(key[1], form))
         assert (answer.status_code, form) == (404, form)
         assert answer.json()["error"]["code"] == "not_found"
         assert "location" not in answer.headers
-    assert audit_entries(tenant) == before
+    assert audited(tenant) == before

@@ -57,7 +57,7 @@ def _replace(ports: Ports, tenant: Tenant, head: LogHead) -> None:
     ports.store.write(Put(model.address(tenant.id), item, Expect.PRESENT))
 
 
-@pytest.mark.parametrize("entries", [3, 600])
+@pytest.mark.parametrize("entries", [3, 300])
 @pytest.mark.parametrize(
     "cut", [remove_the_head, remove_the_log, remove_log_and_signers, begin_anew, empty]
 )

@@ -59,10 +59,10 @@ def recorded(ports: Ports, tenant: Tenant) -> tuple[ListSigner, ...]:
 
 
 def test_what_happens_often_does_not_read_all_signers(ports: Ports, tenant: Tenant) -> None:
-    """F146a: After 2,000 rotations, a publication and the list of keys read about 100 signers."""
+    """F146a: After 800 rotations, a publication and the list of keys read about 100 signers."""
     then = ports.now() - timedelta(days=30)
-    stored_signers(ports, tenant.id, 1000, SignerStatus.RETIRED)
-    stored_signers(ports, tenant.id, 1000, SignerStatus.RETIRED, first=1000, listed_until=then)
+    stored_signers(ports, tenant.id, 400, SignerStatus.RETIRED)
+    stored_signers(ports, tenant.id, 400, SignerStatus.RETIRED, first=400, listed_until=then)
     archive_all(ports, tenant.id)
     with reading(ports) as (watched, reads):
         list_signers.page(watched, tenant.operator)

@@ -9,9 +9,10 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,7 @@ from shared.operations.changes import revocations
 from shared.operations.lists import publication
 from shared.ports import Ports
 from tests import prose
+from tests.kit.calls import gathered
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.processes import ROOT
 from tests.kit.tenants import Tenant
@@ -203,7 +205,7 @@ class Walk:
         }
         sys.setprofile(self._entered)
         try:
-            yield replace(ports, gather=self._gathered, **watched)
+            yield replace(ports, gather=partial(gathered, self), **watched)
         finally:
             sys.setprofile(before)
 
@@ -223,16 +225,6 @@ class Walk:
             self.again += read in self._read
             self._read.add(read)
         return call()
-
-    def _gathered(self, *reads: Callable[[], Any]) -> Any:
-        before, answers = self.trips, []
-        most = before
-        for read in reads:
-            self.trips = before
-            answers.append(read())
-            most = max(most, self.trips)
-        self.trips = most
-        return tuple(answers)
 
     def _entered(self, frame: FrameType, event: str, _argument: object) -> None:
         if event == "call":

@@ -7,7 +7,6 @@ import pytest
 
 from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
-from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.ports.store import at_path
 from tests.kit import endpoints
 from tests.kit.api import Tenant
@@ -228,20 +227,27 @@ def test_the_resource_of_another_is_unknown(tenant: Tenant, other_tenant: Tenant
     assert call(key, other_tenant.admin, foreign).status_code == ENDPOINTS[key].status
 
 
-def test_the_account_of_another_is_unknown(tenant: Tenant, other_tenant: Tenant) -> None:
-    """F12: another tenant's service account is answered like an unknown one, byte for byte."""
-    (account,) = other_tenant.admin.get("/v1/service-accounts").json()["service_accounts"]
-    foreign = account["id"]
+@pytest.mark.parametrize(
+    ("of", "path", "member", "body"),
+    [
+        ("/v1/service-accounts", "/v1/api-keys", "service_account_id", {"scopes": ["admin"]}),
+        ("/v1/keys", "/v1/keys", "parent_id", {"type": "issuer"}),
+    ],
+)
+def test_what_a_body_names_of_another_is_unknown(
+    tenant: Tenant, other_tenant: Tenant, of: str, path: str, member: str, body: dict[str, Any]
+) -> None:
+    """F12: another tenant's resource in a body is answered like an unknown one, byte for byte."""
+    foreign = call(("POST", of), other_tenant.admin, of).json()["id"]
+    unknown = tenant.ports.new_id(foreign.split("_")[1])
     answers = [
-        tenant.admin.post(
-            "/v1/api-keys",
-            json={"name": "n", "scopes": ["admin"], "service_account_id": account_id},
-        )
-        for account_id in (foreign, tenant.ports.new_id(SERVICE_ACCOUNT))
+        tenant.admin.post(path, json=body | {"name": "n", member: each})
+        for each in (foreign, unknown)
     ]
     assert answers[0].status_code == answers[1].status_code == 400
     assert answers[0].content == answers[1].content
     assert headers(answers[0]) == headers(answers[1])
+    assert member in answers[0].json()["error"]["message"]
 
 
 def test_the_revocations_of_another_are_unknown(tenant: Tenant, other_tenant: Tenant) -> None:

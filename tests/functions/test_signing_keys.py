@@ -150,18 +150,6 @@ def test_a_malformed_creation(standing: Tenant, body: Any) -> None:
     assert walk(standing) == []
 
 
-def test_the_parent_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
-    """F12: another tenant's key as parent is answered like an unknown one, byte for byte."""
-    foreign = create(other_tenant)["id"]
-    answers = [
-        tenant.admin.post("/v1/keys", json={"type": "issuer", "name": "k", "parent_id": each})
-        for each in (foreign, UNKNOWN)
-    ]
-    assert answers[0].status_code == answers[1].status_code == 400
-    assert answers[0].content == answers[1].content
-    assert "parent_id" in answers[0].json()["error"]["message"]
-
-
 @pytest.mark.parametrize("parent", ["root", "issuer", "notary"])
 @pytest.mark.parametrize("type_", ["root", "issuer", "notary"])
 def test_the_type_of_a_parent(tenant: Tenant, parent: str, type_: str) -> None:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from shared.ports.gather import sequentially
 
@@ -38,6 +38,24 @@ class Calls:
     def count(self, prefix: str) -> int:
         """The requests whose name begins so, such as `kms.` or `s3.PutObject`."""
         return sum(request.startswith(prefix) for request in self.requests)
+
+
+class Trips(Protocol):
+    """What counts calls that follow each other."""
+
+    trips: int
+
+
+def gathered(counted: Trips, *reads: Callable[[], Any]) -> Any:
+    """Reads in turn, counted as the trips of the one that takes most."""
+    before, answers = counted.trips, []
+    most = before
+    for read in reads:
+        counted.trips = before
+        answers.append(read())
+        most = max(most, counted.trips)
+    counted.trips = most
+    return tuple(answers)
 
 
 class Recorder:
@@ -66,17 +84,8 @@ class Recorder:
         self._calls = calls
 
     def gather(self, *reads: Callable[[], Any]) -> Any:
-        """Reads in turn, counted as the trips of the one that takes most."""
-        if self._calls is None:
-            return sequentially(*reads)
-        before, answers = self._calls.trips, []
-        most = before
-        for read in reads:
-            self._calls.trips = before
-            answers.append(read())
-            most = max(most, self._calls.trips)
-        self._calls.trips = most
-        return answers
+        """The same for what is counted now."""
+        return sequentially(*reads) if self._calls is None else gathered(self._calls, *reads)
 
     def _asked(self, params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
         context["asked"] = params

@@ -30,7 +30,10 @@ _SECRET = re.compile(r"svc_[A-Za-z0-9_-]{43}\b")
 
 
 def test_the_first_start_makes_a_tenant_and_keeps_its_admin_key(tmp_path: Path) -> None:
-    """S8: The first start stores the first admin key in a private file and does not print it."""
+    """S8: A first start listens on 127.0.0.1 only; its admin key is in a private file, unprinted.
+
+    A start on existing data tells no key and changes nothing.
+    """
     with processes.local_server(tmp_path / "data") as server:
         said = server.output.read_text()
         assert str(server.data / "admin.key") in said
@@ -39,26 +42,14 @@ def test_the_first_start_makes_a_tenant_and_keeps_its_admin_key(tmp_path: Path) 
         assert _mode(server.data / "master.key") == 0o600
         assert _mode(server.data) == 0o700
         assert [key["name"] for key in _api_keys(server)] == ["admin"]
-
-
-def test_another_start_shows_no_key_and_changes_nothing(tmp_path: Path) -> None:
-    """A start on existing data makes no key, tells none, and leaves what is there as it is."""
-    with processes.local_server(tmp_path / "data") as server:
+        with pytest.raises(OSError):  # noqa: PT011 (each system has its own words)
+            socket.create_connection(("127.0.0.2", server.port), timeout=5)
+        assert "TLS" not in said
         before = _key_ids(server), _secrets(server.data)
         assert server.interrupt() == 0
     with processes.local_server(tmp_path / "data") as server:
         assert not _SECRET.search(server.output.read_text())
         assert (_key_ids(server), _secrets(server.data)) == before
-
-
-def test_it_listens_on_one_address_of_this_machine(tmp_path: Path) -> None:
-    """S8: The local server listens on 127.0.0.1 only."""
-    with (
-        processes.local_server(tmp_path / "data") as server,
-        pytest.raises(OSError),  # noqa: PT011 (each system has its own words)
-    ):
-        socket.create_connection(("127.0.0.2", server.port), timeout=5)
-    assert "TLS" not in server.output.read_text()
 
 
 def test_an_address_that_others_reach_is_said_to_have_no_tls(tmp_path: Path) -> None:

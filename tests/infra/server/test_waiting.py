@@ -222,18 +222,6 @@ def test_only_a_poll_that_would_be_304_waits(world: World) -> None:
     serve(world, talk)
 
 
-def test_a_new_base_is_news(world: World) -> None:
-    """POLL-5: A head with a new base, and without a new entry, ends the wait."""
-
-    async def talk(service: Service) -> None:
-        (poll,) = await service.wait()
-        world.feed.rebase(1)
-        answer = await poll
-        assert (answer.status, json.loads(answer.body)["entries"]) == (200, [])
-
-    serve(world, talk)
-
-
 # --- what it costs ---
 
 

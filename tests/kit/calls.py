@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from shared.ports.gather import sequentially
 
@@ -40,14 +40,8 @@ class Calls:
         return sum(request.startswith(prefix) for request in self.requests)
 
 
-class Trips(Protocol):
-    """What counts calls that follow each other."""
-
-    trips: int
-
-
-def gathered(counted: Trips, *reads: Callable[[], Any]) -> Any:
-    """Reads in turn, counted as the trips of the one that takes most."""
+def gathered(counted: Any, *reads: Callable[[], Any]) -> Any:
+    """Reads in turn; `counted.trips` grows by those of the one that takes most."""
     before, answers = counted.trips, []
     most = before
     for read in reads:
@@ -84,7 +78,7 @@ class Recorder:
         self._calls = calls
 
     def gather(self, *reads: Callable[[], Any]) -> Any:
-        """The same for what is counted now."""
+        """Reads in turn, counted as the trips of the one that takes most."""
         return sequentially(*reads) if self._calls is None else gathered(self._calls, *reads)
 
     def _asked(self, params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:

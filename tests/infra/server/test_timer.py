@@ -169,9 +169,11 @@ def test_a_list_that_is_asked_for_does_not_wait(
     """
     ports = embedded(tmp_path, _now)
     tenant = Tenant.create(ports)
-    timer = Timer(ports)
+    begun = threading.Event()
+    timer = Timer(ports, begun.set)
     timer.start()
     try:
+        assert begun.wait(30)  # the first round publishes what is due by itself
         tenant.revoke(ports, "svc_wrt_a")
         timer.publish("svc_tnt_nobody")
         timer.publish(tenant.id)

@@ -20,7 +20,7 @@ class ExpiringKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Expiring:
+class ExpiringKey:
     """A key that expires within `days` days: the smallest number of `DAYS` for which that is so."""
 
     kind: ExpiringKind
@@ -57,6 +57,6 @@ def notices(tenant_id: str) -> Partition:
     return Partition(Table.KEYS, f"{tenant_id}#expiring")
 
 
-def notice_address(tenant_id: str, key: Expiring) -> Address:
+def notice_address(tenant_id: str, key: ExpiringKey) -> Address:
     """Return the address of the note that `key` was announced."""
     return notices(tenant_id).address(f"{key.id}#{key.days}")

@@ -14,7 +14,7 @@ from shared.model import expiring as model
 from shared.model.api_keys import ApiKey
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
-from shared.model.expiring import Expiring, ExpiringKind, Notice
+from shared.model.expiring import ExpiringKey, ExpiringKind, Notice
 from shared.model.signing_keys import SigningKey
 from shared.operations.base import audit, tenants
 from shared.ports import Ports
@@ -32,7 +32,7 @@ _SLOTS: Final = 60 // _EVERY_MINUTES
 _log = logging.getLogger(__name__)
 
 
-def soon(ports: Ports, tenant_id: str) -> list[Expiring]:
+def soon(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
     """Return the keys of a tenant that expire within 30 days, the first to end first.
 
     Keys that are revoked, suspended or were rotated are left out. Raises `Corrupt`, `Unavailable`.
@@ -58,7 +58,7 @@ def counted(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
     return found
 
 
-def announce(ports: Ports, tenant_id: str) -> list[Expiring]:
+def announce(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
     """Write an entry to the audit log for each key that expires soon and was not announced yet.
 
     A key is announced once for each number of days. Returns all keys that expire soon. Raises
@@ -104,7 +104,7 @@ def is_turn(tenant_id: str, now: datetime) -> bool:
     return now.minute // _EVERY_MINUTES == slot
 
 
-def _announce(ports: Ports, tenant_id: str, key: Expiring) -> None:
+def _announce(ports: Ports, tenant_id: str, key: ExpiringKey) -> None:
     settings = tenants.settings(ports, tenant_id)
     entry = audit.entry(
         ports,
@@ -121,21 +121,21 @@ def _announce(ports: Ports, tenant_id: str, key: Expiring) -> None:
     ports.store.write(Put(address, notice.to_item(), Expect.ABSENT), entry)
 
 
-def _api_keys(ports: Ports, tenant_id: str) -> Iterator[Expiring]:
+def _api_keys(ports: Ports, tenant_id: str) -> Iterator[ExpiringKey]:
     now = ports.now()
     for row in ports.store.query(api_keys.records(tenant_id)):
         key = ApiKey.from_item(row.item)
         days = model.days_left(key.created_at, key.expires_at, now)
         is_used = key.status is api_keys.ApiKeyStatus.ACTIVE and key.successor_id is None
         if days is not None and key.expires_at is not None and is_used:
-            yield Expiring(ExpiringKind.API_KEY, key.id, key.name, key.expires_at, days)
+            yield ExpiringKey(ExpiringKind.API_KEY, key.id, key.name, key.expires_at, days)
 
 
-def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[Expiring]:
+def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[ExpiringKey]:
     now = ports.now()
     for row in ports.store.query(signing_keys.keys(tenant_id)):
         key = SigningKey.from_item(row.item)
         days = model.days_left(key.created_at, key.expires_at, now)
         is_used = key.status is signing_keys.KeyStatus.ACTIVE
         if days is not None and key.expires_at is not None and is_used:
-            yield Expiring(ExpiringKind.SIGNING_KEY, key.id, key.name, key.expires_at, days)
+            yield ExpiringKey(ExpiringKind.SIGNING_KEY, key.id, key.name, key.expires_at, days)

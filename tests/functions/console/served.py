@@ -115,6 +115,7 @@ def serving(seed: Seed, folder: Path) -> Iterator[World]:
     world = World(replace(seed, secrets=dict(seed.secrets)), ports, clock, folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wiring, "from_environment", lambda: ports)
+        patch.setattr(wiring, "is_near", lambda: True)
         patch.setenv(CODES_VARIABLE, "on")
         # The tests of the API search all that it answers, which takes longer than all else here.
         patch.setattr(WATCH, "search", lambda *_, **__: None)

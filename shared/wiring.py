@@ -305,9 +305,11 @@ def create_tables(settings: Settings, *, role: str | None = None) -> None:
     """
     if settings.store.scheme == "postgresql":
         with _extra("postgresql"):
-            from shared.adapters import postgresql_schema
+            from shared.adapters import postgresql_database, postgresql_schema
 
-        postgresql_schema.setup(f"postgresql:{settings.store.location}", role=role)
+        url = f"postgresql:{settings.store.location}"
+        postgresql_database.check_url(url)
+        postgresql_schema.setup(url, role=role)
     elif role is not None:
         raise InvalidSettings("--role is for SVC_STORE=postgresql://…")
 

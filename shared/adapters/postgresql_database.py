@@ -4,7 +4,8 @@ Each call borrows a connection and has an end: a server that does not answer hol
 longer than `PATIENCE`.
 """
 
-import logging
+import os
+import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from ipaddress import ip_address
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
-from psycopg import Connection, errors, pq
+from psycopg import Connection, errors, pq, sql
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -56,10 +57,15 @@ _DEFAULTS: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
     "target_session_attrs": "read-write",
-    "application_name": "rescind",
 }
-
-_log = logging.getLogger(__name__)
+_NOT_PREPARED: Final = (
+    "SVC_STORE leads through a pooler that does not bear prepared statements; set SVC_PREPARE=off,"
+    " or in pgbouncer 1.21 or later max_prepared_statements."
+)
+_REMEDIES: Final = {
+    errors.InsufficientPrivilege: "; as the owner of the tables run: rescind setup --role ROLE",
+    errors.ProtocolViolation: "; let the pooler pool transactions or sessions",
+}
 
 
 class Borrowed(Connection[Any]):
@@ -107,11 +113,14 @@ class PostgresqlDatabase:
 
     def __init__(self, url: str, *, connections: int = 8, prepare: bool = True) -> None:
         check_url(url)
+        # By it `doctor` knows what the pools of all processes may take.
+        name = f"rescind {connections} {os.getpid()} {platform.node()}"
+        defaults = _DEFAULTS | {"application_name": name}
         self._pool: ConnectionPool[Borrowed] = ConnectionPool(
             url,
             connection_class=Borrowed,
             kwargs={
-                **{name: value for name, value in _DEFAULTS.items() if f"{name}=" not in url},
+                **{name: value for name, value in defaults.items() if f"{name}=" not in url},
                 "autocommit": True,
                 "prepare_threshold": 2 if prepare else None,
             },
@@ -124,6 +133,8 @@ class PostgresqlDatabase:
         )
         with _connecting(url) as connection:
             postgresql_schema.check(connection)
+            if prepare:
+                _check_prepared(connection)
         self._pool.open()
 
     def close(self) -> None:
@@ -133,9 +144,23 @@ class PostgresqlDatabase:
     @contextmanager
     def connection(self, end: float) -> Iterator[Borrowed]:
         """Lend a connection whose answers are waited for until `end`. Raises psycopg's errors."""
-        with self._pool.connection(timeout=max(0.001, end - time.monotonic())) as connection:
+        connection = self._borrowed(end)
+        try:
             connection.end = end
-            yield connection
+            with connection:
+                yield connection
+        finally:
+            self._pool.putconn(connection)
+
+    def _borrowed(self, end: float) -> Borrowed:
+        """Take a connection from the pool, which looks for the server only when it is asked."""
+        while True:
+            left = max(0.001, end - time.monotonic())
+            try:
+                return self._pool.getconn(timeout=min(left, _RECONNECT_SECONDS))
+            except PoolTimeout:
+                if time.monotonic() >= end:
+                    raise
 
     def run(self, call: Callable[[Borrowed], T]) -> T:
         """Return what `call` returns; it is repeated while the server or a race fails it.
@@ -223,12 +248,36 @@ def _is_here(host: str) -> bool:
 
 @contextmanager
 def _connecting(url: str) -> Iterator[Connection[Any]]:
-    """Connect once, so that what is wrong is said in words."""
+    """Connect once, so that what is wrong is said in words; yields in a transaction."""
     try:
-        with psycopg.connect(url, autocommit=True, connect_timeout=4) as connection:
+        with psycopg.connect(url, connect_timeout=4) as connection:
             yield connection
-    except psycopg.OperationalError as error:
-        raise InvalidSettings(f"SVC_STORE: the database cannot be used: {_said(error)}") from error
+    except psycopg.Error as error:
+        remedy = next((words for kind, words in _REMEDIES.items() if isinstance(error, kind)), "")
+        said = f"SVC_STORE: the database cannot be used: {_said(error)}"
+        raise InvalidSettings(said + remedy) from error
+
+
+def _check_prepared(connection: Connection[Any]) -> None:
+    """Raise `InvalidSettings` if a pooler mixes the prepared statements of its clients.
+
+    Two processes give different statements the same name, so one would run that of the other. A
+    pooler invents the number of the server's process, and if it bears prepared statements, it gives
+    them names of its own.
+    """
+    if (
+        connection.info.backend_pid
+        == connection.execute("SELECT pg_backend_pid()").fetchall()[0][0]
+    ):
+        return
+    try:
+        connection.execute("SELECT 1", prepare=True)
+    except errors.DuplicatePreparedStatement as error:
+        raise InvalidSettings(_NOT_PREPARED) from error
+    for (name,) in connection.execute("SELECT name FROM pg_prepared_statements").fetchall():
+        if name.startswith("_pg3_"):
+            connection.execute(sql.SQL("DEALLOCATE {}").format(sql.Identifier(name)))
+            raise InvalidSettings(_NOT_PREPARED)
 
 
 def _is_passing(error: Exception) -> bool:

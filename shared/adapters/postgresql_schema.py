@@ -13,6 +13,9 @@ from psycopg import Connection, sql
 from shared.errors import InvalidSettings
 
 FORMAT: Final = 1
+# What the tests run on. An older server is refused, a newer one is told to the operator.
+OLDEST_MAJOR: Final = 15
+NEWEST_MAJOR: Final = 18
 _LOCK: Final = 0x72657363696E64
 
 _STATEMENTS: Final = (
@@ -36,15 +39,30 @@ _STATEMENTS: Final = (
     "ALTER TABLE blob_parts ALTER COLUMN data SET STORAGE EXTERNAL",
 )
 _FORMAT: Final = "INSERT INTO rescind_format VALUES (%s) ON CONFLICT DO NOTHING"
-_SETTINGS: Final = {
+SETTINGS: Final = {
     # On a nearly empty table the planner prefers to read all of it, and a prepared statement would
     # keep that plan when the table has grown.
     "enable_seqscan": "off",
     # A server whose machine was lost holds no locks for longer. Neither ends a wait in COMMIT.
     "idle_in_transaction_session_timeout": "10s",
     "client_connection_check_interval": "2s",
+    # A timeout of the server would end a long read, or a wait for a lock that has an end anyway.
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "transaction_timeout": "0",
+    # A policy that hides rows is an error: a hidden item is not an absent one.
+    "row_security": "off",
 }
 _TABLES: Final = ("items", "writes", "buckets", "blobs", "blob_parts")
+_KNOWN: Final = "SELECT name FROM pg_settings WHERE name = ANY(%s)"
+_SERVER: Final = """SELECT current_setting('server_encoding') = 'UTF8', pg_is_in_recovery(),
+    current_setting('transaction_read_only') = 'on', current_setting('server_version'),
+    current_setting('server_version_num')::int / 10000"""
+# What the role may do with each table: NULL if there is none.
+_RIGHTS: Final = """SELECT name, bool_and(has_table_privilege(to_regclass(name), needed)),
+        bool_or(row_security_active(to_regclass(name))), current_user
+    FROM unnest(%s::text[]) name, unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) needed
+    GROUP BY name ORDER BY name"""
 
 
 def setup(url: str, *, role: str | None = None) -> None:
@@ -72,7 +90,9 @@ def _configure(connection: Connection[Any], role: str | None) -> None:
     """Let the role use the tables, and set what each connection to the database needs."""
     (name,) = connection.execute("SELECT current_database()").fetchall()[0]
     database = sql.Identifier(name)
-    for setting, value in _SETTINGS.items():
+    # Before 17 there is no `transaction_timeout`.
+    known = connection.execute(_KNOWN, (list(SETTINGS),)).fetchall()
+    for setting, value in ((each, SETTINGS[each]) for (each,) in known):
         connection.execute(
             sql.SQL("ALTER DATABASE {} SET {} = {}").format(
                 database, sql.Identifier(setting), sql.Literal(value)
@@ -86,25 +106,56 @@ def _configure(connection: Connection[Any], role: str | None) -> None:
 
 
 def check(connection: Connection[Any]) -> None:
-    """Raise `InvalidSettings` unless this release can serve from the database."""
+    """Raise `InvalidSettings` unless this release can serve from the database.
+
+    Call it in a transaction. Raises psycopg's errors too.
+    """
     _check_server(connection)
     formats = _formats(connection)
     if not formats:
         raise InvalidSettings("SVC_STORE: the database has no tables of Rescind; run rescind setup")
     _check_format(formats)
+    if max(formats) < FORMAT:
+        raise InvalidSettings(
+            "SVC_STORE: an earlier release made the tables; stop its servers and run rescind setup"
+        )
+    _check_rights(connection)
+
+
+def _check_rights(connection: Connection[Any]) -> None:
+    """Raise `InvalidSettings` if the role lacks a table, a right, or sight of some rows."""
+    found = connection.execute(_RIGHTS, (list(_TABLES),)).fetchall()
+    role = found[0][3]
+    if lacking := [name for name, has_all, *_ in found if not has_all]:
+        raise InvalidSettings(
+            f"SVC_STORE: the role {role} may not read and write {', '.join(lacking)}; as their"
+            f" owner run: rescind setup --role {role}"
+        )
+    if hiding := [name for name, _, hides, _ in found if hides]:
+        raise InvalidSettings(
+            f"SVC_STORE: row-level security may hide rows of {', '.join(hiding)} from the role"
+            f" {role}; as their owner run: ALTER TABLE … DISABLE ROW LEVEL SECURITY"
+        )
 
 
 def _check_server(connection: Connection[Any]) -> None:
-    row = connection.execute(
-        "SELECT current_setting('server_encoding') = 'UTF8', pg_is_in_recovery()"
-    ).fetchone()
-    is_utf8, is_standby = row or (False, False)
+    is_utf8, is_standby, is_read_only, version, major = connection.execute(_SERVER).fetchall()[0]
+    if major < OLDEST_MAJOR:
+        raise InvalidSettings(
+            f"SVC_STORE: PostgreSQL {version} is too old; update it to {OLDEST_MAJOR} to"
+            f" {NEWEST_MAJOR}."
+        )
     if not is_utf8:
         raise InvalidSettings("SVC_STORE: create the database with ENCODING UTF8.")
     if is_standby:
         raise InvalidSettings(
             "SVC_STORE names a standby, which may lack acknowledged revocations; name the primary,"
             " and add target_session_attrs=read-write if there are several hosts."
+        )
+    if is_read_only:
+        raise InvalidSettings(
+            "SVC_STORE: transactions are read-only here; set default_transaction_read_only to off,"
+            " for the database and the role."
         )
 
 

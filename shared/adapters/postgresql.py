@@ -13,6 +13,7 @@ from typing import Final
 
 import cbor2
 
+from shared.adapters import postgresql_flaws
 from shared.adapters.postgresql_database import (
     BEGUN,
     Borrowed,
@@ -22,6 +23,7 @@ from shared.adapters.postgresql_database import (
 )
 from shared.adapters.preconditions import added, check_write
 from shared.errors import Corrupt, ExpectationLost
+from shared.ports.database import Flaw
 from shared.ports.store import (
     EVERYTHING,
     SEARCHED,
@@ -86,6 +88,10 @@ class PostgresqlStore:
     def made_at(self) -> str:
         """Return nothing: `restore` marks what it puts back."""
         return ""
+
+    def flaws(self) -> Iterator[Flaw]:
+        """Yield what is wrong with the configuration of the database. Raises `Unavailable`."""
+        return postgresql_flaws.flaws(self.database)
 
     def get(self, address: Address) -> Item | None:
         """Return the item, or None if there is none. Raises `Unavailable`."""

@@ -62,14 +62,18 @@ def register(root: typer.Typer) -> None:
 
 
 def examine(operator: Operator) -> None:
-    """Print each problem of the service and its remedy; exit code 1 if there is one."""
+    """Print each problem of the service and its remedy; exit code 1 if there is one.
+
+    A remark is printed too, but does not count: it tells of what the operator may have chosen.
+    """
     _warn_of_old_admin_key(operator)
     findings = list(doctor.examine(operator.ports, operator.out.say))
     for each in findings:
-        operator.out.say(f"{each.subject}: {each.problem}\n  → {each.remedy}")
-    if findings:
-        raise Unhealthy(f"{len(findings)} problem(s) found")
-    operator.out.say("All is well.")
+        kind = " (remark)" if each.is_remark else ""
+        operator.out.say(f"{each.subject}{kind}: {each.problem}\n  → {each.remedy}")
+    if problems := sum(not each.is_remark for each in findings):
+        raise Unhealthy(f"{problems} problem(s) found")
+    operator.out.say("No problem was found." if findings else "All is well.")
 
 
 def _warn_of_old_admin_key(operator: Operator) -> None:

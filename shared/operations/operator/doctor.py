@@ -25,6 +25,7 @@ from shared.operations.operator import consistency, readiness, restored
 from shared.operations.operator.readiness import Probe
 from shared.operations.operator.recovery import differences, newest
 from shared.ports import Ports
+from shared.ports.database import Configured
 from shared.ports.one_machine import LocalStore
 from shared.ports.store import Delete, Expect, Put
 
@@ -45,12 +46,14 @@ class Finding:
     """A problem and its remedy.
 
     `subject` is a setting, a part of the deployment, or a tenant's handle. `problem` and `remedy`
-    are sentences without full stops.
+    are sentences without full stops. A remark does not count as a problem: nothing can be lost or
+    misread by it, or it is not known whether it can.
     """
 
     subject: str
     problem: str
     remedy: str
+    is_remark: bool = False
 
 
 def examine(
@@ -66,6 +69,7 @@ def examine(
     yield from broken
     if broken:
         return
+    yield from _flaws(ports)
     restored.notice(ports)
     for tenant in _tenants(ports):
         yield from _tenant(ports, tenant, report)
@@ -106,6 +110,18 @@ def _damage(ports: Ports) -> Iterator[Finding]:
             yield Finding("SVC_STORE", f"its file is damaged: {problem}", _GUIDE)
     except RescindError as error:
         yield Finding("SVC_STORE", f"its file cannot be checked: {_cause(error)}", _GUIDE)
+
+
+def _flaws(ports: Ports) -> Iterator[Finding]:
+    """Yield what is wrong with the configuration of the store's database, if it has one."""
+    if not isinstance(ports.store, Configured):
+        return
+    try:
+        for each in ports.store.flaws():
+            yield Finding("SVC_STORE", each.problem, each.remedy, is_remark=each.is_remark)
+    except RescindError as error:
+        problem = f"its configuration cannot be read: {_cause(error)}"
+        yield Finding("SVC_STORE", problem, "run the command again")
 
 
 def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:

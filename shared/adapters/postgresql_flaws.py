@@ -1,0 +1,97 @@
+"""What is wrong with the configuration of a PostgreSQL, for `rescind doctor`."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from shared.adapters.postgresql_database import PostgresqlDatabase
+from shared.adapters.postgresql_schema import NEWEST_MAJOR, SETTINGS
+from shared.ports.database import Flaw
+
+# What a crash of the machine, or a disk that returns other bytes, needs so that nothing is lost.
+_SAFE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "fsync": (("on",), "set it to on in the server's configuration"),
+    "full_page_writes": (("on",), "set it to on in the server's configuration"),
+    "data_checksums": (("on",), "stop the server, run pg_checksums --enable, and start it"),
+    "synchronous_commit": (("on", "remote_apply"), "set it to on for the database and the role"),
+}
+_STANDBYS: Final = "synchronous_standby_names"
+_READ: Final = """SELECT name, current_setting(name)
+    FROM pg_settings WHERE name = ANY(%s) ORDER BY name"""
+_SERVER: Final = """SELECT current_setting('server_version'),
+    current_setting('server_version_num')::int / 10000,
+    to_regprocedure('aurora_version()') IS NOT NULL"""
+# Whether the role of this process could change the tables.
+_OWNS: Final = """SELECT current_user, rolsuper OR pg_has_role(relowner, 'USAGE')
+    OR has_schema_privilege(relnamespace, 'CREATE')
+    FROM pg_class, pg_roles WHERE pg_class.oid = 'items'::regclass AND rolname = current_user"""
+# Connections of others, and those that one role or database may have: -1 is no limit.
+_ROOM: Final = """SELECT current_setting('max_connections')::int
+        - current_setting('superuser_reserved_connections')::int
+        - coalesce(current_setting('reserved_connections', true), '0')::int,
+        datconnlimit, rolconnlimit
+    FROM pg_database, pg_roles WHERE datname = current_database() AND rolname = current_user"""
+_CLIENTS: Final = """SELECT application_name, count(*)::int FROM pg_stat_activity
+    WHERE backend_type = 'client backend'
+    AND application_name <> current_setting('application_name') GROUP BY 1"""
+_POOL: Final = re.compile(r"rescind (\d+) ")
+
+
+def flaws(database: PostgresqlDatabase) -> Iterator[Flaw]:
+    """Yield each flaw. Raises `Unavailable`."""
+    version, major, is_aurora = database.rows(_SERVER)[0]
+    if major > NEWEST_MAJOR:
+        problem = f"PostgreSQL {version} is newer than {NEWEST_MAJOR}, the newest that was tested"
+        yield Flaw(problem, "look for an update of Rescind", is_remark=True)
+    names = [*_SAFE, _STANDBYS, *SETTINGS]
+    found = {name: str(value) for name, value in database.rows(_READ, (names,))}
+    # Aurora's storage keeps several copies itself, and has these settings as it likes.
+    if not is_aurora:
+        yield from _unsafe(found)
+    yield from _changed(found)
+    yield from _powerful(database)
+    yield from _crowded(database)
+
+
+def _unsafe(found: Mapping[str, str]) -> Iterator[Flaw]:
+    for name, (safe, remedy) in _SAFE.items():
+        if found[name] not in safe:
+            problem = f"{name} is {found[name]}, so acknowledged changes can be lost or misread"
+            yield Flaw(problem, remedy)
+    if not found[_STANDBYS]:
+        # Without one of those that it names, no write would have succeeded.
+        problem = f"{_STANDBYS} is empty: one machine's loss can lose acknowledged revocations"
+        remedy = "add a synchronous standby, unless the disks are in two zones"
+        yield Flaw(problem, remedy, is_remark=True)
+
+
+def _changed(found: Mapping[str, str]) -> Iterator[Flaw]:
+    """Yield settings that differ from what `rescind setup` has set for the database."""
+    for name, value in SETTINGS.items():
+        if found.get(name, value) != value:
+            problem = f"{name} is {found[name]} and must be {value}"
+            remedy = "run rescind setup, and reset it for the role, which goes before the database"
+            yield Flaw(problem, remedy, is_remark=True)
+
+
+def _powerful(database: PostgresqlDatabase) -> Iterator[Flaw]:
+    for role, can_change in database.rows(_OWNS):
+        if can_change:
+            problem = f"the role {role} can change tables, and a server needs only their rows"
+            remedy = "run rescind setup --role ANOTHER, and serve as that role"
+            yield Flaw(problem, remedy, is_remark=True)
+
+
+def _crowded(database: PostgresqlDatabase) -> Iterator[Flaw]:
+    """Find that the pools of the connected processes may take more connections than there are."""
+    total, *limits = database.rows(_ROOM)[0]
+    pools = others = 0
+    for name, count in database.rows(_CLIENTS):
+        if pool := _POOL.match(name):
+            pools += int(pool[1])
+        else:
+            others += count
+    room = min([total - others, *(each for each in limits if each >= 0)])
+    if pools > room:
+        problem = f"the pools of the servers may take {pools} connections, and there are {room}"
+        yield Flaw(problem, "raise max_connections, or lower SVC_POOL", is_remark=True)

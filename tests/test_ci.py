@@ -10,14 +10,12 @@ from typing import Final
 
 import pytest
 
+from tests.kit.pgbouncer import PROGRAM as PGBOUNCER
+from tests.kit.postgresql import of_debian
 from tests.kit.processes import ROOT
 
-_APT = """#!/bin/sh
-echo "$@" >> "$0.called"
-case "$*" in *install*) cp {browser} "$(dirname "$0")/chromium-of-debian" ;; esac
-exit {status}
-"""
-_CHECKS = "test test-only test-slow:\n\t@echo $@\n"
+# It installs nothing, and keeps with what it was called.
+_APT = '#!/bin/sh\necho "$@" >>"$0.called"\n'
 _PASS_AND_FAIL = """
 import pytest
 
@@ -41,9 +39,11 @@ def _run(folder: Path, makefile: str, **settings: str) -> tuple[int, str]:
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", folder / ".ci/run")
     (folder / "Makefile").write_text(makefile)
+    (folder / "apt-get").write_text(_APT)
+    (folder / "apt-get").chmod(0o755)
     ran = subprocess.run(
         [folder / ".ci/run"],
-        env=os.environ | settings,
+        env=os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"} | settings,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -62,6 +62,21 @@ def test_each_python_runs_the_tests_once(tmp_path: Path) -> None:
     assert [goal for goal, *_ in runs] == ["test"] + ["test-only"] * (len(runs) - 1)
     minors = [re.sub(r"\.\d+$", "", environment) for _, _, environment in runs]
     assert len(set(minors)) == len(minors)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root installs programs")
+def test_what_is_missing_is_installed_at_once(tmp_path: Path) -> None:
+    """The programs that the slow tests need and the machine lacks are installed in one go."""
+    wanted = [
+        "chromium",
+        *([] if of_debian() else ["postgresql"]),
+        *([] if PGBOUNCER.exists() else ["pgbouncer"]),
+    ]
+    code, printed = _run(tmp_path, _GOALS, CHROMIUM="no-such-browser")
+    assert code == 0, printed
+    update, install = (tmp_path / "apt-get.called").read_text().splitlines()
+    assert update.endswith("update")
+    assert install.endswith(f"install --no-install-recommends {' '.join(wanted)}")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ that of the sealer, with the token in the file that VAULT_TOKEN_FILE names.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ from shared.ports.queue import Queue
 from shared.ports.sealer import Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
+from shared.settings import prepares
 from tests.engines.clouds import address, cloud, sealer, transit
 from tests.kit import postgresql
 from tests.kit.aws import aws
@@ -71,7 +73,9 @@ def _tables(kind: str) -> Iterator[tuple[DynamoDBClient, str]]:
 
 @contextmanager
 def _postgresql() -> Iterator[PostgresqlDatabase]:
-    with closing(PostgresqlDatabase(postgresql.emptied())) as database:
+    with closing(
+        PostgresqlDatabase(postgresql.emptied(), prepare=prepares(os.environ))
+    ) as database:
         yield database
 
 

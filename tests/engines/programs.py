@@ -7,7 +7,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from tests.kit import postgresql
 from tests.kit.aws import REGION
+from tests.kit.pgbouncer import PROGRAM as _PGBOUNCER
+from tests.kit.pgbouncer import pgbouncer
 from tests.kit.processes import HOST, ROOT, Group, answers, free_port
 
 # Given a folder of its own, an engine runs until the end; the settings that lead tests to it.
@@ -18,6 +21,7 @@ _DYNOXIDE: Final = _MODULES / "@dynoxide/linux-x64/dynoxide"
 _S3RVER: Final = _MODULES / "s3rver/bin/s3rver.js"
 _MINISTACK: Final = ROOT / ".tools/ministack/bin/ministack"
 _BAO: Final = ROOT / ".tools/openbao/bin/bao"
+_POSTGRES: Final = (postgresql.of_debian() or Path("/usr/lib/postgresql/15/bin")) / "postgres"
 _SERVICES: Final = ("DYNAMODB", "S3", "KMS", "SQS")
 
 # A fair part of the API tests; more of them that write and read; and those that do so little.
@@ -47,6 +51,11 @@ class Engine:
     start: Callable[[Path], Started] = lambda _: nullcontext({})
     files: tuple[str, ...] = _SOME + _MORE + _REST
     wrong: frozenset[str] = frozenset()
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether its program comes from the system, and not from this project."""
+        return self.program is not None and not self.program.is_relative_to(ROOT)
 
     @property
     def missing(self) -> bool:
@@ -110,6 +119,21 @@ def openbao(folder: Path) -> Iterator[dict[str, str]]:
         yield {"SVC_TEST_VAULT_ENDPOINT": address, "VAULT_TOKEN_FILE": str(token)}
 
 
+@contextmanager
+def postgresql_of_debian(_: Path) -> Iterator[dict[str, str]]:
+    """The PostgreSQL of Debian, whose version is not that of the wheel."""
+    with postgresql.running(programs=_POSTGRES.parent) as server:
+        yield {"SVC_TEST_POSTGRESQL_ENDPOINT": f"{HOST}:{server.port}"}
+
+
+@contextmanager
+def pooled(_: Path) -> Iterator[dict[str, str]]:
+    """A PostgreSQL behind a pgbouncer that pools transactions."""
+    with postgresql.running() as server, pgbouncer(server, "transaction") as pooler:
+        address = f"{HOST}:{pooler.port}"
+        yield {"SVC_TEST_POSTGRESQL_ENDPOINT": address, "SVC_PREPARE": "off"}
+
+
 def _signer(name: str) -> dict[str, str]:
     return {
         "AWS_ACCESS_KEY_ID": name,
@@ -121,6 +145,22 @@ def _signer(name: str) -> dict[str, str]:
 ENGINES: Final = (
     Engine("SQLite in memory", "sqlite-memory", on="sqlite-memory"),
     Engine("SQLite in a file", "sqlite-file", on="sqlite-file"),
+    Engine(
+        "Debian's PostgreSQL",
+        "postgresql",
+        on="postgresql",
+        program=_POSTGRES,
+        start=postgresql_of_debian,
+        files=_SOME,
+    ),
+    Engine(
+        "pgbouncer",
+        "postgresql",
+        on="postgresql",
+        program=_PGBOUNCER,
+        start=pooled,
+        files=_SOME,
+    ),
     Engine("moto", "(dynamodb or s3 or kms or sqs) and not endpoint", on="moto", files=_SOME),
     Engine("dynoxide", "endpoint", program=_DYNOXIDE, start=dynoxide, files=_SOME + _MORE),
     Engine(

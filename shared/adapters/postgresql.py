@@ -6,9 +6,9 @@ attempt is unknown, the next one waits for it and finds the token (docs/adr/02).
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import chain, islice
 from typing import Final
 
 import cbor2
@@ -47,7 +47,9 @@ from shared.ports.store import (
 _TABLES: Final = {Table.KEYS: 0, Table.REVOCATIONS: 1, Table.AUDIT: 2}
 _PAGE: Final = 1000
 _PAGE_OF_NAMES: Final = 10_000
-_AT_ONCE: Final = 500
+# The keys that one statement reads, and those that are read in one round trip.
+_KEYS_MAX: Final = 32
+_AT_ONCE: Final = 512
 _DAY_SECONDS: Final = 24 * 3600
 _INT8_MAX: Final = 2**63 - 1
 
@@ -103,11 +105,12 @@ class PostgresqlStore:
         wanted = list(dict.fromkeys(addresses))
         found: dict[Address, Item] = {}
         for start in range(0, len(wanted), _AT_ONCE):
-            part = wanted[start : start + _AT_ONCE]
-            read = partial(pipelined, statements=[(_GET, _key(each)) for each in part])
-            for each, rows in zip(part, self.database.run(read), strict=True):
-                if rows:
-                    found[each] = _decoded(rows[0][0])
+            ends = range(start, min(start + _AT_ONCE, len(wanted)), _KEYS_MAX)
+            parts = [wanted[each : each + _KEYS_MAX] for each in ends]
+            read = partial(pipelined, statements=list(map(_get_all, parts)))
+            for part, rows in zip(parts, self.database.run(read), strict=True):
+                # The last key fills the statement.
+                found |= {part[min(n, len(part) - 1)]: _decoded(item) for n, item in rows}
         return found
 
     def query(
@@ -208,6 +211,24 @@ class PostgresqlStore:
         in_order = sorted(changes, key=lambda each: _key(each.address))
         token = uuid.uuid4()
         self.database.run(lambda connection: _attempt(connection, token, in_order))
+
+
+def _get_all(addresses: Sequence[Address]) -> tuple[str, Parameters]:
+    """Return the statement for up to `_KEYS_MAX` items. Its rows are a number and an item.
+
+    For each key it has a part that reads by the whole primary key. It is one of few: if there are
+    fewer addresses than it has parts, the others read the last one.
+    """
+    size = 1 << (len(addresses) - 1).bit_length()
+    keys = list(map(_key, addresses))
+    keys += keys[-1:] * (size - len(keys))
+    return _union(size), tuple(chain.from_iterable(keys))
+
+
+@cache
+def _union(size: int) -> str:
+    each = (f"SELECT {n}, item FROM items WHERE {_KEY}" for n in range(size))  # noqa: S608
+    return " UNION ALL ".join(each)
 
 
 def _attempt(connection: Borrowed, token: uuid.UUID, changes: list[Change]) -> None:

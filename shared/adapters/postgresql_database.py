@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -82,6 +82,11 @@ class Borrowed(Connection[Any]):
 
         self.add_notice_handler(note)
 
+    def __exit__(self, *error: Any) -> None:
+        """End a transaction, if there is one. psycopg would also end none, at a price."""
+        if self.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+            super().__exit__(*error)
+
     def commit_with(self, statements: Iterable[tuple[str, Parameters]]) -> None:
         """Run the last statements of a transaction, and commit it.
 
@@ -141,17 +146,6 @@ class PostgresqlDatabase:
         """Close all connections. Every later call raises `Unavailable`."""
         self._pool.close()
 
-    @contextmanager
-    def connection(self, end: float) -> Iterator[Borrowed]:
-        """Lend a connection whose answers are waited for until `end`. Raises psycopg's errors."""
-        connection = self._borrowed(end)
-        try:
-            connection.end = end
-            with connection:
-                yield connection
-        finally:
-            self._pool.putconn(connection)
-
     def _borrowed(self, end: float) -> Borrowed:
         """Take a connection from the pool, which looks for the server only when it is asked."""
         while True:
@@ -171,8 +165,13 @@ class PostgresqlDatabase:
         last: Exception | None = None
         for _ in PATIENCE.attempts():
             try:
-                with self.connection(end) as connection:
-                    return call(connection)
+                connection = self._borrowed(end)
+                try:
+                    connection.end = end
+                    with connection:
+                        return call(connection)
+                finally:
+                    self._pool.putconn(connection)
             except LOST_RACES as error:
                 last = error
             except (psycopg.Error, PoolTimeout, PoolClosed) as error:
@@ -194,10 +193,12 @@ def pipelined(
     connection: Connection[Any], statements: Iterable[tuple[str, Parameters]]
 ) -> list[list[Parameters]]:
     """Send all statements at once; return the rows of each, which are none for a change."""
-    with connection.pipeline():
+    sent = list(statements)
+    # For one alone, a pipeline would cost as much again.
+    with connection.pipeline() if len(sent) > 1 else nullcontext():
         cursors = [
             connection.execute(statement.encode(), parameters, binary=True)
-            for statement, parameters in statements
+            for statement, parameters in sent
         ]
     return [each.fetchall() if each.description else [] for each in cursors]
 

@@ -162,7 +162,7 @@ class Watch:
                 found = self._store.query(*call.arguments, **call.options)
                 self._note_walk(call.arguments[0], [row.sk for row in found])
             case "column":
-                self._note_walk(call.arguments[0], [sk for page in answer for sk, _ in page])
+                self._note_walk(call.arguments[0], [sk for page in answer for sk in page.names])
             case "write":
                 changed = [each.address for each in call.arguments if not isinstance(each, Check)]
                 self._note(self._seen.written, changed)

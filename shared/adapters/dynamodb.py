@@ -43,6 +43,7 @@ from shared.ports.store import (
     At,
     Change,
     Check,
+    ColumnPage,
     Delete,
     Expect,
     Expectation,
@@ -52,7 +53,6 @@ from shared.ports.store import (
     Put,
     Row,
     Table,
-    Value,
     Where,
 )
 
@@ -191,8 +191,8 @@ class DynamoStore:
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
-    ) -> Iterator[list[tuple[str, Value]]]:
-        """Yield the sort keys after `after`, each with one attribute. Raises `Unavailable`."""
+    ) -> Iterator[ColumnPage]:
+        """Yield the sort keys after `after` with one attribute. Raises `Unavailable`."""
         request: dict[str, Any] = {
             "TableName": self._names[partition.table],
             "ConsistentRead": True,
@@ -201,10 +201,9 @@ class DynamoStore:
         }
         request["ExpressionAttributeNames"] |= {"#sk": "sk", "#attribute": attribute}
         for page in self._pages(request):
-            yield [
-                (each["sk"]["S"], decode(each[attribute]) if attribute in each else None)
-                for each in page
-            ]
+            having = (each for each in page if attribute in each)
+            values = {each["sk"]["S"]: decode(each[attribute]) for each in having}
+            yield ColumnPage([each["sk"]["S"] for each in page], values)
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
         """Yield all items of a table, by pages of 1 MB. Raises `Unavailable`."""

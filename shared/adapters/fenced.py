@@ -14,7 +14,17 @@ from typing import Any, Final, NoReturn
 from shared.errors import InvalidSettings, Outdated, ReadOnly
 from shared.model import deployment
 from shared.model.deployment import Deployment
-from shared.ports.store import Address, Change, Item, Partition, Row, Store, Table, Value, wrapped
+from shared.ports.store import (
+    Address,
+    Change,
+    ColumnPage,
+    Item,
+    Partition,
+    Row,
+    Store,
+    Table,
+    wrapped,
+)
 from shared.ports.token_buckets import Used
 
 # A release that raises the schema waits for longer before it stores what earlier ones misread.
@@ -103,8 +113,8 @@ class ReadOnlyStore:
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
-    ) -> Iterator[list[tuple[str, Value]]]:
-        """Yield the sort keys after `after`, each with one attribute. Raises `Unavailable`."""
+    ) -> Iterator[ColumnPage]:
+        """Yield the sort keys after `after` with one attribute. Raises `Unavailable`."""
         return self._store.column(partition, attribute, after=after)
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:

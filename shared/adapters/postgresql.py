@@ -31,6 +31,7 @@ from shared.ports.store import (
     At,
     Change,
     Check,
+    ColumnPage,
     Delete,
     Expect,
     Increment,
@@ -170,16 +171,15 @@ class PostgresqlStore:
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
-    ) -> Iterator[list[tuple[str, Value]]]:
-        """Yield the sort keys after `after`, each with one attribute. Raises `Unavailable`."""
+    ) -> Iterator[ColumnPage]:
+        """Yield the sort keys after `after` with one attribute. Raises `Unavailable`."""
         low = (after or "").encode()
         while True:
-            values = (attribute.encode(), *_partition(partition), low, _PAGE_OF_NAMES)
-            rows = self.database.rows(_COLUMN, values)
-            yield [
-                (sk.decode(), None if item is None else _decoded(item).get(attribute))
-                for sk, item in rows
-            ]
+            sought = (attribute.encode(), *_partition(partition), low, _PAGE_OF_NAMES)
+            rows = self.database.rows(_COLUMN, sought)
+            found = ((sk.decode(), _decoded(item)) for sk, item in rows if item is not None)
+            values = {sk: item[attribute] for sk, item in found if attribute in item}
+            yield ColumnPage([sk.decode() for sk, _ in rows], values)
             if len(rows) < _PAGE_OF_NAMES:
                 return
             low = rows[-1][0]

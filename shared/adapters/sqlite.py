@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import islice, repeat
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,11 +31,11 @@ from shared.ports.store import (
     EVERYTHING,
     Address,
     Change,
+    ColumnPage,
     Item,
     Partition,
     Row,
     Table,
-    Value,
     Where,
 )
 
@@ -301,21 +301,17 @@ class SqliteStore:
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
-    ) -> Iterator[list[tuple[str, Value]]]:
-        """Yield the sort keys after `after`, each with one attribute. Raises `Unavailable`."""
+    ) -> Iterator[ColumnPage]:
+        """Yield the sort keys after `after` with one attribute. Raises `Unavailable`."""
         low = _LOWEST if after is None else after
         while True:
-            bounds = (low, _HIGHEST, _PAGE_OF_NAMES)
-            names, values = self._part_of_column(partition, attribute, bounds)
-            found = map(values.get, names) if values else repeat(None)
-            yield list(zip(names, found, strict=False))
-            if len(names) < _PAGE_OF_NAMES:
+            page = self._part_of_column(partition, attribute, (low, _HIGHEST, _PAGE_OF_NAMES))
+            yield page
+            if len(page.names) < _PAGE_OF_NAMES:
                 return
-            low = names[-1]
+            low = page.names[-1]
 
-    def _part_of_column(
-        self, partition: Partition, attribute: str, bounds: _Bounds
-    ) -> tuple[list[str], dict[str, Value]]:
+    def _part_of_column(self, partition: Partition, attribute: str, bounds: _Bounds) -> ColumnPage:
         """Return the sort keys between the bounds, and the values of those that have one."""
         text, place = attribute.encode(), sqlite_encoding.place(*partition)
         with self._database.snapshot() as connection:
@@ -333,10 +329,8 @@ class SqliteStore:
                 having = len(keys)
             values = (_key(partition), *bounds, text)
             rows = connection.execute(_HAVING, values).fetchall() if having else []
-        return keys, {
-            sk: sqlite_items.decode(partition, sk, item, checksum).get(attribute)
-            for sk, item, checksum in rows
-        }
+        found = ((sk, sqlite_items.decode(partition, sk, *row)) for sk, *row in rows)
+        return ColumnPage(keys, {sk: item[attribute] for sk, item in found if attribute in item})
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
         """Yield all items of a table, in order of their keys. Raises `Unavailable`."""

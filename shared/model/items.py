@@ -36,6 +36,13 @@ class Partition(NamedTuple):
         return Address(self.table, self.pk, sk)
 
 
+class ColumnPage(NamedTuple):
+    """Some sort keys of a partition, in order, and one attribute of the items that have it."""
+
+    names: list[str]
+    values: dict[str, Value]
+
+
 class Row(NamedTuple):
     """An item of a partition, with its sort key."""
 

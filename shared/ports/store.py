@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from shared.model.items import Address as Address
+from shared.model.items import ColumnPage as ColumnPage
 from shared.model.items import Item as Item
 from shared.model.items import Partition as Partition
 from shared.model.items import Row as Row
@@ -196,11 +197,10 @@ class Store(Protocol):
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
-    ) -> Iterator[list[tuple[str, Value]]]:
-        """Yield pages of the sort keys after `after` and one attribute of each item, in order.
+    ) -> Iterator[ColumnPage]:
+        """Yield pages of the sort keys after `after`, in order, with one attribute.
 
-        The value is None if the item does not have the attribute. The guarantees are those of
-        `query`. This is cheaper than `query` for many items.
+        The guarantees are those of `query`. This is cheaper than `query` for many items.
         """
         ...
 

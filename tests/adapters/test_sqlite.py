@@ -39,7 +39,7 @@ CALLS: dict[str, Callable[[SqliteStore], object]] = {
     "get_many": lambda store: store.get_many([KEY, OTHER]),
     "query": lambda store: list(store.query(PARTITION)),
     "count": lambda store: store.count(PARTITION),
-    "column": lambda store: list(chain.from_iterable(store.column(PARTITION, "text"))),
+    "column": lambda store: list(store.column(PARTITION, "text")),
     "write": lambda store: store.write(Put(KEY, {}, ANYTHING)),
 }
 
@@ -275,8 +275,10 @@ def test_sort_keys_with_line_feeds_are_told_apart(
     monkeypatch.setattr(sqlite, "_PAGE_OF_NAMES", 1_000)
     for sk in keys:
         store.write(Put(PARTITION.address(sk), {"n": sk} if "\n" in sk else {}, ABSENT))
-    found = [each for page in store.column(PARTITION, "n") for each in page]
-    assert found == [(sk, sk if "\n" in sk else None) for sk in keys]
+    pages = list(store.column(PARTITION, "n"))
+    assert [sk for page in pages for sk in page.names] == keys
+    found = dict(chain.from_iterable(page.values.items() for page in pages))
+    assert found == {sk: sk for sk in keys if "\n" in sk}
     assert [row.sk for row in store.query(PARTITION)] == keys
 
 

@@ -20,6 +20,7 @@ from shared.ports.store import (
     Address,
     Change,
     Check,
+    ColumnPage,
     Delete,
     Expect,
     Increment,
@@ -169,8 +170,8 @@ def test_most_items_are_compressed(store: SqliteStore, path: Path) -> None:
     assert {row.sk: row.item for row in found} == {
         sk: item for sk, item in items.items() if item["actor"] == "bob"
     }
-    assert [each for page in store.column(AUDIT, "n") for each in page] == [
-        (sk, item["n"]) for sk, item in items.items()
+    assert list(store.column(AUDIT, "n")) == [
+        ColumnPage([*items], {sk: item["n"] for sk, item in items.items()})
     ]
 
 

@@ -19,7 +19,7 @@ from shared.model.callers import Caller
 from shared.model.lists import encoding as srl
 from shared.operations.lists import decisions, in_force, publication
 from shared.ports import Ports
-from shared.ports.store import Store
+from shared.ports.store import ColumnPage, Store
 from tests.bench import crl
 from tests.bench.measure import Taken, alternate, timed
 from tests.bench.report import NotMeasured, Row, progress, took
@@ -201,5 +201,5 @@ class Watched(Intercepted):
 
     def _walked(self, walk: Iterator[Any]) -> Iterator[Any]:
         for each in walk:
-            self.read += len(each) if isinstance(each, list) else 1
+            self.read += len(each.names) if isinstance(each, ColumnPage) else 1
             yield each

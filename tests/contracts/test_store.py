@@ -204,8 +204,11 @@ def test_a_column_has_one_attribute_of_each_item(store: Store, after: str | None
             other="wanted",
         )
     fill(store, "bb", partition=Partition(Table.REVOCATIONS, "t1#revoked#01"))
-    found = list(itertools.chain.from_iterable(store.column(PARTITION, "wanted", after=after)))
-    assert found == [(sk, value) for sk, value in values.items() if sk > (after or "")]
+    pages = list(store.column(PARTITION, "wanted", after=after))
+    names = [sk for sk in values if sk > (after or "")]
+    assert [sk for page in pages for sk in page.names] == names
+    found = {sk: value for page in pages for sk, value in page.values.items()}
+    assert found == {sk: values[sk] for sk in names if values[sk] is not None}
 
 
 def test_a_column_of_many_items_is_complete(exact_store: Store) -> None:
@@ -213,8 +216,11 @@ def test_a_column_of_many_items_is_complete(exact_store: Store) -> None:
     names = [f"{number:05}" for number in range(2500)]
     fill(exact_store, *names)
     for after in ("00009", "01499"):
-        found = itertools.chain.from_iterable(exact_store.column(PARTITION, "held", after=after))
-        assert list(found) == [(sk, sk) for sk in names[int(after) + 1 :]]
+        pages = list(exact_store.column(PARTITION, "held", after=after))
+        wanted = names[int(after) + 1 :]
+        assert [sk for page in pages for sk in page.names] == wanted
+        found = {sk: held for page in pages for sk, held in page.values.items()}
+        assert found == {sk: sk for sk in wanted}
 
 
 @pytest.mark.parametrize("newest_first", [False, True])

@@ -16,7 +16,7 @@ import cbor2
 
 from shared.ports import Ports
 from shared.ports.gather import sequentially
-from shared.ports.store import Address, Item, Partition, Row, Store, Value
+from shared.ports.store import Address, ColumnPage, Item, Partition, Row, Store
 from tests.kit.intercepted import Intercepted
 
 _UNIT_BYTES = 4096
@@ -68,10 +68,11 @@ class _Watched(Intercepted):
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
-    ) -> Iterator[list[tuple[str, Value]]]:
+    ) -> Iterator[ColumnPage]:
         # The engine reads whole items, whatever it sends.
         for entry in self.query(partition, after=after):
-            yield [(entry.sk, entry.item.get(attribute))]
+            held = {entry.sk: entry.item[attribute]} if attribute in entry.item else {}
+            yield ColumnPage([entry.sk], held)
 
     def count(self, partition: Partition, **bounds: Any) -> int:
         return sum(1 for _ in self.query(partition, **bounds))

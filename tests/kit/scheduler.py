@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import chain, count, groupby, islice
+from itertools import count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from random import Random
@@ -35,12 +35,12 @@ from shared.ports.store import (
     Address,
     Change,
     Check,
+    ColumnPage,
     Item,
     Partition,
     Row,
     Store,
     Table,
-    Value,
     Where,
 )
 from tests.kit.faults import Crash
@@ -616,17 +616,21 @@ class _Store:
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
-    ) -> Iterator[list[tuple[str, Value]]]:
-        def first() -> list[tuple[str, Value]]:
+    ) -> Iterator[ColumnPage]:
+        def first() -> ColumnPage:
             seen = self._seen(Span(*partition, after, None))
-            entries = chain.from_iterable(self._store.column(partition, attribute, after=after))
-            shown = (entry for entry in entries if entry[0] not in seen)
-            old = [(sk, item.get(attribute)) for sk, item in seen.items() if item is not None]
-            return sorted([*islice(shown, 1), *old], key=itemgetter(0))[:1]
+            found = {sk: item for sk, item in seen.items() if item is not None}
+            for row in self._store.query(partition, after=after):
+                if row.sk not in seen:
+                    found[row.sk] = row.item
+                    break
+            names = sorted(found)[:1]
+            having = (sk for sk in names if attribute in found[sk])
+            return ColumnPage(names, {sk: found[sk][attribute] for sk in having})
 
-        while page := self._seat.read("column", Span(*partition, after, None), first):
+        while (page := self._seat.read("column", Span(*partition, after, None), first)).names:
             yield page
-            after = page[0][0]
+            after = page.names[0]
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
         # No step: no actor of a schedule reads whole tables.

@@ -101,9 +101,8 @@ def of_all(
         ids: list[str] = []
         start = identifiers.BEFORE_WARRANT_IDS
         for page in ports.store.column(shard, "ends_at", after=start):
-            ids += [warrant_id for warrant_id, _ in page]
-            ending = ((warrant_id, at) for warrant_id, at in page if at is not None)
-            ends.update((warrant_id, moment(at, "ends_at")) for warrant_id, at in ending)
+            ids += page.names
+            ends.update((each, moment(at, "ends_at")) for each, at in page.values.items())
         # After the shard: a warrant that is moved during the walk is then found at least once.
         moved.update(ended(ports, shard, since=since))
         return ids
@@ -178,10 +177,11 @@ def _signed_since(
     Yields warrant identifier, version of the key, end. Raises `Corrupt`, `Unavailable`.
     """
     partition = warrants.by_end(tenant_id, key_id)
-    pages = ports.store.column(partition, "key_version", after=times.text(since))
-    for sk, version in chain.from_iterable(pages):
-        warrant_id, ends_at = warrants.of_by_end(sk)
-        yield warrant_id, integer({"key_version": version}, "key_version"), ends_at
+    for page in ports.store.column(partition, "key_version", after=times.text(since)):
+        for sk in page.names:
+            warrant_id, ends_at = warrants.of_by_end(sk)
+            version = integer({"key_version": page.values.get(sk)}, "key_version")
+            yield warrant_id, version, ends_at
 
 
 def ended_address(tenant_id: str, warrant_id: str, ends_at: datetime) -> Address:
@@ -200,7 +200,7 @@ def ended(
     """
     after = None if since is None else times.text(since)
     pages = ports.store.column(revocations.ended(shard), "ends_at", after=after)
-    return (warrants.of_by_end(sk) for sk, _ in chain.from_iterable(pages))
+    return (warrants.of_by_end(sk) for page in pages for sk in page.names)
 
 
 def move_ended(

@@ -82,7 +82,7 @@ def _read_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
     # Read before the markers: each one counted here must then be found.
     item = ports.store.get(model.count_address(tenant_id))
     pages = ports.store.column(model.markers(tenant_id), "revoked_at")
-    found = tuple(signer for page in pages for signer, _ in page)
+    found = tuple(signer for page in pages for signer in page.names)
     if len(found) < Count.of(item).signers:
         raise Corrupt("the marker of a revoked key is missing")
     return found

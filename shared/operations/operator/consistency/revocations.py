@@ -61,7 +61,9 @@ def _entries(ports: Ports, partitions: Iterable[Partition]) -> Iterator[Row]:
 
 def _listed(ports: Ports, shard: Partition) -> Iterator[tuple[str, datetime | None]]:
     pages = ports.store.column(shard, "ends_at", after=identifiers.BEFORE_WARRANT_IDS)
-    found = ((name, moment(at, "ends_at")) for name, at in chain.from_iterable(pages))
+    found = (
+        (name, moment(page.values.get(name), "ends_at")) for page in pages for name in page.names
+    )
     return chain(found, srl_records.ended(ports, shard))
 
 

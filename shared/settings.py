@@ -4,7 +4,8 @@
 | ----------- | ------------------------------------------------------- |
 | `SVC_STORE` | `sqlite:<file>`, `dynamodb:<prefix of the table names>`, |
 |             | `postgresql://<user>@<host>/<database>?…`                |
-| `SVC_BLOBS` | `file:<folder>`, `s3:<bucket>`, `postgresql:`            |
+| `SVC_BLOBS` | `file:<folder>`, `s3:<bucket>`, `postgresql:`,           |
+|             | `azure:<account>/<container>`                            |
 | `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`,         |
 |             | `vault:<mount>/<key>`                                    |
 | `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule and the feed    |
@@ -28,7 +29,8 @@ sending to others on the same store. The default is `on`.
 `auth`; other servers ignore it. The default is the root.
 
 `shared/wiring.py` defines the schemes. AWS regions, credentials and endpoints are in the SDK's own
-variables (`AWS_DEFAULT_REGION`, …), and those of Vault or OpenBao are in `VAULT_ADDR`, ….
+variables (`AWS_DEFAULT_REGION`, …), and so are those of Azure (`AZURE_STORAGE_ACCOUNT_KEY`, …) and
+of Vault or OpenBao (`VAULT_ADDR`, …).
 """
 
 import re

@@ -336,6 +336,13 @@ def _s3(bucket: str, _: Store) -> BlobStore:
     return s3.S3Blobs(_early(s3.connect), bucket=bucket)
 
 
+def _azure(location: str, _: Store) -> BlobStore:
+    with _extra("azure"):
+        from shared.adapters import azure
+
+    return azure.AzureBlobs(location)
+
+
 def _postgresql_blobs(_: str, store: Store) -> BlobStore:
     from shared.adapters import postgresql, postgresql_blobs
 
@@ -389,6 +396,7 @@ _STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
 _BLOBS: Final[Mapping[str, Callable[[str, Store], BlobStore]]] = {
     "file": _files,
     "s3": _s3,
+    "azure": _azure,
     "postgresql": _postgresql_blobs,
 }
 # On SQLite news are heard of; each look at DynamoDB has a price.

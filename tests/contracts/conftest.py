@@ -3,7 +3,8 @@
 With SVC_TEST_DYNAMODB_ENDPOINT set to the address of a DynamoDB, say of an emulator, the suites of
 the store and of the token buckets run there too; with SVC_TEST_S3_ENDPOINT, SVC_TEST_KMS_ENDPOINT
 and SVC_TEST_SQS_ENDPOINT those of the blobs, the sealer and the queue; with SVC_TEST_VAULT_ENDPOINT
-that of the sealer, with the token in the file that VAULT_TOKEN_FILE names.
+that of the sealer, with the token in the file that VAULT_TOKEN_FILE names; with
+SVC_TEST_AZURE_ENDPOINT and AZURE_STORAGE_ACCOUNT_KEY that of the blobs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pytest
 import requests
 
 from shared.adapters import sqs
+from shared.adapters.azure import AzureBlobs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
 from shared.adapters.file_sealer import FileSealer
@@ -42,7 +44,7 @@ from shared.ports.sealer import Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
 from shared.settings import prepares
-from tests.engines.clouds import address, cloud, sealer, transit
+from tests.engines.clouds import address, cloud, container, sealer, transit
 from tests.kit import postgresql
 from tests.kit.aws import aws
 
@@ -147,7 +149,7 @@ def usage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Usag
             yield StoredUsage(opened), opened
 
 
-@pytest.fixture(params=["filesystem", "postgresql", "s3", *_endpoint("s3")])
+@pytest.fixture(params=["filesystem", "postgresql", "s3", *_endpoint("s3"), *_endpoint("azure")])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]:
     if request.param == "filesystem":
         yield FileBlobs(tmp_path / "blobs")
@@ -157,6 +159,9 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]
     elif request.param == "s3":
         with aws() as account:
             yield S3Blobs(lambda: account.s3, bucket=account.bucket)
+    elif request.param == "azure-endpoint":
+        with container() as location:
+            yield AzureBlobs(location)
     else:
         with cloud().bucket() as bucket:
             yield S3Blobs(lambda: cloud().s3, bucket=bucket)

@@ -2,19 +2,24 @@
 
     SVC_TEST_DYNAMODB_ENDPOINT  SVC_TEST_S3_ENDPOINT  SVC_TEST_KMS_ENDPOINT  SVC_TEST_SQS_ENDPOINT
     SVC_TEST_VAULT_ENDPOINT, with the token in the file that VAULT_TOKEN_FILE names
+    SVC_TEST_AZURE_ENDPOINT, of an account with the key AZURE_STORAGE_ACCOUNT_KEY
 
 What a test makes there has a name of its own, and is gone at its end.
 """
 
 from __future__ import annotations
 
+import base64
+import hmac
 import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.utils import formatdate
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -117,6 +122,33 @@ def transit() -> Iterator[str]:
     call("POST", f"{mount}/keys/rescind", type="aes256-gcm96")
     yield f"{mount}/rescind"
     call("DELETE", f"sys/mounts/{mount}")
+
+
+@contextmanager
+def container() -> Iterator[str]:
+    """A container in an Azure storage account, by its location."""
+    at, name = str(address("azure")), _name()
+    found = urlsplit(at)
+    # An emulator has the account in the path.
+    account = found.path.strip("/") or str(found.hostname).partition(".")[0]
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AZURE_STORAGE_ENDPOINT", at)
+        _azure("PUT", f"{at}/{name}", account)
+        yield f"{account}/{name}"
+        _azure("DELETE", f"{at}/{name}", account)
+
+
+def _azure(method: str, url: str, account: str) -> None:
+    """Make or remove a container, which obstore cannot."""
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2023-11-03"}
+    named = [f"{name}:{value}" for name, value in headers.items()]
+    # Eleven headers that it has not.
+    text = [method, *[""] * 11, *named, f"/{account}{urlsplit(url).path}", "restype:container"]
+    key = base64.b64decode(os.environ["AZURE_STORAGE_ACCOUNT_KEY"])
+    signed = base64.b64encode(hmac.digest(key, "\n".join(text).encode(), "sha256")).decode()
+    headers["Authorization"] = f"SharedKey {account}:{signed}"
+    asked = {"restype": "container"}
+    requests.request(method, url, params=asked, headers=headers, timeout=10).raise_for_status()
 
 
 def sealer(location: str) -> VaultSealer:

@@ -18,6 +18,12 @@ Started: TypeAlias = AbstractContextManager[dict[str, str]]
 
 _MODULES: Final = ROOT / ".tools/engines/node_modules"
 _DYNOXIDE: Final = _MODULES / "@dynoxide/linux-x64/dynoxide"
+_AZURITE: Final = _MODULES / "azurite/dist/src/blob/main.js"
+# Those that every Azurite has.
+_AZURITE_ACCOUNT: Final = "devstoreaccount1"
+_AZURITE_KEY: Final = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
 _S3RVER: Final = _MODULES / "s3rver/bin/s3rver.js"
 _MINISTACK: Final = ROOT / ".tools/ministack/bin/ministack"
 _BAO: Final = ROOT / ".tools/openbao/bin/bao"
@@ -108,6 +114,20 @@ def s3rver(folder: Path) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
+def azurite(folder: Path) -> Iterator[dict[str, str]]:
+    """Blobs of Azure, in memory; it checks signatures, and does without TLS."""
+    port = free_port()
+    place = ["--blobHost", HOST, "--blobPort", str(port), "--inMemoryPersistence"]
+    how = ["--skipApiVersionCheck", "--disableTelemetry", "--silent"]
+    command = ["node", str(_AZURITE), *place, *how]
+    with _running(command, folder, port, status=HTTPStatus.BAD_REQUEST) as address:
+        yield {
+            "SVC_TEST_AZURE_ENDPOINT": f"{address}/{_AZURITE_ACCOUNT}",
+            "AZURE_STORAGE_ACCOUNT_KEY": _AZURITE_KEY,
+        }
+
+
+@contextmanager
 def openbao(folder: Path) -> Iterator[dict[str, str]]:
     """The secrets engine `transit`, in memory; it knows one token."""
     port, token = free_port(), folder / "token"
@@ -177,6 +197,13 @@ ENGINES: Final = (
         program=_BAO,
         start=openbao,
         files=("functions/test_signing_keys.py", "functions/test_srl.py"),
+    ),
+    Engine(
+        "Azurite",
+        "endpoint",
+        program=_AZURITE,
+        start=azurite,
+        files=("functions/test_srl.py",),
     ),
     Engine(
         "s3rver",

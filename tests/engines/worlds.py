@@ -17,13 +17,14 @@ from typing import Final
 import pytest
 from moto import mock_aws
 
+from shared.adapters.azure import AzureBlobs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.threads import Threaded
 from shared.ports import Ports
-from tests.engines.clouds import Cloud, address, cloud, sealer, transit
+from tests.engines.clouds import Cloud, address, cloud, container, sealer, transit
 from tests.kit.aws import pretend_credentials
 from tests.kit.worlds import close, embedded
 
@@ -46,6 +47,8 @@ def chosen(folder: Path, clock: Callable[[], datetime]) -> Iterator[Ports]:
             ports = _on(cloud(), ports, stack, services=named)
             if address("vault"):
                 ports = replace(ports, sealer=sealer(stack.enter_context(transit())))
+            if address("azure"):
+                ports = replace(ports, blobs=AzureBlobs(stack.enter_context(container())))
         yield ports
 
 

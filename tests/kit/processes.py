@@ -269,7 +269,7 @@ def environment(settings: dict[str, str] | None = None) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("SVC_", "AWS_", "RESCIND_")) and not is_proxy(name)
+        if not name.startswith(("SVC_", "AWS_", "AZURE_", "RESCIND_")) and not is_proxy(name)
     }
     return inherited | (settings or {})
 

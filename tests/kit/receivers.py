@@ -139,7 +139,7 @@ def _read(connection: socket.socket) -> Received:
     head, _, body = data.partition(b"\r\n\r\n")
     line, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (each.partition(": ") for each in lines)}
-    while len(body) < int(headers["content-length"]):
+    while len(body) < int(headers.get("content-length", 0)):
         body += connection.recv(65_536) or _gone()
     return Received(line, headers, body.decode())
 

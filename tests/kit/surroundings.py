@@ -1,6 +1,6 @@
 """What the tests take from whoever runs them, and what they do not.
 
-Settings of AWS and proxies would lead requests of the tests away from this machine, so a run
+Settings of clouds and proxies would lead requests of the tests away from this machine, so a run
 forgets them before its first test. What tests write is in memory, where there is such a folder.
 Compiled modules are kept, so that not every process compiles all of them.
 """
@@ -28,16 +28,16 @@ def is_proxy(name: str) -> bool:
 
 
 def forget() -> None:
-    """Remove proxies and the settings of AWS from the environment of this process.
+    """Remove proxies and the settings of clouds from the environment of this process.
 
     If the tests are to run on endpoints of the caller's choice, the caller's credentials stay,
     since requests are signed with them (docs/engines.md).
     """
     chosen = any(name.startswith("SVC_TEST_") and name.endswith("_ENDPOINT") for name in os.environ)
-    aws = "AWS_ENDPOINT_URL" if chosen else "AWS_"
+    clouds = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT") if chosen else ("AWS_", "AZURE_")
     proxies = {name: os.environ.pop(name) for name in list(os.environ) if is_proxy(name)}
     os.environ.setdefault(_FORGOTTEN, json.dumps(proxies))
-    for name in [name for name in os.environ if name.startswith(aws)]:
+    for name in [name for name in os.environ if name.startswith(clouds)]:
         del os.environ[name]
     # The options are this run's, and not those of a run that a test starts.
     os.environ.pop("PYTEST_ADDOPTS", None)

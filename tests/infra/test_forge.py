@@ -15,6 +15,7 @@ _WORKFLOW: Final = ".github/workflows/ci.yml"
 _CHECKS: Final[list[list[str]]] = [
     ["hadolint", "infra/container/Dockerfile"],
     [*_SCHEMA, "vendor.compose-spec", "infra/container/compose.yaml"],
+    [*_SCHEMA, "vendor.compose-spec", "infra/container/compose.postgresql.yaml"],
     [*_SCHEMA, "vendor.compose-spec", "infra/relay/compose.yaml"],
     [*_SCHEMA, "vendor.github-workflows", _WORKFLOW],
     [*_SCHEMA, "custom.github-workflows-require-timeout", _WORKFLOW],

@@ -1,0 +1,201 @@
+"""The manifests for Kubernetes, held to the code and to the image that they run.
+
+No cluster is at hand: nothing shows here that Kubernetes starts them.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from shared import wiring
+from shared.adapters.postgresql_database import check_url
+from tests.kit.processes import ROOT
+
+_BASE: Final = ROOT / "infra/kubernetes"
+_BUILDERS: Final = (["kubectl", "kustomize"], ["kustomize", "build"])
+_KUSTOMIZATION: Final = yaml.safe_load((_BASE / "kustomization.yaml").read_text())
+# What is under way when a server stops: a request may take so long, and so may a publication.
+_LAST_SECONDS: Final = 30
+# What checkov asks for and does not get: the first two are an overlay's part; the processes share
+# out the processor by themselves; a Job that only calls the database takes no requests.
+_WAIVED: Final = "CKV_K8S_14,CKV_K8S_43,CKV_K8S_21,CKV_K8S_11,CKV2_K8S_6"
+
+
+def _documents() -> Iterator[dict[str, Any]]:
+    for each in _KUSTOMIZATION["resources"]:
+        yield from yaml.safe_load_all((_BASE / each).read_text())
+
+
+def _one(kind: str) -> dict[str, Any]:
+    (found,) = (each for each in _documents() if each["kind"] == kind)
+    return found
+
+
+def _settings() -> dict[str, str]:
+    (generator,) = _KUSTOMIZATION["configMapGenerator"]
+    lines = [line for each in generator["envs"] for line in (_BASE / each).read_text().split()]
+    return dict(line.split("=", maxsplit=1) for line in lines)
+
+
+def _pods() -> list[dict[str, Any]]:
+    return [_one(kind)["spec"]["template"]["spec"] for kind in ("Deployment", "Job")]
+
+
+def _container(pod: dict[str, Any]) -> dict[str, Any]:
+    (found,) = pod["containers"]
+    return dict(found)
+
+
+def _drain(container: dict[str, Any]) -> int:
+    return int(container["args"][container["args"].index("--drain") + 1])
+
+
+def _image(instruction: str) -> str:
+    text = (ROOT / "infra/container/Dockerfile").read_text()
+    return str(re.findall(rf"^{instruction} (.*)$", text, re.MULTILINE)[-1])
+
+
+def test_the_pods_can_do_little() -> None:
+    """F657a: Servers and setup run as the image's user, without rights and without a token."""
+    user, group = map(int, _image("USER").split(":"))
+    assert not _one("ServiceAccount")["automountServiceAccountToken"]
+    for pod in _pods():
+        assert not pod["automountServiceAccountToken"]
+        rights = pod["securityContext"]
+        assert rights.pop("seccompProfile") == {"type": "RuntimeDefault"}
+        assert rights == {
+            "runAsNonRoot": True,
+            "runAsUser": user,
+            "runAsGroup": group,
+            "fsGroup": group,
+        }
+        assert _container(pod)["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+def test_the_settings_are_those_of_the_code() -> None:
+    """F657b: The settings name a database, with TLS and no password, that the servers share."""
+    settings = _settings()
+    named = wiring.settings(settings)
+    check_url(f"{named.store.scheme}:{named.store.location}")
+    assert (named.store.scheme, named.blobs.scheme) == ("postgresql", "postgresql")
+    settings_of_ours = {each for each in settings if each.startswith("SVC_")}
+    code = (ROOT / "shared/settings.py").read_text()
+    assert all(f"`{each}`" in code for each in settings_of_ours)
+    owner = _container(_pods()[1])["env"]
+    assert [each["name"] for each in owner] == ["PGUSER"]
+    assert owner[0]["value"] != settings["PGUSER"]
+    assert _container(_pods()[1])["args"] == ["setup", "--role", settings["PGUSER"]]
+
+
+def test_each_secret_is_where_the_settings_look() -> None:
+    """F657c: The settings name copies of the files in the Secrets, where the image makes them."""
+    start = (ROOT / "infra/container/start").read_text()
+    (copies,) = re.findall(r"^copies=(.*)$", start, re.MULTILINE)
+    looked = re.findall(rf"{copies}/([\w.]+)", " ".join(_settings().values()))
+    servers, setup = ({each["name"]: each for each in pod["volumes"]} for pod in _pods())
+    names = [name for part in setup["secrets"]["projected"]["sources"] for name in _items(part)]
+    assert sorted(looked) == sorted(names)
+    # Of one Secret all keys are files. Its owner's password is in another one.
+    parts = [part["secret"]["name"] for part in setup["secrets"]["projected"]["sources"]]
+    assert servers["secrets"]["secret"]["secretName"] == parts[0] != parts[1]
+    for pod in _pods():
+        mounted = {each["name"]: each["mountPath"] for each in _container(pod)["volumeMounts"]}
+        assert PurePath(mounted["tmp"]) in PurePath(copies).parents
+        assert f"for file in {mounted['secrets']}/*" in start
+        # The group of the user reads them; nobody else does.
+        assert "defaultMode: 0440" in (_BASE / "deployment.yaml").read_text()
+
+
+def _items(part: dict[str, Any]) -> list[str]:
+    return [each["path"] for each in part["secret"]["items"]]
+
+
+def test_a_server_that_stops_is_given_the_time() -> None:
+    """F657d: The grace period outlasts the drain, and the image has SIGTERM sent to it."""
+    pod = _pods()[0]
+    assert pod["terminationGracePeriodSeconds"] >= _drain(_container(pod)) + _LAST_SECONDS
+    assert "STOPSIGNAL" not in (ROOT / "infra/container/Dockerfile").read_text()
+    options = (ROOT / "infra/cli/operator/serve.py").read_text()
+    given = [each for each in _container(pod)["args"] if each.startswith("--")]
+    assert given
+    assert all(f'"{each}"' in options for each in given)
+
+
+def test_probes_ask_what_the_server_answers() -> None:
+    """F657e: A server is restarted by its process alone, and gets requests by its stores."""
+    container = _container(_pods()[0])
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports["http"] == int(_image("EXPOSE"))
+    assert f"0.0.0.0:{ports['ops']}" in container["args"]
+    probes = {name: container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")}
+    asked = {name: probe["httpGet"]["path"] for name, probe in probes.items()}
+    assert asked == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
+    assert {probe["httpGet"]["port"] for probe in probes.values()} == {"http"}
+    (served,) = _one("Service")["spec"]["ports"]
+    assert served["targetPort"] == "http"
+    # The server itself waits so long for its lists, and for a process that hangs.
+    for each in ("startup", "liveness"):
+        assert probes[each]["periodSeconds"] * probes[each]["failureThreshold"] > _LAST_SECONDS
+
+
+def test_what_selects_servers_selects_nothing_else() -> None:
+    """F657f: Service, budget and policy mean the servers, and not the pod of the setup."""
+    servers, setup = (_one(kind)["spec"]["template"] for kind in ("Deployment", "Job"))
+    labels = servers["metadata"]["labels"]
+    assert labels != setup["metadata"]["labels"]
+    spread = servers["spec"]["topologySpreadConstraints"]
+    selectors = [
+        _one("Service")["spec"]["selector"],
+        _one("Deployment")["spec"]["selector"]["matchLabels"],
+        _one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        _one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        *(each["labelSelector"]["matchLabels"] for each in spread),
+    ]
+    assert all(each == labels for each in selectors)
+    # Of this name alone, whatever else the namespace has.
+    assert _KUSTOMIZATION["labels"][0]["includeSelectors"]
+
+
+def _built(folder: str) -> list[dict[str, Any]]:
+    for command in _BUILDERS:
+        if shutil.which(command[0]):
+            built = subprocess.run([*command, folder], capture_output=True, text=True, check=True)
+            return list(yaml.safe_load_all(built.stdout))
+    pytest.skip("neither kubectl nor kustomize is here")
+
+
+def test_kustomize_builds_the_base() -> None:
+    """F657g: Kustomize builds the base, in which each reference names what is there."""
+    built = _built(str(_BASE))
+    assert len(built) == len(list(_documents())) + 1
+    (settings,) = (each for each in built if each["kind"] == "ConfigMap")
+    assert settings["data"] == _settings()
+    text = json.dumps([each for each in built if each["kind"] in ("Deployment", "Job")])
+    assert set(re.findall(r'"configMapRef": {"name": "([^"]*)"}', text)) == {
+        settings["metadata"]["name"]
+    }
+
+
+@pytest.mark.slow
+def test_the_manifests_are_valid() -> None:
+    """F657h: The schemas of Kubernetes accept each manifest, and so does checkov."""
+    files = [str(_BASE / each) for each in _KUSTOMIZATION["resources"]]
+    validate = f"{ROOT}/.tools/kubernetes/bin/kubernetes-validate"
+    checkov = f"{ROOT}/.tools/checkov/bin/checkov"
+    for command in (
+        [validate, "--strict", *files],
+        [checkov, "--framework", "kubernetes", "--skip-check", _WAIVED, "-f", *files],
+    ):
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -1,7 +1,7 @@
 # Two commands do all: `make run` (serve on this machine) and `make test` (every check).
 PYTHON  ?= python3
 PORT    ?= 8080
-DATA    ?= .data
+DATA    ?=
 WORKERS ?= 1
 KEYS    ?=
 LOG     ?= info
@@ -38,8 +38,8 @@ help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info OPS= DOCS=on). Ctrl-C stops it.
-	@exec $(BIN)/python -m infra.cli serve --host $(HOST) --port $(PORT) --data "$(DATA)" --workers $(WORKERS) \
-		--log-level $(LOG) --docs $(DOCS) $(if $(KEYS),--keys "$(KEYS)") \
+	@exec $(BIN)/python -m infra.cli serve --host $(HOST) --port $(PORT) --workers $(WORKERS) \
+		--log-level $(LOG) --docs $(DOCS) $(if $(DATA),--data "$(DATA)") $(if $(KEYS),--keys "$(KEYS)") \
 		$(if $(OPS),--ops-address $(OPS))
 
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app PARAMETERS=).

@@ -8,7 +8,7 @@ survive a crash. A blob is there once its row in `blobs` is.
 from typing import Any, Final
 
 import psycopg
-from psycopg import Connection, sql
+from psycopg import Connection, errors, sql
 
 from shared.errors import InvalidSettings
 
@@ -81,6 +81,11 @@ def setup(url: str, *, role: str | None = None) -> None:
                 connection.execute(statement.encode())
             connection.execute(_FORMAT, (FORMAT,))
             _configure(connection, role)
+    except errors.InsufficientPrivilege as error:
+        raise InvalidSettings(
+            f"SVC_STORE: {error.diag.message_primary}. Run setup as the owner of the database;"
+            " --role names the role of the servers."
+        ) from error
     except psycopg.Error as error:
         said = " ".join(str(error).split())
         raise InvalidSettings(f"SVC_STORE: the database cannot be set up: {said}") from error

@@ -137,6 +137,15 @@ def test_servers_need_no_more_than_rows() -> None:
     execute(server.url(), "DROP ROLE serving")
 
 
+def test_setup_by_another_role_says_who_runs_it() -> None:
+    """F659b: `setup` as a role that may not make tables says that the owner runs it."""
+    server = postgresql.server()
+    execute(server.url(), "CREATE ROLE stranger LOGIN")
+    with pytest.raises(InvalidSettings, match="Run setup as the owner of the database"):
+        postgresql_schema.setup(server.url(user="stranger"))
+    execute(server.url(), "DROP ROLE stranger")
+
+
 def test_damage_is_never_absence(database: PostgresqlDatabase) -> None:
     """F10: An item that is no CBOR map, or a blob with a part missing, is corrupt."""
     store, blobs = PostgresqlStore(database), PostgresqlBlobs(database)

@@ -61,10 +61,23 @@ def test_an_older_python_gets_one_sentence(tmp_path: Path, target: str, made: bo
 
 def test_a_path_with_a_space_is_one_argument(tmp_path: Path) -> None:
     """F33f: `make run` accepts a data folder with a space in its name."""
-    _python(tmp_path / "venv" / "bin" / "python", (3, 11, 0))
+    ran = _run(tmp_path, "DATA=my data", "KEYS=my keys/master.key")
+    assert "<--data><my data>" in ran
+    assert "<--keys><my keys/master.key>" in ran
+
+
+def test_a_run_without_data_serves_what_the_environment_names(tmp_path: Path) -> None:
+    """F659a: `make run` names no folder by itself, which would clash with `SVC_STORE`."""
+    ran = _run(tmp_path)
+    assert "<serve>" in ran
+    assert "<--data>" not in ran
+
+
+def _run(folder: Path, *options: str) -> str:
+    """What `make run` calls, as text; nothing is served."""
+    _python(folder / "venv" / "bin" / "python", (3, 11, 0))
     for stamp in _STAMPS:
-        (tmp_path / "venv" / stamp).touch()
-    ran = _make("run", f"VENV={tmp_path}/venv", "DATA=my data", "KEYS=my keys/master.key")
+        (folder / "venv" / stamp).touch()
+    ran = _make("run", f"VENV={folder}/venv", *options)
     assert ran.returncode == 0, ran.stderr
-    assert "<--data><my data>" in ran.stdout
-    assert "<--keys><my keys/master.key>" in ran.stdout
+    return ran.stdout

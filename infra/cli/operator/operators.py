@@ -101,6 +101,6 @@ def _opened(data: Path | None, keys: Path | None) -> Ports:
     try:
         return wiring.build(wiring.settings(data_folder.chosen(data, keys, os.environ)))
     except InvalidSettings as error:
-        if data is not None:
+        if data is not None or data_folder.settings_in(os.environ):
             raise
         raise InvalidSettings(*error.problems, _REMEDY) from None

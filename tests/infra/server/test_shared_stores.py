@@ -87,6 +87,15 @@ def test_a_folder_needs_no_setup() -> None:
     assert "SVC_STORE" in refused.stderr
 
 
+def test_a_store_that_cannot_be_used_is_not_said_to_be_unset(tmp_path: Path) -> None:
+    """F659c: A command names `--data` only if the environment names no store."""
+    settings = data_folder.environment(tmp_path, tmp_path / "key")
+    refused = _rescind("doctor", settings=settings)
+    assert f"{tmp_path / 'key'} cannot be read" in refused.stderr
+    assert "--data" not in refused.stderr
+    assert "--data" in _rescind("doctor", settings={}).stderr
+
+
 def test_shared_stores_get_no_tenant_by_themselves(tmp_path: Path) -> None:
     """F612b: On shared stores `serve` creates neither a tenant nor a file with an admin key."""
     (tmp_path / "data").mkdir(mode=0o700)

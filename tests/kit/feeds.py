@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from shared.authorizer.formats import wire
 from shared.model import feed as model
 from shared.model.feed import FeedHead, StoredEntry
+from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 
@@ -78,3 +79,19 @@ class StoredFeed:
         record = FeedHead(payload, signature, "svc_key_x", self.broke_at, version=self.version)
         address = model.head_address(self.tenant_id)
         self.ports.store.write(Put(address, record.to_item(), Expect.ANYTHING))
+
+
+def published(ports: Ports, tenant_id: str) -> set[str]:
+    """What the feed revokes, whose entries have consecutive numbers and one chain."""
+    head = in_force.feed_head(ports, tenant_id)
+    assert head is not None
+    chain, found = wire.first_chain(tenant_id), set[str]()
+    addresses = [model.entry_address(tenant_id, each) for each in range(1, head.sequence + 1)]
+    items = ports.store.get_many(addresses)
+    for each in addresses:
+        stored = StoredEntry.from_item(items[each])
+        chain = wire.next_chain(chain, stored.entry)
+        assert stored.chain == chain
+        found |= set(wire.FeedEntry.decode(stored.entry).revoked)
+    assert head.signed.chain == chain
+    return found

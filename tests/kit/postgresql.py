@@ -27,7 +27,8 @@ from tests.kit.waiting import soon
 # PostgreSQL does not run as root.
 USER: Final = "nobody"
 _LOADED: Final = "SELECT pg_conf_load_time()"
-_TABLES: Final = "items, writes, buckets, blobs, blob_parts"
+# Of small tables this takes a tenth of the time of TRUNCATE. Parts go with their blobs.
+_EMPTY: Final = "; ".join(f"DELETE FROM {each}" for each in ("items", "writes", "buckets", "blobs"))
 # Tests kill processes and no machine, so nothing needs to reach a disk.
 _HASTY: Final = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=60")
 
@@ -210,5 +211,22 @@ def empty() -> str:
 
 def emptied() -> str:
     """The URL of the same database, whose tables have no rows now."""
-    execute(empty(), f"TRUNCATE {_TABLES}")
+    execute(empty(), _EMPTY)
     return empty()
+
+
+_free: Final[list[str]] = []
+
+
+@contextmanager
+def borrowed() -> Iterator[str]:
+    """The URL of a database without rows that nobody else uses meanwhile."""
+    if not _free:
+        name = f"borrowed-{uuid.uuid4()}"
+        execute(server().url(), f'CREATE DATABASE "{name}"')
+        _free.append(server().url(name))
+        postgresql_schema.setup(_free[-1])
+    url = _free.pop()
+    execute(url, _EMPTY)
+    yield url
+    _free.append(url)

@@ -98,7 +98,8 @@ def test_no_revocation_is_lost_when_the_server_is_killed(
             soon(partial(client.refuses, f"svc_wrt_{number}"))
             known = [client.check(f"svc_wrt_{each}") for each in range(number + 1)]
             assert {*known} == {"revoked"}
-        assert client.check("svc_wrt_root", "svc_wrt_9") == "clear"
+        # On a busy machine its state may be too old for a moment.
+        soon(lambda: client.check("svc_wrt_root", "svc_wrt_9") == "clear")
         assert client.status["refusals"] == {}
     # So does one that was killed itself.
     with following(python, tmp_path / "floor", **settings) as client:

@@ -1,5 +1,6 @@
 """PostgreSQL that has no connection, no room or no time left: a wait with an end, then an error."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -89,12 +90,20 @@ def test_without_a_connection_a_request_is_told_to_come_back(
 
 
 @contextmanager
-def _small_disk(server: PostgresqlServer) -> Iterator[Path]:
-    """A disk of 32 MiB for its tables, which root can mount; its log has another one."""
+def _small_disk(server: PostgresqlServer, mebibytes: int) -> Iterator[Path]:
+    """A disk of so many MiB for some of its data, which root can mount."""
     place = server.folder / "small"
     place.mkdir()
     owner = server.data.stat().st_uid
-    mount = ["mount", "-t", "tmpfs", "-o", f"size=32m,mode=700,uid={owner}", "tmpfs", str(place)]
+    mount = [
+        "mount",
+        "-t",
+        "tmpfs",
+        "-o",
+        f"size={mebibytes}m,mode=700,uid={owner}",
+        "tmpfs",
+        str(place),
+    ]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no file system can be mounted here")
     try:
@@ -109,7 +118,7 @@ def test_a_full_disk_is_out_of_space_until_there_is_room() -> None:
 
     What was acknowledged stays, and nothing else is stored.
     """
-    with postgresql.running() as server, _small_disk(server) as small:
+    with postgresql.running() as server, _small_disk(server, 32) as small:
         execute(server.url(), f"CREATE TABLESPACE small LOCATION '{small}'")
         execute(server.url(), "CREATE DATABASE rescind TABLESPACE small")
         postgresql_schema.setup(server.url("rescind"))
@@ -128,6 +137,37 @@ def test_a_full_disk_is_out_of_space_until_there_is_room() -> None:
             blobs.put(lost, bytes(_MIB))
             store.write(_COUNT)
             assert store.get(ONE) == {"n": 2}
+
+
+def test_a_disk_without_room_for_the_log_is_an_outage() -> None:
+    """F627b: If the disk of its log is full, PostgreSQL ends, and with room it has what it had."""
+    with postgresql.running() as server, _small_disk(server, 80) as small:
+        execute(server.url(), "CREATE DATABASE rescind")
+        url = server.url("rescind")
+        postgresql_schema.setup(url)
+        server.stop()
+        log = small / "pg_wal"
+        shutil.move(server.data / "pg_wal", log)
+        for each in (log, *log.rglob("*")):
+            shutil.chown(each, postgresql.USER)
+        (server.data / "pg_wal").symlink_to(log)
+        server.start()
+        with closing(PostgresqlDatabase(url)) as database:
+            store, written = PostgresqlStore(database), 0
+            with suppress(Unavailable):
+                while True:
+                    store.write(_COUNT)
+                    written += 1
+                    # The next write begins a new file of the log.
+                    with suppress(psycopg.OperationalError):
+                        execute(url, "SELECT pg_switch_wal()")
+            assert written
+            with pytest.raises(Unavailable):
+                store.get(ONE)
+            subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
+            server.stop()
+            server.start()
+            assert store.get(ONE) in ({"n": written}, {"n": written + 1})
 
 
 def _fill(blobs: PostgresqlBlobs) -> tuple[list[str], str]:

@@ -13,7 +13,7 @@ from shared.model.items import Address, Table
 from shared.ports.store import Expect, Increment
 from tests.kit import postgresql
 from tests.kit.pgbouncer import PROGRAM, pgbouncer
-from tests.kit.postgresql import PostgresqlServer
+from tests.kit.postgresql import PostgresqlServer, execute
 
 ONE = Address(Table.KEYS, "t1", "1")
 _REFUSED = "does not bear prepared statements; set SVC_PREPARE=off"
@@ -53,6 +53,8 @@ def test_a_pooler_that_mixes_prepared_statements_is_refused(
         for _ in range(2):
             with pytest.raises(InvalidSettings, match=_REFUSED):
                 PostgresqlDatabase(url)
+            # What it tried stays with no connection of the pool.
+            assert execute(url, "SELECT name FROM pg_prepared_statements") == []
         with psycopg.connect(url, autocommit=True) as other:
             # It stays with a connection of the pool, and has the name of ours.
             other.execute("SELECT 1", prepare=True)

@@ -88,7 +88,7 @@ def test_a_setting_of_the_role_is_found(
 
 
 def test_a_stricter_commit_is_fine(url: str) -> None:
-    """F625b: A commit that waits for more than it must is no flaw."""
+    """F625: A commit that waits for more than it must is no flaw."""
     _as_owner(url, "ALTER ROLE watched SET synchronous_commit = remote_apply")
     assert _said(url) == []
 
@@ -109,7 +109,7 @@ def test_pools_that_may_take_too_much_are_found(url: str) -> None:
 
 
 def test_a_process_says_how_large_its_pool_is(url: str) -> None:
-    """F625c: The name of each connection has the size of its pool, and is the process's own."""
+    """F625: The name of each connection has the size of its pool, and is the process's own."""
     with closing(PostgresqlDatabase(url, connections=3)) as database:
         ((name,),) = database.rows("SELECT current_setting('application_name')")
     assert name.startswith("rescind 3 ")
@@ -140,7 +140,7 @@ def test_a_newer_server_is_told(url: str) -> None:
 
 
 def test_the_storage_of_aurora_is_not_judged(url: str) -> None:
-    """F625e: Aurora's storage keeps copies itself, whatever these settings are."""
+    """F625: Aurora's storage keeps copies itself, whatever these settings are."""
     _as_owner(url, "CREATE FUNCTION aurora_version() RETURNS text RETURN '17.1'")
     assert _flaws(url) == []
     _as_owner(url, "DROP FUNCTION aurora_version()")

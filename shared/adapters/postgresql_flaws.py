@@ -70,7 +70,7 @@ def _changed(found: Mapping[str, str]) -> Iterator[Flaw]:
     for name, value in SETTINGS.items():
         if found.get(name, value) != value:
             problem = f"{name} is {found[name]} and must be {value}"
-            remedy = "run rescind setup, and reset it for the role, which goes before the database"
+            remedy = "run rescind setup, reset it for the role, and reconnect the pooler"
             yield Flaw(problem, remedy, is_remark=True)
 
 

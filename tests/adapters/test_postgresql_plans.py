@@ -66,7 +66,7 @@ def test_each_statement_uses_an_index(server: PostgresqlServer, url: str, mode: 
     seen = _position(server)
     with closing(PostgresqlDatabase(url, connections=1)) as database:
         # From the third time on a statement is prepared, and the sixth may have a generic plan.
-        for _ in range(9 if mode == "auto" else 4):
+        for _ in range(7 if mode == "auto" else 3):
             _tour(database)
     plans = _plans(server, seen)
     assert _statements(plans) >= _KINDS

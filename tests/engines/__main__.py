@@ -52,7 +52,7 @@ def _wanted(names: list[str]) -> list[Engine]:
 
 def _outcomes(engine: Engine, folder: Path) -> Iterator[tuple[str, Outcome]]:
     with engine.start(folder) as settings:
-        for suite in (suites.CONTRACTS, suites.API) if engine.files else (suites.CONTRACTS,):
+        for suite in (suites.CONTRACTS, suites.API):
             yield suite, suites.run(engine, suite, settings, folder)
 
 

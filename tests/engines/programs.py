@@ -48,10 +48,7 @@ _REST: Final = (
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine; `wrong` are the tests of the contracts that it fails, told in docs/engines.md.
-
-    Without `files` no API tests run on it.
-    """
+    """An engine; `wrong` are the tests of the contracts that it fails, told in docs/engines.md."""
 
     name: str
     adapters: str  # which parameters of the contract suites are its own, as pytest's -k
@@ -169,13 +166,21 @@ ENGINES: Final = (
     Engine("SQLite in memory", "sqlite-memory", on="sqlite-memory"),
     Engine("SQLite in a file", "sqlite-file", on="sqlite-file"),
     Engine(
-        "Debian PostgreSQL",
+        "Debian's PostgreSQL",
         "postgresql",
+        on="postgresql",
         program=_POSTGRES,
         start=postgresql_of_debian,
-        files=(),
+        files=_SOME,
     ),
-    Engine("pgbouncer", "postgresql", program=_PGBOUNCER, start=pooled, files=()),
+    Engine(
+        "pgbouncer",
+        "postgresql",
+        on="postgresql",
+        program=_PGBOUNCER,
+        start=pooled,
+        files=_SOME,
+    ),
     Engine("moto", "(dynamodb or s3 or kms or sqs) and not endpoint", on="moto", files=_SOME),
     Engine("dynoxide", "endpoint", program=_DYNOXIDE, start=dynoxide, files=_SOME + _MORE),
     Engine(

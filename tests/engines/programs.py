@@ -165,6 +165,7 @@ def _signer(name: str) -> dict[str, str]:
 ENGINES: Final = (
     Engine("SQLite in memory", "sqlite-memory", on="sqlite-memory"),
     Engine("SQLite in a file", "sqlite-file", on="sqlite-file"),
+    Engine("PostgreSQL", "postgresql", on="postgresql"),
     Engine(
         "Debian's PostgreSQL",
         "postgresql",

@@ -3,6 +3,8 @@
 from shared.adapters.azure import AzureBlobs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.kms import KmsSealer
+from shared.adapters.postgresql import PostgresqlStore
+from shared.adapters.postgresql_blobs import PostgresqlBlobs
 from shared.adapters.s3 import S3Blobs
 from shared.ports import Ports
 from tests.engines.clouds import address
@@ -13,6 +15,8 @@ def test_the_ports_are_on_the_engine_that_was_named(ports: Ports) -> None:
     """What a run on an engine counts as passed has passed there."""
     adapters = {"dynamodb": DynamoStore, "s3": S3Blobs, "kms": KmsSealer, "azure": AzureBlobs}
     found = {"dynamodb": ports.store, "kms": ports.sealer}
+    for of_postgresql, port in ((PostgresqlStore, ports.store), (PostgresqlBlobs, ports.blobs)):
+        assert isinstance(port, of_postgresql) == (ON == "postgresql")
     for service, adapter in adapters.items():
         has_moto = ON == "moto" and service != "azure"
         there = has_moto or (ON == "endpoints" and address(service) is not None)

@@ -1,14 +1,15 @@
 """Where the API tests run: on SQLite in memory, or where SVC_TEST_API_ON says.
 
-`sqlite-file` is SQLite in a file, `moto` the cloud that is pretended in this process, `endpoints`
-the cloud at the addresses that the environment names; a service without one stays on this machine.
+`sqlite-file` is SQLite in a file, `postgresql` the server of this process, `moto` the cloud that is
+pretended in it, `endpoints` the cloud at the addresses that the environment names; a service
+without one stays on this machine.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -21,10 +22,17 @@ from shared.adapters.azure import AzureBlobs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.kms import KmsSealer
+from shared.adapters.postgresql import PostgresqlStore
+from shared.adapters.postgresql_blobs import PostgresqlBlobs
+from shared.adapters.postgresql_buckets import PostgresqlBuckets
+from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.adapters.s3 import S3Blobs
+from shared.adapters.stored_usage import StoredUsage
 from shared.adapters.threads import Threaded
 from shared.ports import Ports
+from shared.settings import prepares
 from tests.engines.clouds import Cloud, address, cloud, container, sealer, transit
+from tests.kit import postgresql
 from tests.kit.aws import pretend_credentials
 from tests.kit.worlds import close, embedded
 
@@ -38,7 +46,9 @@ def chosen(folder: Path, clock: Callable[[], datetime]) -> Iterator[Ports]:
         at = str(folder / "store.db") if ON == "sqlite-file" else ":memory:"
         ports = embedded(folder, clock, store=at)
         stack.callback(close, ports)
-        if ON == "moto":
+        if ON == "postgresql":
+            ports = _in_postgresql(ports, stack)
+        elif ON == "moto":
             stack.enter_context(mock_aws())
             pretend_credentials(stack.enter_context(pytest.MonkeyPatch.context()))
             ports = _on(_PRETENDED, ports, stack, services={"dynamodb", "s3", "kms"})
@@ -50,6 +60,22 @@ def chosen(folder: Path, clock: Callable[[], datetime]) -> Iterator[Ports]:
             if address("azure"):
                 ports = replace(ports, blobs=AzureBlobs(stack.enter_context(container())))
         yield ports
+
+
+def _in_postgresql(ports: Ports, stack: ExitStack) -> Ports:
+    """The ports with the records and blobs in PostgreSQL, until the stack is closed."""
+    url = stack.enter_context(postgresql.borrowed())
+    database = stack.enter_context(closing(PostgresqlDatabase(url, prepare=prepares(os.environ))))
+    store = PostgresqlStore(database)
+    return replace(
+        ports,
+        store=store,
+        buckets=PostgresqlBuckets(database),
+        usage=StoredUsage(store),
+        blobs=PostgresqlBlobs(database),
+        gather=Threaded(),
+        look_seconds=0.05,
+    )
 
 
 _PRETENDED: Final = Cloud()

@@ -21,6 +21,16 @@ from tests.kit.processes import ROOT, Group, environment, free_port
 soon = partial(waiting.soon, seconds=30)
 
 UV: Final = [str(Path(sys.executable).with_name("uv")), "--quiet"]
+# A server whose clock is off by the seconds in a file, the first argument.
+JUMPING: Final = """
+import runpy, sys
+from datetime import timedelta
+from pathlib import Path
+from shared import wiring
+real, offset = wiring.now, Path(sys.argv.pop(1))
+wiring.now = lambda: real() + timedelta(seconds=int(offset.read_text()))
+runpy.run_module("infra.cli.operator.serve", run_name="__main__")
+"""
 _PROGRAM = """
 import json, sys
 from dataclasses import asdict
@@ -107,27 +117,38 @@ def following(python: Path, folder: Path, **settings: object) -> Iterator[Asked]
 
 
 class Server:
-    """The local server with an admin's calls. It keeps its port when it is started again."""
+    """The local server with an admin's calls. It keeps its port when it is started again.
+
+    Its data is in the folder `data`, or in the stores of `settings`, of which `key` is an admin's.
+    """
 
     def __init__(
         self,
         data: Path,
         *options: str,
         program: Sequence[str] = ("-m", "infra.cli.operator.serve"),
+        settings: dict[str, str] | None = None,
+        key: str | None = None,
     ) -> None:
-        port = free_port()
-        self.data = data
-        self.url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, *program, "--port", str(port), "--data", str(data), *options]
-        output = data.with_name(f"server-{port}.log")
-        self.group = Group(command, output, lambda: processes.answers(port, 401))
+        self.port = free_port()
+        self.data, self._key = data, key
+        self.url = f"http://127.0.0.1:{self.port}"
+        place = [] if settings else ["--data", str(data)]
+        command = [sys.executable, *program, "--port", str(self.port), *place, *options]
+        output = data.with_name(f"server-{self.port}.log")
+        answers = partial(processes.answers, self.port, 401)
+        self.group = Group(command, output, answers, settings or {})
         self.group.start()
+
+    @property
+    def key(self) -> str:
+        """The key of an administrator."""
+        return self._key or (self.data / "admin.key").read_text().strip()
 
     @contextmanager
     def caller(self) -> Iterator[httpx2.Client]:
         """An administrator with a connection of his own."""
-        key = (self.data / "admin.key").read_text().strip()
-        headers = {"Authorization": f"Bearer {key}"}
+        headers = {"Authorization": f"Bearer {self.key}"}
         # No certificates: to read those of all authorities takes longer than a call.
         with httpx2.Client(base_url=self.url, headers=headers, timeout=30, verify=False) as caller:
             yield caller
@@ -139,6 +160,16 @@ class Server:
         assert answer.is_success, answer.text
         found: dict[str, Any] = answer.json()
         return found
+
+    def client_settings(self) -> dict[str, Any]:
+        """What a new client of the feed needs, but for the address of the service."""
+        key = self.call("POST", "/api-keys", name="client", scopes=["authorizer"])["key"]
+        signers = self.call("GET", "/revocations/srl/keys")["keys"]
+        return {
+            "api_key": key,
+            "tenant": self.call("GET", "/tenant/settings")["tenant_id"],
+            "public_keys": [each["public_key"] for each in signers],
+        }
 
     def revoke(self, warrant_id: str) -> None:
         """Revoke a warrant; the call has returned before anything else happens."""

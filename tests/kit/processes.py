@@ -97,6 +97,12 @@ class Group:
             self.killed += 1 + len(self.workers())
         _kill(self._process)
 
+    def end(self) -> int:
+        """Tell it to end at once, and wait for its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(_STOP_SECONDS)
+
     @property
     def pid(self) -> int:
         """The identifier of the first process."""

@@ -24,7 +24,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from tests.infra.following import Asked, Server, following, soon
+from tests.infra.following import JUMPING, Asked, Server, following, soon
 from tests.kit.processes import HOST, Group, children, free_port
 
 pytestmark = pytest.mark.slow
@@ -32,15 +32,6 @@ pytestmark = pytest.mark.slow
 # The `max_staleness` of `following`, and what a busy machine may add.
 _BOUND: Final = 5 + 5
 _CONTROL: Final = "svc_wrt_never_revoked"
-_JUMPING: Final = """
-import runpy, sys
-from datetime import timedelta
-from pathlib import Path
-from shared import wiring
-real, offset = wiring.now, Path(sys.argv.pop(1))
-wiring.now = lambda: real() + timedelta(seconds=int(offset.read_text()))
-runpy.run_module("infra.cli.operator.serve", run_name="__main__")
-"""
 
 
 class Client:
@@ -152,16 +143,6 @@ class World:
             group.start()
 
 
-def _settings(server: Server) -> dict[str, Any]:
-    key = server.call("POST", "/api-keys", name="client", scopes=["authorizer"])["key"]
-    signers = server.call("GET", "/revocations/srl/keys")["keys"]
-    return {
-        "api_key": key,
-        "tenant": server.call("GET", "/tenant/settings")["tenant_id"],
-        "public_keys": [each["public_key"] for each in signers],
-    }
-
-
 def _relay(folder: Path, url: str, settings: dict[str, Any]) -> tuple[Group, str]:
     port = free_port()
     command = [sys.executable, "-m", "shared.authorizer", "relay", url, "--state", str(folder)]
@@ -184,7 +165,7 @@ def _world(folder: Path, *options: str) -> Iterator[World]:
     with ExitStack() as stack:
         server = Server(folder / "data", *options)
         stack.callback(server.group.kill)
-        settings = _settings(server)
+        settings = server.client_settings()
         relay, address = _relay(folder / "relay", server.url, settings)
         stack.callback(relay.kill)
         relay.start()
@@ -232,7 +213,7 @@ def test_each_of_two_servers_is_killed(tmp_path: Path) -> None:
         for name in ("one", "two"):
             server = Server(tmp_path / "data")
             stack.callback(server.group.kill)
-            settings = _settings(server) | {"url": server.url}
+            settings = server.client_settings() | {"url": server.url}
             client = Client(tmp_path / name, settings)
             stack.callback(client.close)
             servers.append(server)
@@ -301,7 +282,7 @@ class Proxy:
 @contextmanager
 def _through(folder: Path, server: Server, url: str) -> Iterator[Watch]:
     """A client that reaches the server at `url`."""
-    client = Client(folder / "client", _settings(server) | {"url": url})
+    client = Client(folder / "client", server.client_settings() | {"url": url})
     try:
         watch = Watch(server, [client])
         watch.go_on(1)
@@ -331,7 +312,7 @@ def test_a_clock_that_jumps(tmp_path: Path, seconds: int) -> None:
     """F559e: While the clock of the server is wrong by an hour, and after that, nothing is lost."""
     offset = tmp_path / "offset"
     _set(offset, 0)
-    server = Server(tmp_path / "data", program=("-c", _JUMPING, str(offset)))
+    server = Server(tmp_path / "data", program=("-c", JUMPING, str(offset)))
     try:
         with _through(tmp_path, server, server.url) as watch:
             for each in (seconds, 0):

@@ -1,0 +1,148 @@
+"""Two replicas on PostgreSQL as their callers meet them: whichever is asked, it answers right."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from shared.operations.lists import in_force
+from tests.infra.replicas import LONG, Replicas, replicas
+from tests.kit import postgresql
+from tests.kit.api import Client, Tenant
+from tests.kit.endpoints import ENDPOINTS, call
+from tests.kit.processes import run
+from tests.kit.waiting import soon
+
+pytestmark = pytest.mark.slow
+
+
+class ByTurns:
+    """Sends each request to the next of several servers; a test uses it as one service."""
+
+    def __init__(self, *urls: str) -> None:
+        self._urls = cycle(urls)
+
+    def request(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        url = next(self._urls) + path
+        return httpx2.request(method, url, timeout=LONG, verify=False, **options)
+
+    def get(self, path: str, **options: Any) -> httpx2.Response:
+        return self.request("GET", path, **options)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    server, folder = postgresql.server(), tmp_path_factory.mktemp("replicas")
+    with server.database("walked") as url, replicas(folder, url) as made:
+        yield made
+        # They go before their database.
+        for each in made.servers:
+            each.group.kill()
+
+
+@pytest.fixture
+def tenant(found: Replicas) -> Iterator[Tenant]:
+    """A new tenant of the service, whose requests go to the servers by turns."""
+    by_turns: Any = ByTurns(*(each.url for each in found.servers))
+    with found.ports() as ports:
+        yield Tenant(ports, by_turns, handle=ports.new_id("t").replace("_", "-"))
+
+
+def at(tenant: Tenant, url: str) -> Client:
+    """The administrator at one of the servers."""
+    here: Any = ByTurns(url)
+    return Client(here, tenant.admin.secret)
+
+
+def test_each_endpoint_answers_at_both(tenant: Tenant) -> None:
+    """F630a: What one replica has done, the next one goes on with, at each endpoint."""
+    for key, endpoint in ENDPOINTS.items():
+        answer = call(key, tenant.admin, endpoint.target(tenant))
+        assert answer.status_code == endpoint.status, (key, answer.text)
+
+
+def test_a_request_is_repeated_at_the_other(found: Replicas, tenant: Tenant) -> None:
+    """API-32, F630b: A request that is repeated at another replica, even at once, is done once."""
+    a, b = (at(tenant, each.url) for each in found.servers)
+    headers = {"Idempotency-Key": "of-a-caller-who-got-no-answer"}
+
+    def send(client: Client) -> tuple[int, str]:
+        body = {"warrant_id": "svc_wrt_once", "reason": "stolen"}
+        answer = client.post("/v1/revocations", json=body, headers=headers)
+        return answer.status_code, answer.json()["id"]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(send, [a, b] * 4))) == 1
+    assert send(a) == send(b)
+    assert tenant.admin.get("/v1/revocations").json()["total"] == 1
+
+
+def test_a_held_poll_hears_of_the_other(found: Replicas, tenant: Tenant) -> None:
+    """FEED-9, F630c: A revocation at one replica ends the polls that are held at the other."""
+    a, b = (at(tenant, each.url) for each in found.servers)
+    for number in range(3):
+        head = b.get("/v1/revocations/feed").headers["etag"]
+        with ThreadPoolExecutor(1) as pool:
+            poll = "/v1/revocations/feed?wait=25"
+            held = pool.submit(b.get, poll, headers={"If-None-Match": head})
+            body = {"warrant_id": f"svc_wrt_{number}", "reason": "stolen"}
+            assert a.post("/v1/revocations", json=body).status_code == 201
+            answer = held.result()
+        assert (answer.status_code, len(answer.json()["entries"])) == (200, number + 1)
+
+
+def test_a_key_is_refused_at_the_other(found: Replicas, tenant: Tenant) -> None:
+    """F13, F630d: A key that is made and used at one replica is refused once another revokes it."""
+    a, b = (at(tenant, each.url) for each in found.servers)
+    for _ in range(5):
+        made = a.post("/v1/api-keys", json={"name": "k", "scopes": ["revoker"]}).json()
+        used = [Client(each.http, made["key"]) for each in (a, b)]
+        assert [each.get("/v1/whoami").status_code for each in used] == [200, 200]
+        assert b.post(f"/v1/api-keys/{made['id']}/revoke").status_code == 200
+        assert [each.get("/v1/whoami").status_code for each in used] == [401, 401]
+
+
+def test_pages_go_on_at_the_other(tenant: Tenant) -> None:
+    """F11, F630e: A walk over pages at both replicas by turns has each record once."""
+    revoked = {tenant.revoke(f"svc_wrt_{number}") for number in range(20)}
+    walked, cursor = list[str](), ""
+    while cursor is not None:
+        query = f"?limit=3{cursor and f'&cursor={cursor}'}"
+        page = tenant.admin.get(f"/v1/revocations{query}").json()
+        walked += [each["id"] for each in page["revocations"]]
+        cursor = page["cursor"]
+    assert sorted(walked) == sorted(revoked)
+
+
+def test_an_address_of_a_blob_opens_at_both(found: Replicas, tenant: Tenant) -> None:
+    """F630f: An address that one process signs opens a list at each replica, unless altered."""
+    tenant.admin.post("/v1/revocations/srl/regenerate")
+    head = in_force.head(tenant.ports, tenant.id)
+    address = tenant.ports.blobs.url(head.blob, ttl_seconds=60)
+    for each in found.servers:
+        opened = httpx2.get(f"{each.url}{address}", timeout=LONG)
+        assert (opened.status_code, opened.content) == (200, in_force.body(tenant.ports, head))
+        assert httpx2.get(f"{each.url}{address}0", timeout=LONG).status_code == 404
+
+
+def test_the_log_verifies_at_both(found: Replicas, tenant: Tenant, tmp_path: Path) -> None:
+    """LOG-24, F630g: The audit log of changes at both replicas is sealed, and verifies at each."""
+    for number in range(4):
+        tenant.revoke(f"svc_wrt_{number}")
+    for each in found.servers:
+        soon(partial(_is_sealed, at(tenant, each.url)), seconds=LONG)
+        caller = {"RESCIND_URL": each.url, "RESCIND_API_KEY": str(tenant.admin.secret)}
+        settings = caller | {"RESCIND_HOME": str(tmp_path)}
+        done = run("-m", "infra.cli", "audit", "verify", settings=settings)
+        assert done.returncode == 0, done.stderr
+
+
+def _is_sealed(client: Client) -> bool:
+    """Whether the newest entry has a proof."""
+    newest = client.get("/v1/audit-logs?limit=1").json()["audit_logs"][0]["id"]
+    return bool(client.get(f"/v1/audit-logs/{newest}/proof").status_code == 200)

@@ -48,6 +48,8 @@ _log = logging.getLogger(__name__)
 Records: TypeAlias = tuple[Store, TokenBuckets, UsageCounts, Gather]
 
 
+# Where the store was usable when this process, or the one that it was forked from, began.
+_known: Final[set[str]] = set()
 # Ports that were made before a snapshot and are not in use yet.
 _made_early: Final[list[Ports]] = []
 
@@ -60,6 +62,15 @@ def from_environment() -> Ports:
     (OPS-12, OPS-13); `Unavailable` if the store does not say so.
     """
     return _accepted(_made_early.pop() if _made_early else assemble(settings(os.environ)))
+
+
+def before_fork() -> None:
+    """Let the processes that are forked from this one have ports of their own.
+
+    A database that was usable here and does not answer there is an outage, and no wrong setting.
+    """
+    _known.add(settings(os.environ).store.location)
+    from_environment.cache_clear()
 
 
 def before_snapshot() -> None:
@@ -292,6 +303,7 @@ def _postgresql(place: str, opened: ExitStack) -> Records:
         f"postgresql:{place}",
         connections=load_connections(os.environ),
         prepare=load_prepares(os.environ),
+        is_known=place in _known,
     )
     store = opened.enter_context(closing(postgresql.PostgresqlStore(database)))
     buckets = postgresql_buckets.PostgresqlBuckets(database)

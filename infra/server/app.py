@@ -25,7 +25,7 @@ from infra.server.routers import ROUTERS
 from infra.server.threads import Threads
 from infra.server.waiting import WaitingRequests
 from shared import wiring
-from shared.errors import NotFound
+from shared.errors import NotFound, Unavailable
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type, sha256_of
 from shared.ports import Ports
 from shared.ports.one_machine import LinkedBlobs
@@ -124,12 +124,18 @@ async def _health(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 _building: Final = Lock()
+# How long a request waits for another one, which may wait for the store.
+_BUILDING_SECONDS: Final = 4.0
 
 
 def _unmeasured() -> Ports:
     # The first requests may ask at the same time, and each pool of connections is one too many.
-    with _building:
+    if not _building.acquire(timeout=_BUILDING_SECONDS):
+        raise Unavailable
+    try:
         return wiring.from_environment()
+    finally:
+        _building.release()
 
 
 @cache

@@ -15,6 +15,7 @@ from infra.server.sealing import Sealing
 from infra.server.timer import Timer
 from infra.server.webhooks import Webhooks
 from shared import wiring
+from shared.errors import Corrupt, Unavailable
 from shared.ports import Ports
 
 _log = logging.getLogger("rescind")
@@ -26,7 +27,9 @@ def run(stop: int, board: Board, publications: Publications) -> None:
     `board` says when due lists are published, the most urgent one first, or another server leads.
     At the stop, what is under way is completed. This server's workers are answered at any time.
     """
-    ports = wiring.from_environment()
+    ports = _opened(partial(_is_over, stop, board))
+    if ports is None:
+        return
     asked = threading.Thread(
         target=publications.take, args=(stop, wiring.from_environment), name="asked", daemon=True
     )
@@ -35,6 +38,25 @@ def run(stop: int, board: Board, publications: Publications) -> None:
         lead(Leader(leader.lease(ports.store), wants=wiring.may_lead()), ports, stop, board)
     finally:
         asked.join()
+
+
+def _opened(is_over: Callable[[float], bool]) -> Ports | None:
+    """Return the ports once the store answers; None if this process has to end before.
+
+    If this process failed instead, it would be started again after longer and longer pauses.
+    """
+    has_told = False
+    while True:
+        try:
+            return wiring.from_environment()
+        except Corrupt:
+            raise
+        except Unavailable:
+            if not has_told:
+                _log.exception("the store does not answer; it is asked again")
+            has_told = True
+            if is_over(leader.RENEW_SECONDS):
+                return None
 
 
 def lead(leading: Leader, ports: Ports, stop: int, board: Board) -> None:

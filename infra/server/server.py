@@ -132,7 +132,7 @@ def _prepare(options: Options, until: ExitStack) -> _Ready:
             options.place.begin(ports)
             console = _take_codes(options, ports)
     # SQLite's connections must not be used across a fork. Each process has its own.
-    wiring.from_environment.cache_clear()
+    wiring.before_fork()
     return _Ready(listener, ops, console)
 
 

@@ -113,10 +113,13 @@ class PostgresqlDatabase:
     """The database at `url`, `postgresql://…`, with at most `connections` at a time.
 
     `prepare`: whether statements are prepared, which a pgbouncer before 1.21 does not bear. Raises
-    `InvalidSettings` for a URL that must not be used, and for a database that cannot be.
+    `InvalidSettings` for a URL that must not be used, and for a database that cannot be. One that
+    `is_known` to be usable is not asked now: each call raises `Unavailable` while it is away.
     """
 
-    def __init__(self, url: str, *, connections: int = 8, prepare: bool = True) -> None:
+    def __init__(
+        self, url: str, *, connections: int = 8, prepare: bool = True, is_known: bool = False
+    ) -> None:
         check_url(url)
         # By it `doctor` knows what the pools of all processes may take.
         name = f"rescind {connections} {os.getpid()} {platform.node()}"
@@ -136,10 +139,8 @@ class PostgresqlDatabase:
             reconnect_timeout=_RECONNECT_SECONDS,
             open=False,
         )
-        with _connecting(url) as connection:
-            postgresql_schema.check(connection)
-            if prepare:
-                _check_prepared(connection)
+        if not is_known:
+            _check(url, prepare=prepare)
         self._pool.open()
 
     def close(self) -> None:
@@ -245,6 +246,13 @@ def _is_here(host: str) -> bool:
     with suppress(ValueError):
         return ip_address(host).is_loopback
     return False
+
+
+def _check(url: str, *, prepare: bool) -> None:
+    with _connecting(url) as connection:
+        postgresql_schema.check(connection)
+        if prepare:
+            _check_prepared(connection)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from shared.authorizer import AuthorizerClient
 from tests.failover import cluster
 from tests.failover.cluster import TTL_SECONDS, Cluster
 from tests.infra.replicas import LONG, Replicas, Revokers, check_whole, knows_all, replicas
+from tests.kit.processes import run
 from tests.kit.waiting import soon
 
 _WRITERS: Final = 6
@@ -90,8 +91,10 @@ def _report(found: Replicas, revokers: Revokers, client: AuthorizerClient) -> in
     except AssertionError as error:
         print(f"wrong: {error}", *sorted(lost)[:20], *revokers.failed[:20], sep="\n")
         return 1
-    print("The client of the feed, the list and the doctor agree; the feed has one chain.")
-    return 0
+    print("The client of the feed, the list and all servers agree; the feed has one chain.")
+    doctor = run("-m", "infra.cli", "doctor", settings=found.settings)
+    print(doctor.stderr.strip())
+    return doctor.returncode
 
 
 if __name__ == "__main__":

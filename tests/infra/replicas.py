@@ -20,10 +20,10 @@ from shared import wiring
 from shared.authorizer import AuthorizerClient, Policy
 from shared.authorizer.floor import MemoryFloor
 from shared.authorizer.status import Verdict
-from shared.operations.operator import doctor, onboarding
+from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.infra.following import Server
-from tests.kit import feeds
+from tests.kit import feeds, postgresql
 from tests.kit.processes import HOST, run
 from tests.kit.tenants import Tenant
 from tests.kit.waiting import soon
@@ -281,7 +281,7 @@ def check_whole(found: Replicas, revokers: Revokers) -> None:
         known = set(revokers.acknowledged)
         soon(lambda: known <= feeds.published(ports, tenant.id), seconds=LONG)
         assert known <= set(tenant.regenerate(ports).revoked_ids)
-        soon(lambda: list(doctor.examine(ports)) == [], seconds=LONG)
+        soon(lambda: postgresql.is_well(ports), seconds=LONG)
 
 
 def knows_all(client: AuthorizerClient, revokers: Revokers) -> bool:

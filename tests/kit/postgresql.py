@@ -21,6 +21,8 @@ from typing import Any, Final
 import psycopg
 
 from shared.adapters import postgresql_schema
+from shared.operations.operator import doctor
+from shared.ports import Ports
 from tests.kit.processes import HOST, children, free_port
 from tests.kit.waiting import soon
 
@@ -230,3 +232,8 @@ def borrowed() -> Iterator[str]:
     execute(url, _EMPTY)
     yield url
     _free.append(url)
+
+
+def is_well(ports: Ports) -> bool:
+    """Whether the doctor finds nothing, but for the settings by which servers of tests are fast."""
+    return all(each.subject == "SVC_STORE" for each in doctor.examine(ports))

@@ -17,7 +17,6 @@ from infra.server.board import PUBLISHER, Board
 from infra.server.leader import Leader, LeaderItem
 from shared import wiring
 from shared.errors import Unavailable
-from shared.operations.operator import doctor
 from shared.ports import Ports
 from tests.kit import feeds, postgresql
 from tests.kit.intercepted import Call, Intercepted
@@ -103,7 +102,7 @@ def test_one_chain_over_changes_of_the_leader(
             working.join()
         soon(lambda: set(revoked) <= feeds.published(ports, tenant.id), seconds=30)
         assert len(revoked) > changes
-        soon(lambda: list(doctor.examine(ports)) == [], seconds=30)
+        soon(lambda: postgresql.is_well(ports), seconds=30)
 
 
 def _change(servers: list[Replica], *, is_stopped: bool) -> None:

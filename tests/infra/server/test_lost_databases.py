@@ -133,6 +133,31 @@ def test_requests_wait_while_the_database_is_away(world: _World, seconds: tuple[
     check_whole(world.replicas, revokers)
 
 
+def test_what_begins_while_the_database_is_away_waits_for_it(world: _World) -> None:
+    """F633b: A process that is started again while the database is away gives 503, and goes on.
+
+    Nobody is told that the service is broken, and the publisher goes on once the database is back.
+    """
+    first, second = world.replicas.servers
+    revokers = world.revokers()
+    with world.replicas.client(second.url) as client:
+        with revokers.working():
+            revokers.go_on()
+            world.database.stop()
+            for each in (first, second):
+                for process in dict(children(each.group.pid)).values():
+                    os.kill(process, signal.SIGKILL)
+            before = len(revokers.refused)
+            soon(lambda: len(revokers.refused) > before + 6, seconds=LONG)
+            _alive(world.replicas, 0.1)
+            world.database.start()
+            revokers.go_on()
+        soon(lambda: knows_all(client, revokers), seconds=LONG)
+    check_whole(world.replicas, revokers)
+    for each in (first, second):
+        assert "publisher failed" not in each.group.output.read_text()
+
+
 _WAYS: Final[list[tuple[_Step, _Step]]] = [
     (lambda each: each.signal(signal.SIGSTOP), lambda each: each.signal(signal.SIGCONT)),
     (PostgresqlServer.stop, PostgresqlServer.start),

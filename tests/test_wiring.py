@@ -12,16 +12,21 @@ import pytest
 
 from infra import data_folder
 from shared import wiring
-from shared.adapters import sqs
+from shared.adapters import s3, sqs
+from shared.adapters.azure import AzureBlobs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
+from shared.adapters.postgresql_blobs import PostgresqlBlobs
+from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.identifiers import is_identifier
 from shared.model.items import Address, Table
+from shared.ports.blobs import BlobStore
 from shared.ports.store import Expect, Put
 from shared.settings import Uri
+from tests.kit import postgresql
 from tests.kit.aws import aws, pretend_credentials
 from tests.kit.worlds import Clock, close
 
@@ -169,6 +174,51 @@ def test_a_missing_region_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) ->
     environment = {"SVC_STORE": "dynamodb:x-", "SVC_BLOBS": "s3:b", "SVC_KEYS": "kms:k"}
     with pytest.raises(InvalidSettings, match="AWS_DEFAULT_REGION"):
         wiring.build(wiring.settings(environment))
+
+
+def test_an_address_that_is_none_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F640b: An endpoint of AWS that is no address is told as a setting to mend."""
+    pretend_credentials(monkeypatch)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "minio:9000")
+    with pytest.raises(InvalidSettings, match="set AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL"):
+        s3.connect()
+
+
+def test_s3_alone_needs_a_region_or_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F640b: Signed addresses name the region of S3; a server of one's own has none to name."""
+    pretend_credentials(monkeypatch)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    with pytest.raises(InvalidSettings, match="AWS_DEFAULT_REGION"):
+        s3.connect()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+    s3.connect().close()
+
+
+@pytest.mark.parametrize(
+    ("blobs", "adapter"),
+    [("file:{}/blobs", FileBlobs), ("s3:b", S3Blobs), ("azure:acc/box", AzureBlobs)],
+)
+def test_blobs_need_not_be_where_the_store_is(
+    settings: dict[str, str], tmp_path: Path, blobs: str, adapter: type[BlobStore]
+) -> None:
+    """F642a: Blobs in files, S3 or Azure go with any store."""
+    url = postgresql.emptied()
+    for store in (settings["SVC_STORE"], url):
+        named = {"SVC_STORE": store, "SVC_BLOBS": blobs.format(tmp_path)}
+        ports = wiring.assemble(wiring.settings(settings | named))
+        assert isinstance(ports.blobs, adapter)
+        close(ports)
+
+
+def test_blobs_of_postgresql_need_its_store(settings: dict[str, str]) -> None:
+    """F642b: `postgresql:` names the database of the store; another store has none."""
+    with pytest.raises(InvalidSettings, match="needs SVC_STORE=postgresql"):
+        wiring.assemble(wiring.settings(settings | {"SVC_BLOBS": "postgresql:"}))
+    ports = wiring.assemble(
+        wiring.settings(settings | {"SVC_STORE": postgresql.emptied(), "SVC_BLOBS": "postgresql:"})
+    )
+    assert isinstance(ports.blobs, PostgresqlBlobs)
+    close(ports)
 
 
 def test_the_queue_of_the_environment(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from infra import data_folder
-from infra.server import addresses, documents, worker
+from infra.server import addresses, documents, probing, worker
 from infra.server import (
     console as local_console,
 )
@@ -36,7 +36,7 @@ from shared import logs, wiring
 from shared.errors import Corrupt, InvalidSettings, RescindError
 from shared.operations.operator import console_codes, restored
 from shared.ports import Ports
-from shared.ports.one_machine import LocalStore
+from shared.ports.one_machine import LocalBlobs, LocalStore
 
 # How long the start waits for what is due, which takes longer only with thousands of tenants or a
 # very slow disk.
@@ -128,7 +128,6 @@ def _prepare(options: Options, until: ExitStack) -> _Ready:
     console = None
     with closing(_opened()) as ports:
         if not wiring.is_read_only():
-            restored.check_recovered(ports)
             options.place.begin(ports)
             console = _take_codes(options, ports)
     # SQLite's connections must not be used across a fork. Each process has its own.
@@ -160,7 +159,7 @@ def _listen(options: Options, until: ExitStack) -> socket.socket | None:
 
 
 def _opened() -> Ports:
-    """Return the ports. Raises `InvalidSettings`, also if the database is damaged."""
+    """Return the ports, after a check of what they open. Raises `InvalidSettings`."""
     try:
         ports = wiring.from_environment()
     except Corrupt as error:
@@ -168,6 +167,10 @@ def _opened() -> Ports:
     if isinstance(ports.store, LocalStore):
         for damage in ports.store.problems(quickly=True):
             raise _damaged(damage)
+    if not (isinstance(ports.store, LocalStore) and isinstance(ports.blobs, LocalBlobs)):
+        probing.check()
+    elif not wiring.is_read_only():
+        restored.check_recovered(ports)
     return ports
 
 

@@ -54,7 +54,7 @@ def connect(
     """Return a client that fails within seconds; `more` are settings of botocore's `Config`.
 
     Region and address default to the process's AWS settings. Raises `InvalidSettings` without a
-    region.
+    region, or if the address is none.
     """
     config = Config(
         connect_timeout=connect_timeout_seconds,
@@ -68,7 +68,22 @@ def connect(
             service, region_name=region, endpoint_url=endpoint_url, config=config
         )
     except NoRegionError as error:
-        raise InvalidSettings("AWS_DEFAULT_REGION is not set; set it to the region.") from error
+        raise _without_region() from error
+    except ValueError as error:
+        name = f"AWS_ENDPOINT_URL_{service.upper()}"
+        raise InvalidSettings(
+            f"{error}; set {name} or AWS_ENDPOINT_URL to an address such as https://minio:9000."
+        ) from error
+
+
+def check_region() -> None:
+    """Raise `InvalidSettings` unless the settings of the process have a region."""
+    if _session().get_config_variable("region") is None:
+        raise _without_region()
+
+
+def _without_region() -> InvalidSettings:
+    return InvalidSettings("AWS_DEFAULT_REGION is not set; set it to the region.")
 
 
 @cache

@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> S3Client:
-    """Return a client. Both arguments default to the AWS settings of the process."""
+    """Return a client. Both arguments default to the AWS settings of the process.
+
+    A server with a custom endpoint need not have a region. Raises `InvalidSettings`.
+    """
     # A signed address must name the bucket's region: the global name redirects, which breaks the
     # signature. A server with a custom endpoint supports only the path style.
     own = (
         endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     )
     style = "path" if own else "virtual"
+    if not (own or region):
+        # Without one, botocore would take that of the global name.
+        aws.check_region()
     client: S3Client = aws.connect(
         "s3",
         region=region,

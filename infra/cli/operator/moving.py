@@ -1,4 +1,4 @@
-"""`rescind migrate`, for operators: all data to another store, of either engine."""
+"""`rescind migrate`, for operators: all data to another store, of any kind."""
 
 import os
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def _option(name: str, help_: str) -> typer.models.OptionInfo:
     return found
 
 
-From = Annotated[str, _option("--from", "The store to move: sqlite:FILE or dynamodb:PREFIX.")]
+From = Annotated[str, _option("--from", "The store to move, as in SVC_STORE.")]
 FromBlobs = Annotated[str | None, _option("--from-blobs", "Its blobs; of a file, those beside it.")]
 FromKeys = Annotated[str | None, _option("--from-keys", "Its key; of a file, that beside it.")]
 To = Annotated[str, _option("--to", "The store to move to, which must be empty.")]
@@ -57,7 +57,7 @@ def migrate(
     to_keys: ToKeys = None,
     finish: Finish = False,
 ) -> None:
-    """Move all data to another store, between one machine and AWS or between two of a kind.
+    """Move all data to another store: between one machine, PostgreSQL and AWS, in any direction.
 
     The first run copies while the source serves. With --finish it copies what changed, compares
     both, and puts the target in charge. It may be repeated if it was stopped.

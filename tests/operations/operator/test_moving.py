@@ -1,4 +1,4 @@
-"""A move of all data from one machine to AWS and back, and what may go wrong on the way."""
+"""A move of all data from one store to another and back, and what may go wrong on the way."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,6 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit import tour
 from tests.kit.api import Client, Tenant, serve
-from tests.kit.aws import aws
 from tests.kit.faults import Crash, broken_at
 from tests.kit.tenants import item_at
 from tests.kit.worlds import Clock, close, embedded
@@ -32,13 +31,6 @@ def _machine(folder: Path, clock: Clock) -> Iterator[Ports]:
     ports = embedded(folder, clock)
     yield ports
     close(ports)
-
-
-@contextmanager
-def _cloud(folder: Path, clock: Clock) -> Iterator[Ports]:
-    """Ports on pretended services of AWS, with a key that no machine has."""
-    with aws() as account:
-        yield account.ports(clock)
 
 
 def _move(source: Ports, target: Ports) -> int:
@@ -137,15 +129,6 @@ def test_all_that_a_tenant_has_moves_and_comes_back(
 ) -> None:
     """F408a, OPS-16: An item of each kind moves to another machine and back, under other seals."""
     _there_and_back(here, there, tour.take(here, clock))
-
-
-@pytest.mark.slow
-def test_data_moves_to_aws_and_back(
-    here: Ports, tenant: Tenant, tmp_path: Path, clock: Clock
-) -> None:
-    """F408c, OPS-16: Data moves from one machine to AWS and back; the lists go on."""
-    with _cloud(tmp_path / "cloud", clock) as there:
-        _there_and_back(here, there, tenant)
 
 
 def _parts(*stores: Ports) -> list[DeploymentPart]:

@@ -177,7 +177,7 @@ def test_a_missing_region_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_address_that_is_none_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F640b: An endpoint of AWS that is no address is told as a setting to mend."""
+    """F640: An endpoint of AWS that is no address is told as a setting to mend."""
     pretend_credentials(monkeypatch)
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "minio:9000")
     with pytest.raises(InvalidSettings, match="set AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL"):
@@ -185,7 +185,7 @@ def test_an_address_that_is_none_is_a_wrong_setting(monkeypatch: pytest.MonkeyPa
 
 
 def test_s3_alone_needs_a_region_or_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F640b: Signed addresses name the region of S3; a server of one's own has none to name."""
+    """F640: Signed addresses name the region of S3; a server of one's own has none to name."""
     pretend_credentials(monkeypatch)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     with pytest.raises(InvalidSettings, match="AWS_DEFAULT_REGION"):

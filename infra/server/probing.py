@@ -22,8 +22,8 @@ _fork: Final = multiprocessing.get_context("fork")
 def check() -> None:
     """Raise `InvalidSettings` unless the stores answer and no tenant needs a recovery first.
 
-    A process of its own asks them, with ports of its own. What has used blobs before a fork must
-    not use them after it: the threads of obstore would never answer its children.
+    They are asked by a child, with ports of its own: if this process used obstore, its later
+    children could not, because its threads do not survive a fork.
     """
     said, saying = _fork.Pipe(duplex=False)
     process = _fork.Process(target=_ask, args=(saying,), name="probe")

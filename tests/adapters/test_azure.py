@@ -116,7 +116,7 @@ def test_an_outage_says_what_to_do(at: At) -> None:
 
 
 def test_only_a_missing_blob_is_none(at: At) -> None:
-    """F637a: Azure's own word for a missing blob is the one thing that means absent."""
+    """F637: Azure's own word for a missing blob is the one thing that means absent."""
     with answering(at, refusal("BlobNotFound", 404)) as (blobs, receiver):
         assert blobs.get(NAME) is None
         assert len(receiver.requests) == 1

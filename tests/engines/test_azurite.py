@@ -50,7 +50,7 @@ def test_only_what_is_old_is_discarded(location: str) -> None:
 
 
 def test_a_missing_container_is_not_one_without_blobs(location: str) -> None:
-    """F637a: Without the container nothing is absent, empty or removed."""
+    """F637: Without the container nothing is absent, empty or removed."""
     blobs = AzureBlobs(f"{location}-2")
     calls: list[Callable[[], object]] = [
         lambda: blobs.get("a"),

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -20,6 +21,7 @@ from tests.bench import (
     feed,
     fleet,
     meanwhile,
+    postgresql,
     proof,
     publication,
     relay,
@@ -29,7 +31,7 @@ from tests.bench import (
 )
 from tests.bench.__main__ import BENCHES
 from tests.bench.__main__ import main as run_all
-from tests.bench.measure import Comparison, Taken, alternate, compare, timed
+from tests.bench.measure import Comparison, Taken, alternate, compare, processor_seconds, timed
 from tests.bench.publication import Size
 from tests.bench.report import Row
 from tests.bench.revoked import revoke, tenant, warrant_ids
@@ -37,6 +39,7 @@ from tests.kit import browsers, processes
 from tests.kit.processes import ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
+_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="read from Linux's /proc")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +98,23 @@ def test_the_processes_that_were_waited_for_count() -> None:
     assert timed(lambda: processes.run("-c", program))().cpu >= 0.1
 
 
+@_LINUX
+def test_the_processes_of_a_server_count() -> None:
+    """The processor time of a process has that of its children, also of those that have ended."""
+    ended = "import time\nwhile time.process_time() < 0.3: pass"
+    runs = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+    program = f"""import subprocess, sys
+subprocess.run([sys.executable, "-c", {ended!r}])
+subprocess.run([sys.executable, "-c", {runs!r}])"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert processor_seconds(process.pid) >= 0.6
+        process.communicate(b"\n")
+
+
 def test_a_failed_benchmark_is_said_and_the_rest_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,7 +160,6 @@ def test_the_warrants_of_a_benchmark_are_revoked(tmp_path: Path) -> None:
 
 
 _WRK = pytest.mark.skipif(shutil.which("wrk") is None, reason="no wrk on PATH")
-_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="read from Linux's /proc")
 _SIZE = Size(300, 1, openssl=False, goals=("", ""))
 # Benchmarks in a small world, how many rows they have, and what is sure of their values: so the
 # items that are read are as many as the changes demand, whatever the list has.
@@ -163,6 +182,12 @@ _BENCHES: list[Any] = [
         lambda values: min(values) > 0,
         marks=_WRK,
     ),
+    pytest.param(
+        lambda: postgresql.run(share=0.02, rounds=1),
+        12,
+        lambda values: min(values) > 0,
+        marks=_LINUX,
+    ),
 ]
 
 
@@ -170,7 +195,7 @@ _BENCHES: list[Any] = [
 @pytest.mark.parametrize(
     ("run", "number", "is_right"),
     _BENCHES,
-    ids=["publication", "feed", "deny", "relay", "requests", "workers", "meanwhile"],
+    ids=["publication", "feed", "deny", "relay", "requests", "workers", "meanwhile", "postgresql"],
 )
 def test_each_figure_is_measured_and_documented(
     run: Callable[[], Iterator[Row]], number: int, is_right: Callable[[list[float]], bool]

@@ -23,6 +23,7 @@ from tests.bench import (
     feed,
     fleet,
     meanwhile,
+    postgresql,
     proof,
     publication,
     relay,
@@ -45,6 +46,7 @@ BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "console": console.run,
     "workers": workers.run,
     "meanwhile": meanwhile.run,
+    "postgresql": postgresql.run,
 }
 
 

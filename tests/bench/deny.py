@@ -196,13 +196,13 @@ def _one_change(service: Service, warrant_id: str) -> int:
             return connection.getresponse().read()
 
         # Not the entries since the base: the newest alone.
-        held = _sequence(poll(_FEED))
+        held = sequence_of(poll(_FEED))
         service.ask("POST", "/v1/revocations", {"warrant_id": warrant_id, "reason": "bench"})
         return len(poll(f"{_FEED}?after={held}&wait=25"))
 
 
-def _sequence(answer: bytes) -> int:
-
+def sequence_of(answer: bytes) -> int:
+    """The sequence of the head in an answer of the feed."""
     return wire.SignedHead.decode(parse_answer(answer).payload).sequence
 
 

@@ -5,12 +5,16 @@ reported is the ratio of neighbours in time, whatever else the machine did meanw
 """
 
 import gc
+import os
 import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple, TypeVar
+
+from tests.kit.processes import children
 
 T = TypeVar("T")
 
@@ -46,6 +50,16 @@ class Comparison:
     value: float
     ratio: float
     spread: tuple[float, float]
+
+
+def processor_seconds(process: int) -> float:
+    """The processor time of a process and of those that it started, to the nanosecond."""
+    # As clock_getcpuclockid(3) makes the clock of another process.
+    taken = time.clock_gettime((~process << 3) | 2)
+    # Of children that have ended, the system says what their parent waited for.
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    ended = sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
+    return taken + ended + sum(processor_seconds(child) for _, child in children(process))
 
 
 def timed(

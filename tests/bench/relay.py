@@ -21,6 +21,7 @@ from typing import Any, Final
 from urllib.request import urlopen
 
 from tests.bench.deny import Service, serving
+from tests.bench.measure import processor_seconds
 from tests.bench.report import NotMeasured, Row, progress
 from tests.bench.revoked import warrant_ids
 from tests.bench.scratch import scratch
@@ -102,9 +103,8 @@ class _Relay:
     port: int
 
     def busy(self) -> float:
-        """How many seconds of CPU it has used, to the nanosecond."""
-        # As clock_getcpuclockid(3) makes the clock of another process.
-        return time.clock_gettime((~self.process.pid << 3) | 2)
+        """How many seconds of CPU it has used."""
+        return processor_seconds(self.process.pid)
 
     def health(self) -> dict[str, Any]:
         """What it says of itself."""

@@ -5,7 +5,6 @@ each second of a core are told as well: if these are as many with two workers as
 but cores limits them.
 """
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from typing import Final
 from infra import data_folder
 from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
-from tests.bench.measure import alternate
+from tests.bench.measure import alternate, processor_seconds
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.scratch import scratch
 from tests.infra.folders import opened
@@ -26,7 +25,6 @@ _ROUNDS: Final = 9
 _CONNECTIONS: Final = 8
 # Each may make a thousand requests a second.
 _TENANTS: Final = 8
-_PER_CORE: Final = os.sysconf("SC_CLK_TCK")
 _CHECK: Final = "/v1/revocations/check?warrant_id=svc_wrt_none"
 _SIGNED: Final = "/v1/revocations/srl/signed"
 
@@ -63,11 +61,7 @@ class _Side:
         return found
 
     def _processor_seconds(self) -> float:
-        taken = 0
-        for process in self._server.serving():
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-            taken += int(fields[11]) + int(fields[12])
-        return taken / _PER_CORE
+        return sum(map(processor_seconds, self._server.serving()))
 
 
 def run(*, seconds: int = 1, rounds: int = _ROUNDS) -> Iterator[Row]:

@@ -92,6 +92,12 @@ class PostgresqlServer(PostgresqlPlace):
         """The folder of its data."""
         return self.folder / "data"
 
+    @property
+    def pid(self) -> int:
+        """The identifier of its first process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start it, and wait until it accepts connections."""
         place = ("-D", str(self.data), "-k", str(self.folder), "-h", HOST, "-p", str(self.port))
@@ -107,9 +113,8 @@ class PostgresqlServer(PostgresqlPlace):
 
     def signal(self, number: int) -> None:
         """Send a signal to all its processes."""
-        assert self._process is not None
         # Each backend is the leader of a group.
-        for process in (self._process.pid, *(pid for _, pid in children(self._process.pid))):
+        for process in (self.pid, *(pid for _, pid in children(self.pid))):
             with suppress(ProcessLookupError):
                 os.kill(process, number)
 

@@ -24,6 +24,7 @@ import yaml
 from shared import wiring
 from shared.adapters.postgresql_database import check_url
 from tests.kit import postgresql
+from tests.kit.postgresql import PostgresqlServer
 from tests.kit.processes import HOST, ROOT, answers, free_port
 from tests.kit.surroundings import with_proxies
 from tests.kit.waiting import soon
@@ -201,13 +202,12 @@ def test_what_the_image_holds_serves_and_is_healthy(image: _Image) -> None:
     assert (image.data / "svc.db").exists()
 
 
-def _with_secrets(image: _Image) -> dict[str, str]:
+def _with_secrets(image: _Image, server: PostgresqlServer) -> dict[str, str]:
     """The settings of a container on a new database, whose secrets are files of root."""
     secrets = image.folder / "secrets/rescind"
     secrets.mkdir(parents=True)
     (secrets / "master.key.base64").write_text("A" * 43 + "=")
     (secrets / "pgpass").write_text("*:*:*:rescind:secret\n")
-    server = postgresql.server()
     postgresql.execute(server.url(), "CREATE ROLE rescind LOGIN")
     postgresql.execute(server.url(), "CREATE DATABASE rescind")
     copies = image.moved("/tmp/secrets")
@@ -223,27 +223,30 @@ def _with_secrets(image: _Image) -> dict[str, str]:
 @pytest.mark.slow
 def test_the_image_serves_from_postgresql_and_drains(image: _Image) -> None:
     """F656a: The container serves the stores that SVC_… name, and SIGTERM drains it."""
-    settings = _with_secrets(image)
-    owner = settings | {"PGUSER": "owner"}
+    with postgresql.running() as server:
+        _serve_and_drain(image, _with_secrets(image, server))
+    copies = list(image.folder.glob("tmp/secrets/*"))
+    assert {each.name for each in copies} == {"master.key", "pgpass"}
+    assert {each.stat().st_mode & 0o777 for each in copies} == {0o600}
+
+
+def _serve_and_drain(image: _Image, settings: dict[str, str]) -> None:
     setup = ("setup", "--role", "rescind", "--tenant", "acme")
+    owner = settings | {"PGUSER": "owner"}
     made = _started(image, *setup, settings=owner, stdout=subprocess.PIPE)
     key, _ = made.communicate(timeout=60)
     assert made.returncode == 0
     headers = {"Authorization": f"Bearer {key.strip()}"}
-    health = f"http://{HOST}:{image.port}"
-    before = _files(image.data)
+    url, before = f"http://{HOST}:{image.port}", _files(image.data)
     with _running(image, "--drain", "60", settings=settings) as process:
-        assert httpx2.get(f"{health}/readyz").status_code == 200
-        assert httpx2.get(f"{health}/v1/whoami", headers=headers).status_code == 200
+        assert httpx2.get(f"{url}/readyz").status_code == 200
+        assert httpx2.get(f"{url}/v1/whoami", headers=headers).status_code == 200
         process.send_signal(_stop_signal())
-        soon(lambda: httpx2.get(f"{health}/readyz").status_code == 503)
-        assert httpx2.get(f"{health}/v1/whoami", headers=headers).status_code == 200
+        soon(lambda: httpx2.get(f"{url}/readyz").status_code == 503)
+        assert httpx2.get(f"{url}/v1/whoami", headers=headers).status_code == 200
         process.send_signal(_stop_signal())
         assert process.wait(timeout=30) == 0
     assert _files(image.data) == before
-    copies = list(image.folder.glob("tmp/secrets/*"))
-    assert {each.name for each in copies} == {"master.key", "pgpass"}
-    assert {each.stat().st_mode & 0o777 for each in copies} == {0o600}
 
 
 def _check_rights(service: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """The sessions in the documentation are run as they stand, against a server of their own."""
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -25,7 +26,9 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests import aws_local
 from tests.infra.terminal import FENCE, URL, Terminal, check_session, check_traces
+from tests.kit import postgresql
 from tests.kit.processes import (
+    HOST,
     ROOT,
     Group,
     LocalServer,
@@ -111,6 +114,54 @@ def test_the_documented_restore_works(tmp_path: Path) -> None:
             seen = terminal.type(proof.replace(URL, server.url))
     assert "revoked" in seen.partition("\n")[0]
     assert re.search(r"^status +revoked", seen, re.MULTILINE)
+
+
+# The superuser needs no password; the two roles do.
+_HBA: Final = """
+local all all trust
+host all owner all trust
+host all all all scram-sha-256
+"""
+
+
+@pytest.mark.slow
+def test_the_documented_way_to_postgresql_works(tmp_path: Path) -> None:
+    """F660a: The commands of docs/homes.md make a database that two servers share.
+
+    They run without TLS, which the PostgreSQL of the tests lacks.
+    """
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    make, settings, setup, session = map(_without_tls, _blocks("docs/homes.md"))
+    with ExitStack() as stack:
+        database = stack.enter_context(postgresql.running())
+        (database.folder / "data/pg_hba.conf").write_text(_HBA)
+        postgresql.execute(database.url(), "SELECT pg_reload_conf()")
+        path = f"{postgresql.binaries()}:{os.environ['PATH']}"
+        home = {"RESCIND_HOME": str(tmp_path / "profiles"), "PGPORT": str(database.port)}
+        terminal = stack.enter_context(Terminal(desk, home | {"PATH": path}))
+        before = set(desk.iterdir())
+        terminal.type(f'{make}\n{settings}\nrescind() {{ .venv/bin/rescind "$@"; }}\n{setup}')
+        printed = terminal.type("env | grep -E '^(SVC_|PG)'")
+        named = dict(line.split("=", maxsplit=1) for line in printed.splitlines())
+        for shown, name in ((URL, "a"), (URL.replace("8080", "8081"), "b")):
+            server = stack.enter_context(local_server(tmp_path / name, settings=named))
+            session = session.replace(shown, server.url)
+        said = terminal.type(session)
+        assert re.search(r"^svc_wrt_laptop-17 +revoked .* stolen$", said, re.MULTILINE)
+        assert said.endswith("All is well.\n")
+        left = set(desk.iterdir()) - before
+    assert {each.name for each in left} == {"acme.key", "master.key", "pgpass"}
+    check_traces(desk, left)
+
+
+def _without_tls(block: str) -> str:
+    for shown in (
+        " sslmode=verify-full sslrootcert=ca.crt",
+        "?sslmode=verify-full&sslrootcert=$PWD/ca.crt",
+    ):
+        block = block.replace(shown, "")
+    return block.replace("db.example.com", HOST).replace("user=postgres", "user=owner")
 
 
 # Programs of a tenant, and what they did: one key leaks, one is stolen, one revokes too much.

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 import pytest
@@ -185,6 +185,26 @@ def test_kustomize_builds_the_base() -> None:
     assert set(re.findall(r'"configMapRef": {"name": "([^"]*)"}', text)) == {
         settings["metadata"]["name"]
     }
+
+
+def test_the_documented_overlay_changes_image_and_database(tmp_path: Path) -> None:
+    """F657i: The overlay in the documentation names image and database, and keeps the rest."""
+    page = (ROOT / "docs/homes.md").read_text()
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    overlay = tmp_path / "overlay"
+    overlay.mkdir()
+    shutil.copytree(_BASE, tmp_path / "infra/kubernetes")
+    (overlay / "kustomization.yaml").write_text(shown)
+    built = _built(str(overlay))
+    given = yaml.safe_load(shown)
+    image, (store,) = given["images"][0], given["configMapGenerator"][0]["literals"]
+    pods = [each for each in built if each["kind"] in ("Deployment", "Job")]
+    images = {_container(each["spec"]["template"]["spec"])["image"] for each in pods}
+    assert images == {f"{image['newName']}:{image['newTag']}"}
+    (settings,) = (each["data"] for each in built if each["kind"] == "ConfigMap")
+    assert settings == _settings() | {"SVC_STORE": store.partition("=")[2]}
+    check_url(settings["SVC_STORE"])
+    assert {each["metadata"]["namespace"] for each in built} == {given["namespace"]}
 
 
 @pytest.mark.slow

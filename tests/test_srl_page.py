@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import subprocess
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +16,7 @@ from shared.errors import InvalidSrl, SrlReason
 from shared.model import identifiers, seeds, times
 from shared.model.lists import verification
 from shared.model.lists.verification import LIFETIME_MAX, VERSION_MAX, verify
+from tests.kit.peers import is_of_type
 from tests.kit.processes import ROOT
 
 _PAGE = (ROOT / "docs" / "srl.md").read_text(encoding="utf-8")
@@ -71,27 +71,6 @@ def test_the_example_of_the_page_verifies() -> None:
 # --- the grammar ---
 
 
-def _valid(items: list[tuple[str, bytes]]) -> list[bool]:
-    """What a checker that knows nothing of the code says of each item."""
-    python = ROOT / ".tools/cddl/bin/python"
-    assert python.exists(), f"{python} is missing; `make test-slow` installs it"
-    found = subprocess.run(
-        [python, ROOT / "tests/tools/cddl_peer.py"],
-        input=json.dumps(
-            {
-                "cddl": "".join(_blocks("cddl")),
-                "items": [(name, each.hex()) for name, each in items],
-            }
-        ),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert found.returncode == 0, found.stderr
-    return [bool(each) for each in json.loads(found.stdout)]
-
-
 def _is_list(encoded: bytes) -> bool:
     """Whether the code reads these signed bytes as a list, whatever it makes of its content."""
     shown = {"Payload": base64.b64encode(encoded).decode(), "Signature": ""}
@@ -124,7 +103,7 @@ def test_the_grammar_of_the_page_is_that_of_the_code() -> None:
             changed += [members | {member: each} for each in others]
         items += [(name, cbor2.dumps(each, canonical=True)) for each in changed]
     read = {"list": _is_list, "statement": _is_statement}
-    valid = _valid(items)
+    valid = is_of_type("".join(_blocks("cddl")), items)
     assert valid.count(True) > 4
     differ = [
         (name, is_valid, cbor2.loads(each))

@@ -1,8 +1,6 @@
 """Another implementation of RFC 6962 follows our log: roots, proofs, and consistency."""
 
 import base64
-import json
-import subprocess
 from typing import Any, Final
 
 import pytest
@@ -11,7 +9,7 @@ from shared.model.audit import merkle, records
 from shared.operations.audit import log, sealing
 from shared.operations.audit.log import Tree
 from shared.ports import Ports
-from tests.kit.processes import ROOT
+from tests.kit.peers import asked
 from tests.kit.sealed_log import head_of
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
@@ -21,18 +19,7 @@ _PASSES: Final = (1, 2, 250, 3, 260, 40)
 
 def peer(request: dict[str, Any]) -> Any:
     """What the other implementation says is wrong."""
-    python = ROOT / ".tools/tlog/bin/python"
-    assert python.exists(), f"{python} is missing; `make test-slow` installs it"
-    answered = subprocess.run(
-        [python, ROOT / "tests/tools/tlog_peer.py"],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert answered.returncode == 0, answered.stderr
-    return json.loads(answered.stdout)
+    return asked("tlog", "tlog_peer.py", request)
 
 
 @pytest.mark.slow

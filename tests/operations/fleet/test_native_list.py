@@ -2,9 +2,7 @@
 
 import base64
 import itertools
-import json
 import random
-import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -31,7 +29,7 @@ from shared.operations.lists import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.faults import Crash, Script, broken_at, scripted
-from tests.kit.processes import ROOT
+from tests.kit.peers import asked
 from tests.kit.tenants import Tenant, break_off, item_at
 from tests.kit.worlds import Clock, close, embedded
 from tests.operations.followers import Follower, current
@@ -65,20 +63,9 @@ def in_native_form(warrant_id: str) -> str:
     return f"tnu_wrt_{digits}" if is_theirs else warrant_id
 
 
-def peer(command: str, asked: object) -> object:
+def peer(command: str, request: object) -> object:
     """What the classes of the wheel of `tenuo` answer."""
-    python = ROOT / ".tools/tenuo/bin/python"
-    assert python.exists(), f"{python} is missing; `make test-slow` installs it"
-    answered = subprocess.run(
-        [python, ROOT / "tests/tools/tenuo_peer.py", command],
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert answered.returncode == 0, answered.stderr
-    return json.loads(answered.stdout)
+    return asked("tenuo", "tenuo_peer.py", request, command)
 
 
 class Worlds:

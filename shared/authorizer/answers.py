@@ -1,6 +1,5 @@
 """Answers of the service over HTTP, and of them the answer to a poll of the feed."""
 
-import base64
 import io
 import json
 import math
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Final, NoReturn
 
+from .formats.members import from_base64, to_base64
 from .policy import Reason, RefusedAnswer
 
 # The most bytes of an answer, and of a saved one.
@@ -50,8 +50,8 @@ class Answer:
     def encode(self) -> bytes:
         """Return the JSON that `parse_answer` reads, to save it or to pass it on."""
         members = {
-            "head": {"Payload": _text(self.payload), "Signature": _text(self.signature)},
-            "entries": [_text(each) for each in self.entries],
+            "head": {"Payload": to_base64(self.payload), "Signature": to_base64(self.signature)},
+            "entries": [to_base64(each) for each in self.entries],
             "poll_seconds": self.poll_seconds,
             "wait_max": self.wait_max,
         }
@@ -71,29 +71,14 @@ def parse_answer(data: bytes) -> Answer:
         if type(entries) is not list:
             raise ValueError("entries must be a list")
         return Answer(
-            _bytes(head["Payload"]),
-            _bytes(head["Signature"]),
-            tuple(_bytes(each) for each in entries),
+            from_base64(head["Payload"]),
+            from_base64(head["Signature"]),
+            tuple(from_base64(each) for each in entries),
             float(_within(members.get("poll_seconds", 1.0), POLL_SECONDS_MAX)),
             math.floor(_within(members.get("wait_max", 0), WAIT_SECONDS_MAX)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise RefusedAnswer(Reason.MALFORMED) from None
-
-
-def _bytes(text: object) -> bytes:
-    """Return what padded base64 of the standard alphabet encodes, in its only form."""
-    if type(text) is not str:
-        raise TypeError("base64 must be a text")
-    data = base64.b64decode(text)
-    # The decoder leaves out what is not in the alphabet, and unused bits.
-    if _text(data) != text:
-        raise ValueError("it must be base64 as an encoder writes it")
-    return data
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()
 
 
 def _within(number: object, most: float) -> float:

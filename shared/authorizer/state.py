@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from .answers import Answer
 from .formats import ed25519, wire
 from .formats.ids import RevokedIds
+from .formats.wire import Position as Position
 from .policy import NeedsBase, Reason, RefusedAnswer
 
 # The longest lifetime of a head.
@@ -22,13 +23,6 @@ FAST_FORWARD_MAX: Final = 2**32
 
 # How many bytes of entries a state keeps, to be restored with the base that it began with.
 TRAIL_BYTES_MAX: Final = 2 * 2**20
-
-
-class Position(NamedTuple):
-    """A place in the feed: a sequence, and the chain (32 bytes) at it."""
-
-    sequence: int
-    chain: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from .formats import ed25519, warrants, wire
+from .formats.signing_keys import PublishedKey
 from .formats.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant
 
 PATH: Final = "/v1/trust-bundle"
@@ -54,50 +55,6 @@ class NoBundle(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """A version of a signing key. `public_key` has 32 bytes. Moments are None if there are none."""
-
-    key_id: str
-    version: int
-    type: str
-    status: str
-    parent_id: str | None
-    public_key: bytes
-    created_at: datetime
-    expires_at: datetime | None
-    rotated_at: datetime | None
-    suspended_at: datetime | None
-    revoked_at: datetime | None
-
-    @property
-    def kid(self) -> bytes:
-        """The key identifier in the header of each warrant that this version signed."""
-        return f"{self.key_id}#{self.version}".encode()
-
-    @property
-    def is_revoked(self) -> bool:
-        """Whether no signature of this version is valid. A state that is unknown counts."""
-        return self.status not in ("active", "suspended", "rotated")
-
-    @classmethod
-    def of(cls, members: Mapping[str, Any]) -> "Key":
-        """Return the key in an entry of a page. Raises `ValueError` if it is malformed."""
-        version, parent_id = members["key_version"], members["parent_id"]
-        if type(version) is not int or not isinstance(parent_id, str | None):
-            raise ValueError("a member of a key is of another type")
-        return cls(
-            _text(members, "key_id"),
-            version,
-            _text(members, "type"),
-            _text(members, "status"),
-            parent_id,
-            _public_key(members),
-            wire.moment(members, "created_at"),
-            *(_moment(members, name) for name in _ENDS),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Warrant:
     """A warrant that passed all checks but that of revocation: its claims and its keys.
 
@@ -105,7 +62,7 @@ class Warrant:
     """
 
     claims: Claims
-    keys: tuple[Key, ...]
+    keys: tuple[PublishedKey, ...]
 
     @property
     def id(self) -> str:
@@ -123,8 +80,8 @@ class Bundle:
 
     tenant_id: str
     revision: str
-    keys: Mapping[bytes, Key]
-    current: Mapping[str, Key]
+    keys: Mapping[bytes, PublishedKey]
+    current: Mapping[str, PublishedKey]
     signers: tuple[bytes, ...]
     etag: str | None = None
 
@@ -140,7 +97,7 @@ class Bundle:
             tenant_id, revision = (_text(pages[0], name) for name in ("tenant_id", "revision"))
             if any(each["revision"] != revision for each in pages):
                 raise BundleChanged
-            keys = [Key.of(each) for page in pages for each in page["keys"]]
+            keys = [_key(each) for page in pages for each in page["keys"]]
             signers = tuple(_signers(pages[0]["list_signers"]))
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             raise ValueError(f"not a trust bundle: {type(error).__name__}") from None
@@ -174,9 +131,9 @@ class Bundle:
         """
         return [self.verify(each, now=now) for each in chain]
 
-    def _ancestors(self, key: Key) -> list[Key]:
+    def _ancestors(self, key: PublishedKey) -> list[PublishedKey]:
         """Return the parent of a key, its parent, and so on, up to a root."""
-        above: list[Key] = []
+        above: list[PublishedKey] = []
         last = key
         while last.parent_id is not None:
             parent = self.current.get(last.parent_id)
@@ -248,7 +205,9 @@ def _page(response: BundleResponse) -> Mapping[str, Any]:
     return page
 
 
-def _check_signed_at(at: datetime, key: Key, whole: Key, above: Iterable[Key]) -> None:
+def _check_signed_at(
+    at: datetime, key: PublishedKey, whole: PublishedKey, above: Iterable[PublishedKey]
+) -> None:
     """Check that key and ancestors could sign at `at`, as far as clocks tell (WARRANT-6)."""
     ends = [key.rotated_at, key.expires_at, whole.suspended_at]
     ends += [end for each in above for end in (each.suspended_at, each.expires_at)]
@@ -264,6 +223,23 @@ def _signers(entries: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
         public_key = _public_key(each)
         if each["status"] != _REVOKED:
             yield public_key
+
+
+def _key(members: Mapping[str, Any]) -> PublishedKey:
+    """Return the key in an entry of a page. Raises `ValueError` if it is malformed."""
+    version, parent_id = members["key_version"], members["parent_id"]
+    if type(version) is not int or not isinstance(parent_id, str | None):
+        raise ValueError("a member of a key is of another type")
+    return PublishedKey(
+        _text(members, "key_id"),
+        version,
+        _text(members, "type"),
+        _text(members, "status"),
+        _public_key(members),
+        wire.moment(members, "created_at"),
+        parent_id,
+        *(_moment(members, name) for name in _ENDS),
+    )
 
 
 def _public_key(members: Mapping[str, Any]) -> bytes:

@@ -180,6 +180,16 @@ def members_that_are_not_known(case: Case) -> None:
 
 
 @case
+def a_head_with_references(case: Case) -> None:
+    """A client without a pin of roots ignores the document and the keys that a head names."""
+    case.begin()
+    case.feed.publish(D)
+    named = {"trust": wire.Reference(b"t" * 32, 7), "keys": wire.Reference(b"k" * 32, 900)}
+    case.poll(case.feed.answer(1, **named), sequence=2)
+    case.check("revoked", D)
+
+
+@case
 def hints_that_are_left_out(case: Case) -> None:
     """An answer without poll_seconds and wait_max is accepted."""
     case.init()

@@ -1,9 +1,12 @@
 """Ed25519: the check of a signature, and that of a public key before anything is verified."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from .members import Malformed, member, rising
 
 PUBLIC_KEY_BYTES: Final = 32
 
@@ -32,3 +35,22 @@ def is_signed(data: bytes, signature: bytes, *, public_key: bytes) -> bool:
     except InvalidSignature:
         return False
     return True
+
+
+def key(members: Mapping[str, Any], name: str) -> bytes:
+    """Return the Ed25519 key (32 bytes, not of small order) in `name`. Raises `Malformed`."""
+    return _safe(member(members, name, bytes), name)
+
+
+def keys(members: Mapping[str, Any], name: str) -> tuple[bytes, ...]:
+    """Return the sorted Ed25519 keys in `name`, each once. Raises `Malformed`."""
+    values = member(members, name, list)
+    if any(type(each) is not bytes for each in values):
+        raise Malformed(f"{name} must be a list of keys")
+    return rising((_safe(each, name) for each in values), name)
+
+
+def _safe(value: bytes, name: str) -> bytes:
+    if not is_safe(value):
+        raise Malformed(f"{name} must be an Ed25519 key of 32 bytes, not of small order")
+    return value

@@ -5,22 +5,25 @@ does not know, and refuses bytes that another encoder would have written differe
 """
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import cbor2
+
+from .members import NUMBER_MAX as NUMBER_MAX
+from .members import Malformed as Malformed
+from .members import decoded as decoded
+from .members import digest, loaded, member, number, table
+from .members import moment as moment
+from .members import text as text
 
 # The signature of a head covers this, before its payload. A list begins with another byte.
 HEAD_PREFIX: Final = b"rescind-feed-head-v1\n"
 
 _CHAIN_PREFIX: Final = b"rescind-feed-v1\n"
-
-# The highest sequence and version: the largest integer that every JSON reader keeps exactly.
-NUMBER_MAX: Final = 2**53
 
 # How far ahead of a client's clock a head may be issued.
 FUTURE_MAX: Final = timedelta(seconds=30)
@@ -28,13 +31,6 @@ FUTURE_MAX: Final = timedelta(seconds=30)
 # The longest warrant identifier, in bytes, and the size of a base for each identifier in it.
 ID_BYTES_MAX: Final = 72
 BASE_BYTES_EACH: Final = 80
-
-_HASH_BYTES: Final = 32
-_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z", re.ASCII)
-
-
-class Malformed(ValueError):
-    """Bytes that are not in the wire format."""
 
 
 class TooLong(Malformed):
@@ -82,7 +78,7 @@ class FeedEntry:
         revoked, removed = _ids(members, "Revoked"), _ids(members, "Removed")
         if not set(revoked).isdisjoint(removed):
             raise Malformed("an entry revokes and removes the same warrant")
-        return cls(_number(members, "Sequence"), revoked, removed)
+        return cls(number(members, "Sequence"), revoked, removed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +96,27 @@ class Base:
     count: int
 
 
+class Position(NamedTuple):
+    """A place in the feed: a sequence, and the chain (32 bytes) at it."""
+
+    sequence: int
+    chain: bytes
+
+
+class Reference(NamedTuple):
+    """Something that a head names: its hash (32 bytes), and its version or its size in bytes."""
+
+    sha256: bytes
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class SignedHead:
-    """The end of a tenant's feed. It is signed, so that everything it names by hash is too."""
+    """The end of a tenant's feed. It is signed, so that everything it names by hash is too.
+
+    `trust` is the newest trust document by its version, `keys` the signing keys by their size
+    (TRUST-9). A head may lack both.
+    """
 
     tenant_id: str
     sequence: int
@@ -110,6 +124,8 @@ class SignedHead:
     issued_at: datetime
     expires_at: datetime
     base: Base
+    trust: Reference | None = None
+    keys: Reference | None = None
 
     def encode(self) -> bytes:
         """Return the deterministic CBOR."""
@@ -120,7 +136,7 @@ class SignedHead:
             "Version": self.base.version,
             "Sequence": self.base.sequence,
         }
-        members = {
+        members: dict[str, Any] = {
             "Base": base,
             "Chain": self.chain,
             "Tenant": self.tenant_id,
@@ -128,29 +144,26 @@ class SignedHead:
             "Sequence": self.sequence,
             "ExpiresAt": text(self.expires_at),
         }
+        if self.trust is not None:
+            members["Trust"] = {"SHA256": self.trust.sha256, "Version": self.trust.number}
+        if self.keys is not None:
+            members["Keys"] = {"SHA256": self.keys.sha256, "Size": self.keys.number}
         return cbor2.dumps(members, canonical=True)
 
     @classmethod
     def decode(cls, data: bytes) -> "SignedHead":
         """Return the head in `data`. Raises `Malformed`."""
         members = decoded(data)
-        found = members.get("Base")
-        if not isinstance(found, dict):
-            raise Malformed("Base must be a map")
-        base = Base(
-            _number(found, "Version"),
-            _number(found, "Sequence"),
-            _hash(found, "Chain"),
-            _hash(found, "SHA256"),
-            _number(found, "Count"),
-        )
+        base = _base(table(members, "Base"))
         head = cls(
-            _member(members, "Tenant", str),
-            _number(members, "Sequence"),
-            _hash(members, "Chain"),
+            member(members, "Tenant", str),
+            number(members, "Sequence"),
+            digest(members, "Chain"),
             moment(members, "IssuedAt"),
             moment(members, "ExpiresAt"),
             base,
+            _reference(members, "Trust", "Version"),
+            _reference(members, "Keys", "Size"),
         )
         if base.sequence > head.sequence:
             raise Malformed("the base is newer than the head")
@@ -181,7 +194,7 @@ def base_ids(data: bytes, base: Base) -> list[str]:
         raise TooLong("the base is longer than its count allows")
     if hashlib.sha256(data).digest() != base.sha256:
         raise OtherHash("the base has another hash than the head says")
-    members = _loaded(data)
+    members = loaded(data)
     ids = members.get("RevokedIDs")
     if not isinstance(ids, list) or set(map(type, ids)) - {str} or len(ids) != base.count:
         raise Malformed("RevokedIDs must be as many texts as the head says")
@@ -195,65 +208,27 @@ def base_size_max(base: Base) -> int:
     return (base.count + 2) * BASE_BYTES_EACH
 
 
-def decoded(data: bytes) -> dict[str, Any]:
-    """Return the map in `data`. Raises `Malformed`, also if another encoder would differ."""
-    members = _loaded(data)
-    try:
-        again = cbor2.dumps(members, canonical=True)
-    except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError):
-        raise Malformed("not deterministic CBOR") from None
-    if again != data:
-        raise Malformed("not deterministic CBOR")
-    return members
+def _base(members: Mapping[str, Any]) -> Base:
+    return Base(
+        number(members, "Version"),
+        number(members, "Sequence"),
+        digest(members, "Chain"),
+        digest(members, "SHA256"),
+        number(members, "Count"),
+    )
 
 
-def _loaded(data: bytes) -> dict[str, Any]:
-    try:
-        members = cbor2.loads(data)
-    # A tag may hold what its reader cannot use, which raises errors of many kinds.
-    except Exception:  # noqa: BLE001
-        raise Malformed("not CBOR") from None
-    if not isinstance(members, dict):
-        raise Malformed("not a CBOR map")
-    return members
-
-
-def _member(members: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    value = members.get(name)
-    if type(value) is not kind:
-        raise Malformed(f"{name} must be of type {kind.__name__}")
-    return value
-
-
-def _number(members: Mapping[str, Any], name: str) -> int:
-    value: int = _member(members, name, int)
-    if not 0 <= value <= NUMBER_MAX:
-        raise Malformed(f"{name} must be between 0 and 2^53")
-    return value
-
-
-def _hash(members: Mapping[str, Any], name: str) -> bytes:
-    value: bytes = _member(members, name, bytes)
-    if len(value) != _HASH_BYTES:
-        raise Malformed(f"{name} must have 32 bytes")
-    return value
-
-
-def moment(members: Mapping[str, Any], name: str) -> datetime:
-    """Return the time in the member `name`. Raises `Malformed`."""
-    value: str = _member(members, name, str)
-    if not _TIME.fullmatch(value):
-        raise Malformed(f"{name} must be a time such as 2026-11-21T00:10:32Z")
-    try:
-        return datetime.fromisoformat(value)
-    except ValueError:
-        raise Malformed(f"{name} is not a time") from None
+def _reference(members: Mapping[str, Any], name: str, counted: str) -> Reference | None:
+    if name not in members:
+        return None
+    named = table(members, name)
+    return Reference(digest(named, "SHA256"), number(named, counted))
 
 
 def _ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if name not in members:
         return ()
-    ids: Sequence[Any] = _member(members, name, list)
+    ids: Sequence[Any] = member(members, name, list)
     if not ids or any(type(each) is not str for each in ids):
         raise Malformed(f"{name} must be a list of one text or more")
     if any(len(each.encode()) > ID_BYTES_MAX for each in ids):
@@ -261,8 +236,3 @@ def _ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if any(one >= two for one, two in pairwise(ids)):
         raise Malformed(f"{name} is not sorted, or has an identifier twice")
     return tuple(ids)
-
-
-def text(moment: datetime) -> str:
-    """Return `moment` as the wire has it: UTC, whole seconds, `Z`."""
-    return moment.astimezone(UTC).isoformat()[: len("2026-11-21T00:10:32")] + "Z"

@@ -1,0 +1,138 @@
+"""Signed trust documents as bytes: what roots sign, and answers of `GET /v1/trust` (TRUST-8)."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Self, TypeVar
+
+from . import ed25519
+from .members import Malformed, from_base64, to_base64
+from .trust import Roots, TrustDocument
+from .wire import Reference
+
+# The most bytes of a payload and of an answer, and how many documents and signatures they have.
+DOCUMENT_BYTES_MAX: Final = 64 * 1024
+ANSWER_BYTES_MAX: Final = 6 * 2**20
+DOCUMENTS_MAX: Final = 64
+SIGNATURES_MAX: Final = 16
+
+_PREFIX: Final = b"rescind-trust-v1\n"
+
+_Payload = TypeVar("_Payload")
+
+
+class RootReason(StrEnum):
+    """Why something that a root key vouches for was refused, in the order of the checks (TRUST-12).
+
+    Programs compare these words, so they do not change.
+    """
+
+    TOO_LARGE = "too_large"
+    MALFORMED = "malformed"
+    TENANT = "tenant"
+    ROOT = "root"
+    EQUIVOCATION = "equivocation"
+    ROLLBACK = "rollback"
+    LIFETIME = "lifetime"
+    FUTURE = "future"
+    SIGNATURE = "signature"
+    TRUST_EXPIRED = "trust_expired"
+    BEHIND = "behind"
+    HASH = "hash"
+    EXPIRED = "expired"
+
+
+class NotTrusted(Exception):
+    """A document, or something that it vouches for, must not be used. The state does not change."""
+
+    def __init__(self, reason: RootReason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+def read(decode: Callable[[bytes], _Payload], payload: bytes) -> _Payload:
+    """Return what `decode` reads in a payload. Raises `NotTrusted`: `MALFORMED`."""
+    try:
+        return decode(payload)
+    except Malformed:
+        raise NotTrusted(RootReason.MALFORMED) from None
+
+
+@dataclass(frozen=True, slots=True)
+class SignedDocument:
+    """A document with its bytes, and the signatures over them by key. None of them is verified."""
+
+    payload: bytes
+    signatures: Mapping[bytes, bytes]
+    document: TrustDocument
+
+    @classmethod
+    def opened(cls, payload: bytes, signatures: Mapping[bytes, bytes]) -> Self:
+        """Return the document in these bytes. Raises `NotTrusted`: `TOO_LARGE`, `MALFORMED`."""
+        if len(payload) > DOCUMENT_BYTES_MAX or len(signatures) > SIGNATURES_MAX:
+            raise NotTrusted(RootReason.TOO_LARGE)
+        return cls(payload, signatures, read(TrustDocument.decode, payload))
+
+    @property
+    def reference(self) -> Reference:
+        """How a head names the document."""
+        return Reference(hashlib.sha256(self.payload).digest(), self.document.version)
+
+    def is_signed_by(self, roots: Roots) -> bool:
+        """Return whether as many of these roots signed the document as have to."""
+        signed, left = signed_part(self.payload), roots.threshold
+        for key in roots.keys:
+            signature = self.signatures.get(key)
+            if signature is not None and ed25519.is_signed(signed, signature, public_key=key):
+                left -= 1
+                if not left:
+                    return True
+        return False
+
+    def form(self) -> dict[str, Any]:
+        """Return the document as the API returns it."""
+        signatures = [
+            {"Key": to_base64(key), "Signature": to_base64(signature)}
+            for key, signature in sorted(self.signatures.items())
+        ]
+        return {"Payload": to_base64(self.payload), "Signatures": signatures}
+
+
+def signed_part(payload: bytes) -> bytes:
+    """Return the 49 bytes that the signatures of a document cover."""
+    return _PREFIX + hashlib.sha256(payload).digest()
+
+
+def documents(body: bytes) -> tuple[SignedDocument, ...]:
+    """Return the documents in an answer of `GET /v1/trust`, as they come.
+
+    Raises `NotTrusted`: `TOO_LARGE`, as far as sizes go before anything is parsed, or `MALFORMED`.
+    """
+    if len(body) > ANSWER_BYTES_MAX:
+        raise NotTrusted(RootReason.TOO_LARGE)
+    try:
+        forms = json.loads(body.decode())["documents"]
+        if type(forms) is not list:
+            raise TypeError("documents must be a list")
+        given = [(from_base64(each["Payload"]), _signatures(each["Signatures"])) for each in forms]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise NotTrusted(RootReason.MALFORMED) from None
+    if len(given) > DOCUMENTS_MAX:
+        raise NotTrusted(RootReason.TOO_LARGE)
+    return tuple(SignedDocument.opened(*each) for each in given)
+
+
+def answer(given: Iterable[SignedDocument]) -> bytes:
+    """Return the body of an answer of `GET /v1/trust` with these documents."""
+    return json.dumps({"documents": [each.form() for each in given]}).encode()
+
+
+def _signatures(forms: object) -> dict[bytes, bytes]:
+    if type(forms) is not list:
+        raise TypeError("Signatures must be a list")
+    found = {from_base64(each["Key"]): from_base64(each["Signature"]) for each in forms}
+    if len(found) != len(forms):
+        raise ValueError("a key signed twice")
+    return found

@@ -1,0 +1,161 @@
+"""Which trust documents and which heads a client accepts (TRUST-12 to TRUST-14).
+
+Everything here is pure: the time and the bytes are arguments. A state never changes: `follow`
+returns another one or raises, so a client that keeps its state on an error loses nothing.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple, Self
+
+from . import ed25519, wire
+from .documents import NotTrusted, RootReason, SignedDocument, read
+from .trust import Roots, Use
+from .wire import Position, SignedHead
+
+# The longest lifetime of a document.
+LIFETIME_MAX: Final = timedelta(days=400)
+
+_PIN: Final = re.compile("[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class TrustState:
+    """The belief of a client about one tenant: the roots of `held`, or those of the pin before it.
+
+    Save `held` before a state counts, so that no older document is accepted after a restart.
+    Raises `ValueError` if the pin is not one.
+    """
+
+    tenant_id: str
+    pin: str
+    held: SignedDocument | None = None
+
+    def __post_init__(self) -> None:
+        if not _PIN.fullmatch(self.pin):
+            raise ValueError("a pin must be 64 hexadecimal digits in lower case")
+
+    @property
+    def version(self) -> int:
+        """The version of the held document, 0 without one: what `GET /v1/trust` is asked after."""
+        return self.held.document.version if self.held else 0
+
+    def pinned(self, pin: str) -> Self:
+        """Return the state for a client that has this pin now.
+
+        It begins anew unless the pin is that of the state, or of the roots of the held document.
+        """
+        roots = {self.held.document.roots.pin} if self.held else set()
+        return replace(self, pin=pin, held=self.held if pin in {self.pin, *roots} else None)
+
+    def named(self, use: str) -> tuple[bytes, ...]:
+        """Return the keys (32 bytes each) that have this use; none without a document."""
+        return self.held.document.named(use) if self.held else ()
+
+    def position(self, signed_by: bytes | None, saved: Position | None) -> Position | None:
+        """Return the position of the feed below which no head is accepted (TRUST-14).
+
+        `saved` is the position of the newest accepted head, and `signed_by` the key of that head.
+        If the document does not name this key any more, the state of the feed clears no warrant,
+        and the position is that of the document.
+        """
+        if self.held is None or (saved and signed_by in self.named(Use.LISTS)):
+            return saved
+        return self.held.document.feed
+
+
+class JudgedHead(NamedTuple):
+    """A head that a signer of the held document signed with `key`; its own checks follow."""
+
+    head: SignedHead
+    key: bytes
+
+
+def follow(state: TrustState, documents: Sequence[SignedDocument], now: datetime) -> TrustState:
+    """Return the state after an answer with these documents; `state` itself if it has no news.
+
+    Raises `NotTrusted`; then nothing of the answer counts.
+    """
+    if any(each.document.tenant_id != state.tenant_id for each in documents):
+        raise NotTrusted(RootReason.TENANT)
+    if not documents:
+        return state
+    held = state.held
+    for each in documents:
+        held = _after(held, each, state.pin)
+    if held is None:
+        raise NotTrusted(RootReason.ROOT)
+    if documents[-1].document.version < held.document.version:
+        raise NotTrusted(RootReason.ROLLBACK)
+    if held is state.held:
+        return state
+    _check_times(held, now)
+    return replace(state, held=held)
+
+
+def judge(
+    payload: bytes,
+    signature: bytes,
+    state: TrustState,
+    now: datetime,
+    *,
+    likely: bytes | None = None,
+) -> JudgedHead:
+    """Return a head of the feed if the held document vouches for it.
+
+    The key `likely` is tried first. The further checks of a head are those of docs/feed.md. After
+    `SIGNATURE`, `TRUST_EXPIRED` and `BEHIND`, read `GET /v1/trust` and check the head again.
+    Raises `NotTrusted`.
+    """
+    key = _signer(wire.signed_part(payload), signature, state, likely)
+    if state.held is None or key is None:
+        raise NotTrusted(RootReason.SIGNATURE)
+    head = read(SignedHead.decode, payload)
+    if now >= state.held.document.expires_at:
+        raise NotTrusted(RootReason.TRUST_EXPIRED)
+    if head.trust is not None:
+        if head.trust.number > state.version:
+            raise NotTrusted(RootReason.BEHIND)
+        if head.trust.number == state.version and head.trust != state.held.reference:
+            raise NotTrusted(RootReason.EQUIVOCATION)
+    return JudgedHead(head, key)
+
+
+def _after(held: SignedDocument | None, next_: SignedDocument, pin: str) -> SignedDocument | None:
+    """Return the document that is held after the next one of an answer."""
+    roots = next_.document.roots
+    if held is None:
+        return _signed(next_, roots) if roots.pin == pin else None
+    version = held.document.version
+    if next_.document.version < version or next_.payload == held.payload:
+        return held
+    # It is evidence against the roots only if they signed it.
+    _signed(next_, held.document.roots)
+    if next_.document.version == version:
+        raise NotTrusted(RootReason.EQUIVOCATION)
+    return next_ if roots == held.document.roots else _signed(next_, roots)
+
+
+def _signed(document: SignedDocument, roots: Roots) -> SignedDocument:
+    if not document.is_signed_by(roots):
+        raise NotTrusted(RootReason.ROOT)
+    return document
+
+
+def _check_times(held: SignedDocument, now: datetime) -> None:
+    issued_at, expires_at = held.document.issued_at, held.document.expires_at
+    if not timedelta(0) < expires_at - issued_at <= LIFETIME_MAX:
+        raise NotTrusted(RootReason.LIFETIME)
+    if issued_at > now + wire.FUTURE_MAX:
+        raise NotTrusted(RootReason.FUTURE)
+
+
+def _signer(
+    signed: bytes, signature: bytes, state: TrustState, likely: bytes | None
+) -> bytes | None:
+    for key in sorted(state.named(Use.LISTS), key=lambda each: each != likely):
+        if ed25519.is_signed(signed, signature, public_key=key):
+            return key
+    return None

@@ -1,0 +1,162 @@
+"""How the formats read members of deterministic CBOR (RFC 8949, 4.2.1), and base64 in JSON.
+
+A reader ignores members that it does not know, and refuses bytes that another encoder would have
+written differently.
+"""
+
+import base64
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from io import BytesIO
+from itertools import pairwise
+from typing import Any, Final
+
+import cbor2
+
+# The highest sequence and version: the largest integer that every JSON reader keeps exactly.
+NUMBER_MAX: Final = 2**53
+
+HASH_BYTES: Final = 32
+_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z", re.ASCII)
+
+
+class Malformed(ValueError):
+    """Bytes that are not in the wire format."""
+
+
+def encoded(members: Mapping[str, Any]) -> bytes:
+    """Return the deterministic CBOR of a map."""
+    return cbor2.dumps(members, canonical=True)
+
+
+def decoded(data: bytes) -> dict[str, Any]:
+    """Return the map in `data`. Raises `Malformed`, also if another encoder would differ."""
+    members = with_texts(loaded(data), "the content")
+    try:
+        again = cbor2.dumps(members, canonical=True)
+    except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError):
+        raise Malformed("not deterministic CBOR") from None
+    if again != data:
+        raise Malformed("not deterministic CBOR")
+    return members
+
+
+def loaded(data: bytes) -> dict[str, Any]:
+    """Return the map in `data`, however it is encoded. Raises `Malformed`."""
+    try:
+        members = cbor2.loads(data)
+    # A tag may hold what its reader cannot use, which raises errors of many kinds.
+    except Exception:  # noqa: BLE001
+        raise Malformed("not CBOR") from None
+    if not isinstance(members, dict):
+        raise Malformed("not a CBOR map")
+    return members
+
+
+def unambiguous(data: bytes) -> dict[str, Any]:
+    """Return the map in `data`, in which no map has a member twice. Raises `Malformed`."""
+    file = BytesIO(data)
+    decoder = cbor2.CBORDecoder(file, allow_duplicate_keys=False, allow_indefinite=False)
+    try:
+        members = decoder.decode()
+    except Exception:  # noqa: BLE001 - as above
+        raise Malformed("not CBOR in which each member comes once") from None
+    if not isinstance(members, dict) or file.tell() != len(data):
+        raise Malformed("not a CBOR map alone")
+    return with_texts(members, "the content")
+
+
+def member(members: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    """Return the member `name`, which must be of exactly this type. Raises `Malformed`."""
+    value = members.get(name)
+    if type(value) is not kind:
+        raise Malformed(f"{name} must be of type {kind.__name__}")
+    return value
+
+
+def table(members: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the map in the member `name`, whose keys are texts. Raises `Malformed`."""
+    return with_texts(member(members, name, dict), name)
+
+
+def tables(members: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the maps in the list `name`, whose keys are texts. Raises `Malformed`."""
+    values = member(members, name, list)
+    if not {*map(type, values)} <= {dict}:
+        raise Malformed(f"{name} must be a list of maps")
+    return [with_texts(each, name) for each in values]
+
+
+def with_texts(members: dict[Any, Any], name: str) -> dict[str, Any]:
+    """Return a map whose keys are texts. Raises `Malformed` for another one."""
+    if not {*map(type, members)} <= {str}:
+        raise Malformed(f"{name} must be a map whose keys are texts")
+    return members
+
+
+def number(members: Mapping[str, Any], name: str) -> int:
+    """Return the number from 0 to 2^53 in the member `name`. Raises `Malformed`."""
+    value: int = member(members, name, int)
+    if not 0 <= value <= NUMBER_MAX:
+        raise Malformed(f"{name} must be between 0 and 2^53")
+    return value
+
+
+def digest(members: Mapping[str, Any], name: str) -> bytes:
+    """Return the hash (32 bytes) in the member `name`. Raises `Malformed`."""
+    value: bytes = member(members, name, bytes)
+    if len(value) != HASH_BYTES:
+        raise Malformed(f"{name} must have 32 bytes")
+    return value
+
+
+def texts(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return the texts in `name`, sorted by their UTF-8, each once. Raises `Malformed`."""
+    values = member(members, name, list)
+    if not {*map(type, values)} <= {str}:
+        raise Malformed(f"{name} must be a list of texts")
+    return rising(values, name)
+
+
+def rising(values: Iterable[Any], name: str) -> tuple[Any, ...]:
+    """Return the values, which are sorted, each once. Raises `Malformed` if they are not."""
+    found = tuple(values)
+    if any(one >= two for one, two in pairwise(found)):
+        raise Malformed(f"{name} is not sorted, or has a value twice")
+    return found
+
+
+def moment(members: Mapping[str, Any], name: str) -> datetime:
+    """Return the time in the member `name`. Raises `Malformed`."""
+    value: str = member(members, name, str)
+    if not _TIME.fullmatch(value):
+        raise Malformed(f"{name} must be a time such as 2026-11-21T00:10:32Z")
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise Malformed(f"{name} is not a time") from None
+
+
+def text(moment: datetime) -> str:
+    """Return `moment` as the wire has it: UTC, whole seconds, `Z`."""
+    return moment.astimezone(UTC).isoformat()[: len("2026-11-21T00:10:32")] + "Z"
+
+
+def from_base64(value: object) -> bytes:
+    """Return what padded base64 of the standard alphabet encodes, in its only form.
+
+    Raises `TypeError` or `ValueError`.
+    """
+    if type(value) is not str:
+        raise TypeError("base64 must be a text")
+    data = base64.b64decode(value)
+    # The decoder leaves out what is not in the alphabet, and unused bits.
+    if to_base64(data) != value:
+        raise ValueError("it must be base64 as an encoder writes it")
+    return data
+
+
+def to_base64(data: bytes) -> str:
+    """Return padded base64 of the standard alphabet."""
+    return base64.b64encode(data).decode()

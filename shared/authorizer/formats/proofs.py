@@ -1,0 +1,180 @@
+"""Registrations and reports, which authorizers sign with their identity keys (TRUST-10)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, Self
+
+from . import ed25519, wire
+from .documents import NotTrusted, RootReason, read
+from .members import (
+    HASH_BYTES,
+    Malformed,
+    decoded,
+    encoded,
+    member,
+    moment,
+    number,
+    table,
+    text,
+)
+
+# The most bytes of a payload.
+PROOF_BYTES_MAX: Final = 4096
+
+# How old a registration may be.
+AGE_MAX: Final = timedelta(minutes=5)
+
+_REGISTRATION_PREFIX: Final = b"rescind-register-v1\n"
+_REPORT_PREFIX: Final = b"rescind-report-v1\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenRegistration:
+    """The statement of an authorizer that it has the private key of `public_key` (32 bytes)."""
+
+    tenant_id: str
+    name: str
+    public_key: bytes
+    issued_at: datetime
+
+    def encode(self) -> bytes:
+        """Return the payload: deterministic CBOR."""
+        members = {
+            "Tenant": self.tenant_id,
+            "Name": self.name,
+            "PublicKey": self.public_key,
+            "IssuedAt": text(self.issued_at),
+        }
+        return encoded(members)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Return the statement in a payload. Raises `Malformed`."""
+        members = decoded(data)
+        return cls(
+            member(members, "Tenant", str),
+            member(members, "Name", str),
+            ed25519.key(members, "PublicKey"),
+            moment(members, "IssuedAt"),
+        )
+
+    @staticmethod
+    def signed_part(payload: bytes) -> bytes:
+        """Return the bytes that the signature covers."""
+        return _REGISTRATION_PREFIX + payload
+
+    @classmethod
+    def opened(cls, payload: bytes, signature: bytes, *, tenant_id: str, now: datetime) -> Self:
+        """Return the statement after all checks. Raises `NotTrusted`."""
+        _check_size(payload)
+        proof = read(cls.decode, payload)
+        _check_signed(cls.signed_part(payload), signature, proof.public_key)
+        if proof.tenant_id != tenant_id:
+            raise NotTrusted(RootReason.TENANT)
+        if proof.issued_at > now + wire.FUTURE_MAX:
+            raise NotTrusted(RootReason.FUTURE)
+        if now - proof.issued_at > AGE_MAX:
+            raise NotTrusted(RootReason.EXPIRED)
+        return proof
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenReport:
+    """The statement of an authorizer about the entry of the feed that it holds, and its policy.
+
+    `number` rises from report to report; milliseconds since 1970 do. `trust` is the version of the
+    held trust document, 0 without one. `chain` has 32 bytes, or none without a `sequence`.
+    `refused` counts refused answers by reason. `max_staleness` is in seconds.
+    """
+
+    tenant_id: str
+    authorizer_id: str
+    number: int
+    trust: int
+    sequence: int | None
+    chain: bytes
+    verified_at: datetime | None
+    max_staleness: int | None
+    allow_when_stale: bool
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """Return the payload: deterministic CBOR."""
+        members = {
+            "Tenant": self.tenant_id,
+            "Id": self.authorizer_id,
+            "Number": self.number,
+            "Trust": self.trust,
+            "Sequence": self.sequence,
+            "Chain": self.chain,
+            "VerifiedAt": None if self.verified_at is None else text(self.verified_at),
+            "MaxStaleness": self.max_staleness,
+            "AllowWhenStale": self.allow_when_stale,
+            "Refused": self.refused,
+        }
+        return encoded(members)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Return the report in a payload. Raises `Malformed`."""
+        members = decoded(data)
+        refused = table(members, "Refused")
+        report = cls(
+            member(members, "Tenant", str),
+            member(members, "Id", str),
+            number(members, "Number"),
+            number(members, "Trust"),
+            _or_nil(members, "Sequence", number),
+            member(members, "Chain", bytes),
+            _or_nil(members, "VerifiedAt", moment),
+            _or_nil(members, "MaxStaleness", number),
+            member(members, "AllowWhenStale", bool),
+            {reason: number(refused, reason) for reason in refused},
+        )
+        if len(report.chain) != (0 if report.sequence is None else HASH_BYTES):
+            raise Malformed("Chain must have 32 bytes, or none if Sequence is nil")
+        return report
+
+    @staticmethod
+    def signed_part(payload: bytes) -> bytes:
+        """Return the bytes that the signature covers."""
+        return _REPORT_PREFIX + payload
+
+    def check(self, *, tenant_id: str, authorizer_id: str, after: int) -> None:
+        """Check whose report it is, and that it is newer than the one of the number `after`.
+
+        Raises `NotTrusted`.
+        """
+        if self.tenant_id != tenant_id:
+            raise NotTrusted(RootReason.TENANT)
+        if self.authorizer_id != authorizer_id:
+            raise NotTrusted(RootReason.SIGNATURE)
+        if self.number <= after:
+            raise NotTrusted(RootReason.ROLLBACK)
+
+    @classmethod
+    def opened(cls, payload: bytes, signature: bytes, *, public_key: bytes) -> Self:
+        """Return the report that the authorizer with this key signed; `check` has to follow.
+
+        Raises `NotTrusted`.
+        """
+        _check_size(payload)
+        _check_signed(cls.signed_part(payload), signature, public_key)
+        return read(cls.decode, payload)
+
+
+def _check_size(payload: bytes) -> None:
+    if len(payload) > PROOF_BYTES_MAX:
+        raise NotTrusted(RootReason.TOO_LARGE)
+
+
+def _check_signed(signed: bytes, signature: bytes, public_key: bytes) -> None:
+    if not ed25519.is_signed(signed, signature, public_key=public_key):
+        raise NotTrusted(RootReason.SIGNATURE)
+
+
+def _or_nil(members: Mapping[str, Any], name: str, read: Callable[..., Any]) -> Any:
+    if name not in members:
+        raise Malformed(f"{name} is missing")
+    return None if members[name] is None else read(members, name)

@@ -1,0 +1,186 @@
+"""The trust document of a tenant: the keys that sign for it, signed by its roots (TRUST-6).
+
+`documents` has it with its signatures, and `following` decides which one a client accepts.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Self
+
+from . import ed25519
+from .members import (
+    Malformed,
+    decoded,
+    digest,
+    encoded,
+    member,
+    moment,
+    number,
+    rising,
+    table,
+    tables,
+    text,
+    texts,
+)
+from .wire import Position
+
+ROOTS_MAX: Final = 8
+SIGNERS_MAX: Final = 256
+
+_ROOTS_PREFIX: Final = b"rescind-roots-v1\n"
+
+
+class Use(StrEnum):
+    """The uses of a signer that this release knows. A document may name others."""
+
+    LISTS = "lists"
+    NATIVE = "native"
+    LOG = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Root keys (32 bytes each, sorted), and how many of them have to sign."""
+
+    keys: tuple[bytes, ...]
+    threshold: int
+
+    @property
+    def pin(self) -> str:
+        """The pin of these roots: 64 hexadecimal digits in lower case."""
+        return hashlib.sha256(_ROOTS_PREFIX + encoded(self.members())).hexdigest()
+
+    def members(self) -> dict[str, Any]:
+        """Return the member `Roots` of a document."""
+        return {"Keys": sorted(self.keys), "Threshold": self.threshold}
+
+    @classmethod
+    def of(cls, members: Mapping[str, Any]) -> Self:
+        """Return the roots in the member `Roots` of a document. Raises `Malformed`."""
+        roots = cls(ed25519.keys(members, "Keys"), number(members, "Threshold"))
+        if not 1 <= roots.threshold <= len(roots.keys) <= ROOTS_MAX:
+            raise Malformed(f"Roots must have 1 to {ROOTS_MAX} keys, and a threshold of 1 to these")
+        # A member that changes what the roots mean must not be passed over.
+        if len(members) != len(roots.members()):
+            raise Malformed("Roots must have no other member")
+        return roots
+
+
+class NamedSigner(NamedTuple):
+    """A key (32 bytes) that a document names, and its uses, sorted."""
+
+    key: bytes
+    uses: tuple[str, ...]
+
+
+class LogAnchor(NamedTuple):
+    """The checkpoint of the sealed log that a document or a journal names (LOG-3)."""
+
+    origin: str
+    size: int
+    root: bytes
+
+    def members(self) -> dict[str, Any]:
+        """Return the member `Log`."""
+        return {"Origin": self.origin, "Size": self.size, "Root": self.root}
+
+    @classmethod
+    def among(cls, members: Mapping[str, Any]) -> Self | None:
+        """Return the anchor in the member `Log`, None without one. Raises `Malformed`."""
+        if "Log" not in members:
+            return None
+        log = table(members, "Log")
+        return cls(member(log, "Origin", str), number(log, "Size"), digest(log, "Root"))
+
+
+class Witnesses(NamedTuple):
+    """Verifier keys of witnesses of the sealed log (C2SP signed-note), sorted, and the quorum."""
+
+    keys: tuple[str, ...]
+    quorum: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrustDocument:
+    """The keys that sign for a tenant, from one version of the document to the next.
+
+    `feed` is the end of the feed when the document was made, `log` that of the sealed log.
+    """
+
+    tenant_id: str
+    version: int
+    issued_at: datetime
+    expires_at: datetime
+    roots: Roots
+    signers: tuple[NamedSigner, ...]
+    feed: Position
+    log: LogAnchor | None = None
+    witnesses: Witnesses | None = None
+
+    def named(self, use: str) -> tuple[bytes, ...]:
+        """Return the keys that have this use."""
+        return tuple(each.key for each in self.signers if use in each.uses)
+
+    def encode(self) -> bytes:
+        """Return the payload: deterministic CBOR."""
+        members: dict[str, Any] = {
+            "Tenant": self.tenant_id,
+            "Version": self.version,
+            "IssuedAt": text(self.issued_at),
+            "ExpiresAt": text(self.expires_at),
+            "Roots": self.roots.members(),
+            "Signers": [{"Key": key, "Uses": sorted(uses)} for key, uses in sorted(self.signers)],
+            "Feed": {"Sequence": self.feed.sequence, "Chain": self.feed.chain},
+        }
+        if self.log is not None:
+            members["Log"] = self.log.members()
+        if self.witnesses is not None:
+            names, quorum = self.witnesses
+            members["Witnesses"] = {"Keys": sorted(names), "Quorum": quorum}
+        return encoded(members)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Return the document in a payload. Raises `Malformed`."""
+        members = decoded(data)
+        feed = table(members, "Feed")
+        document = cls(
+            member(members, "Tenant", str),
+            number(members, "Version"),
+            moment(members, "IssuedAt"),
+            moment(members, "ExpiresAt"),
+            Roots.of(table(members, "Roots")),
+            _signers(members),
+            Position(number(feed, "Sequence"), digest(feed, "Chain")),
+            LogAnchor.among(members),
+            _witnesses(members),
+        )
+        if document.version < 1:
+            raise Malformed("Version must be 1 or more")
+        if not {*document.roots.keys}.isdisjoint(each.key for each in document.signers):
+            raise Malformed("a root signs nothing but documents")
+        return document
+
+
+def _signers(members: Mapping[str, Any]) -> tuple[NamedSigner, ...]:
+    named = tables(members, "Signers")
+    if len(named) > SIGNERS_MAX:
+        raise Malformed(f"Signers must be at most {SIGNERS_MAX}")
+    signers = tuple(NamedSigner(ed25519.key(each, "Key"), texts(each, "Uses")) for each in named)
+    if not all(each.uses for each in signers):
+        raise Malformed("Uses must be one text or more")
+    rising((each.key for each in signers), "Signers")
+    return signers
+
+
+def _witnesses(members: Mapping[str, Any]) -> Witnesses | None:
+    if "Witnesses" not in members:
+        return None
+    given = table(members, "Witnesses")
+    witnesses = Witnesses(texts(given, "Keys"), number(given, "Quorum"))
+    if witnesses.quorum > len(witnesses.keys):
+        raise Malformed("Quorum must be at most the number of witnesses")
+    return witnesses

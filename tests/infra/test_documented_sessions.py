@@ -149,7 +149,6 @@ def test_the_documented_way_to_postgresql_works(tmp_path: Path) -> None:
             session = session.replace(shown, server.url)
         said = terminal.type(session)
         assert re.search(r"^svc_wrt_laptop-17 +revoked .* stolen$", said, re.MULTILINE)
-        assert said.endswith("All is well.\n")
         left = set(desk.iterdir()) - before
     assert {each.name for each in left} == {"acme.key", "master.key", "pgpass"}
     check_traces(desk, left)

@@ -235,4 +235,4 @@ def decoded(encoded_plain: bytes) -> dict[str, Value]:
 
 
 def _known(pk: str, sk: str) -> bytes:
-    return _DICTIONARY + pk.encode() + sk.encode()
+    return _DICTIONARY + (pk + sk).encode()

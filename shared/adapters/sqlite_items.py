@@ -26,10 +26,12 @@ _GET = "SELECT item, checksum FROM items_5 WHERE pk = ? AND sk = ?"
 _CONFIRM = """SELECT item, checksum FROM places
     LEFT JOIN items_5 ON pk = ? AND items_5.sk = ?
     WHERE partition = ? AND places.sk = ?"""
-# The same for several keys, which are numbered.
-_MANY = """WITH wanted (number, pk, sk, partition) AS (VALUES {})
+# The same for several keys, which are numbered. Where there is an item, no place is looked for.
+_MANY = """WITH wanted (number, pk, sk, place) AS (VALUES {})
     SELECT number, item, checksum, places.sk FROM wanted
-    LEFT JOIN items_5 USING (pk, sk) LEFT JOIN places USING (partition, sk)"""
+    LEFT JOIN items_5 USING (pk, sk)
+    LEFT JOIN places
+        ON partition = CASE WHEN item IS NULL THEN place END AND places.sk = wanted.sk"""
 # Not INSERT OR REPLACE, which runs no delete trigger for the replaced row.
 _PUT = """INSERT INTO items_5 (pk, sk, item, checksum) VALUES {}
     ON CONFLICT (pk, sk) DO UPDATE SET item = excluded.item, checksum = excluded.checksum"""

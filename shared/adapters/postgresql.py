@@ -175,11 +175,10 @@ class PostgresqlStore:
         """Yield the sort keys after `after` with one attribute. Raises `Unavailable`."""
         low = (after or "").encode()
         while True:
-            sought = (attribute.encode(), *_partition(partition), low, _PAGE_OF_NAMES)
-            rows = self.database.rows(_COLUMN, sought)
+            values = (attribute.encode(), *_partition(partition), low, _PAGE_OF_NAMES)
+            rows = self.database.rows(_COLUMN, values)
             found = ((sk.decode(), _decoded(item)) for sk, item in rows if item is not None)
-            values = {sk: item[attribute] for sk, item in found if attribute in item}
-            yield ColumnPage([sk.decode() for sk, _ in rows], values)
+            yield ColumnPage.of([sk.decode() for sk, _ in rows], found, attribute)
             if len(rows) < _PAGE_OF_NAMES:
                 return
             low = rows[-1][0]

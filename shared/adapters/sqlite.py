@@ -330,7 +330,7 @@ class SqliteStore:
             values = (_key(partition), *bounds, text)
             rows = connection.execute(_HAVING, values).fetchall() if having else []
         found = ((sk, sqlite_items.decode(partition, sk, *row)) for sk, *row in rows)
-        return ColumnPage(keys, {sk: item[attribute] for sk, item in found if attribute in item})
+        return ColumnPage.of(keys, found, attribute)
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
         """Yield all items of a table, in order of their keys. Raises `Unavailable`."""

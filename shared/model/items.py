@@ -1,8 +1,8 @@
 """The vocabulary of the stores: tables, addresses, partitions, items."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 # Integers have at most 64 bits, and strings have no lone surrogates.
 Value: TypeAlias = str | int | bool | bytes | list["Value"] | dict[str, "Value"] | None
@@ -41,6 +41,11 @@ class ColumnPage(NamedTuple):
 
     names: list[str]
     values: dict[str, Value]
+
+    @classmethod
+    def of(cls, names: list[str], items: Iterable[tuple[str, Item]], attribute: str) -> Self:
+        """Return the page with these sort keys, and the attribute of those `items` that have it."""
+        return cls(names, {sk: item[attribute] for sk, item in items if attribute in item})
 
 
 class Row(NamedTuple):

@@ -20,7 +20,6 @@ from shared.ports.store import (
     Address,
     Change,
     Check,
-    ColumnPage,
     Delete,
     Expect,
     Increment,
@@ -171,7 +170,7 @@ def test_most_items_are_compressed(store: SqliteStore, path: Path) -> None:
         sk: item for sk, item in items.items() if item["actor"] == "bob"
     }
     assert list(store.column(AUDIT, "n")) == [
-        ColumnPage([*items], {sk: item["n"] for sk, item in items.items()})
+        ([*items], {sk: item["n"] for sk, item in items.items()})
     ]
 
 

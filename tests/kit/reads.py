@@ -71,8 +71,7 @@ class _Watched(Intercepted):
     ) -> Iterator[ColumnPage]:
         # The engine reads whole items, whatever it sends.
         for entry in self.query(partition, after=after):
-            held = {entry.sk: entry.item[attribute]} if attribute in entry.item else {}
-            yield ColumnPage([entry.sk], held)
+            yield ColumnPage.of([entry.sk], [entry], attribute)
 
     def count(self, partition: Partition, **bounds: Any) -> int:
         return sum(1 for _ in self.query(partition, **bounds))

@@ -619,14 +619,10 @@ class _Store:
     ) -> Iterator[ColumnPage]:
         def first() -> ColumnPage:
             seen = self._seen(Span(*partition, after, None))
-            found = {sk: item for sk, item in seen.items() if item is not None}
-            for row in self._store.query(partition, after=after):
-                if row.sk not in seen:
-                    found[row.sk] = row.item
-                    break
-            names = sorted(found)[:1]
-            having = (sk for sk in names if attribute in found[sk])
-            return ColumnPage(names, {sk: found[sk][attribute] for sk in having})
+            shown = (row for row in self._store.query(partition, after=after) if row.sk not in seen)
+            old = [Row(sk, item) for sk, item in seen.items() if item is not None]
+            found = sorted([*islice(shown, 1), *old], key=itemgetter(0))[:1]
+            return ColumnPage.of([row.sk for row in found], found, attribute)
 
         while (page := self._seat.read("column", Span(*partition, after, None), first)).names:
             yield page

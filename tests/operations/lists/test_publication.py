@@ -23,7 +23,7 @@ from shared.operations.lists import decisions, in_force, publication
 from shared.operations.lists import signers as srl_signers
 from shared.operations.operator import consistency
 from shared.ports import Ports
-from shared.ports.store import ColumnPage, Delete, Expect, Partition, Put
+from shared.ports.store import Delete, Expect, Partition, Put
 from tests.kit.faults import Crash, Script, broken_at, meeting, raises, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.log_lines import lines, metrics
@@ -327,10 +327,7 @@ def _forgetful(call: Call) -> Any:
         case "query":
             return (entry for entry in call() if entry.sk != _MISSED)
         case "column":
-            return (
-                ColumnPage([name for name in page.names if name != _MISSED], page.values)
-                for page in call()
-            )
+            return (page._replace(names=[*filter(_MISSED.__ne__, page.names)]) for page in call())
     return call()
 
 

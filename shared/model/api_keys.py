@@ -160,11 +160,19 @@ def count_address(tenant_id: str) -> Address:
     return Address(Table.KEYS, tenant_id, "counts#api-keys")
 
 
+_CREDENTIAL: Final = "api-key#"
+
+
 def credential_address(digest_: str) -> Address:
     """Return the address of the credential of the key string with this digest."""
-    return Address(Table.KEYS, f"api-key#{digest_}")
+    return Address(Table.KEYS, f"{_CREDENTIAL}{digest_}")
+
+
+def is_credential_at(address: Address) -> bool:
+    """Return whether the item at this address is a credential."""
+    return address == credential_address(address.pk.removeprefix(_CREDENTIAL))
 
 
 def revocation_note_address(digest_: str) -> Address:
     """Return the address of the note on a revoked key string with this digest."""
-    return Address(Table.KEYS, f"api-key#{digest_}", "revoked")
+    return Address(Table.KEYS, f"{_CREDENTIAL}{digest_}", "revoked")

@@ -31,6 +31,7 @@ class Deployment(Record):
     `schema` is the highest of the releases that wrote to it. `receipt` is a random name that the
     store got when data was last moved to it; `moved_to` is that of the store which is in charge
     instead of this one. `tables_made_at` tells restored tables from those that an operator saw.
+    `region` is that of AWS in which the copies of this store are written; None before a failover.
     """
 
     schema: int = SCHEMA
@@ -39,6 +40,7 @@ class Deployment(Record):
     moved_to: str | None = None
     version: int = 1
     tables_made_at: str | None = None
+    region: str | None = None
 
     @classmethod
     def of(cls, item: Item | None) -> Self:
@@ -57,6 +59,10 @@ class Deployment(Record):
                 f" {SCHEMA}.",
                 "Use the release that wrote the data, or a newer one.",
             )
+
+    def is_written_in(self, region: str, *, is_standby: bool) -> bool:
+        """Return whether processes in this region write; those of a standby wait to be named."""
+        return not is_standby if self.region is None else self.region == region
 
     def check_in_charge(self) -> None:
         """Raise `InvalidSettings` if another store is in charge of the data (OPS-13)."""

@@ -15,6 +15,7 @@ KEPT: Final = timedelta(hours=24)
 CLAIMED: Final = timedelta(seconds=60)
 
 KEY_PATTERN: Final = "[!-~]{1,255}"
+_OUTCOMES: Final = "#once#"
 _KEY: Final = re.compile(KEY_PATTERN)
 
 
@@ -36,7 +37,7 @@ class Request:
         # None of the parts contains a line break.
         name = "\n".join((caller.key_id or "", method, path, key))
         digest = hashlib.sha256(name.encode()).hexdigest()
-        address = Address(Table.KEYS, f"{caller.tenant_id}#once#{digest}")
+        address = Address(Table.KEYS, f"{caller.tenant_id}{_OUTCOMES}{digest}")
         return cls(address, hashlib.sha256(body).hexdigest())
 
 
@@ -78,3 +79,8 @@ class Once(Record):
         if self.claimed_until is not None:
             return now < self.claimed_until
         return now.timestamp() < self.expires
+
+
+def is_outcome_at(address: Address) -> bool:
+    """Return whether the item at this address is a `Once`."""
+    return address.table is Table.KEYS and _OUTCOMES in address.pk

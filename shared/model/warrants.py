@@ -13,6 +13,7 @@ from shared.model.warrant_format import WarrantFormat
 # Counters per key: enough for several hundred signatures a second, and few enough to read them in
 # one request.
 COUNTERS: Final = 64
+_STANDINGS: Final = "#warrant#"
 # Sorts after every moment.
 _NEVER: Final = "~"
 
@@ -107,7 +108,13 @@ def left_behind(ends_at: datetime | None, now: datetime, *, ttl: timedelta) -> b
 
 def warrant_address(tenant_id: str, warrant_id: str) -> Address:
     """Return the address of the standing of a warrant."""
-    return Address(Table.REVOCATIONS, f"{tenant_id}#warrant#{warrant_id}")
+    return Address(Table.REVOCATIONS, f"{tenant_id}{_STANDINGS}{warrant_id}")
+
+
+def of_warrant_address(address: Address) -> tuple[str, str] | None:
+    """Return tenant and warrant of a standing's address; None if another item is there."""
+    tenant_id, is_standing, warrant_id = address.pk.partition(_STANDINGS)
+    return (tenant_id, warrant_id) if is_standing else None
 
 
 def signed_by(tenant_id: str, key_id: str) -> Partition:

@@ -138,7 +138,10 @@ TOMBSTONE_STEPS = [
 
 def world(folder: Path) -> World:
     clock = Clock()
-    ports = embedded(folder, clock)
+    return inhabited(embedded(folder, clock), clock)
+
+
+def inhabited(ports: Ports, clock: Clock) -> World:
     tenant = Tenant.create(ports)
     accounts = [tenant.account(ports, name) for name in ("first", "second")]
     keys = [tenant.api_key(ports, Scope.AUTHORIZER).api_key for _ in range(3)]

@@ -20,6 +20,34 @@ def write(ports: Ports, before: Deployment, after: Deployment) -> None:
     ports.store.write(Put(model.ADDRESS, after.to_item(), expected))
 
 
+def note_tables(ports: Ports) -> None:
+    """Note that these tables are those that an operator saw, so that they count as not restored.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+
+    def attempt() -> None:
+        found, made_at = read(ports), ports.store.made_at()
+        if found.version and made_at != found.tables_made_at:
+            write(ports, found, found.next(tables_made_at=made_at))
+
+    settle(attempt)
+
+
+def put_in_charge(ports: Ports, region: str) -> None:
+    """Let processes in this AWS region alone write to the copies of the store (OPS-24).
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+
+    def attempt() -> None:
+        found = read(ports)
+        if found.region != region:
+            write(ports, found, found.next(region=region))
+
+    settle(attempt)
+
+
 def mark_schema(ports: Ports) -> None:
     """Note the schema of this release in the store, which earlier releases then refuse to use.
 

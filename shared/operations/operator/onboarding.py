@@ -5,7 +5,7 @@ from datetime import datetime
 
 from shared.errors import Conflict, InvalidState
 from shared.model import tenants as model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import Action, AuditEntry
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import TENANT
 from shared.model.tenants import DirectoryEntry, TenantSettings
@@ -92,6 +92,11 @@ def mint_admin_key(
         expires_at=expires_at,
         is_session=is_session,
     )
+
+
+def is_of_operator(entry: AuditEntry) -> bool:
+    """Return whether an entry of the audit log is of a command of an operator."""
+    return entry.actor.startswith(f"system+{_OPERATOR}@")
 
 
 def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:

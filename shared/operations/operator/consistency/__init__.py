@@ -21,6 +21,7 @@ from shared.operations.operator.consistency import (
     revocations,
     signed,
     signing_keys,
+    webhooks,
 )
 from shared.operations.operator.consistency.inconsistency import Check, Inconsistency
 from shared.ports import Ports
@@ -35,6 +36,7 @@ _CHECKS: Final[tuple[Check, ...]] = (
     signing_keys.check,
     api_keys.check,
     accounts.check,
+    webhooks.check,
     feed.check,
     listed.check,
 )

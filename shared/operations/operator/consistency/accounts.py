@@ -85,7 +85,8 @@ def _lost(
     """Restore an account that owns keys but has no record; disabled if one of its keys is."""
     problem = f"the account {account_id} owns API keys, but has no record"
     if name is None:
-        return Inconsistency(problem)
+        named = (each.identity.partition("@")[0] for each in found.credentials)
+        name = next(named, account_id.replace("_", "-"))
     disabled = not found.credentials or any(each.disabled for each in found.credentials)
     account = ServiceAccount(
         id=account_id,

@@ -72,7 +72,8 @@ def _credentials(
         item, key = items.get(address), keys.get(key_id)
         if key is not None and key.status is ApiKeyStatus.ACTIVE:
             if item is None or _differs(Credential.from_item(item), key):
-                yield _revocation(ports, key)
+                problem = f"the API key {key.id} is active, but has no credential"
+                yield _revocation(ports, key, problem)
         elif item is not None:
             record = model.records(tenant_id).address(key_id)
             unchanged = Check(record, Expect.ABSENT if key is None else At(key.version))
@@ -99,15 +100,19 @@ def _differs(credential: Credential, key: ApiKey) -> bool:
 def _notes(
     ports: Ports, tenant_id: str, keys: dict[str, ApiKey], digests: dict[str, str]
 ) -> Iterator[Inconsistency]:
-    """Check that no note is kept of a key without a record. Release 0.3.0 wrote none of any key."""
+    """Check that only revoked keys have a note. Release 0.3.0 wrote none of any key."""
+    revoked = {each for each, key in keys.items() if key.status is ApiKeyStatus.REVOKED}
     addresses = {
         key_id: model.revocation_note_address(digest)
-        for key_id, digest in digests.items()
-        if key_id not in keys
+        for key_id, digest in (digests | {key.id: key.digest for key in keys.values()}).items()
+        if key_id not in revoked
     }
     found = ports.store.get_many(addresses.values()) if addresses else {}
     for key_id, address in addresses.items():
-        if address in found:
+        if address in found and key_id in keys:
+            problem = f"the API key {key_id} is active, but a note says that it was revoked"
+            yield _revocation(ports, keys[key_id], problem)
+        elif address in found:
             absent = Check(model.records(tenant_id).address(key_id), Expect.ABSENT)
             yield Inconsistency(
                 f"the API key {key_id} has no record, but a note says that it was revoked",
@@ -115,12 +120,12 @@ def _notes(
             )
 
 
-def _revocation(ports: Ports, key: ApiKey) -> Inconsistency:
+def _revocation(ports: Ports, key: ApiKey, problem: str) -> Inconsistency:
     """Revoke a key: it is not known whether its creation or its revocation is incomplete."""
     now = ports.now()
     revoked = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
     return Inconsistency(
-        f"the API key {key.id} is active, but has no credential",
+        problem,
         (
             Put(key.address, revoked.to_item(), At(key.version)),
             *credential_end.revoked(key, now, Expect.ANYTHING),

@@ -10,6 +10,9 @@ from shared.model import signing_keys
 from shared.model import warrants as model
 from shared.model.audit import audit_log
 from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
+from shared.model.identifiers import WARRANT
+from shared.model.items import Address
+from shared.model.records import integer
 from shared.model.signing_keys import SigningKey
 from shared.model.warrants import Standing, WarrantRecord
 from shared.operations.base import counters
@@ -30,7 +33,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         key = SigningKey.from_item(entry.item)
         if key.current_id is None:
             yield from _of_key(ports, key)
-            for found in _out_of_order(ports, key):
+            for found in chain(_out_of_order(ports, key), _only_in_order(ports, key)):
                 is_in_order = False
                 yield found
     if is_in_order and not records.is_by_end_complete(ports, tenant_id):
@@ -74,6 +77,49 @@ def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
                 f"{lost[0].warrant_id}",
                 tuple(records.put_by_end(tenant_id, each) for each in lost),
             )
+
+
+def _only_in_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
+    """Check that each warrant of the index by ends is among those that the key signed."""
+    tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
+    rest = chain.from_iterable(ports.store.column(order, "key_version"))
+    signed = model.signed_by(tenant_id, key.id)
+    known = {WarrantRecord.from_item(row.item).warrant_id for row in ports.store.query(signed)}
+    for sk, version in rest:
+        warrant_id, ends_at = model.of_by_end(sk)
+        if warrant_id in known:
+            continue
+        number = integer({"key_version": version}, "key_version")
+        # When it was signed is not known: a revocation of a period shall include it.
+        warrant = WarrantRecord(warrant_id, key.id, number, key.created_at, ends_at)
+        name = f"the list of what {key.id} signed lacks the warrant {warrant_id}"
+        address = signed.address(ports.new_id(WARRANT, at=key.created_at))
+        yield from _restored(ports, tenant_id, warrant, name, address)
+
+
+def _restored(
+    ports: Ports, tenant_id: str, warrant: WarrantRecord, problem: str, address: Address
+) -> Iterator[Inconsistency]:
+    """Yield the repair that stores a warrant at `address`, with its standing if that is lost."""
+    own = model.warrant_address(tenant_id, warrant.warrant_id)
+    standing = Standing.of(ports.store.get(own))
+    if standing.key_id in (None, warrant.key_id):
+        # The standing is written in any case, so that two repairs do not add the warrant twice.
+        whole = replace(
+            standing,
+            key_id=warrant.key_id,
+            key_version=warrant.key_version,
+            ends_at=warrant.ends_at,
+            version=standing.version + 1,
+        )
+        expected = At(standing.version) if standing.version else Expect.ABSENT
+        yield Inconsistency(
+            problem,
+            (
+                Put(own, whole.to_item(), expected),
+                Put(address, warrant.to_item(), Expect.ABSENT),
+            ),
+        )
 
 
 def _standings(

@@ -11,9 +11,11 @@ from shared.model import identifiers
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as model
 from shared.model.audit.audit_log import Action
+from shared.model.lists import schedule
+from shared.model.lists.schedule import SignersMark
 from shared.model.revoked_signers import LOST, Count, Marker
-from shared.model.signing_keys import KeyStatus, Signer, SigningKey
-from shared.operations.changes.signing_keys import counted
+from shared.model.signing_keys import KeyStatus, Signer, SigningKey, Type
+from shared.operations.changes.signing_keys import counted, new_seed
 from shared.operations.lists import marks, verdicts
 from shared.operations.lists import records as srl_records
 from shared.operations.operator.consistency.inconsistency import (
@@ -42,8 +44,41 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             yield from _versions(ports, key, keys)
         lost = [each for each in key.ancestors if each not in keys]
         if lost:
-            yield Inconsistency(f"the signing key {key.id} is below {lost[0]}, which is missing")
+            yield _without_ancestor(ports, key, lost[0])
     yield from _revoked(ports, tenant_id, keys)
+
+
+def _without_ancestor(ports: Ports, key: SigningKey, lost: str) -> Inconsistency:
+    """Restore a key above another one, suspended and without its seed, which is lost."""
+    above = key.ancestors[key.ancestors.index(lost) + 1 :]
+    found = replace(_of_lost(ports, key.tenant_id, lost, above), created_at=key.created_at)
+    return Inconsistency(
+        f"the signing key {key.id} is below {lost}, which is missing",
+        (
+            Put(found.address, found.to_item(), Expect.ABSENT),
+            *srl_records.noted(key.tenant_id),
+        ),
+    )
+
+
+def _of_lost(ports: Ports, tenant_id: str, key_id: str, above: tuple[str, ...] = ()) -> SigningKey:
+    """Return a suspended record for a key of which only the identifier is known."""
+    now = ports.now()
+    return SigningKey(
+        id=key_id,
+        tenant_id=tenant_id,
+        type=Type.ISSUER if above else Type.ROOT,
+        name=LOST,
+        status=KeyStatus.SUSPENDED,
+        parent_id=above[0] if above else None,
+        ancestors=above,
+        public_key=_UNKNOWN,
+        created_at=now,
+        version_created_at=now,
+        expires_at=None,
+        sealed_seed=None,
+        suspended_at=now,
+    )
 
 
 def _versions(
@@ -57,7 +92,9 @@ def _versions(
         address = partition.address(model.version_sk(version))
         record = records.get(version)
         name = f"version {version} of the signing key {key.id}"
-        if version >= key.key_version:
+        if version >= key.key_version and _is_marked(ports, key, version):
+            yield _rotated(ports, key, version + 1)
+        elif version >= key.key_version:
             yield _undone(key, version, record, Delete(address, Expect.ANYTHING))
         elif record is None:
             # Keep the identifier that clients know, if the pointer has it.
@@ -72,6 +109,12 @@ def _versions(
         elif pointers.get(version) != record.id:
             change = Put(address, {"id": record.id}, Expect.ANYTHING)
             yield Inconsistency(f"{name} is not listed among the key's versions", (change,))
+
+
+def _is_marked(ports: Ports, key: SigningKey, version: int) -> bool:
+    """Return whether a version has a marker. It was superseded then, whatever the record says."""
+    marker = signer_model.marker_address(key.tenant_id, Signer(key.id, version))
+    return ports.store.get(marker) is not None
 
 
 def _undone(
@@ -116,12 +159,24 @@ def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Itera
     marked = {entry.sk for entry in ports.store.query(signer_model.markers(tenant_id))}
     if ports.store.get(address) == before:
         yield from _miscounted(tenant_id, Count.of(before), map(Signer.parse, marked))
+    yield from _waiting(ports, tenant_id, marked)
     by_signer = {str(key.signer): key for key in keys.values()}
     revoked = {name for name, key in by_signer.items() if key.status is KeyStatus.REVOKED}
     for name in sorted(revoked - marked):
         yield _unmarked(ports, by_signer[name])
     for name in sorted(marked - revoked):
         yield from _unrevoked(ports, tenant_id, name, by_signer.get(name))
+
+
+def _waiting(ports: Ports, tenant_id: str, marked: set[str]) -> Iterator[Inconsistency]:
+    """Find signers for which the feed waits, although nothing else says that they are revoked."""
+    for row in ports.store.query(schedule.signers_marks(tenant_id)):
+        for name in sorted({*SignersMark.from_item(row.item).signers} - marked):
+            marker = Marker(ports.now(), LOST)
+            yield Inconsistency(
+                f"the feed waits for the signing key {name}, which has no marker",
+                (verdicts.put_marker(tenant_id, Signer.parse(name), marker),),
+            )
 
 
 def _miscounted(tenant_id: str, held: Count, marked: Iterable[Signer]) -> Iterator[Inconsistency]:
@@ -149,13 +204,42 @@ def _unmarked(ports: Ports, key: SigningKey) -> Inconsistency:
     )
 
 
+def _of_marker(ports: Ports, tenant_id: str, signer: Signer) -> Iterator[Inconsistency]:
+    """Restore or rotate the key of a marker that no record belongs to.
+
+    If a version has no record but was superseded, `_versions` creates it.
+    """
+    item = ports.store.get(model.keys(tenant_id).address(signer.key_id))
+    number = signer.key_version or 0
+    if item is None:
+        lost = replace(_of_lost(ports, tenant_id, signer.key_id), key_version=number + 1)
+        problem = f"the signing key {signer} is revoked, but has no record"
+        yield Inconsistency(problem, (Put(lost.address, lost.to_item(), Expect.ABSENT),))
+        return
+    key = SigningKey.from_item(item)
+    if key.key_version <= number:
+        yield _rotated(ports, key, number + 1)
+
+
+def _rotated(ports: Ports, key: SigningKey, number: int) -> Inconsistency:
+    """Rotate a key, with a new seed, because its version before was superseded and revoked."""
+    public_key, sealed = new_seed(ports, key.tenant_id, key.id, key_version=number)
+    rotated = key.rotated(ports.now(), public_key=public_key, sealed_seed=sealed)
+    rotated = replace(rotated, key_version=number)
+    return Inconsistency(
+        f"version {number} of the signing key {key.id} is missing: it gets another public key",
+        (
+            Put(key.address, rotated.to_item(), At(key.version)),
+            *srl_records.noted(key.tenant_id),
+        ),
+    )
+
+
 def _unrevoked(
     ports: Ports, tenant_id: str, name: str, key: SigningKey | None
 ) -> Iterator[Inconsistency]:
     if key is None:
-        # If a version has no record, `_versions` creates it first.
-        if Signer.parse(name).key_version is None:
-            yield Inconsistency(f"the signing key {name} is revoked, but has no record")
+        yield from _of_marker(ports, tenant_id, Signer.parse(name))
         return
     revoked = key.revoked(ports.now(), reason=LOST)
     yield Inconsistency(

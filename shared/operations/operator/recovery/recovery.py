@@ -14,6 +14,7 @@ from typing import Final
 from shared.model import times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
+from shared.model.feed import LEAP
 from shared.model.lists.head import ListHead, head_address
 from shared.model.lists.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
 from shared.model.lists.signers import ListSigner, SignerStatus, signers
@@ -31,7 +32,7 @@ from shared.operations.lists import signers as srl_signers
 from shared.operations.lists.publication import Above
 from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator import consistency, restored
-from shared.operations.operator.recovery import access, keys
+from shared.operations.operator.recovery import access, keys, named
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import run as sealed_log
 from shared.operations.operator.recovery import unknown as recovery_unknown
@@ -43,6 +44,9 @@ from shared.ports.store import At, Check, Delete, Expect, Increment, Put
 
 # A warrant that is listed again stays listed for at least this time, and one lifetime of a list.
 _SOON: Final = timedelta(minutes=1)
+
+# Versions and sequences that may have been served, and of which a copy of the store knows nothing.
+_LOST: Final = 8 * LEAP
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +70,16 @@ def recover(
     report: Callable[[str], None] = lambda _line: None,
     trusted: Collection[bytes] = (),
     reviewed: bool = False,
+    is_copy: bool = False,
 ) -> RecoveryResult:
     """Repair the records, apply the newest list and its state, and publish a higher version.
 
     A recovery may be repeated. `report` is called with a line for each change, and for each unknown
     before the publication, because a repetition would not find it. `trusted` are public keys (32
     bytes) of list signers that the operator names. A restored tenant stays marked until a
-    recovery that is `reviewed` follows one that was not. Raises `Unavailable`; `Corrupt` if no
-    trusted signer signed the newest list.
+    recovery that is `reviewed` follows one that was not. `is_copy` says that newer blobs than those
+    here may have been served too, as in the region that was copied. Raises `Unavailable`; `Corrupt`
+    if no trusted signer signed the newest list.
     """
     tenant_id = operator.tenant_id
     restored.notice(ports)
@@ -82,11 +88,13 @@ def recover(
     settings = tenants.settings(ports, tenant_id)
     run = Run(ports, operator, settings, newest.version, report)
     # First, because each step of the recovery writes entries.
-    sealed_log.apply(run, newest)
-    for each in consistency.repair(ports, operator):
-        report(f"Repaired: {each}")
+    sealed_log.apply(run, newest, anew=is_copy)
+    _repair(run)
     _apply(run, newest, tables)
-    lost = _revoke_again(run, newest)
+    lost = _revoke_again(run, newest, named.apply(run, newest.issued_at) if is_copy else ())
+    if is_copy:
+        # What was applied to records of which a part has arrived may contradict that.
+        _repair(run)
     mark = restored.read(ports, tenant_id)
     is_reviewed = reviewed and mark is not None and mark.recovered_at is not None
     open_mark = None if is_reviewed else mark
@@ -94,12 +102,30 @@ def recover(
     for line in unknown.lines():
         report(line)
     above = Above(newest.version, newest.sequence)
+    if is_copy:
+        above = _far_above(ports, tenant_id, above)
     head = settle(lambda: publication.publish(ports, operator, above=above))
     settle(lambda: _remove_other_turns(ports, tenant_id))
     if mark is not None and is_reviewed:
         settle(lambda: restored.reviewed(run, mark))
     restored.recovered(run)
     return RecoveryResult(head, lost, unknown, not last_admin.is_left(ports, tenant_id))
+
+
+def _repair(run: Run) -> None:
+    for each in consistency.repair(run.ports, run.operator):
+        run.report(f"Repaired: {each}")
+
+
+def _far_above(ports: Ports, tenant_id: str, known: Above) -> Above:
+    """Return what surely exceeds all that was served where this store was copied from.
+
+    Neither the records nor the blobs have all of that. Within the delay of the copy, versions rise
+    by less than a leap, and few recoveries can end, each of which leaps.
+    """
+    listed, feed = in_force.head(ports, tenant_id), in_force.feed_head(ports, tenant_id)
+    sequence = max(known.sequence, feed.sequence if feed else 0)
+    return Above(max(known.version, listed.version) + _LOST, sequence + _LOST)
 
 
 def _apply(run: Run, newest: Newest, tables: Behind) -> None:
@@ -125,12 +151,12 @@ def _count_on(run: Run, changes: int) -> None:
         run.ports.store.write(Increment(address, {"changes": behind}, Expect.ANYTHING))
 
 
-def _revoke_again(run: Run, newest: Newest) -> list[str]:
-    """Revoke what the newest list has and the records lack; return these warrants.
+def _revoke_again(run: Run, newest: Newest, named_: Collection[str]) -> list[str]:
+    """Revoke what the newest list has, or is `named_`, and the records lack; return these warrants.
 
     A revocation whose end the records have too early gets the later one of the newest state.
     """
-    listed = newest.revoked_ids
+    listed = sorted({*newest.revoked_ids, *named_})
     found = verdicts(run.ports, run.tenant_id, listed)
     lost = [each for each in listed if not found[each].revoked]
     recorded = _recorded(newest)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from shared.errors import Corrupt
 from shared.model.audit import audit_log
@@ -9,12 +10,15 @@ from shared.model.audit.audit_log import Action, EntryFilters
 from shared.model.callers import Caller
 from shared.model.items import Value
 from shared.model.tenants import TenantSettings
-from shared.operations.audit import outside, signers, statements
+from shared.operations.audit import log, outside, signers, statements
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
 from shared.operations.operator.recovery.newest import Newest
 from shared.ports import Ports
 from shared.ports.store import Put
+
+# Generations that may have begun, and of which a copy of the store knows nothing.
+_LOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +57,22 @@ class Run:
         )
 
 
-def apply(run: Run, newest: Newest) -> None:
+def apply(run: Run, newest: Newest, *, anew: bool = False) -> None:
     """Begin the next generation if the audit table is older than the log or the newest list.
 
     Each list is stored with an audit entry, so a table without an entry since then was restored.
+    With `anew` it begins in any case: leaves may have been sealed of which nothing is known here.
     """
     ports, tenant_id = run.ports, run.tenant_id
     cut = _problem(run, newest)
     if cut is not None:
         run.report(f"Cut: {cut}")
     is_older = cut is not None or signers.beyond(ports, tenant_id) is not None
-    if is_older or not _has_entry_since(run, newest):
+    if anew or is_older or not _has_entry_since(run, newest):
         above = max((each.log.generation for each in newest.states if each.log), default=0)
+        if anew:
+            head = log.head(ports, tenant_id)
+            above = max(above, head.generation if head else 0) + _LOST
         begun = settle(lambda: signers.begin(ports, tenant_id, run.entry, above=above))
         if begun is not None:
             run.report(f"The sealed log begins anew: generation {begun}")

@@ -1,0 +1,228 @@
+"""Failover: the copy of a store in another region goes on in its place (OPS-24, docs/adr/14).
+
+A copy has each item, and each blob, as it was at some moment: a write may have arrived in part, and
+the last ones not at all. What arrived in part is repaired to the safe side.
+"""
+
+import secrets
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import chain, islice
+from typing import Final
+
+from shared.errors import ExpectationLost, InvalidState, RescindError
+from shared.model import api_keys, idempotency, revocations, warrants
+from shared.model.api_keys import Credential
+from shared.model.audit import audit_log
+from shared.model.audit.audit_log import AuditEntry
+from shared.model.fleet.authorizers import registered_address
+from shared.model.items import Address, Item, Partition, Table
+from shared.model.tenants import DirectoryEntry, TenantSettings, settings_address
+from shared.model.warrants import Standing, WarrantRecord
+from shared.operations.base import operation, tenants
+from shared.operations.fleet import registrations
+from shared.operations.lists import marks
+from shared.operations.lists.records import ended_address, put_by_end
+from shared.operations.operator import deployment, onboarding
+from shared.operations.operator.recovery import recovery
+from shared.operations.operator.recovery.recovery import RecoveryResult
+from shared.ports import Ports
+from shared.ports.store import MOST_CHANGES, Change, Delete, Expect, Put
+
+Report = Callable[[str], None]
+
+# No region has this name: nobody writes.
+NOBODY: Final = "-"
+# Longer than a process may take to see that another region is in charge.
+_FENCED_AFTER: Final = 6.0
+_POLL_SECONDS: Final = 1.0
+
+
+def fence(original: Ports) -> None:
+    """Let nobody write to the original any more. Raises `Corrupt`, `Unavailable`."""
+    deployment.put_in_charge(original, NOBODY)
+    operation.PACING.sleep(_FENCED_AFTER)
+
+
+def wait_until_copied(original: Ports, copy: Ports, *, seconds: float) -> None:
+    """Wait until the copy has what is written to each table of the original now.
+
+    It then has what was written before, as far as replication keeps the order. Raises
+    `InvalidState` if it has not after so many seconds; `Unavailable`.
+    """
+    name, expires = secrets.token_hex(8), int(original.now().timestamp()) + 24 * 3600
+    probes = [Address(table, "failover", name) for table in Table]
+    for each in probes:
+        original.store.write(Put(each, {"expires": expires}, Expect.ABSENT))
+    deadline = operation.PACING.clock() + seconds
+    while len(copy.store.get_many(probes)) < len(probes):
+        if operation.PACING.clock() >= deadline:
+            raise InvalidState(
+                f"The tables of the two regions differ after {seconds:.0f} s: look at their "
+                "replication, and repeat; or give up what did not arrive, with --lost-region."
+            )
+        operation.PACING.sleep(_POLL_SECONDS)
+    # The others expire.
+    original.store.write(Delete(Address(Table.REVOCATIONS, "failover", name), Expect.ANYTHING))
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredCopy:
+    """The tenants of a copy by handle: the result of each recovery, and errors of the others."""
+
+    recovered: dict[str, RecoveryResult] = field(default_factory=dict)
+    failed: dict[str, RescindError] = field(default_factory=dict)
+
+
+def recover(
+    ports: Ports,
+    *,
+    user: str | None = None,
+    trusted: Collection[bytes] = (),
+    report: Report = lambda _line: None,
+) -> RecoveredCopy:
+    """Recover each tenant of a copy, so that it can be written to; it may be repeated.
+
+    Nothing else may write meanwhile. Lists and the feed go on far above all that was served from
+    the original, and the sealed log begins a generation. A tenant that cannot be recovered stops no
+    other one. `user` and `trusted` are as in `recovery.recover`. Raises `Unavailable`.
+    """
+    # The tables of a copy are other ones, and were not restored.
+    deployment.note_tables(ports)
+    _show_standings(ports)
+    removed = _remove_unproven(ports)
+    report(f"Removed {removed} items that say nothing without what may be lost.")
+    done = RecoveredCopy()
+    for each in tenants.directory(ports):
+        if each.removal_began:
+            continue
+        try:
+            done.recovered[each.handle] = _recovered(ports, each, user, trusted, report)
+        except RescindError as error:
+            done.failed[each.handle] = error
+    return done
+
+
+def _recovered(
+    ports: Ports,
+    tenant: DirectoryEntry,
+    user: str | None,
+    trusted: Collection[bytes],
+    report: Report,
+) -> RecoveryResult:
+    operator = onboarding.operator(ports, handle=tenant.handle, user=user)
+    item = ports.store.get(registered_address(tenant.tenant_id))
+    registrations.recount(ports, tenant.tenant_id, registrations.registered(item))
+    return recovery.recover(
+        ports,
+        operator,
+        report=lambda line: report(f"{tenant.handle}: {line}"),
+        trusted=trusted,
+        is_copy=True,
+    )
+
+
+def _remove_unproven(ports: Ports) -> int:
+    """Delete outcomes of requests, and credentials of API keys without a record; count them.
+
+    A caller that repeats a request would be told that it was done, although what it changed may not
+    have arrived. A key without a record is in no list, so nobody could revoke it.
+    """
+    removed = 0
+    for address, item in ports.store.everything(Table.KEYS):
+        if idempotency.is_outcome_at(address) or _is_orphan(ports, address, item):
+            ports.store.write(Delete(address, Expect.ANYTHING))
+            removed += 1
+        if address == settings_address(address.pk):
+            _list_tenant(ports, TenantSettings.from_item(item))
+    return removed
+
+
+def _list_tenant(ports: Ports, settings: TenantSettings) -> None:
+    """Put a tenant into the directory, if it is not there."""
+    entry = DirectoryEntry(settings.tenant_id, settings.handle, settings.created_at)
+    with suppress(ExpectationLost):
+        ports.store.write(Put(entry.address, entry.to_item(), Expect.ABSENT))
+
+
+def _is_orphan(ports: Ports, address: Address, item: Item) -> bool:
+    if not api_keys.is_credential_at(address):
+        return False
+    credential = Credential.from_item(item)
+    record = api_keys.records(credential.tenant_id).address(credential.key_id)
+    return ports.store.get(record) is None
+
+
+_BATCH: Final = 100
+_Standings = list[tuple[str, str, Standing]]
+
+
+def _show_standings(ports: Ports) -> None:
+    """Have the repairs find each warrant of which only the standing has arrived.
+
+    A check knows it. Lists, the feed and the repairs begin with what is written here.
+    """
+    found = _standings(ports)
+    while batch := list(islice(found, _BATCH)):
+        changes = [*_unlisted(ports, batch), *_out_of_order(ports, batch)]
+        for start in range(0, len(changes), MOST_CHANGES):
+            ports.store.write(*changes[start : start + MOST_CHANGES])
+
+
+def _standings(ports: Ports) -> Iterator[tuple[str, str, Standing]]:
+    for address, item in ports.store.everything(Table.REVOCATIONS):
+        if named := warrants.of_warrant_address(address):
+            yield *named, Standing.from_item(item)
+
+
+def _unlisted(ports: Ports, batch: _Standings) -> Iterator[Change]:
+    """Mark the revoked warrants that no list has."""
+    revoked = [each for each in batch if each[2].revocation_id]
+    places = {each[:2]: _listed_at(*each) for each in revoked}
+    held = ports.store.get_many(chain.from_iterable(places.values())) if places else {}
+    for (tenant_id, warrant_id), addresses in places.items():
+        if not any(each in held for each in addresses):
+            yield marks.on_warrant(tenant_id, warrant_id)
+
+
+def _listed_at(tenant_id: str, warrant_id: str, standing: Standing) -> list[Address]:
+    shard = revocations.shard_of(tenant_id, warrant_id).address(warrant_id)
+    end = standing.end
+    return [shard] if end is None else [shard, ended_address(tenant_id, warrant_id, end)]
+
+
+def _out_of_order(ports: Ports, batch: _Standings) -> Iterator[Change]:
+    """Add signed warrants to the index by ends."""
+    puts = [
+        put_by_end(tenant_id, WarrantRecord(warrant_id, key_id, version, ports.now(), each.ends_at))
+        for tenant_id, warrant_id, each in batch
+        if (key_id := each.key_id) and (version := each.key_version)
+    ]
+    held = ports.store.get_many(each.address for each in puts) if puts else {}
+    return (each for each in puts if each.address not in held)
+
+
+def newest_arrived(ports: Ports, tenant_id: str) -> AuditEntry | None:
+    """Return the newest entry of a tenant's audit log that is not of an operator, or None.
+
+    It is of this month or the last one.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    now = ports.now()
+    months = {moment.strftime("%Y-%m"): moment for moment in (now, now - timedelta(days=28))}
+    found = [
+        entry
+        for moment in months.values()
+        for partition in audit_log.month(tenant_id, moment)
+        if (entry := _newest(ports, partition))
+    ]
+    return max(found, key=lambda entry: entry.id, default=None)
+
+
+def _newest(ports: Ports, partition: Partition) -> AuditEntry | None:
+    rows = ports.store.query(partition, newest_first=True)
+    entries = (AuditEntry.from_item(row.item) for row in rows)
+    return next((each for each in entries if not onboarding.is_of_operator(each)), None)

@@ -1,0 +1,87 @@
+"""Ends of which a copy of the store has only the audit entry (OPS-24).
+
+The entry of a change is stored in one write with it, so the change was made.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.model import api_keys, signing_keys
+from shared.model.api_keys import ApiKey
+from shared.model.audit import audit_log
+from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
+from shared.model.lists.tombstones import Tombstone, TombstoneStatus
+from shared.model.signing_keys import SigningKey
+from shared.operations.lists.verdicts import verdicts
+from shared.operations.operator.recovery import access, keys
+from shared.operations.operator.recovery.run import Run
+
+# The clocks of instances differ by less, and an entry is older than its list by less.
+_MARGIN: Final = timedelta(minutes=10)
+
+_REVOKED: Final = (
+    Action.REVOCATION_CREATE,
+    Action.REVOCATION_CREATE_BATCH,
+    Action.REVOCATION_EXTEND,
+    Action.REVOCATION_EXTEND_BATCH,
+)
+_TAKEN_BACK: Final = (Action.REVOCATION_DELETE, Action.REVOCATION_DELETE_BATCH)
+
+
+def apply(run: Run, since: datetime | None) -> list[str]:
+    """End again the keys that the entries since `since` name; return the warrants to be revoked.
+
+    `since` is when the newest list was issued, which has what is older. Raises `Corrupt`,
+    `Unavailable`.
+    """
+    if since is None:
+        return []
+    entries = sorted(_entries(run, since - _MARGIN), key=lambda each: each.id)
+    for each in entries:
+        if each.action is Action.KEY_REVOKE:
+            _revoke_key(run, each)
+        elif each.action in (Action.API_KEY_REVOKE, Action.API_KEY_DELETE):
+            _end_api_key(run, each)
+    named = _revoked(entries)
+    found = verdicts(run.ports, run.tenant_id, named) if named else {}
+    return [each for each in named if not found[each].revoked]
+
+
+def _entries(run: Run, since: datetime) -> Iterator[AuditEntry]:
+    span = EntryFilters(since, max(since, run.ports.now()))
+    for _, partitions in audit_log.months(run.tenant_id, span):
+        for partition in partitions:
+            for row in run.ports.store.query(partition, after=span.after):
+                yield AuditEntry.from_item(row.item)
+
+
+def _revoked(entries: list[AuditEntry]) -> list[str]:
+    """Return the warrants that were revoked and not taken back afterwards."""
+    named: dict[str, None] = {}
+    for each in entries:
+        ids = audit_log.warrants_of({"details": each.details})
+        if each.action in _REVOKED:
+            named |= dict.fromkeys(ids)
+        elif each.action in _TAKEN_BACK:
+            for warrant_id in ids:
+                named.pop(warrant_id, None)
+    return list(named)
+
+
+def _revoke_key(run: Run, entry: AuditEntry) -> None:
+    item = run.ports.store.get(signing_keys.keys(run.tenant_id).address(entry.resource_id))
+    if item is not None:
+        revoked = SigningKey.from_item(item).revoked(entry.timestamp, reason=run.reason)
+        keys.apply(run, [revoked], is_behind=False)
+
+
+def _end_api_key(run: Run, entry: AuditEntry) -> None:
+    item = run.ports.store.get(api_keys.records(run.tenant_id).address(entry.resource_id))
+    if item is not None:
+        key = ApiKey.from_item(item)
+        status = TombstoneStatus.REVOKED
+        if entry.action is Action.API_KEY_DELETE:
+            status = TombstoneStatus.DELETED
+        tombstone = Tombstone(key.id, status, entry.timestamp, key.digest)
+        access.apply_to_keys(run, [tombstone])

@@ -20,7 +20,8 @@ X-Forwarded-For is used. The default is none.
 are not public. The default is none.
 
 `SVC_MODE` is `read-only` for a process that answers checks and serves lists, and changes nothing.
-The default is `open`.
+With `standby` it does so unless the store names its AWS region as the one in charge. The default is
+`open`.
 
 `SVC_DUTIES` is `off` for a server that only answers requests, and leaves publishing, sealing and
 sending to others on the same store. The default is `on`.
@@ -72,6 +73,7 @@ class Mode(StrEnum):
 
     OPEN = "open"
     READ_ONLY = "read-only"
+    STANDBY = "standby"
 
 
 class Duties(StrEnum):
@@ -91,13 +93,14 @@ class Uri:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a process."""
+    """The settings of a process. `region` is that of AWS in which it runs, empty elsewhere."""
 
     store: Uri
     blobs: Uri
     keys: Uri
     queue: Uri | None = None
     mode: Mode = Mode.OPEN
+    region: str = ""
 
     @classmethod
     def load(
@@ -120,7 +123,8 @@ class Settings:
         if problems:
             raise InvalidSettings(*problems)
         store, blobs, keys, *queue = uris
-        return cls(store, blobs, keys, queue[0] if queue else None, chosen)
+        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION", "")
+        return cls(store, blobs, keys, queue[0] if queue else None, chosen, region)
 
 
 def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Uri:

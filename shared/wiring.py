@@ -61,7 +61,8 @@ def from_environment() -> Ports:
     Raises `InvalidSettings` if they cannot be used, or if this process must not use the store
     (OPS-12, OPS-13); `Unavailable` if the store does not say so.
     """
-    return _accepted(_made_early.pop() if _made_early else assemble(settings(os.environ)))
+    found = settings(os.environ)
+    return _accepted(_made_early.pop() if _made_early else assemble(found), found)
 
 
 def before_fork() -> None:
@@ -145,15 +146,15 @@ def build(settings: Settings) -> Ports:
 
     Raises as `from_environment` does.
     """
-    return _accepted(assemble(settings))
+    return _accepted(assemble(settings), settings)
 
 
-def _accepted(ports: Ports) -> Ports:
+def _accepted(ports: Ports, settings: Settings) -> Ports:
     """Return the ports if this process may use the store; otherwise close them and raise.
 
     Their store refuses to be used when that is no longer so.
     """
-    from shared.adapters.fenced import fenced
+    from shared.adapters.fenced import Fence, FencedUsage
 
     try:
         found = Deployment.of(ports.store.get(deployment.ADDRESS))
@@ -162,7 +163,10 @@ def _accepted(ports: Ports) -> Ports:
     except BaseException:
         ports.close()
         raise
-    return replace(ports, store=fenced(ports.store, found))
+    is_standby = settings.mode is Mode.STANDBY
+    fence = Fence(ports.store, found, region=settings.region, is_standby=is_standby)
+    usage = FencedUsage(ports.usage, fence.is_in_charge)
+    return replace(ports, store=fence.store, usage=usage, is_in_charge=fence.is_in_charge)
 
 
 def is_read_only() -> bool:
@@ -285,10 +289,12 @@ def _dynamodb(table_prefix: str, opened: ExitStack) -> Records:
     from shared.adapters import dynamodb, dynamodb_buckets, threads
 
     client = opened.enter_context(closing(dynamodb.connect()))
+    # Of a standby apart, since its table gets the buckets of the region that is copied.
+    region = client.meta.region_name if load_mode(os.environ) is Mode.STANDBY else ""
     hasty = opened.enter_context(closing(dynamodb_buckets.connect()))
     return (
         dynamodb.DynamoStore(client, table_prefix=table_prefix),
-        dynamodb_buckets.DynamoBuckets(client, table_prefix=table_prefix),
+        dynamodb_buckets.DynamoBuckets(client, table_prefix=table_prefix, region=region),
         dynamodb_buckets.DynamoUsage(hasty, table_prefix=table_prefix),
         threads.Threaded(),
     )
@@ -308,6 +314,19 @@ def _postgresql(place: str, opened: ExitStack) -> Records:
     store = opened.enter_context(closing(postgresql.PostgresqlStore(database)))
     buckets = postgresql_buckets.PostgresqlBuckets(database)
     return store, buckets, stored_usage.StoredUsage(store), threads.Threaded()
+
+
+def store_in(settings: Settings, region: str, *, endpoint: str | None = None) -> Store:
+    """Return the store of these settings in another AWS region, which may be used at any time.
+
+    `endpoint` is the address of DynamoDB there, if it is not that of AWS.
+    """
+    if settings.store.scheme != "dynamodb":
+        raise InvalidSettings("SVC_STORE names no tables of DynamoDB: only these have regions.")
+    from shared.adapters import dynamodb
+
+    client = dynamodb.connect(region=region, endpoint_url=endpoint)
+    return dynamodb.DynamoStore(client, table_prefix=settings.store.location)
 
 
 def create_tables(settings: Settings, *, role: str | None = None) -> None:

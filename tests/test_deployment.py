@@ -2,30 +2,36 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 
 from infra import data_folder
 from shared import wiring
 from shared.adapters import fenced
+from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.errors import InvalidSettings, Outdated, ReadOnly, Unavailable
 from shared.model import deployment as model
+from shared.model.api_keys import usage
 from shared.model.deployment import SCHEMA, Deployment, DeploymentPart
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.revoked_signers import count_address
 from shared.operations.base import tenants
 from shared.operations.lists import publication
-from shared.operations.operator import deployment, doctor, onboarding
+from shared.operations.operator import deployment, doctor, failover, onboarding
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put, Store
+from shared.ports.token_buckets import Used
 from shared.settings import Mode
 from shared.settings import mode as load_mode
 from tests.kit.api import Client, serve
 from tests.kit.aws import aws
+from tests.kit.faults import Script, scripted
+from tests.kit.worlds import Clock, embedded
 
 WARRANT = "svc_wrt_00000000000000000000000000000001"
 
@@ -261,3 +267,119 @@ def test_the_mode_is_one_of_two() -> None:
     assert load_mode({}) is Mode.OPEN
     with pytest.raises(InvalidSettings, match="SVC_MODE is not valid; set it to open or read-only"):
         load_mode({"SVC_MODE": "readonly"})
+
+
+# --- a standby ---
+
+HERE: Final = {"AWS_REGION": "eu-west-1"}
+THERE: Final = {"AWS_REGION": "eu-central-1", "SVC_MODE": Mode.STANDBY.value}
+
+
+@pytest.mark.parametrize(
+    ("process", "region", "writes"),
+    [
+        (HERE, None, True),
+        (HERE, "eu-west-1", True),
+        (HERE, "eu-central-1", False),
+        (HERE, failover.NOBODY, False),
+        (THERE, None, False),
+        (THERE, "eu-west-1", False),
+        (THERE, "eu-central-1", True),
+        (THERE, failover.NOBODY, False),
+        ({"SVC_MODE": Mode.STANDBY.value}, None, False),
+        ({}, None, True),
+    ],
+)
+def test_one_region_at_most_is_written_in(
+    settings: dict[str, str], process: dict[str, str], region: str | None, writes: bool
+) -> None:
+    """OPS-25, F650a: Of two regions one writes: that which the store names, else no standby."""
+    _says(settings, region=region)
+    chosen = {name: value for name, value in settings.items() if not name.startswith("AWS_")}
+    with closing(wiring.build(wiring.settings(chosen | process))) as ports:
+        assert ports.is_in_charge() is writes
+        probe = Put(Address(Table.KEYS, "probe"), {}, Expect.ANYTHING)
+        with nullcontext() if writes else pytest.raises(ReadOnly):
+            ports.store.write(probe)
+
+
+@pytest.mark.usefixtures("often")
+def test_a_standby_answers_and_changes_nothing(settings: dict[str, str]) -> None:
+    """OPS-25, F650b: A standby answers checks and serves lists, and refuses changes with 503.
+
+    As soon as the store names its region it takes them.
+    """
+    with closing(wiring.build(wiring.settings(settings))) as ports:
+        tenant, created = onboarding.create_tenant(ports, handle="acme")
+        first = Client(serve(ports), created.secret)
+        body = {"warrant_id": WARRANT, "reason": "stolen"}
+        assert first.post("/v1/revocations", json=body).is_success
+    with closing(wiring.build(wiring.settings(settings | THERE))) as ports:
+        caller = Client(serve(ports), created.secret)
+        check = caller.get("/v1/revocations/check", params={"warrant_id": WARRANT})
+        assert (check.status_code, check.json()["revoked"]) == (200, True)
+        assert caller.get("/v1/revocations/srl").is_success
+        refused = caller.post("/v1/revocations", json=body | {"warrant_id": "svc_wrt_b"})
+        assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+        used = ports.store.get(usage(tenant.tenant_id).address(created.api_key.id))
+        ports.usage.add(Used(tenant.tenant_id, created.api_key.id, 1, ports.now()))
+        assert ports.store.get(usage(tenant.tenant_id).address(created.api_key.id)) == used
+        _says(settings, region="eu-central-1")
+        assert caller.post("/v1/revocations", json=body | {"warrant_id": "svc_wrt_b"}).is_success
+
+
+def test_an_answer_of_a_standby_is_as_old_as_its_list(tmp_path: Path, clock: Clock) -> None:
+    """OPS-25, F650c: `Age` of a standby counts from before the list that arrived was issued.
+
+    When that list has expired, a check is refused: it would miss what was revoked since.
+    """
+    ports = replace(embedded(tmp_path, clock), is_in_charge=lambda: False)
+    _, created = onboarding.create_tenant(ports, handle="acme")
+    caller = Client(serve(ports), created.secret)
+    clock.advance(minutes=10)
+    answer = caller.get("/v1/revocations/srl")
+    assert answer.headers["age"] == str(11 * 60)
+    check = {"params": {"warrant_id": WARRANT}}
+    assert caller.get("/v1/revocations/check", **check).json()["revoked"] is False
+    clock.advance(minutes=50)
+    assert caller.get("/v1/revocations/check", **check).status_code == 503
+    body = {"warrant_ids": [WARRANT]}
+    assert caller.post("/v1/revocations/check-batch", json=body).status_code == 503
+
+
+@pytest.mark.parametrize(
+    ("module", "event"),
+    [
+        ("feed_publication", {"Records": [{"dynamodb": {"Keys": {"sk": {"S": "svc_tnt_a#00"}}}}]}),
+        ("srl_publication", {"Records": [{"body": "svc_tnt_a"}]}),
+        ("audit_log_sealing", {}),
+        ("webhook_delivery", {}),
+        ("srl_schedule", {}),
+    ],
+)
+def test_the_functions_of_a_standby_do_nothing(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, module: str, event: Any
+) -> None:
+    """OPS-25, F650d: What streams, queues and schedules call does nothing on a standby."""
+    plain = embedded(tmp_path, clock)
+    onboarding.create_tenant(plain, handle="acme")
+    clock.advance(hours=2)
+    calls = Script()
+    ports = replace(scripted(plain, calls), is_in_charge=lambda: False)
+    monkeypatch.setattr(wiring, "from_environment", lambda: ports)
+    handler = import_module(f"functions.{module}.handler").handler
+    assert not any(handler(event, None).values())
+    assert calls.calls == []
+
+
+def test_the_buckets_of_a_standby_are_its_own() -> None:
+    """F650e: The rate limit of a standby takes no tokens from that of the region in charge."""
+    with aws() as account:
+        for region in ("", "eu-central-1"):
+            buckets = DynamoBuckets(
+                account.dynamodb, table_prefix=account.table_prefix, region=region
+            )
+            buckets.lease("svc_tnt_a", 5, now=1_800_000_000_000)
+        found = account.dynamodb.scan(TableName=f"{account.table_prefix}keys")["Items"]
+        named = sorted(each["pk"]["S"] for each in found)
+        assert named == ["svc_tnt_a#bucket", "svc_tnt_a#eu-central-1#bucket"]

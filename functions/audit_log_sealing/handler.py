@@ -32,6 +32,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     """
     logs.to_standard_output()
     ports = wiring.from_environment()
+    if not ports.is_in_charge():
+        return {}
     named = _named(event["Records"]) if "Records" in event else None
     tenant_ids = list(tenants.identifiers(ports)) if named is None else named
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="seal") as pool:

@@ -29,6 +29,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     """
     logs.to_standard_output()
     ports = wiring.from_environment()
+    if not ports.is_in_charge():
+        return {}
     marks = (each["dynamodb"]["Keys"]["sk"]["S"] for each in event["Records"])
     tenant_ids = dict.fromkeys(map(tenant_of_mark, marks))
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="feed") as pool:

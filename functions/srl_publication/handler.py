@@ -20,6 +20,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     """
     logs.to_standard_output()
     ports = wiring.from_environment()
+    if not ports.is_in_charge():
+        return {}
     outcomes = [_publish(ports, each["body"]) for each in event["Records"]]
     return {each: outcomes.count(each) for each in ("published", "not due", "failed")}
 

@@ -24,10 +24,10 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     (OPS-14).
     """
     logs.to_standard_output()
-    if wiring.is_read_only():
+    ports = wiring.from_environment()
+    if wiring.is_read_only() or not ports.is_in_charge():
         _log.warning("the service is read-only: no list is published")
         return {"queued": 0, "late": 0}
-    ports = wiring.from_environment()
     due = schedule.due(ports)
     tenants = len(due.tenant_ids)
     figures = {"DueTenants": tenants, "LateLists": due.late, "ExpiredLists": due.expired}

@@ -22,6 +22,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     queued. Raises `Unavailable` if nothing could be done; then the event comes again.
     """
     logs.to_standard_output()
+    if not wiring.from_environment().is_in_charge():
+        return {"queued": 0}
     records = event.get("Records")
     if records is None:
         return _queued(dispatch.due(wiring.from_environment()))

@@ -58,6 +58,7 @@ _MODULES: Final = {
     "backup": ("operator.backup", _OPERATORS),
     "restore": ("operator.backup", _OPERATORS),
     "migrate": ("operator.moving", _OPERATORS),
+    "failover": ("operator.failover", _OPERATORS),
 }
 
 

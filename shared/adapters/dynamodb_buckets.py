@@ -54,16 +54,17 @@ _COUNT_ONLY: Final = {
 
 
 class DynamoBuckets:
-    """`TokenBuckets` in the table `<table_prefix>keys`.
+    """`TokenBuckets` in the table `<table_prefix>keys`, those of `region` apart if it is given.
 
     Writes are plain, not transactions. A write whose answer was lost may count twice: then too many
     tokens are taken, never too few.
     """
 
-    def __init__(self, client: DynamoDBClient, *, table_prefix: str) -> None:
+    def __init__(self, client: DynamoDBClient, *, table_prefix: str, region: str = "") -> None:
         reject_truncated_responses(client)
         self._client: Any = client  # requests are built as plain dictionaries
         self._table = f"{table_prefix}{Table.KEYS}"
+        self._suffix = f"#{region}#bucket" if region else "#bucket"
 
     def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
         """Take up to `tokens`, or none if there are fewer than `least`. Raises `Unavailable`."""
@@ -98,7 +99,7 @@ class DynamoBuckets:
         text = " ".join(update.values())
         request = {
             "TableName": self._table,
-            "Key": encode_address(Address(Table.KEYS, f"{name}#bucket")),
+            "Key": encode_address(Address(Table.KEYS, f"{name}{self._suffix}")),
             "ExpressionAttributeNames": _NAMES,
             "ExpressionAttributeValues": {
                 name: encode(value) for name, value in values.items() if name in text

@@ -3,7 +3,8 @@
 A process asks the store at its start whether it may use it, and then again before a call if its
 last answer is older than `AGE_SECONDS_MAX`: once for all threads, so that the item is read rarely.
 It refuses every call on data of a schema that it does not know, since it might misread it, and each
-write to a store that is no longer in charge (OPS-12, OPS-13; docs/adr/15).
+write to a store that is no longer in charge, or whose copy in another region is written instead
+(OPS-12, OPS-13, OPS-24; docs/adr/15).
 """
 
 import time
@@ -25,7 +26,7 @@ from shared.ports.store import (
     Table,
     wrapped,
 )
-from shared.ports.token_buckets import Used
+from shared.ports.token_buckets import UsageCounts, Used
 
 # A release that raises the schema waits for longer before it stores what earlier ones misread.
 AGE_SECONDS_MAX: Final = 5.0
@@ -36,15 +37,32 @@ def fenced(store: Store, known: Deployment) -> Store:
 
     Each method raises `Outdated` once it may not, and `Unavailable` if the store does not say so.
     """
-    return wrapped(store, _Fence(store, known).around)
+    return Fence(store, known).store
 
 
-class _Fence:
-    """The deployment as this process knows it; it is read again once it is old."""
+class Fence:
+    """The deployment as this process knows it; it is read again once it is old.
 
-    def __init__(self, store: Store, known: Deployment) -> None:
+    `known` was read from the store just now. `region` is where this process runs, and `is_standby`
+    says that it writes only if the store names that region.
+    """
+
+    def __init__(
+        self, store: Store, known: Deployment, *, region: str = "", is_standby: bool = False
+    ) -> None:
         self._store, self._known = store, known
+        self._region, self._is_standby = region, is_standby
         self._looked_at, self._turn = _moment(), Lock()
+
+    @property
+    def store(self) -> Store:
+        """The store, to be used as long as this process may."""
+        return wrapped(self._store, self.around)
+
+    def is_in_charge(self) -> bool:
+        """Return whether this process may write. Raises `Outdated`, `Unavailable`."""
+        self._check(writes=False)
+        return self._known.is_written_in(self._region, is_standby=self._is_standby)
 
     def around(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return the call, made only after a check; `name` is that of the method."""
@@ -66,6 +84,8 @@ class _Fence:
                 self._known.check_in_charge()
         except InvalidSettings as error:
             raise Outdated from error
+        if writes and not self._known.is_written_in(self._region, is_standby=self._is_standby):
+            raise ReadOnly
 
     def _look(self) -> None:
         # Before the read, since what is read may change at once.
@@ -124,6 +144,18 @@ class ReadOnlyStore:
     def write(self, *_changes: Change) -> NoReturn:
         """Raise `ReadOnly`."""
         raise ReadOnly
+
+
+class FencedUsage:
+    """Usage counts that are kept while this process is in charge."""
+
+    def __init__(self, usage: UsageCounts, is_in_charge: Callable[[], bool]) -> None:
+        self._usage, self._is_in_charge = usage, is_in_charge
+
+    def add(self, used: Used) -> None:
+        """Count, if this process is in charge. Raises `Unavailable`."""
+        if self._is_in_charge():
+            self._usage.add(used)
 
 
 class ReadOnlyUsage:

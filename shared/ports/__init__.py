@@ -24,6 +24,10 @@ class NewId(Protocol):
         ...
 
 
+def _always() -> bool:
+    return True
+
+
 def _nothing_to_close() -> None:
     pass
 
@@ -33,8 +37,9 @@ class Ports:
     """All ports, as one value that every operation takes as its first argument.
 
     `now` returns the present time in UTC. Whoever waits for news of the store looks for them each
-    `look_seconds`, because none may be heard of. `close` closes the files and connections of the
-    ports, which cannot be used afterwards.
+    `look_seconds`, because none may be heard of. `is_in_charge` returns false if the store is the
+    copy of one in another region; its writes then raise `ReadOnly`. `close` closes the files and
+    connections of the ports, which cannot be used afterwards.
     """
 
     store: Store
@@ -46,4 +51,5 @@ class Ports:
     new_id: NewId
     gather: Gather = sequentially
     look_seconds: float = 1.0
+    is_in_charge: Callable[[], bool] = _always
     close: Callable[[], None] = _nothing_to_close

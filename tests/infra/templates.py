@@ -5,6 +5,7 @@ from typing import Any, Final
 from tests.kit.aws import FUNCTIONS, template
 
 ALARMS: Final = "infra/alarms.yaml"
+SECOND: Final = "infra/second_region.yaml"
 RESOURCES: Final[dict[str, Any]] = template(FUNCTIONS)["Resources"]
 
 

@@ -30,7 +30,8 @@ from shared.model.lists import schedule as srl_schedule
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX, Turn
 from shared.model.lists.signers import SignerStatus
-from shared.model.signing_keys import Type
+from shared.model.revoked_signers import Marker, marker_address
+from shared.model.signing_keys import Signer, Type
 from shared.model.tenants import ListPublication, SettingsChange
 from shared.model.warrants import signed_by, warrant_address
 from shared.model.webhooks.webhooks import Webhook, WebhookTurn
@@ -175,15 +176,16 @@ def test_a_move_needs_what_its_policy_adds(
     needed = {of_any_partition(each) for each in needed}
     own, added = granted(managed("OperatorPolicy")), granted(managed("MigrationPolicy"))
     assert needed <= own | added
-    # What a move does not do removes a tenant.
+    # What a move does not do removes a tenant, or stops the region that a failover leaves.
     assert {each.action for each in added} - {each.action for each in needed} <= {
         "dynamodb:DeleteItem",
+        "lambda:PutFunctionConcurrency",
         "s3:DeleteObject",
     }
 
 
 def _tear(ports: Ports, operator: Caller) -> None:
-    """Lose the turn of the list, and from the list of what a key signed a warrant."""
+    """Lose the turn of the list, a rotation, and from the list of what a key signed a warrant."""
     head = in_force.head(ports, operator.tenant_id)
     key = signing_keys.create(ports, operator, type_=Type.ROOT, name="k")
     warrants.sign(ports, operator, key_id=key.id, order=Order(payload=b"grant"))
@@ -191,6 +193,11 @@ def _tear(ports: Ports, operator: Caller) -> None:
     ports.store.write(
         Delete(Turn.after(head, operator.tenant_id).address, Expect.PRESENT),
         Delete(signed_by(operator.tenant_id, key.id).address(signed_.sk), Expect.PRESENT),
+        Put(
+            marker_address(operator.tenant_id, Signer(key.id, 1)),
+            Marker(ports.now(), "lost").to_item(),
+            Expect.ABSENT,
+        ),
     )
 
 

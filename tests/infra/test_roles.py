@@ -84,7 +84,9 @@ SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Decrypt", "srl"): {"FeedPublication", "Srl", "SrlPublication"},
 }
 OPERATOR: Final = "operator"
-OPERATORS: Final = {("kms:Decrypt", "warrant"), ("kms:Encrypt", "srl"), ("kms:Decrypt", "srl")}
+OPERATORS: Final = {
+    (action, purpose) for action in ("kms:Encrypt", "kms:Decrypt") for purpose in ("srl", "warrant")
+}
 BOUND: Final = {"tenant": "svc_tnt_a", "key": "svc_key_a", "version": "1"}
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -20,12 +20,22 @@ from tests.infra.templates import (
     GLOBALS,
     LAMBDAS,
     RESOURCES,
+    SECOND,
     events,
     folder,
     of_kind,
     variables,
 )
-from tests.kit.aws import FUNCTIONS, REGION, STAGE, STATEFUL, stack, table_prefix, template
+from tests.kit.aws import (
+    FUNCTIONS,
+    REGION,
+    STAGE,
+    STATEFUL,
+    stack,
+    table_prefix,
+    template,
+    written,
+)
 from tests.kit.endpoints import at
 from tests.kit.processes import ROOT
 
@@ -246,7 +256,8 @@ def test_the_api_leaves_methods_and_errors_to_the_functions() -> None:
         for route in events(name, "HttpApi"):
             assert route == {"ApiId": "Api", "Path": route["Path"], "Method": method}
     api = RESOURCES["Api"]["Properties"]
-    assert not {"Auth", "CorsConfiguration", "DisableExecuteApiEndpoint"} & set(api)
+    assert not {"Auth", "CorsConfiguration"} & set(api)
+    assert api["DisableExecuteApiEndpoint"] == "false"
 
 
 def test_a_tenant_meets_its_own_limit_first() -> None:
@@ -505,3 +516,99 @@ def test_a_deployment_touches_no_data() -> None:
         assert resource["Type"].startswith(DATA)
         kept = (resource["DeletionPolicy"], resource["UpdateReplacePolicy"])
         assert kept == ("RetainExceptOnCreate", "Retain")
+
+
+# --- an organization's rules ---
+
+EVERY: Final = (FUNCTIONS, STATEFUL, ALARMS, SECOND)
+
+
+def _of_every_template(kind: str) -> list[dict[str, Any]]:
+    """The resources of a kind in all templates, as they are written."""
+    found = [each for name in EVERY for each in written(name)["Resources"].values()]
+    return [each["Properties"] for each in found if each["Type"] == kind]
+
+
+def test_every_role_has_the_path_and_the_boundary_of_the_organization() -> None:
+    """F648a: Each role takes `RolePath` and `PermissionsBoundary`, and none has one by default."""
+    roles = _of_every_template("AWS::IAM::Role")
+    assert len(roles) == len(LAMBDAS) + 1
+    for role in roles:
+        assert role["Path"] == {"Ref": "RolePath"}
+        bound = ["HasBoundary", {"Ref": "PermissionsBoundary"}, {"Ref": "AWS::NoValue"}]
+        assert role["PermissionsBoundary"] == {"Fn::If": bound}
+    for name in (FUNCTIONS, SECOND):
+        parameters = written(name)["Parameters"]
+        assert (
+            parameters["RolePath"]["Default"],
+            parameters["PermissionsBoundary"]["Default"],
+        ) == (
+            "/",
+            "",
+        )
+
+
+def test_the_key_s_policy_names_roles_with_their_path() -> None:
+    """F648b: The policy of the key and the bucket's copies name the stage's roles by `RolePath`."""
+    stateful = (ROOT / STATEFUL).read_text()
+    named = re.findall(r":role(\S*?)rescind-", stateful)
+    assert set(named) == {"${RolePath}"}
+
+
+def test_every_log_group_and_the_topic_take_the_organization_s_key() -> None:
+    """F648c: Each log group, and the topic of the alarms, is encrypted with `LogsKey` if given."""
+    chosen = {"Fn::If": ["HasLogsKey", {"Ref": "LogsKey"}, {"Ref": "AWS::NoValue"}]}
+    for group in _of_every_template("AWS::Logs::LogGroup"):
+        assert group["KmsKeyId"] == chosen
+    (topic,) = _of_every_template("AWS::SNS::Topic")
+    assert topic["KmsMasterKeyId"] == chosen
+    alarms = written(FUNCTIONS)["Resources"]["Alarms"]["Properties"]["Parameters"]
+    assert alarms["LogsKey"] == {"Ref": "LogsKey"}
+
+
+def test_an_api_without_its_own_address_has_a_domain() -> None:
+    """F648d: `DisableExecuteApi` is refused without `DomainName`."""
+    rule = written(FUNCTIONS)["Rules"]["OneAddressIsLeft"]
+    assert rule["RuleCondition"] == {"Fn::Equals": [{"Ref": "DisableExecuteApi"}, "true"]}
+    (assertion,) = rule["Assertions"]
+    assert assertion["Assert"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "DomainName"}, ""]}]}
+
+
+# --- a second region ---
+
+
+def test_the_data_of_a_stage_of_one_region_is_as_it_was() -> None:
+    """F649a: With the defaults, no parameter of a second region changes key, tables or bucket."""
+    resources = stack()
+    assert "MultiRegion" not in resources["Key"]["Properties"]
+    assert "ReplicationConfiguration" not in resources["Bucket"]["Properties"]
+    assert "StreamSpecification" not in resources["RevocationsTable"]["Properties"]
+    # A table that became an `AWS::DynamoDB::GlobalTable` would be another resource.
+    assert {each["Type"] for each in resources.values()} & {"AWS::DynamoDB::GlobalTable"} == set()
+
+
+def test_the_second_region_makes_neither_key_nor_tables() -> None:
+    """F649b: With `ReplicaKeyArn` the stack has a bucket and an alias; the rest are copies."""
+    resources = written(STATEFUL)["Resources"]
+    first = {name for name, each in resources.items() if each.get("Condition") == "IsFirst"}
+    assert first == {"Key", "KeysTable", "RevocationsTable", "AuditTable"}
+
+
+def test_copies_need_streams_with_whole_items() -> None:
+    """F649c: With `MultiRegion` each table has the stream from which DynamoDB makes copies."""
+    for name, resource in written(STATEFUL)["Resources"].items():
+        if resource["Type"] == "AWS::DynamoDB::Table":
+            assert "NEW_AND_OLD_IMAGES" in str(resource["Properties"]["StreamSpecification"]), name
+
+
+def test_what_is_deleted_in_one_region_stays_in_the_other() -> None:
+    """F649d: Blobs are copied, and their deletions are not."""
+    written_as = written(STATEFUL)["Resources"]["Bucket"]["Properties"]["ReplicationConfiguration"]
+    condition, given, _ = written_as["Fn::If"]
+    (rule,) = given["Rules"]
+    assert condition == "IsCopied"
+    assert rule["DeleteMarkerReplication"] == {"Status": "Disabled"}
+    name = given["Role"]["Fn::Sub"].rpartition("rescind-")[2]
+    (role,) = of_kind("AWS::IAM::Role", SECOND).values()
+    assert name == "${Stage}-replication-${AWS::Region}"
+    assert role["RoleName"] == f"rescind-{STAGE}-replication-{REGION}"

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.infra.templates import ALARMS, LAMBDAS
+from tests.infra.templates import ALARMS, LAMBDAS, SECOND
 from tests.kit.aws import FUNCTIONS, STATEFUL
 from tests.kit.processes import ROOT
 
@@ -36,10 +36,10 @@ def run(tool: str, *arguments: str, folder: Path, home: Path) -> str:
 
 def test_cfn_lint_finds_nothing(tmp_path: Path) -> None:
     """CloudFormation would accept the templates, as far as its linter knows."""
-    run("sam/bin/cfn-lint", FUNCTIONS, STATEFUL, ALARMS, folder=ROOT, home=tmp_path)
+    run("sam/bin/cfn-lint", FUNCTIONS, STATEFUL, ALARMS, SECOND, folder=ROOT, home=tmp_path)
 
 
-@pytest.mark.parametrize("path", [FUNCTIONS, STATEFUL])
+@pytest.mark.parametrize("path", [FUNCTIONS, STATEFUL, SECOND])
 def test_sam_finds_nothing(tmp_path: Path, path: str) -> None:
     """SAM accepts what is deployed."""
     run("sam/bin/sam", "validate", "--lint", "--template", path, folder=ROOT, home=tmp_path)
@@ -80,7 +80,9 @@ print(json.dumps([
 
 def test_checkov_finds_nothing(tmp_path: Path) -> None:
     """What checkov asks for and does not get has its reason in `.checkov.yaml` or on the spot."""
-    run("checkov/bin/checkov", "-f", FUNCTIONS, STATEFUL, ALARMS, folder=ROOT, home=tmp_path)
+    run(
+        "checkov/bin/checkov", "-f", FUNCTIONS, STATEFUL, ALARMS, SECOND, folder=ROOT, home=tmp_path
+    )
 
 
 def test_sam_takes_the_artefact_as_it_is(tmp_path: Path) -> None:

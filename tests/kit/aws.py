@@ -43,13 +43,21 @@ FUNCTIONS: Final = "template.yaml"
 
 _ROOT: Final = Path(__file__).parent.parent.parent
 # What stands for a property that is not there.
-_NO_VALUE: Final = {"Ref": "AWS::NoValue"}
+_LEFT_OUT: Final = "AWS::NoValue"
 # What CloudFormation puts in for the names in a template, beside the template's own parameters.
 _PARAMETERS = {
     "AWS::AccountId": "123456789012",
     "AWS::Partition": "aws",
     "AWS::Region": REGION,
     "AWS::StackName": f"rescind-{STAGE}",
+}
+# What these conditions are with the defaults of the parameters.
+_DECIDED: Final = {
+    "HasBoundary": False,
+    "HasLogsKey": False,
+    "IsCopied": False,
+    "IsFirst": True,
+    "IsMultiRegion": False,
 }
 # What a pretended table cannot or need not have.
 _NOT_LOCAL = (
@@ -176,10 +184,16 @@ def template(name: str, stage: str = STAGE) -> dict[str, Any]:
 
     What only a deployment knows stays a name: `Key.Arn` of a `!GetAtt`, the export of an import.
     """
-    written = yaml.load((_ROOT / name).read_text(), Loader=_Loader)
-    defaults = {each: str(its.get("Default", each)) for each, its in written["Parameters"].items()}
-    filled: dict[str, Any] = _fill(written, defaults | _PARAMETERS | {"Stage": stage})
+    found = written(name)
+    defaults = {each: str(its.get("Default", each)) for each, its in found["Parameters"].items()}
+    filled: dict[str, Any] = _fill(found, defaults | _PARAMETERS | {"Stage": stage})
     return filled
+
+
+def written(name: str) -> dict[str, Any]:
+    """The template in a file of the project, with CloudFormation's functions in their long form."""
+    found: dict[str, Any] = yaml.load((_ROOT / name).read_text(), Loader=_Loader)
+    return found
 
 
 class _Loader(yaml.SafeLoader):
@@ -205,12 +219,19 @@ def _fill(value: Any, parameters: Mapping[str, str]) -> Any:
             return re.sub(r"\$\{([^}]+)\}", lambda found: parameters.get(found[1], found[0]), text)
         case {"Fn::GetAtt": name} | {"Fn::ImportValue": name}:
             return _fill(name, parameters)
-        case dict():
-            return {n: _fill(each, parameters) for n, each in value.items() if each != _NO_VALUE}
-        case list():
-            return [_fill(each, parameters) for each in value]
+        case {"Fn::If": [str(name), then, otherwise]} if name in _DECIDED:
+            return _fill(then if _DECIDED[name] else otherwise, parameters)
+        case dict() | list():
+            return _filled(value, parameters)
         case _:
             return value
+
+
+def _filled(value: Any, parameters: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_fill(each, parameters) for each in value]
+    filled = {name: _fill(each, parameters) for name, each in value.items()}
+    return {name: each for name, each in filled.items() if each != _LEFT_OUT}
 
 
 def _create_bucket(account: Account) -> None:

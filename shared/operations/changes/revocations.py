@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from shared.errors import NotFound
+from shared.errors import NotFound, Unavailable
 from shared.model import revocations as model
 from shared.model import times, warrants
 from shared.model.audit.audit_log import Action
@@ -22,7 +22,7 @@ from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, merged
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes import revocation_search
-from shared.operations.lists import reach
+from shared.operations.lists import in_force, reach
 from shared.operations.lists.reach import Reach
 from shared.operations.lists.verdicts import verdicts
 from shared.ports import Ports
@@ -186,6 +186,7 @@ def check(ports: Ports, caller: Caller, *, warrant_id: str) -> WarrantVerdict:
 
     Raises `Corrupt`, `Unavailable`: a fault is never reported as "not revoked".
     """
+    _check_is_recent(ports, caller)
     return verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id]
 
 
@@ -194,7 +195,16 @@ def check_batch(
     ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]
 ) -> dict[str, WarrantVerdict]:
     """Return the verdict on each warrant, as `check` does."""
+    _check_is_recent(ports, caller)
     return verdicts(ports, caller.tenant_id, warrant_ids)
+
+
+def _check_is_recent(ports: Ports, caller: Caller) -> None:
+    """Raise `Unavailable` on a standby whose list has expired: nothing arrives there (OPS-25)."""
+    if ports.is_in_charge():
+        return
+    if in_force.head(ports, caller.tenant_id).expires_at <= ports.now():
+        raise Unavailable("nothing has arrived from the region in charge for too long")
 
 
 def _standing(ports: Ports, caller: Caller, warrant_id: str) -> Standing:

@@ -8,11 +8,14 @@ from shared.errors import Corrupt
 from shared.model.feed import SOON_SECONDS
 from shared.model.lists.schedule import EVERY
 from shared.operations.base import tenants
-from shared.operations.lists import marks
+from shared.operations.lists import in_force, marks
 from shared.ports import Ports
 
 # The most marks of a partition that are read. Few, because polls wait for it.
 _MARKS_MAX: Final = 16
+
+# How long before it is issued a list may have been begun.
+_LIST_TAKES: Final = timedelta(minutes=1)
 
 # How far a mark may be ahead of this clock.
 _AHEAD_MAX: Final = timedelta(seconds=1)
@@ -42,9 +45,12 @@ class Look(NamedTuple):
 def look(ports: Ports, tenant_id: str) -> Look:
     """Look at the marks of a tenant. Raises `Corrupt`, `Unavailable`.
 
-    Read the feed afterwards: a change that has lost its mark meanwhile is in it then.
+    Read the feed afterwards: a change that has lost its mark meanwhile is in it then. A standby
+    does not have all marks: what is older than the list in force has arrived with it.
     """
     now = ports.now()
+    if not ports.is_in_charge():
+        return Look(now, in_force.head(ports, tenant_id).issued_at - _LIST_TAKES, is_complete=True)
     (on_warrants, are_all), on_signers = ports.gather(
         lambda: marks.set_on_warrants(ports, tenant_id, limit=_MARKS_MAX),
         lambda: marks.set_on_signers(ports, tenant_id, limit=_MARKS_MAX),

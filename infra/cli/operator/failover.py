@@ -1,0 +1,201 @@
+"""`rescind failover`, for operators on AWS: the second region takes over."""
+
+import os
+import re
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+import typer
+
+from infra import private_files, region_fence
+from infra.cli.commands import described, local_command
+from infra.cli.errors import Exit, WrongUsage
+from infra.cli.operator.maintenance import Signers, Unpublished
+from infra.cli.output import Output
+from infra.region_fence import SilentRegion
+from shared import wiring
+from shared.errors import RescindError
+from shared.model import times
+from shared.operations.base import tenants
+from shared.operations.lists import publication
+from shared.operations.operator import deployment, failover
+from shared.operations.operator.failover import NOBODY, RecoveredCopy
+from shared.ports import Ports
+from shared.settings import Settings
+
+_EXAMPLE: Final = "rescind failover --from eu-west-1 --to eu-central-1"
+_PREFIX: Final = re.compile(r"(rescind-.+-)(?:r[1-9]-)?", re.ASCII)
+_COPIED_SECONDS: Final = 120.0
+_LOST: Final = (
+    "Before {region} serves again, empty its tables and make them anew as a copy: what it did not "
+    "hand over would contradict what {to} says from now on."
+)
+
+From = Annotated[str, typer.Option("--from", metavar="REGION", help="The region to be left.")]
+To = Annotated[str, typer.Option("--to", metavar="REGION", help="The region that takes over.")]
+LostRegion = Annotated[
+    bool,
+    typer.Option("--lost-region", help="Go on although the other region does not answer."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print the steps.")]
+Leave = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--leave",
+        metavar="TENANT",
+        help="Go on although this tenant cannot be recovered; may be repeated.",
+    ),
+]
+Endpoint = Annotated[
+    str | None,
+    typer.Option("--from-endpoint", metavar="URL", help="Of AWS in the region to be left."),
+]
+
+
+class NotRecovered(RescindError):
+    """A tenant could not be recovered, so the region is not in charge."""
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command."""
+    local_command(root, "failover", example=_EXAMPLE)(fail_over)
+
+
+@dataclass(frozen=True)
+class _Failover:
+    """What is to be done, and where."""
+
+    out: Output
+    settings: Settings
+    from_: str
+    to: str
+    endpoint: str | None
+
+    @property
+    def functions(self) -> list[str]:
+        """The functions that must not write any more."""
+        found = _PREFIX.fullmatch(self.settings.store.location)
+        if found is None:
+            raise WrongUsage("SVC_STORE does not name the tables of a stage: dynamodb:rescind-…")
+        return region_fence.names(found[1])
+
+
+def fail_over(
+    out: Output,
+    from_: From,
+    to: To,
+    lost_region: LostRegion = False,
+    dry_run: DryRun = False,
+    signer: Signers = None,
+    leave: Leave = None,
+    from_endpoint: Endpoint = None,
+) -> int:
+    """Put the copy of a stage in another region in charge, and publish every list from there.
+
+    Run it with the settings of the region that takes over. It may be repeated if it was stopped.
+    Exit code 3: done, but some changes are unknown; review what the command lists.
+    """
+    settings = wiring.settings(os.environ)
+    if settings.region != to or from_ == to:
+        raise WrongUsage(f"set AWS_DEFAULT_REGION and SVC_… to those of {to}; --from is another.")
+    doing = _Failover(out, settings, from_, to, from_endpoint)
+    named = doing.functions
+    if dry_run:
+        _print_steps(doing, lost_region=lost_region)
+        return Exit.DONE
+    with closing(wiring.assemble(settings)) as copy:
+        if deployment.read(copy).region == to:
+            out.say(f"{to} is in charge already.")
+            _publish(out, copy)
+            return Exit.DONE
+        _leave(doing, named, copy, lost_region=lost_region)
+        unknown = _take_over(doing, copy, signer or [], leave or [])
+    if lost_region:
+        out.say(_LOST.format(region=from_, to=to))
+    return Exit.UNKNOWN if unknown else Exit.DONE
+
+
+def _take_over(doing: _Failover, copy: Ports, trusted: list[bytes], leave: list[str]) -> bool:
+    """Recover, and put the region in charge; return whether changes are unknown."""
+    last = _arrived_last(copy)
+    done = _recover(doing, copy, trusted, leave)
+    deployment.put_in_charge(copy, doing.to)
+    doing.out.say(f"{doing.to} is in charge.")
+    _publish(doing.out, copy)
+    for line in last:
+        doing.out.say(line)
+    return any(each.unknown for each in done.recovered.values())
+
+
+def _print_steps(doing: _Failover, *, lost_region: bool) -> None:
+    steps = [
+        f"Stop {len(doing.functions)} functions in {doing.from_}: {', '.join(doing.functions)}.",
+        f"Let nobody write, and wait until the tables of {doing.to} have what was written.",
+        f"Recover each tenant in {doing.to}: repair what arrived in part, and go on far above.",
+        f"Put {doing.to} in charge, publish every list, and print what arrived last.",
+    ]
+    if lost_region:
+        steps[0] += " If it does not answer, go on."
+        steps[1] = "Do not wait for what has not arrived: it is lost."
+    for number, each in enumerate(steps, 1):
+        doing.out.say(f"{number}. {each}")
+
+
+def _leave(doing: _Failover, named: list[str], copy: Ports, *, lost_region: bool) -> None:
+    """Have the other region write no more, and wait for what it wrote."""
+    original = replace(
+        copy, store=wiring.store_in(doing.settings, doing.from_, endpoint=doing.endpoint)
+    )
+    try:
+        region_fence.stop(named, region=doing.from_, endpoint=doing.endpoint)
+        doing.out.say(f"Stopped {len(named)} functions in {doing.from_}.")
+        failover.fence(original)
+    except RescindError as error:
+        if not lost_region:
+            remedy = "If the region is lost, add --lost-region: what has not arrived is lost then."
+            raise SilentRegion(f"{described(error)}\n{remedy}") from None
+        doing.out.say(f"{doing.from_} is given up: {error}")
+    if lost_region:
+        # If the region comes back, it reads this and does not write.
+        deployment.put_in_charge(copy, NOBODY)
+        return
+    failover.wait_until_copied(original, copy, seconds=_COPIED_SECONDS)
+    doing.out.say(f"The tables of {doing.to} have what was written to those of {doing.from_}.")
+
+
+def _recover(
+    doing: _Failover, copy: Ports, trusted: list[bytes], leave: list[str]
+) -> RecoveredCopy:
+    done = failover.recover(copy, user=private_files.name(), trusted=trusted, report=doing.out.say)
+    for handle, error in done.failed.items():
+        doing.out.say(f"{handle}: not recovered: {described(error)}")
+    if missing := sorted(done.failed.keys() - set(leave)):
+        raise NotRecovered(
+            f"{len(missing)} tenant(s) could not be recovered, so {doing.to} is not in charge. "
+            f"Mend the cause and repeat, or go on without them: --leave {missing[0]}"
+        )
+    doing.out.say(f"Recovered {len(done.recovered)} tenant(s).")
+    return done
+
+
+def _publish(out: Output, copy: Ports) -> None:
+    tick = publication.publish_due(copy)
+    for tenant_id, error in tick.failed.items():
+        out.say(f"{tenant_id}: not published: {described(error)}")
+    if tick.failed:
+        raise Unpublished(
+            f"{len(tick.failed)} list(s) could not be published; run: rescind publish"
+        )
+
+
+def _arrived_last(copy: Ports) -> list[str]:
+    lines = []
+    for each in tenants.directory(copy):
+        if found := failover.newest_arrived(copy, each.tenant_id):
+            what = f"{found.action} of {times.text(found.timestamp)}"
+            lines.append(
+                f"{each.handle}: the last change that arrived is {what}; one that was acknowledged "
+                "later may be lost."
+            )
+    return lines

@@ -87,7 +87,12 @@ def _versions(
     """Check that each version before the current one has a record and a pointer to it."""
     partition = model.versions(key.tenant_id, key.id)
     pointers = {int(e.sk): str(e.item["id"]) for e in ports.store.query(partition)}
-    records = {each.key_version: each for each in keys.values() if each.current_id == key.id}
+    own = [each for each in keys.values() if each.current_id == key.id]
+    records = {each.key_version: each for each in sorted(own, key=_says_less)}
+    for kept in records.values():
+        same = [each for each in own if each.key_version == kept.key_version]
+        if len(same) > 1:
+            yield _twice(kept, [each for each in same if each is not kept])
     for version in sorted({*pointers, *records, *range(1, key.key_version)}):
         address = partition.address(model.version_sk(version))
         record = records.get(version)
@@ -109,6 +114,25 @@ def _versions(
         elif pointers.get(version) != record.id:
             change = Put(address, {"id": record.id}, Expect.ANYTHING)
             yield Inconsistency(f"{name} is not listed among the key's versions", (change,))
+
+
+def _says_less(record: SigningKey) -> tuple[bool, bool, str]:
+    """Return a sort key of the records of one version; the last one is kept."""
+    return record.status is KeyStatus.REVOKED, record.public_key != _UNKNOWN, record.id
+
+
+def _twice(kept: SigningKey, others: list[SigningKey]) -> Inconsistency:
+    """Delete other records of a version: a repair made one, and then the lost one arrived."""
+    known = (each.public_key for each in (kept, *others) if each.public_key != _UNKNOWN)
+    whole = replace(kept, public_key=next(known, _UNKNOWN), version=kept.version + 1)
+    return Inconsistency(
+        f"version {kept.key_version} of the signing key {kept.current_id} has several records",
+        (
+            *(Delete(each.address, At(each.version)) for each in others),
+            Put(kept.address, whole.to_item(), At(kept.version)),
+            *srl_records.noted(kept.tenant_id),
+        ),
+    )
 
 
 def _is_marked(ports: Ports, key: SigningKey, version: int) -> bool:

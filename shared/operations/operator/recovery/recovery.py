@@ -14,7 +14,6 @@ from typing import Final
 from shared.model import times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
-from shared.model.feed import LEAP
 from shared.model.lists.head import ListHead, head_address
 from shared.model.lists.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
 from shared.model.lists.signers import ListSigner, SignerStatus, signers
@@ -32,7 +31,7 @@ from shared.operations.lists import signers as srl_signers
 from shared.operations.lists.publication import Above
 from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator import consistency, restored
-from shared.operations.operator.recovery import access, keys, named
+from shared.operations.operator.recovery import access, copies, keys
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import run as sealed_log
 from shared.operations.operator.recovery import unknown as recovery_unknown
@@ -44,9 +43,6 @@ from shared.ports.store import At, Check, Delete, Expect, Increment, Put
 
 # A warrant that is listed again stays listed for at least this time, and one lifetime of a list.
 _SOON: Final = timedelta(minutes=1)
-
-# Versions and sequences that may have been served, and of which a copy of the store knows nothing.
-_LOST: Final = 8 * LEAP
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,7 @@ def recover(
     sealed_log.apply(run, newest, anew=is_copy)
     _repair(run)
     _apply(run, newest, tables)
-    lost = _revoke_again(run, newest, named.apply(run, newest.issued_at) if is_copy else ())
+    lost = _revoke_again(run, newest, copies.ended(run, newest.issued_at) if is_copy else ())
     if is_copy:
         # What was applied to records of which a part has arrived may contradict that.
         _repair(run)
@@ -103,7 +99,7 @@ def recover(
         report(line)
     above = Above(newest.version, newest.sequence)
     if is_copy:
-        above = _far_above(ports, tenant_id, above)
+        above = copies.far_above(ports, tenant_id, above)
     head = settle(lambda: publication.publish(ports, operator, above=above))
     settle(lambda: _remove_other_turns(ports, tenant_id))
     if mark is not None and is_reviewed:
@@ -115,17 +111,6 @@ def recover(
 def _repair(run: Run) -> None:
     for each in consistency.repair(run.ports, run.operator):
         run.report(f"Repaired: {each}")
-
-
-def _far_above(ports: Ports, tenant_id: str, known: Above) -> Above:
-    """Return what surely exceeds all that was served where this store was copied from.
-
-    Neither the records nor the blobs have all of that. Within the delay of the copy, versions rise
-    by less than a leap, and few recoveries can end, each of which leaps.
-    """
-    listed, feed = in_force.head(ports, tenant_id), in_force.feed_head(ports, tenant_id)
-    sequence = max(known.sequence, feed.sequence if feed else 0)
-    return Above(max(known.version, listed.version) + _LOST, sequence + _LOST)
 
 
 def _apply(run: Run, newest: Newest, tables: Behind) -> None:

@@ -1,7 +1,4 @@
-"""Ends of which a copy of the store has only the audit entry (OPS-24).
-
-The entry of a change is stored in one write with it, so the change was made.
-"""
+"""The recovery of a copy of the store in another region, which may lack anything new (OPS-24)."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -11,11 +8,15 @@ from shared.model import api_keys, signing_keys
 from shared.model.api_keys import ApiKey
 from shared.model.audit import audit_log
 from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
+from shared.model.feed import LEAP
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.signing_keys import SigningKey
+from shared.operations.lists import in_force
+from shared.operations.lists.publication import Above
 from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator.recovery import access, keys
 from shared.operations.operator.recovery.run import Run
+from shared.ports import Ports
 
 # The clocks of instances differ by less, and an entry is older than its list by less.
 _MARGIN: Final = timedelta(minutes=10)
@@ -29,11 +30,27 @@ _REVOKED: Final = (
 _TAKEN_BACK: Final = (Action.REVOCATION_DELETE, Action.REVOCATION_DELETE_BATCH)
 
 
-def apply(run: Run, since: datetime | None) -> list[str]:
+# Versions and sequences that may have been served, and of which a copy knows nothing.
+_LOST: Final = 8 * LEAP
+
+
+def far_above(ports: Ports, tenant_id: str, known: Above) -> Above:
+    """Return what surely exceeds all that was served where this store was copied from.
+
+    Neither the records nor the blobs have all of that. Within the delay of the copy, versions rise
+    by less than a leap, and few recoveries can end, each of which leaps. Raises `Corrupt`,
+    `Unavailable`.
+    """
+    listed, feed = in_force.head(ports, tenant_id), in_force.feed_head(ports, tenant_id)
+    sequence = max(known.sequence, feed.sequence if feed else 0)
+    return Above(max(known.version, listed.version) + _LOST, sequence + _LOST)
+
+
+def ended(run: Run, since: datetime | None) -> list[str]:
     """End again the keys that the entries since `since` name; return the warrants to be revoked.
 
-    `since` is when the newest list was issued, which has what is older. Raises `Corrupt`,
-    `Unavailable`.
+    An entry is stored in one write with its change, so the change was made. `since` is when the
+    newest list was issued, which has what is older. Raises `Corrupt`, `Unavailable`.
     """
     if since is None:
         return []

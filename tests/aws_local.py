@@ -33,7 +33,6 @@ _START_SECONDS: Final = 60
 _CREDENTIALS: Final = {
     "AWS_ACCESS_KEY_ID": "000000000000",
     "AWS_SECRET_ACCESS_KEY": "local",
-    "AWS_DEFAULT_REGION": _REGION,
 }
 
 
@@ -61,7 +60,9 @@ def is_installed() -> bool:
 
 
 @contextmanager
-def serving(port: int, *, host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
+def serving(
+    port: int, *, host: str = "127.0.0.1", region: str = _REGION
+) -> Iterator[dict[str, str]]:
     """Run AWS with the resources of the stage, and yield the environment for its clients."""
     process = subprocess.Popen(
         [_MINISTACK],
@@ -73,7 +74,7 @@ def serving(port: int, *, host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
     endpoint = f"http://127.0.0.1:{port}"
     try:
         _wait_until_it_answers(endpoint, process)
-        yield _deploy(endpoint)
+        yield _deploy(endpoint, region)
     finally:
         process.terminate()
         process.wait()
@@ -93,12 +94,12 @@ def _wait_until_it_answers(endpoint: str, process: "subprocess.Popen[bytes]") ->
             time.sleep(0.1)
 
 
-def _deploy(endpoint: str) -> dict[str, str]:
+def _deploy(endpoint: str, region: str) -> dict[str, str]:
     """Create the stack of `stateful.yaml` and queues, and return the environment for clients."""
     session = boto3.Session(
         aws_access_key_id=_CREDENTIALS["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-        region_name=_REGION,
+        region_name=region,
     )
     stacks = session.client("cloudformation", endpoint_url=endpoint)
     stacks.create_stack(
@@ -114,6 +115,7 @@ def _deploy(endpoint: str) -> dict[str, str]:
     queues = session.client("sqs", endpoint_url=endpoint)
     publications, *_ = [queues.create_queue(QueueName=each)["QueueUrl"] for each in QUEUES]
     return _CREDENTIALS | {
+        "AWS_DEFAULT_REGION": region,
         "AWS_ENDPOINT_URL": endpoint,
         "SVC_STORE": f"dynamodb:{outputs['TablePrefix']}",
         "SVC_BLOBS": f"s3:{outputs['BucketName']}",

@@ -1,4 +1,4 @@
-"""What is wrong with the configuration of a PostgreSQL, for `rescind doctor`."""
+"""The faults in the configuration of a PostgreSQL, for `rescind doctor`."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What a store says of its database, which others run and configure."""
+"""The faults of a database that others run and configure, as the store finds them."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol, runtime_checkable

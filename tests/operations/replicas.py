@@ -2,13 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
-from shared.model.items import Address, Item
+from shared.model import revocations
+from shared.model.items import Address, Item, Table
+from shared.model.revocations import Revocation
+from shared.model.warrants import Standing, warrant_address
+from shared.operations.lists import records as list_records
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Check, Delete, Expect, Put
 from tests.kit.intercepted import Call, Intercepted
+from tests.kit.tenants import Tenant
 
 
 class Update(NamedTuple):
@@ -86,3 +92,17 @@ def put(ports: Ports, image: Image) -> None:
 def _item(now: Item | bytes) -> Item:
     assert not isinstance(now, bytes)
     return now
+
+
+def revoked_here(ports: Ports, tenant: Tenant) -> set[str]:
+    """Each warrant that some item calls revoked by itself."""
+    walks = (ports.store.query(each) for each in revocations.records(tenant.id))
+    found = {Revocation.from_item(row.item).warrant_id for row in chain.from_iterable(walks)}
+    for shard in revocations.shards(tenant.id):
+        found.update(row.sk for row in ports.store.query(shard, after="svc_wrt_"))
+        found.update(each for each, _ in list_records.ended(ports, shard))
+    for address, item in ports.store.everything(Table.REVOCATIONS):
+        name = address.pk.rpartition("#")[2]
+        if address == warrant_address(tenant.id, name) and Standing.of(item).revocation_id:
+            found.add(name)
+    return found

@@ -64,7 +64,7 @@ def register(root: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class _Failover:
-    """What is to be done, and where."""
+    """The two regions of a failover, and the settings of the second one."""
 
     out: Output
     settings: Settings
@@ -143,7 +143,7 @@ def _print_steps(doing: _Failover, *, lost_region: bool) -> None:
 
 
 def _leave(doing: _Failover, named: list[str], copy: Ports, *, lost_region: bool) -> None:
-    """Have the other region write no more, and wait for what it wrote."""
+    """Stop the writes of the other region, and wait for its last ones."""
     original = replace(
         copy, store=wiring.store_in(doing.settings, doing.from_, endpoint=doing.endpoint)
     )

@@ -1,7 +1,7 @@
 """Failover: the copy of a store in another region goes on in its place (OPS-24, docs/adr/14).
 
 A copy has each item, and each blob, as it was at some moment: a write may have arrived in part, and
-the last ones not at all. What arrived in part is repaired to the safe side.
+the last ones not at all. A part of a change is repaired to the safe side.
 """
 
 import secrets
@@ -85,8 +85,8 @@ def recover(
 ) -> RecoveredCopy:
     """Recover each tenant of a copy, so that it can be written to; it may be repeated.
 
-    Nothing else may write meanwhile. Lists and the feed go on far above all that was served from
-    the original, and the sealed log begins a generation. A tenant that cannot be recovered stops no
+    Nothing else may write meanwhile. Lists and the feed go on far above those of the original, and
+    the sealed log begins a generation. A tenant that cannot be recovered stops no
     other one. `user` and `trusted` are as in `recovery.recover`. Raises `Unavailable`.
     """
     # The tables of a copy are other ones, and were not restored.
@@ -160,7 +160,7 @@ _Standings = list[tuple[str, str, Standing]]
 
 
 def _show_standings(ports: Ports) -> None:
-    """Have the repairs find each warrant of which only the standing has arrived.
+    """Let the repairs find each warrant if only its standing has arrived.
 
     A check knows it. Lists, the feed and the repairs begin with what is written here.
     """

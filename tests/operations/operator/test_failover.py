@@ -6,7 +6,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -15,12 +14,11 @@ import pytest
 
 from shared.authorizer.state import State
 from shared.errors import RequestError
-from shared.model import api_keys, revocations
+from shared.model import api_keys
 from shared.model.idempotency import Request
 from shared.model.items import Address, Table
 from shared.model.lists.head import ListHead
 from shared.model.lists.signers import ListSigner, signers
-from shared.model.revocations import Revocation
 from shared.model.signing_keys import KeyStatus
 from shared.model.warrants import Standing, warrant_address
 from shared.operations.access import api_keys as key_operations
@@ -28,7 +26,6 @@ from shared.operations.access.api_key_creation import Created
 from shared.operations.audit import log, sealing
 from shared.operations.changes import revocations as changes
 from shared.operations.lists import in_force, publication
-from shared.operations.lists import records as list_records
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import doctor, failover
 from shared.ports import Ports
@@ -40,7 +37,7 @@ from tests.operations import histories
 from tests.operations.followers import Follower, current
 from tests.operations.histories import STEPS, World
 from tests.operations.mutations import CASES, Case
-from tests.operations.replicas import Original, arrived, put
+from tests.operations.replicas import Original, arrived, put, revoked_here
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 
@@ -140,20 +137,6 @@ def _seen(history: History, client: Follower) -> Seen:
         sealed.generation if sealed else 0,
         state,
     )
-
-
-def revoked_here(ports: Ports, tenant: Tenant) -> set[str]:
-    """Each warrant that some item calls revoked by itself."""
-    walks = (ports.store.query(each) for each in revocations.records(tenant.id))
-    found = {Revocation.from_item(row.item).warrant_id for row in chain.from_iterable(walks)}
-    for shard in revocations.shards(tenant.id):
-        found.update(row.sk for row in ports.store.query(shard, after="svc_wrt_"))
-        found.update(each for each, _ in list_records.ended(ports, shard))
-    for address, item in ports.store.everything(Table.REVOCATIONS):
-        name = address.pk.rpartition("#")[2]
-        if address == warrant_address(tenant.id, name) and Standing.of(item).revocation_id:
-            found.add(name)
-    return found
 
 
 def assert_taken_over(copy: Ports, history: History, seen: Seen, before: set[str]) -> None:

@@ -62,7 +62,7 @@ def _without_ancestor(ports: Ports, key: SigningKey, lost: str) -> Inconsistency
 
 
 def _of_lost(ports: Ports, tenant_id: str, key_id: str, above: tuple[str, ...] = ()) -> SigningKey:
-    """Return a suspended record for a key of which only the identifier is known."""
+    """Return a suspended record for a key if only its identifier is known."""
     now = ports.now()
     return SigningKey(
         id=key_id,

@@ -35,10 +35,10 @@ _LOST: Final = 8 * LEAP
 
 
 def far_above(ports: Ports, tenant_id: str, known: Above) -> Above:
-    """Return what surely exceeds all that was served where this store was copied from.
+    """Return a version and a sequence above all those that the original served.
 
     Neither the records nor the blobs have all of that. Within the delay of the copy, versions rise
-    by less than a leap, and few recoveries can end, each of which leaps. Raises `Corrupt`,
+    by less than a leap, and few recoveries can end; each leaps. Raises `Corrupt`,
     `Unavailable`.
     """
     listed, feed = in_force.head(ports, tenant_id), in_force.feed_head(ports, tenant_id)

@@ -18,8 +18,7 @@ from tests import aws_local
 from tests.kit.processes import ROOT, free_port
 from tests.kit.tenants import Tenant
 from tests.kit.waiting import soon
-from tests.operations.operator.test_failover import revoked_here
-from tests.operations.replicas import Original, arrived, put
+from tests.operations.replicas import Original, arrived, put, revoked_here
 
 pytestmark = [
     pytest.mark.slow,

@@ -99,7 +99,7 @@ def _break(database: PostgresqlServer, crowd: Crowd) -> int:
     """End backends or the database again and again; return how often."""
     end = time.monotonic() + _OUTAGE_SECONDS
     for number in count():
-        crowd.wait_for(random.randint(1, 20), lambda crowd: crowd.acknowledged)
+        crowd.wait_for(random.randint(1, 6), lambda crowd: crowd.acknowledged)
         if number >= 4 and time.monotonic() > end:
             return number
         if number % 4 == 3:

@@ -97,7 +97,7 @@ def test_a_held_poll_hears_of_the_other(found: Replicas, tenant: Tenant) -> None
 
 
 def test_a_key_is_refused_at_the_other(found: Replicas, tenant: Tenant) -> None:
-    """F630d: A key that is made and used at one replica is refused once another revokes it."""
+    """F630d, F13: A key that is made and used at one replica is refused once another revokes it."""
     a, b = (at(tenant, each.url) for each in found.servers)
     for _ in range(5):
         made = a.post("/v1/api-keys", json={"name": "k", "scopes": ["revoker"]}).json()
@@ -108,7 +108,7 @@ def test_a_key_is_refused_at_the_other(found: Replicas, tenant: Tenant) -> None:
 
 
 def test_pages_go_on_at_the_other(tenant: Tenant) -> None:
-    """F630e: A walk over pages at both replicas by turns has each record once."""
+    """F630e, F11: A walk over pages at both replicas by turns has each record once."""
     revoked = {tenant.revoke(f"svc_wrt_{number}") for number in range(20)}
     walked, cursor = list[str](), ""
     while cursor is not None:

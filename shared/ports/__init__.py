@@ -36,10 +36,10 @@ def _nothing_to_close() -> None:
 class Ports:
     """All ports, as one value that every operation takes as its first argument.
 
-    `now` returns the present time in UTC. Whoever waits for news of the store looks for them each
-    `look_seconds`, because none may be heard of. `is_in_charge` returns false if the store is the
-    copy of one in another region; its writes then raise `ReadOnly`. `close` closes the files and
-    connections of the ports, which cannot be used afterwards.
+    `now` returns the present time in UTC. A process that waits for news of the store also looks for
+    them each `look_seconds`, because some stores announce none. `is_in_charge` returns false if the
+    store is the copy of one in another region; its writes then raise `ReadOnly`. `close` closes the
+    files and connections of the ports, which cannot be used afterwards.
     """
 
     store: Store

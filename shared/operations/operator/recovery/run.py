@@ -61,7 +61,7 @@ def apply(run: Run, newest: Newest, *, anew: bool = False) -> None:
     """Begin the next generation if the audit table is older than the log or the newest list.
 
     Each list is stored with an audit entry, so a table without an entry since then was restored.
-    With `anew` it begins in any case: leaves may have been sealed of which nothing is known here.
+    With `anew` it begins in any case, since this store may not know of all sealed leaves.
     """
     ports, tenant_id = run.ports, run.tenant_id
     cut = _problem(run, newest)

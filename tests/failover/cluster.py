@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import httpx2
 
-from tests.kit.postgresql import execute
+from tests.kit import postgresql
+from tests.kit.postgresql import USER, execute
 from tests.kit.processes import HOST, Group, children, free_port
 from tests.kit.waiting import soon
 
@@ -23,14 +24,13 @@ PACKAGES: Final = ("patroni", "etcd-server", "postgresql")
 TTL_SECONDS: Final = 20
 # Only what hangs takes so long, on a busy machine too.
 _LONG: Final = 180.0
-_USER: Final = "nobody"
 
 
 def missing() -> str:
     """What is not installed of what the cluster needs; empty if all of it is."""
     names = {"patroni": shutil.which("patroni"), "etcd-server": shutil.which("etcd")}
     lacking = [name for name, found in names.items() if found is None]
-    return ", ".join(lacking + ([] if _binaries() else ["postgresql"]))
+    return ", ".join(lacking + ([] if postgresql.of_debian() else ["postgresql"]))
 
 
 def install() -> None:
@@ -41,12 +41,6 @@ def install() -> None:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for step in (["update"], ["install", "--no-install-recommends", *PACKAGES]):
         subprocess.run([*command, *step], env=environment, capture_output=True, check=False)
-
-
-def _binaries() -> Path | None:
-    """Where Debian has the programs of its newest PostgreSQL."""
-    found = Path("/usr/lib/postgresql").glob("*/bin/postgres")
-    return max((each.parent for each in found), default=None, key=lambda each: int(each.parts[-2]))
 
 
 @dataclass
@@ -66,8 +60,8 @@ class Node:
         command = ["patroni", str(config)]
         if os.getuid() == 0:
             # PostgreSQL does not run as root.
-            shutil.chown(self.folder, _USER)
-            command = ["setpriv", "--reuid", _USER, "--clear-groups", *command]
+            shutil.chown(self.folder, USER)
+            command = ["setpriv", "--reuid", USER, "--clear-groups", *command]
         self.group = Group(command, self.folder / "log", self.answers)
 
     def answers(self) -> bool:
@@ -118,7 +112,7 @@ class Node:
                 "listen": f"{HOST}:{self.port}",
                 "connect_address": f"{HOST}:{self.port}",
                 "data_dir": str(self.folder / "data"),
-                "bin_dir": str(_binaries()),
+                "bin_dir": str(postgresql.of_debian()),
                 "pgpass": str(self.folder / "pgpass"),
                 "authentication": {
                     "replication": {"username": "standby"},

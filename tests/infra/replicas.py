@@ -230,7 +230,7 @@ class Revokers:
             self.acknowledged[name] = time.monotonic()
 
     def _check(self, http: httpx2.Client, url: str) -> None:
-        names = list(self.acknowledged)
+        names = list(self.acknowledged.copy())
         some = random.sample(names, min(len(names), 20)) + names[-20:]
         body = {"warrant_ids": some or ["svc_wrt_none"]}
         answer = self._answer(http, "POST", f"{url}/v1/revocations/check-batch", "", json=body)
@@ -286,4 +286,4 @@ def check_whole(found: Replicas, revokers: Revokers) -> None:
 
 def knows_all(client: AuthorizerClient, revokers: Revokers) -> bool:
     """Whether the client of the feed denies whatever was acknowledged."""
-    return all(client.check([each]) is Verdict.REVOKED for each in list(revokers.acknowledged))
+    return all(client.check([each]) is Verdict.REVOKED for each in revokers.acknowledged.copy())

@@ -51,13 +51,10 @@ _TERMINATE: Final = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 @contextmanager
 def _database() -> Iterator[PostgresqlServer]:
     """A server that a test may stop, with a database `rescind`."""
-    made = PostgresqlServer(postgresql.binaries())
-    try:
-        made.start()
+    # Each process of up to three servers may have eight connections, and so may the tests.
+    with postgresql.running("-c", "max_connections=100") as made:
         execute(made.url(), "CREATE DATABASE rescind")
         yield made
-    finally:
-        made.remove()
 
 
 @dataclass
@@ -191,7 +188,7 @@ def test_a_killed_leader_is_followed(world: _World) -> None:
     (other,) = (each for each in world.replicas.servers if each is not first)
     revokers = world.revokers(other.url)
     with world.replicas.client(other.url) as client:
-        with revokers.working():
+        with revokers.working(writers=2):
             revokers.go_on()
             first.group.kill()
             killed_at = time.monotonic()
@@ -210,7 +207,7 @@ def test_servers_are_replaced_one_by_one(world: _World) -> None:
     with closing(Balancer(world.replicas.servers)) as balancer:
         balancer.watch()
         revokers = world.revokers(balancer.url)
-        with revokers.working():
+        with revokers.working(writers=2):
             for each in world.replicas.servers:
                 os.kill(each.group.pid, signal.SIGTERM)
                 soon(lambda each=each: each not in balancer.ready, seconds=LONG)  # type: ignore[misc]
@@ -277,5 +274,7 @@ def _misleads_nobody(client: AuthorizerClient, revokers: Revokers) -> None:
     while time.monotonic() < end:
         revokers.go_on(5)
         now = time.monotonic()
-        late = [name for name, at in list(revokers.acknowledged.items()) if now > at + _LAG_SECONDS]
+        late = [
+            name for name, at in revokers.acknowledged.copy().items() if now > at + _LAG_SECONDS
+        ]
         assert Verdict.CLEAR not in {client.check([each]) for each in late}

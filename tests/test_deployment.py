@@ -24,7 +24,7 @@ from shared.operations.base import tenants
 from shared.operations.lists import publication
 from shared.operations.operator import deployment, doctor, failover, onboarding
 from shared.ports import Ports
-from shared.ports.store import Delete, Expect, Put, Store
+from shared.ports.store import ColumnPage, Delete, Expect, Put, Store
 from shared.ports.token_buckets import Used
 from shared.settings import Mode
 from shared.settings import mode as load_mode
@@ -237,7 +237,9 @@ def test_a_read_only_process_reads_and_never_writes(settings: dict[str, str]) ->
         assert ports.store.get_many([address]) == {address: item}
         assert [each.sk for each in ports.store.query(partition)] == [address.sk]
         assert ports.store.count(partition) == 1
-        assert [*ports.store.column(partition, "name")] == [([address.sk], {address.sk: "admin"})]
+        assert [*ports.store.column(partition, "name")] == [
+            ColumnPage([address.sk], {address.sk: "admin"})
+        ]
         assert (address, item) in [*ports.store.everything(Table.KEYS)]
         before = {table: dict(ports.store.everything(table)) for table in Table}
         with pytest.raises(ReadOnly):

@@ -1,6 +1,7 @@
 """The vocabulary of the stores: tables, addresses, partitions, items."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Self, TypeAlias
 
@@ -36,7 +37,8 @@ class Partition(NamedTuple):
         return Address(self.table, self.pk, sk)
 
 
-class ColumnPage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ColumnPage:
     """Some sort keys of a partition, in order, and one attribute of the items that have it."""
 
     names: list[str]

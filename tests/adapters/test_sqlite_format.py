@@ -20,6 +20,7 @@ from shared.ports.store import (
     Address,
     Change,
     Check,
+    ColumnPage,
     Delete,
     Expect,
     Increment,
@@ -170,7 +171,7 @@ def test_most_items_are_compressed(store: SqliteStore, path: Path) -> None:
         sk: item for sk, item in items.items() if item["actor"] == "bob"
     }
     assert list(store.column(AUDIT, "n")) == [
-        ([*items], {sk: item["n"] for sk, item in items.items()})
+        ColumnPage([*items], {sk: item["n"] for sk, item in items.items()})
     ]
 
 

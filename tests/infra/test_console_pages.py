@@ -124,6 +124,7 @@ NOT_RUN: Final = {
             "operations/audit/test_sealed_log_cut.py recovers logs that were cut"
         ),
         "aws ce ": "the emulator knows no costs",
+        "--lost-region": "infra/cli/operator/test_two_regions.py types it",
     },
     "docs/moving.md": {
         "rescind migrate": "infra/cli/operator/test_moving.py types it, between two machines",
@@ -153,6 +154,20 @@ NOT_RUN: Final = {
         "make test-engines": "it takes minutes; `make test-slow` has its suites",
         "tests/contracts -k endpoint": "it needs an engine of the reader's",
         "tests/functions/test_warrants.py": "it needs an engine of the reader's",
+    },
+    "docs/homes.md": {
+        "rescind serve --port 8080": (
+            "infra/test_documented_sessions.py starts both, at ports of its own"
+        ),
+        "alias compose": "there may be no engine for containers",
+        "head -c 32 /dev/urandom": (
+            "there is no cluster; infra/test_kubernetes.py holds the names to the manifests"
+        ),
+    },
+    "docs/second-region.md": {
+        "failover --from": (
+            "infra/cli/operator/test_two_regions.py types it, between two emulated regions"
+        ),
     },
     "docs/one-machine.md": {
         "docker compose": (

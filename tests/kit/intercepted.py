@@ -46,7 +46,8 @@ class Intercepted:
         self._around = around
 
     def __getattr__(self, verb: str) -> Any:
-        if verb in _BESIDE:
+        # A port has the optional verbs that the one behind has.
+        if verb in _BESIDE or not hasattr(self.inner, verb):
             raise AttributeError(verb)
 
         def intercepted(*arguments: Any, **options: Any) -> Any:

@@ -14,7 +14,8 @@ import pytest
 
 from shared.authorizer.state import State
 from shared.errors import RequestError
-from shared.model import api_keys
+from shared.model import api_keys, revocations
+from shared.model.audit import audit_log
 from shared.model.idempotency import Request
 from shared.model.items import Address, Table
 from shared.model.lists.head import ListHead
@@ -40,6 +41,14 @@ from tests.operations.mutations import CASES, Case
 from tests.operations.replicas import Original, arrived, put, revoked_here
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
+
+
+@pytest.fixture(autouse=True)
+def _fewer_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy is read several times: with fewer partitions that takes less time."""
+    monkeypatch.setattr(revocations, "RECORD_SHARDS", 2)
+    monkeypatch.setattr(revocations, "COUNTERS", 2)
+    monkeypatch.setattr(audit_log, "SHARDS", 2)
 
 
 @dataclass(frozen=True)
@@ -189,7 +198,7 @@ def failed_over(folder: Path, history: History, seen: Seen, random: Random) -> N
             assert_taken_over(copy, history, seen, before)
 
 
-_THEN_THE_REST: Final = 0.25
+_THEN_THE_REST: Final = 0.1
 
 
 @contextmanager
@@ -218,7 +227,7 @@ def taken_over(copy: Ports, history: History) -> None:
     sealing.sweep(copy, history.tenant.id)
 
 
-_CHANGES: Final = 30
+_CHANGES: Final = 20
 _CUTS: Final = 20
 _HISTORIES: Final = 50
 

@@ -342,6 +342,21 @@ def test_each_part_of_an_api_key_s_revocation_revokes(pair: Pair, part: str) -> 
     assert list(doctor.examine(pair.copy)) == []
 
 
+def test_what_never_arrived_is_exceeded(pair: Pair) -> None:
+    """OPS-24, F643e: Lists, feed and sealed log exceed those of which nothing arrived."""
+    tenant, original = pair.tenant, pair.original.ports
+    for number in range(3):
+        tenant.revoke(original, f"svc_wrt_{number}")
+        tenant.regenerate(original)
+    sealing.extend(original, tenant.id)
+    failover.recover(pair.copy)
+    head, sealed = in_force.head(pair.copy, tenant.id), log.head(pair.copy, tenant.id)
+    assert head.version > in_force.head(original, tenant.id).version
+    assert current(pair.copy, tenant.id).sequence > current(original, tenant.id).sequence
+    assert sealed is not None
+    assert sealed.generation > 1
+
+
 def test_a_key_that_nobody_could_revoke_is_not_accepted(pair: Pair) -> None:
     """F644a: A credential whose API key did not arrive is removed: no list has it."""
     made: list[Created] = []

@@ -82,8 +82,8 @@ def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
 def _only_in_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
     """Check that each warrant of the index by ends is among those that the key signed."""
     tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
-    pages = ports.store.column(order, "key_version")
-    rest = ((sk, page.values.get(sk)) for page in pages for sk in page.names)
+    # Before the others, so that a warrant that is signed meanwhile is among those.
+    pages = list(ports.store.column(order, "key_version"))
     signed = model.signed_by(tenant_id, key.id)
     known = {WarrantRecord.from_item(row.item).warrant_id for row in ports.store.query(signed)}
     for sk, version in ((sk, page.values.get(sk)) for page in pages for sk in page.names):

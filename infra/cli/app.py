@@ -59,6 +59,7 @@ _MODULES: Final = {
     "restore": ("operator.backup", _OPERATORS),
     "migrate": ("operator.moving", _OPERATORS),
     "failover": ("operator.failover", _OPERATORS),
+    "region": ("operator.failover", _OPERATORS),
 }
 
 

@@ -12,6 +12,7 @@ from infra import private_files, region_fence
 from infra.cli.commands import described, local_command
 from infra.cli.errors import Exit, WrongUsage
 from infra.cli.operator.maintenance import Signers, Unpublished
+from infra.cli.operator.operators import Operator, operator_command
 from infra.cli.output import Output
 from infra.region_fence import SilentRegion
 from shared import wiring
@@ -34,6 +35,7 @@ _LOST: Final = (
 
 From = Annotated[str, typer.Option("--from", metavar="REGION", help="The region to be left.")]
 To = Annotated[str, typer.Option("--to", metavar="REGION", help="The region that takes over.")]
+Region = Annotated[str, typer.Argument(metavar="REGION", help="A region of AWS.")]
 LostRegion = Annotated[
     bool,
     typer.Option("--lost-region", help="Go on although the other region does not answer."),
@@ -58,8 +60,18 @@ class NotRecovered(RescindError):
 
 
 def register(root: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     local_command(root, "failover", example=_EXAMPLE)(fail_over)
+    operator_command(root, "region", example="rescind region eu-west-1")(name_region)
+
+
+def name_region(operator: Operator, region: Region) -> None:
+    """Name the region that writes, before a second one is made: processes elsewhere then do not."""
+    found = deployment.read(operator.ports).region
+    if found not in (None, region):
+        raise WrongUsage(f"{found} is in charge; to change that, run rescind failover.")
+    deployment.put_in_charge(operator.ports, region)
+    operator.out.say(f"{region} is in charge.")
 
 
 @dataclass(frozen=True)

@@ -207,3 +207,19 @@ def test_a_tenant_that_cannot_be_recovered_stops_it(
     assert shell.run(*lost, "--leave", "globex").code in (0, 3)
     assert deployment.read(regions.second).region == SECOND
     assert tenant.published(regions.second).version > 1
+
+
+def test_a_region_is_named_before_there_is_another(
+    shell: Shell, regions: Regions, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OPS-25, F653a: Once a region is named, nothing in another one writes, not even a command."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    for _ in range(2):
+        ended = shell.run("region", REGION)
+        assert (ended.code, ended.err) == (0, f"{REGION} is in charge.\n")
+    regions.copy()
+    with pytest.raises(ReadOnly):
+        tenant.revoke(regions.process(SECOND, "open"), "svc_wrt_a")
+    tenant.revoke(regions.process(REGION, "open"), "svc_wrt_a")
+    ended = shell.run("region", SECOND)
+    assert (ended.code, "run rescind failover" in ended.err) == (2, True)

@@ -356,7 +356,6 @@ def test_an_answer_of_a_standby_is_as_old_as_its_list(tmp_path: Path, clock: Clo
         ("srl_publication", {"Records": [{"body": "svc_tnt_a"}]}),
         ("audit_log_sealing", {}),
         ("webhook_delivery", {}),
-        ("srl_schedule", {}),
     ],
 )
 def test_the_functions_of_a_standby_do_nothing(
@@ -372,6 +371,21 @@ def test_the_functions_of_a_standby_do_nothing(
     handler = import_module(f"functions.{module}.handler").handler
     assert not any(handler(event, None).values())
     assert calls.calls == []
+
+
+def test_the_schedule_of_a_standby_says_whether_lists_arrive(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OPS-25, F650f: The schedule of a standby reports late lists, and writes nothing."""
+    plain = embedded(tmp_path, clock)
+    onboarding.create_tenant(plain, handle="acme")
+    clock.advance(hours=2)
+    calls = Script()
+    ports = replace(scripted(plain, calls), is_in_charge=lambda: False)
+    monkeypatch.setattr(wiring, "from_environment", lambda: ports)
+    schedule = import_module("functions.srl_schedule.handler")
+    assert schedule.handler({}, None) == {"queued": 0, "late": 1}
+    assert "write" not in calls.calls
 
 
 def test_the_buckets_of_a_standby_are_its_own() -> None:

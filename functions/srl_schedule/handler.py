@@ -21,11 +21,11 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     Some runs then count the authorizers whose state is unknown and announce them (FLEET-15,
     FLEET-18), and announce keys that expire soon (APIKEY-11). Raises `Unavailable` if the tenants
     cannot be read or queued. A run may be repeated. It does nothing if the service is read-only
-    (OPS-14).
+    (OPS-14). In a standby region it only logs whether lists arrive (OPS-25).
     """
     logs.to_standard_output()
     ports = wiring.from_environment()
-    if wiring.is_read_only() or not ports.is_in_charge():
+    if wiring.is_read_only():
         _log.warning("the service is read-only: no list is published")
         return {"queued": 0, "late": 0}
     due = schedule.due(ports)
@@ -33,6 +33,8 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     figures = {"DueTenants": tenants, "LateLists": due.late, "ExpiredLists": due.expired}
     # Logged before the tenants are queued: if the queue fails, these metrics show late lists.
     _log.info("schedule", extra=logs.fields(metrics=figures))
+    if not ports.is_in_charge():
+        return {"queued": 0, "late": due.late}
     queue = wiring.queue_from_environment()
     # On most ticks no tenant is due; the client of SQS is not created then.
     if due.tenant_ids:

@@ -55,8 +55,8 @@ def test_a_revocation_takes_little_room(tenant: Tenant) -> None:
     store = tenant.ports.store
     assert isinstance(store, SqliteStore)
 
-    def size_after() -> int:
-        for _ in range(200):
+    def size_after(number: int) -> int:
+        for _ in range(number):
             create(tenant, tenant.ports.new_id(WARRANT), "stolen laptop")
         publication.publish_feed(tenant.ports, tenant.id)
         sealing.extend(tenant.ports, tenant.id)
@@ -66,8 +66,9 @@ def test_a_revocation_takes_little_room(tenant: Tenant) -> None:
         (unused,) = store._database.connection.execute("PRAGMA freelist_count").fetchone()
         return int(pages - unused) * 4096
 
-    before = size_after()
-    assert (size_after() - before) / 200 <= 1_100
+    before = size_after(100)
+    # Fewer would leave to chance how full the pages are.
+    assert (size_after(500) - before) / 500 <= 1_100
 
 
 def test_a_record_says_what_and_who(tenant: Tenant) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 # What an adapter has beside its port. Code that asks for it finds that it is not there.
-_BESIDE: Final = frozenset({"problems"})
+_BESIDE: Final = frozenset({"flaws", "problems"})
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ class Intercepted:
         self._around = around
 
     def __getattr__(self, verb: str) -> Any:
-        # A port has the optional verbs that the one behind has.
-        if verb in _BESIDE or not hasattr(self.inner, verb):
+        if verb in _BESIDE:
             raise AttributeError(verb)
 
         def intercepted(*arguments: Any, **options: Any) -> Any:

@@ -327,7 +327,7 @@ def _forgetful(call: Call) -> Any:
         case "query":
             return (entry for entry in call() if entry.sk != _MISSED)
         case "column":
-            return (page._replace(names=[*filter(_MISSED.__ne__, page.names)]) for page in call())
+            return (replace(page, names=[*filter(_MISSED.__ne__, page.names)]) for page in call())
     return call()
 
 

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,15 +53,23 @@ class PostgresqlPlace:
             return False
         return True
 
+    def make(self, name: str) -> str:
+        """Make a database with the tables; its URL."""
+        execute(self.url(), f'CREATE DATABASE "{name}"')
+        postgresql_schema.setup(self.url(name))
+        return self.url(name)
+
+    def drop(self, name: str) -> None:
+        """Remove a database, whoever uses it."""
+        execute(self.url(), f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
     @contextmanager
     def database(self, name: str) -> Iterator[str]:
         """A new database in which the tables are made, by its URL."""
-        execute(self.url(), f'CREATE DATABASE "{name}"')
         try:
-            postgresql_schema.setup(self.url(name))
-            yield self.url(name)
+            yield self.make(name)
         finally:
-            execute(self.url(), f'DROP DATABASE "{name}" WITH (FORCE)')
+            self.drop(name)
 
 
 class PostgresqlServer(PostgresqlPlace):
@@ -210,10 +218,11 @@ def execute(url: str, statement: str) -> list[tuple[Any, ...]]:
 @cache
 def empty() -> str:
     """The URL of a database that tests share; see `emptied`."""
-    until_the_end = ExitStack()
-    url = until_the_end.enter_context(server().database(f"empty-{uuid.uuid4()}"))
-    atexit.register(until_the_end.close)
-    return url
+    place, name = server(), f"empty-{uuid.uuid4()}"
+    # A server of this process ends with all that it has.
+    if not isinstance(place, PostgresqlServer):
+        atexit.register(place.drop, name)
+    return place.make(name)
 
 
 def emptied() -> str:
@@ -229,10 +238,7 @@ _free: Final[list[str]] = []
 def borrowed() -> Iterator[str]:
     """The URL of a database without rows that nobody else uses meanwhile."""
     if not _free:
-        name = f"borrowed-{uuid.uuid4()}"
-        execute(server().url(), f'CREATE DATABASE "{name}"')
-        _free.append(server().url(name))
-        postgresql_schema.setup(_free[-1])
+        _free.append(server().make(f"borrowed-{uuid.uuid4()}"))
     url = _free.pop()
     execute(url, _EMPTY)
     yield url

@@ -106,21 +106,22 @@ def _restored(
     standing = Standing.of(ports.store.get(own))
     if standing.key_id in (None, warrant.key_id):
         # The standing is written in any case, so that two repairs do not add the warrant twice.
-        whole = replace(
-            standing,
-            key_id=warrant.key_id,
-            key_version=warrant.key_version,
-            ends_at=warrant.ends_at,
-            version=standing.version + 1,
-        )
-        expected = At(standing.version) if standing.version else Expect.ABSENT
-        yield Inconsistency(
-            problem,
-            (
-                Put(own, whole.to_item(), expected),
-                Put(address, warrant.to_item(), Expect.ABSENT),
-            ),
-        )
+        put = Put(address, warrant.to_item(), Expect.ABSENT)
+        yield Inconsistency(problem, (_signed(own, standing, warrant), put))
+
+
+def _signed(address: Address, standing: Standing, warrant: WarrantRecord) -> Put:
+    """Return the write that has the standing at `address` name the key that signed the warrant."""
+    whole = replace(
+        standing,
+        key_id=warrant.key_id,
+        key_version=warrant.key_version,
+        ends_at=warrant.ends_at,
+        version=standing.version + 1,
+    )
+    return Put(
+        address, whole.to_item(), At(standing.version) if standing.version else Expect.ABSENT
+    )
 
 
 def _standings(
@@ -136,16 +137,8 @@ def _standings(
         standing = Standing.of(items.get(address))
         name = f"the warrant {warrant.warrant_id}, signed by {warrant.key_id},"
         if standing.key_id is None:
-            whole = replace(
-                standing,
-                key_id=warrant.key_id,
-                key_version=warrant.key_version,
-                ends_at=warrant.ends_at,
-                version=standing.version + 1,
-            )
-            expected = At(standing.version) if standing.version else Expect.ABSENT
             yield Inconsistency(
-                f"the check does not know {name}", (Put(address, whole.to_item(), expected),)
+                f"the check does not know {name}", (_signed(address, standing, warrant),)
             )
         elif (standing.key_id, standing.key_version) != (warrant.key_id, warrant.key_version):
             yield Inconsistency(

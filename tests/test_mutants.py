@@ -36,8 +36,7 @@ def test_no_mutant_of_today_lives(record_property: Callable[[str, object], None]
     """The tests of its rule find each mutant of a tenth of the book."""
     number = _part()
     tried = mutants.part(mutants.read(), number)
-    names = "\n".join(map(str, tried))
-    record_property("mutants", f"part {number} of {PARTS} (RESCIND_MUTANTS_PART)\n{names}")
+    record_property("mutants", f"part {number} of {PARTS} (RESCIND_MUTANTS_PART)")
     assert list(mutants.living(tried)) == []
 
 

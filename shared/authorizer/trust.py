@@ -230,6 +230,7 @@ def _key(members: Mapping[str, Any]) -> PublishedKey:
     version, parent_id = members["key_version"], members["parent_id"]
     if type(version) is not int or not isinstance(parent_id, str | None):
         raise ValueError("a member of a key is of another type")
+    expires, rotated, suspended, revoked = (_moment(members, name) for name in _ENDS)
     return PublishedKey(
         _text(members, "key_id"),
         version,
@@ -238,7 +239,10 @@ def _key(members: Mapping[str, Any]) -> PublishedKey:
         _public_key(members),
         wire.moment(members, "created_at"),
         parent_id,
-        *(_moment(members, name) for name in _ENDS),
+        expires,
+        rotated,
+        suspended,
+        revoked,
     )
 
 

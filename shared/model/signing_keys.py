@@ -6,9 +6,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from shared.authorizer.formats.signing_keys import Certificate, PublishedKey
 from shared.model import seeds, times
 from shared.model.items import Address, Partition, Table
-from shared.model.records import Record
+from shared.model.records import ADDED, Record
 from shared.model.seeds import SeedPurpose
 
 # A tenant's active and suspended keys. Revoked keys and superseded versions do not count.
@@ -58,7 +59,9 @@ class SigningKey(Record):
     `public_key` is base64 of the 32 raw bytes. `sealed_seed` is bound to tenant, key and version; a
     superseded version has none, and its `current_id` is the identifier of the key. `ancestors` are
     the parent, its parent and so on. `key_version` is 1 for a new key and rises by 1 with each
-    rotation. `version` rises with each write.
+    rotation. `version` rises with each write. `certificate` is the signature by which the key
+    version `certified_by` vouches for this version (TRUST-15); an older key, or one that was
+    repaired, has none.
     """
 
     id: str
@@ -80,6 +83,8 @@ class SigningKey(Record):
     revoked_at: datetime | None = None
     revoked_reason: str | None = None
     version: int = 1
+    certified_by: str | None = field(default=None, metadata=ADDED)
+    certificate: bytes | None = field(default=None, metadata=ADDED)
 
     @property
     def address(self) -> Address:
@@ -97,6 +102,27 @@ class SigningKey(Record):
     def public_bytes(self) -> bytes:
         """The 32 raw bytes of the public key."""
         return base64.b64decode(self.public_key)
+
+    @property
+    def published(self) -> PublishedKey:
+        """This version as clients get it (TRUST-9)."""
+        certificate = None
+        if self.certified_by is not None and self.certificate is not None:
+            certificate = Certificate(self.certified_by, self.certificate)
+        return PublishedKey(
+            self.current_id or self.id,
+            self.key_version,
+            self.type.value,
+            self.status.value,
+            self.public_bytes,
+            self.version_created_at,
+            self.parent_id,
+            self.expires_at,
+            self.superseded_at,
+            self.suspended_at,
+            self.revoked_at,
+            certificate,
+        )
 
     @property
     def signer(self) -> "Signer":
@@ -131,9 +157,17 @@ class SigningKey(Record):
         """Return the key, revoked."""
         return self._changed(status=KeyStatus.REVOKED, revoked_at=now, revoked_reason=reason)
 
+    def certified(self, signer: "SigningKey", *, seed: bytes) -> "SigningKey":
+        """Return this version, for which `signer`, whose seed it is, vouches."""
+        by = signer.published.name
+        signed = self.published.certified_part(self.tenant_id, by)
+        return replace(self, certified_by=by, certificate=seeds.signature(signed, seed=seed))
+
     def rotated(self, now: datetime, *, public_key: str, sealed_seed: bytes) -> "SigningKey":
-        """Return the key with its next version."""
+        """Return the key with its next version, for which nobody vouches yet."""
         return self._changed(
+            certified_by=None,
+            certificate=None,
             key_version=self.key_version + 1,
             public_key=public_key,
             sealed_seed=sealed_seed,

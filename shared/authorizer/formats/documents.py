@@ -41,6 +41,7 @@ class RootReason(StrEnum):
     TRUST_EXPIRED = "trust_expired"
     BEHIND = "behind"
     HASH = "hash"
+    CERTIFICATE = "certificate"
     EXPIRED = "expired"
 
 

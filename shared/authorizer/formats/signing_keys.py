@@ -1,25 +1,58 @@
-"""The signing keys of a tenant as a blob that heads of the feed name by its hash (TRUST-9)."""
+"""The signing keys of a tenant as a blob that heads of the feed name by its hash (TRUST-9).
+
+The list signer signs the heads. So that a thief of it cannot add a key, each key is either one that
+the trust document covers, or has a certificate by a key that was there before (TRUST-15).
+"""
 
 import hashlib
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self
+
+import cbor2
 
 from . import ed25519
 from .documents import NotTrusted, RootReason, read
 from .members import (
+    Malformed,
     encoded,
     member,
     moment,
     number,
     rising,
+    table,
     tables,
     text,
     unambiguous,
 )
 from .wire import Reference
+
+SIGNATURE_BYTES: Final = 64
+
+_COVERED_PREFIX: Final = b"rescind-keys-v1\n"
+_CERTIFIED_PREFIX: Final = b"rescind-key-v1\n"
+_PARENTS: Final = ("root", "issuer")
+
+
+class Certificate(NamedTuple):
+    """The signature (64 bytes) by which the key with the `kid` in `by` vouches for another one."""
+
+    by: str
+    signature: bytes
+
+    @classmethod
+    def among(cls, members: Mapping[str, Any]) -> Self | None:
+        """Return the certificate in the members of a key, or None. Raises `Malformed`."""
+        if "Certificate" not in members:
+            return None
+        given = table(members, "Certificate")
+        certificate = cls(member(given, "By", str), member(given, "Signature", bytes))
+        if len(certificate.signature) != SIGNATURE_BYTES:
+            raise Malformed(f"Signature must have {SIGNATURE_BYTES} bytes")
+        return certificate
 
 
 class PublishedKey(NamedTuple):
@@ -36,16 +69,46 @@ class PublishedKey(NamedTuple):
     rotated_at: datetime | None = None
     suspended_at: datetime | None = None
     revoked_at: datetime | None = None
+    certificate: Certificate | None = None
+
+    @property
+    def name(self) -> str:
+        """The identifier with the version."""
+        return f"{self.key_id}#{self.version}"
 
     @property
     def kid(self) -> bytes:
         """The key identifier in the header of each warrant that this version signed."""
-        return f"{self.key_id}#{self.version}".encode()
+        return self.name.encode()
 
     @property
     def is_revoked(self) -> bool:
         """Whether no signature of this version is valid. A state that is unknown counts."""
         return self.status not in ("active", "suspended", "rotated")
+
+    def certified_part(self, tenant_id: str, by: str) -> bytes:
+        """Return the bytes that a certificate by the key `by` covers: what never changes."""
+        members = {
+            "Tenant": tenant_id,
+            "Id": self.key_id,
+            "Version": self.version,
+            "Type": self.type,
+            "Parent": self.parent_id,
+            "PublicKey": self.public_key,
+            "By": by,
+        }
+        return _CERTIFIED_PREFIX + encoded(members)
+
+    def may_be_certified_by(self, signer: "PublishedKey") -> bool:
+        """Return whether `signer` is the one that vouches for this key.
+
+        For the first version that is a version of its parent, and for a later one the version
+        before it.
+        """
+        if self.version == 1:
+            return self.parent_id == signer.key_id and signer.type in _PARENTS
+        before = (self.key_id, self.version - 1, self.type, self.parent_id)
+        return before == (signer.key_id, signer.version, signer.type, signer.parent_id)
 
     def members(self) -> dict[str, Any]:
         """Return the members of the key. Absent ones are left out."""
@@ -55,6 +118,8 @@ class PublishedKey(NamedTuple):
             "RotatedAt": self.rotated_at and text(self.rotated_at),
             "SuspendedAt": self.suspended_at and text(self.suspended_at),
             "RevokedAt": self.revoked_at and text(self.revoked_at),
+            "Certificate": self.certificate
+            and {"By": self.certificate.by, "Signature": self.certificate.signature},
         }
         return {name: value for name, value in optional.items() if value is not None} | {
             "Id": self.key_id,
@@ -68,6 +133,9 @@ class PublishedKey(NamedTuple):
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> Self:
         """Return the key in these members. Raises `Malformed`."""
+        expires, rotated, suspended, revoked = (
+            moment(members, each) if each in members else None for each in _ENDS
+        )
         return cls(
             member(members, "Id", str),
             number(members, "Version"),
@@ -76,12 +144,17 @@ class PublishedKey(NamedTuple):
             ed25519.key(members, "PublicKey"),
             moment(members, "CreatedAt"),
             member(members, "Parent", str) if "Parent" in members else None,
-            *[moment(members, each) if each in members else None for each in _ENDS],
+            expires,
+            rotated,
+            suspended,
+            revoked,
+            Certificate.among(members),
         )
 
 
 _ENDS: Final = ("ExpiresAt", "RotatedAt", "SuspendedAt", "RevokedAt")
 _order: Final = attrgetter("key_id", "version")
+_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +192,69 @@ class PublishedKeys:
         if found.tenant_id != tenant_id:
             raise NotTrusted(RootReason.TENANT)
         return found
+
+    @property
+    def proven(self) -> "frozenset[PublishedKey]":
+        """The keys with a certificate, without their state: what `check` need not verify again."""
+        return frozenset(_lasting(each) for each in self.keys if each.certificate)
+
+    def check(self, covered: bytes | None, *, proven: "Iterable[PublishedKey]" = ()) -> None:
+        """Check that no key is here that only the signer of the head vouches for (TRUST-15).
+
+        `covered` is the hash in the held document; one without it vouches for any key. `proven` are
+        those of a blob that passed this check with the same hash. Raises `NotTrusted`.
+        """
+        if covered is None:
+            return
+        ready, waiting = [], defaultdict(list)
+        for key in self.keys:
+            if key.certificate is None:
+                ready.append(key)
+            else:
+                waiting[key.certificate.by].append(key)
+        if covering(ready) != covered:
+            raise NotTrusted(RootReason.CERTIFICATE)
+        known = frozenset(proven)
+        while ready:
+            signer = ready.pop()
+            for key in waiting.pop(signer.name, ()):
+                if _lasting(key) not in known and not self._is_certified(key, signer):
+                    raise NotTrusted(RootReason.CERTIFICATE)
+                ready.append(key)
+        if waiting:
+            raise NotTrusted(RootReason.CERTIFICATE)
+
+    def _is_certified(self, key: PublishedKey, signer: PublishedKey) -> bool:
+        return (
+            key.certificate is not None
+            and key.may_be_certified_by(signer)
+            and ed25519.is_signed(
+                key.certified_part(self.tenant_id, signer.name),
+                key.certificate.signature,
+                public_key=signer.public_key,
+            )
+        )
+
+
+def covering(keys: Iterable[PublishedKey]) -> bytes:
+    """Return the hash (32 bytes) by which a document covers these keys, whatever their state."""
+    lasting = [
+        [each.key_id, each.version, each.type, each.parent_id, each.public_key]
+        for each in sorted(keys, key=_order)
+    ]
+    return hashlib.sha256(_COVERED_PREFIX + cbor2.dumps(lasting)).digest()
+
+
+def _lasting(key: PublishedKey) -> PublishedKey:
+    """Return the key with what never changes, and its certificate."""
+    return key._replace(
+        status="",
+        created_at=_NEVER,
+        expires_at=None,
+        rotated_at=None,
+        suspended_at=None,
+        revoked_at=None,
+    )
 
 
 def reference(blob: bytes) -> Reference:

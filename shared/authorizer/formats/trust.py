@@ -108,6 +108,7 @@ class TrustDocument:
     """The keys that sign for a tenant, from one version of the document to the next.
 
     `feed` is the end of the feed when the document was made, `log` that of the sealed log.
+    `signing_keys` is the hash (32 bytes) that covers the signing keys of that time (TRUST-15).
     """
 
     tenant_id: str
@@ -119,6 +120,7 @@ class TrustDocument:
     feed: Position
     log: LogAnchor | None = None
     witnesses: Witnesses | None = None
+    signing_keys: bytes | None = None
 
     def named(self, use: str) -> tuple[bytes, ...]:
         """Return the keys that have this use."""
@@ -140,6 +142,8 @@ class TrustDocument:
         if self.witnesses is not None:
             names, quorum = self.witnesses
             members["Witnesses"] = {"Keys": sorted(names), "Quorum": quorum}
+        if self.signing_keys is not None:
+            members["SigningKeys"] = self.signing_keys
         return encoded(members)
 
     @classmethod
@@ -157,6 +161,7 @@ class TrustDocument:
             Position(number(feed, "Sequence"), digest(feed, "Chain")),
             LogAnchor.among(members),
             _witnesses(members),
+            digest(members, "SigningKeys") if "SigningKeys" in members else None,
         )
         if document.version < 1:
             raise Malformed("Version must be 1 or more")

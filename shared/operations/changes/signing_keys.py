@@ -14,7 +14,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import SeedPurpose
 from shared.model.signing_keys import PARENTS, TRANSITIONS, KeyFilters, KeyStatus, SigningKey, Type
-from shared.operations.base import allowance, audit, counters
+from shared.operations.base import allowance, audit, counters, seals
 from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
@@ -66,12 +66,13 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
 
     Raises `InvalidRequest` if the type may not have this parent or the key would outlive it,
     `InvalidState` if the parent is not active or has expired, `Conflict` if the tenant has the
-    maximum number of keys.
+    maximum number of keys, `Corrupt` if the seed of the parent does not open.
     """
     allowance.check_end(ports, expires_at)
     parent = _parent(ports, caller, type_, parent_id)
     _check_quota(ports, caller.tenant_id)
     key = _new(ports, caller, type_, name, parent, _expiry(parent, expires_at))
+    key = key if parent is None else _certified(ports, key, parent)
     ports.store.write(
         Put(key.address, key.to_item(), Expect.ABSENT),
         *([Check(parent.address, At(parent.version))] if parent else []),
@@ -95,7 +96,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
 def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Create a new version of a key; the old one becomes a record of its own and stops signing.
 
-    Raises `NotFound`; `InvalidState` if the key is not active.
+    Raises `NotFound`; `InvalidState` if the key is not active; `Corrupt` if its seed does not open.
     """
     key = find_key(ports, caller, key_id)
     _check_transition(key, KeyStatus.ROTATED)
@@ -103,6 +104,7 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str)
     superseded = key.superseded(now, record_id=ports.new_id(SIGNING_KEY))
     public_key, sealed = new_seed(ports, caller.tenant_id, key.id, key_version=key.key_version + 1)
     rotated = key.rotated(now, public_key=public_key, sealed_seed=sealed)
+    rotated = _certified(ports, rotated, key)
     address = model.versions(caller.tenant_id, key.id).address(model.version_sk(key.key_version))
     ports.store.write(
         Put(key.address, rotated.to_item(), At(key.version)),
@@ -259,6 +261,13 @@ def new_seed(
         tenant_id, key_id, purpose=SeedPurpose.WARRANT, version=key_version
     )
     return public_key, ports.sealer.seal(seed, context=context)
+
+
+def _certified(ports: Ports, key: SigningKey, signer: SigningKey) -> SigningKey:
+    """Return the new version, with a certificate if its parent or the version before has a seed."""
+    if signer.sealed_seed is None:
+        return key
+    return key.certified(signer, seed=seals.opened(ports, signer))
 
 
 def _check_quota(ports: Ports, tenant_id: str) -> None:

@@ -106,6 +106,8 @@ def test_a_state_that_is_not_known_counts_as_revoked() -> None:
         {"Parent": None},
         {"ExpiresAt": None},
         {"RevokedAt": "2026-11-31T12:00:00Z"},
+        {"Certificate": b"s" * 64},
+        {"Certificate": {"By": "svc_key_a#1", "Signature": b"s" * 63}},
         {1: 1},
     ],
     ids=str,
@@ -130,7 +132,7 @@ def test_each_version_of_a_key_is_there_once() -> None:
     with pytest.raises(Malformed):
         PublishedKeys.decode(twice)
     more = cbor2.loads(blob) | {"More": 1}
-    more["Keys"][0] |= {"Certificate": b"later"}
+    more["Keys"][0] |= {"Later": b"later"}
     assert PublishedKeys.decode(cbor2.dumps(more, canonical=True)) == _KEYS
 
 

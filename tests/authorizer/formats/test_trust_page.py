@@ -18,7 +18,7 @@ from shared.authorizer.formats.ed25519 import is_signed
 from shared.authorizer.formats.journal import JournalNumber
 from shared.authorizer.formats.members import Malformed
 from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
-from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys
+from shared.authorizer.formats.signing_keys import Certificate, PublishedKey, PublishedKeys
 from shared.authorizer.formats.trust import LogAnchor, TrustDocument, Use, Witnesses
 from tests.authorizer.feeds import ENTRY, NOW, TENANT
 from tests.authorizer.roots import DAY, document, public_of, roots, signed
@@ -52,6 +52,7 @@ _ENDED: Final = _KEY._replace(
     rotated_at=NOW + 2 * DAY,
     suspended_at=NOW + 3 * DAY,
     revoked_at=NOW + 4 * DAY,
+    certificate=Certificate("svc_key_a#1", b"s" * 64),
 )
 _REPORT: Final = ProvenReport(
     tenant_id=TENANT,
@@ -86,7 +87,9 @@ _NUMBER: Final = JournalNumber(
 # Of each format the least and the most that it may have.
 _SAMPLES: Final[dict[str, bytes]] = {
     "trust/least": document(roots=roots(1, 2, threshold=2), signers=()).encode(),
-    "trust/most": document(2**53, log=_LOG, witnesses=Witnesses(("a", "b"), 0)).encode(),
+    "trust/most": document(
+        2**53, log=_LOG, witnesses=Witnesses(("a", "b"), 0), signing_keys=b"k" * 32
+    ).encode(),
     "signing-keys/least": PublishedKeys(TENANT, ()).encode(),
     "signing-keys/most": PublishedKeys(TENANT, (_KEY, _ENDED)).encode(),
     "registration": ProvenRegistration(TENANT, "gate ü", public_of(3), NOW).encode(),
@@ -133,8 +136,8 @@ def test_the_page_states_the_limits_of_the_code() -> None:
         *(following.LIFETIME_MAX.days, wire.FUTURE_MAX.seconds, proofs.AGE_MAX.seconds // 60),
     }
     assert {f"`{each}`" for each in Use} <= {*re.findall(r"`\w+`", _PAGE)}
-    prefixes = [b"roots", b"trust", b"register", b"report", b"journal"]
-    assert all(f"`rescind-{each.decode()}-v1\\n`" in _PAGE for each in prefixes)
+    prefixes = ["roots", "trust", "register", "report", "journal", "key", "keys"]
+    assert all(f"`rescind-{each}-v1\\n`" in _PAGE for each in prefixes)
 
 
 @pytest.mark.parametrize("name", _SAMPLES)
@@ -240,7 +243,10 @@ def _is_read(item: Item) -> bool:
 
 # The checker takes an optional member at the end of a map for an unknown one if it has another
 # type, although RFC 8610 cuts there (3.5.4).
-_LAST: Final = {"RevokedAt", "RotatedAt", "SuspendedAt", "Witnesses"}
+_LAST: Final = {
+    *("Certificate", "RevokedAt", "RotatedAt", "SuspendedAt"),
+    *("SigningKeys", "Witnesses"),
+}
 
 # The grammar does not have the rule that a chain belongs to a sequence, nor any order.
 _ASIDE: Final = {("Sequence", "None"), ("Id", "text")}

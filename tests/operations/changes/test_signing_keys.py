@@ -1,13 +1,16 @@
 """Signing keys in races: one winner a step, legal states only, revoked is final."""
 
+from dataclasses import replace
+
 import pytest
 
+from shared.authorizer.formats.signing_keys import PublishedKeys, covering
 from shared.errors import Conflict, InvalidState, RequestError
 from shared.model import signing_keys as model
-from shared.model.signing_keys import KeyStatus, SigningKey, Type
+from shared.model.signing_keys import KeyFilters, KeyStatus, SigningKey, Type
 from shared.operations.changes import key_revocation, signing_keys
 from shared.ports import Ports
-from shared.ports.store import Expect, Increment
+from shared.ports.store import At, Expect, Increment, Put
 from tests.kit.tenants import Tenant
 from tests.operations.races import races
 
@@ -168,3 +171,36 @@ def test_thousands_of_dead_keys_block_nothing(ports: Ports) -> None:
     ports.store.write(Increment(model.counts_address(tenant.id), living, Expect.PRESENT))
     with pytest.raises(Conflict):
         tenant.key(ports)
+
+
+def test_each_key_is_certified_by_one_that_was_there(ports: Ports) -> None:
+    """TRUST-15, F861a: A key has a certificate by its parent, a later version by the one before.
+
+    So a client that knows the root believes each of them, and the root's first version needs none.
+    """
+    tenant = Tenant.another(ports)
+    root = tenant.key(ports)
+    known = covering([root.published])
+    issuer = tenant.key(ports, tenant.rotate(ports, root))
+    tenant.key(ports, issuer)
+    tenant.suspend(ports, root)
+    tenant.rotate(ports, issuer)
+    tenant.rotate(ports, issuer)
+    page = signing_keys.page(ports, tenant.operator, before=None, limit=100, filters=KeyFilters())
+    published = sorted(each.key.published for each in page.entries)
+    assert [each.version for each in published if each.key_id == issuer.id] == [1, 2, 3]
+    assert [each.name for each in published if each.certificate is None] == [f"{root.id}#1"]
+    PublishedKeys(tenant.id, tuple(published)).check(known)
+
+
+def test_a_version_is_certified_only_by_a_seed_that_is_there(ports: Ports) -> None:
+    """TRUST-15, F861b: A key whose seed was lost is rotated without a certificate.
+
+    The next document covers the new version.
+    """
+    tenant = Tenant.another(ports)
+    key = tenant.key(ports, tenant.key(ports))
+    lost = replace(key, sealed_seed=None, version=key.version + 1)
+    ports.store.write(Put(key.address, lost.to_item(), At(key.version)))
+    rotated = tenant.rotate(ports, key)
+    assert (rotated.key_version, rotated.certificate, rotated.certified_by) == (2, None, None)

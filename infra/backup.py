@@ -26,6 +26,7 @@ from shared.ports import Ports
 
 STORE: Final = "svc.db"
 MASTER_KEY: Final = "master.key"
+ROOT_KEY: Final = "root.key"
 BLOBS: Final = "blobs"
 _MANIFEST: Final = "manifest.json"
 _FORMAT: Final = 1
@@ -69,7 +70,8 @@ class BackupDamaged(RescindError):
 def back_up(data: Path, key: Path, destination: Path, *, with_key: bool = False) -> Manifest:
     """Make a backup of the data folder `data` in the new folder `destination`, and verify it.
 
-    `key` is the file of the master key, which is copied only if `with_key` is true. Raises
+    `key` is the file of the master key, which is copied only if `with_key` is true, as is the root
+    key beside it. Raises
     `BackupFailed` if the destination exists, a copy fails, or the copy is not whole; `destination`
     does not exist then.
     """
@@ -103,6 +105,8 @@ def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manife
     _remove_limits(partial)
     if with_key:
         data_folder.copy_private(key, partial / MASTER_KEY)
+        if (root := key.with_name(ROOT_KEY)).exists():
+            data_folder.copy_private(root, partial / ROOT_KEY)
     files = {each: _digest(partial / each) for each in _files(partial)}
     made = Manifest(__version__, SCHEMA, made_at, len(directory), files)
     data_folder.write_private(partial / _MANIFEST, json.dumps(asdict(made), indent=1).encode())

@@ -1,6 +1,7 @@
 """The data folder of a deployment on one machine: store, blobs and, by default, the master key."""
 
 import fcntl
+import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,8 +24,15 @@ _PRIVATE = (
 )
 
 
+LOST_ROOT: Final = (
+    "its trust documents are no longer renewed. Restore its copy, or set SVC_ROOT. "
+    "If it is lost, follow docs/incidents.md before the newest document expires."
+)
+
 # The library for metrics reads this variable when it is imported (infra/server/metrics.py).
 METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+
+_log = logging.getLogger(__name__)
 
 
 class FolderInUse(RescindError):
@@ -118,7 +126,7 @@ def of_store(store: str) -> Path | None:
 
 
 def prepare(folder: Path, key: Path | None = None) -> None:
-    """Create the folder and its master key, for their owner only, unless they exist.
+    """Create the folder, its master key and its root key, for their owner only, unless they exist.
 
     Raises `InvalidSettings` if the folder cannot be created or is not private, if it has data and
     the key is missing (a new key could not open the seals of the old one), and as `check_whole`
@@ -131,6 +139,21 @@ def prepare(folder: Path, key: Path | None = None) -> None:
     path = _checked(folder, key)
     if not path.exists():
         wiring.create_master_key(path)
+    _prepare_root(folder, path)
+
+
+def _prepare_root(folder: Path, key: Path) -> None:
+    """Create the root key beside the master key, unless another is in use.
+
+    Clients that hold a document of another root would refuse the documents of a new one.
+    """
+    root = wiring.default_root(wiring.settings(os.environ | environment(folder, key)))
+    if root is None or root.exists() or wiring.is_read_only():
+        return
+    if any((folder / "blobs/trust").glob("*/[0-9]*")):
+        _log.warning("%s is missing: %s", root, LOST_ROOT)
+        return
+    wiring.create_root(root)
 
 
 def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
@@ -187,8 +210,9 @@ def _checked(folder: Path, key: Path | None) -> Path:
         problem = f"{path} is missing, but {folder} has data. "
         remedy = "Restore its copy, or say where it is (make run KEYS=…, or the option --keys)."
         raise InvalidSettings(problem + remedy)
-    # The mode is checked when the file is read.
+    # The modes are checked when the files are read.
     private_files.check_owner(path)
+    private_files.check_owner(path.with_name("root.key"))
     return path
 
 

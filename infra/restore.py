@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from infra import backup, data_folder, private_files
-from infra.backup import BLOBS, MASTER_KEY, STORE, Manifest
+from infra.backup import BLOBS, MASTER_KEY, ROOT_KEY, STORE, Manifest
 from shared import wiring
 from shared.errors import BlobExists, RescindError
 from shared.model import times
@@ -36,7 +36,8 @@ def restore(
 ) -> RestoredFolder:
     """Verify the backup in `folder`, and put it into the data folder `data`.
 
-    The master key is the file `key`, or `master.key` of the data folder, or that of the backup. A
+    The master key is the file `key`, or `master.key` of the data folder, or that of the backup; the
+    root key is beside it, or that of the backup. A
     store that is there is refused, or set aside under another name if `replace` is true. Blobs are
     only added: a newer list is what `recover` needs. Raises `RestoreRefused`, `BackupDamaged`,
     `FolderInUse`, `InvalidSettings`; the data folder is unchanged then. May be repeated after a
@@ -53,6 +54,9 @@ def restore(
         backup.check_opens(folder, chosen)
         if chosen != own:
             data_folder.copy_private(chosen, own)
+        root = own.with_name(ROOT_KEY)
+        if (folder / ROOT_KEY).exists() and not root.exists():
+            data_folder.copy_private(folder / ROOT_KEY, root)
         return _put_back(folder, data, own, manifest)
 
 

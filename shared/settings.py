@@ -8,7 +8,12 @@
 |             | `azure:<account>/<container>`                            |
 | `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`,         |
 |             | `vault:<mount>/<key>`                                    |
+| `SVC_ROOT`  | `file:<key file>`, `offline`                             |
 | `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule and the feed    |
+
+`SVC_ROOT` is the root key, which signs trust documents. The default is `root.key` beside the key
+file of `SVC_KEYS`, if it exists, else `offline`. `SVC_ROOT_PASSPHRASE_FILE` is a file with the
+passphrase of the key file.
 
 `SVC_AUDIT_SINK` is where sealed audit entries are copied to: `file:<folder>` or `s3:<bucket>`, a
 bucket with Object Lock. The default is nowhere.
@@ -56,12 +61,12 @@ _BASE_PATH: Final = "SVC_BASE_PATH"
 _BASE_PATHS: Final = re.compile(
     r"(?!(?:v1|compat)(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?"
 )
-# All functions need the first three; those that ask for lists need the last. In the order of
-# `Settings`.
+# All functions need these, in the order of `Settings`.
 _REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
-_NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
-# Values that name no place: the blobs are in the database of the store.
-_WHOLE: Final = frozenset({"SVC_BLOBS=postgresql:"})
+_OPTIONAL: Final = ("SVC_QUEUE", "SVC_ROOT")
+_ROOT_OPENED_BY: Final = "SVC_ROOT_PASSPHRASE_FILE"
+# Values that name no place: the blobs are in the database of the store, no root is here.
+_WHOLE: Final = frozenset({"SVC_BLOBS=postgresql:", "SVC_ROOT=offline:"})
 _CONNECTIONS: Final = "SVC_POOL"
 _CONNECTIONS_DEFAULT: Final = 8
 _CONNECTIONS_MAX: Final = 200
@@ -93,7 +98,10 @@ class Uri:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a process. `region` is that of AWS in which it runs, empty elsewhere."""
+    """The settings of a process. `region` is that of AWS in which it runs, empty elsewhere.
+
+    `root_passphrase` is the file of a passphrase, or empty.
+    """
 
     store: Uri
     blobs: Uri
@@ -101,6 +109,8 @@ class Settings:
     queue: Uri | None = None
     mode: Mode = Mode.OPEN
     region: str = ""
+    root: Uri | None = None
+    root_passphrase: str = ""
 
     @classmethod
     def load(
@@ -111,27 +121,31 @@ class Settings:
         Raises `InvalidSettings`, which names all problems.
         """
         problems: list[str] = []
-        uris = [
-            _uri(name, environment.get(name), schemes[name], problems)
-            for name in _NAMES
-            if name in _REQUIRED or name in environment
-        ]
+        store, blobs, keys = (
+            _uri(name, environment.get(name), schemes[name], problems) for name in _REQUIRED
+        )
+        queue, root = (
+            _uri(name, environment[name], schemes[name], problems) if name in environment else None
+            for name in _OPTIONAL
+        )
         _proxies(environment, problems)
         _networks(_WEBHOOK_NETWORKS, environment, problems)
         chosen = _chosen(_MODE, Mode.OPEN, environment, problems)
         _chosen(_DUTIES, Duties.ON, environment, problems)
         if problems:
             raise InvalidSettings(*problems)
-        store, blobs, keys, *queue = uris
         region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION", "")
-        return cls(store, blobs, keys, queue[0] if queue else None, chosen, region)
+        passphrase = environment.get(_ROOT_OPENED_BY, "")
+        return cls(store, blobs, keys, queue, chosen, region, root, passphrase)
 
 
 def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Uri:
     scheme, _, location = (value or "").partition(":")
     is_whole = bool(location) or f"{name}={scheme}:" in _WHOLE
     if scheme not in schemes or not is_whole:
-        allowed = " or ".join(f"{scheme}:…" for scheme in schemes)
+        allowed = " or ".join(
+            f"{each}:" if f"{name}={each}:" in _WHOLE else f"{each}:…" for each in schemes
+        )
         state = "is not set" if value is None else "is not valid"
         problems.append(f"{name} {state}; set it to {allowed}")
     return Uri(scheme, location)

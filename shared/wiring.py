@@ -26,6 +26,7 @@ from shared.ports.audit_sink import AuditSink
 from shared.ports.blobs import BlobStore
 from shared.ports.gather import Gather, sequentially
 from shared.ports.queue import Queue
+from shared.ports.roots import RootSigner
 from shared.ports.sealer import Sealer
 from shared.ports.sender import Sender
 from shared.ports.store import Store
@@ -196,6 +197,7 @@ def assemble(settings: Settings) -> Ports:
     open_store, open_blobs = _STORES[settings.store.scheme], _BLOBS[settings.blobs.scheme]
     # The sealer first: without it, no other file may be created.
     sealer = _KEYS[settings.keys.scheme](settings.keys.location)
+    root = _root(settings)
     with ExitStack() as opened:
         with _naming("SVC_STORE", settings.store):
             store, buckets, usage, gather = open_store(settings.store.location, opened)
@@ -213,6 +215,7 @@ def assemble(settings: Settings) -> Ports:
             new_id=identifiers(now),
             gather=gather,
             look_seconds=_LOOK_SECONDS.get(settings.store.scheme, 1.0),
+            root=root,
             close=opened.pop_all().close,
         )
 
@@ -228,6 +231,23 @@ def create_master_key(file: Path) -> None:
     from shared.adapters import file_sealer
 
     file_sealer.FileSealer.create(file)
+
+
+def default_root(settings: Settings) -> Path | None:
+    """Return the file of the root key if `SVC_ROOT` does not say where it is.
+
+    It is beside the master key; None if that is not in a file.
+    """
+    if settings.root is not None or settings.keys.scheme != "file":
+        return None
+    return Path(settings.keys.location).with_name("root.key")
+
+
+def create_root(file: Path) -> None:
+    """Create a root key without a passphrase. Raises `InvalidSettings` if the file exists."""
+    from shared.adapters import file_root
+
+    file_root.FileRoot.create(file)
 
 
 def blobs_in(folder: Path) -> BlobStore:
@@ -400,6 +420,24 @@ def _vault(location: str) -> Sealer:
     return vault.VaultSealer(location, os.environ)
 
 
+def _root(settings: Settings) -> RootSigner | None:
+    if settings.root is not None:
+        return _ROOTS[settings.root.scheme](settings.root.location, settings.root_passphrase)
+    file = default_root(settings)
+    return _root_file(str(file), "") if file is not None and file.exists() else None
+
+
+def _offline(*_: str) -> None:
+    """No document can be signed here."""
+
+
+def _root_file(file: str, passphrase: str) -> RootSigner:
+    from shared.adapters import file_root
+
+    secret = file_root.read_passphrase(Path(passphrase)) if passphrase else None
+    return file_root.FileRoot(Path(file), passphrase=secret)
+
+
 def _sqs(url: str) -> Queue:
     from shared.adapters import sqs
 
@@ -437,11 +475,17 @@ _KEYS: Final[Mapping[str, Callable[[str], Sealer]]] = {
     "kms": _kms,
     "vault": _vault,
 }
+# Of each, its place and the file of its passphrase.
+_ROOTS: Final[Mapping[str, Callable[[str, str], RootSigner | None]]] = {
+    "file": _root_file,
+    "offline": _offline,
+}
 _QUEUES: Final[Mapping[str, Callable[[str], Queue]]] = {"sqs": _sqs}
 _SINKS: Final[Mapping[str, Callable[[str], AuditSink]]] = {"file": _file_sink, "s3": _s3_sink}
 _SCHEMES: Final[Mapping[str, Collection[str]]] = {
     "SVC_STORE": _STORES,
     "SVC_BLOBS": _BLOBS,
     "SVC_KEYS": _KEYS,
+    "SVC_ROOT": _ROOTS,
     "SVC_QUEUE": _QUEUES,
 }

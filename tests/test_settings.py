@@ -10,7 +10,7 @@ _GOOD = {"SVC_STORE": "sqlite:svc.db", "SVC_BLOBS": "file:blobs", "SVC_KEYS": "f
 _AWS = {"SVC_STORE": "dynamodb:svc-", "SVC_BLOBS": "s3:bucket", "SVC_KEYS": "kms:alias/svc"}
 _ALLOWED = {
     "SVC_STORE": "set it to sqlite:… or dynamodb:… or postgresql:…",
-    "SVC_BLOBS": "set it to file:… or s3:… or azure:… or postgresql:…",
+    "SVC_BLOBS": "set it to file:… or s3:… or azure:… or postgresql:",
     "SVC_KEYS": "set it to file:… or kms:… or vault:…",
 }
 _OF_OTHERS = {"SVC_STORE": "file:svc.db", "SVC_BLOBS": "kms:key", "SVC_KEYS": "s3:bucket"}

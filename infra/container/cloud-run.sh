@@ -1,6 +1,6 @@
 #!/bin/sh
 # Two or more servers on Cloud Run and Cloud SQL (docs/homes.md). IMAGE, PROJECT and REGION are set;
-# rescind-key and rescind-pgpass are secrets in Secret Manager.
+# rescind-key, rescind-root and rescind-pgpass are secrets in Secret Manager.
 set -eu
 sql=$PROJECT:$REGION:rescind
 exec gcloud run deploy rescind --project "$PROJECT" --region "$REGION" --image "$IMAGE" \
@@ -9,7 +9,8 @@ exec gcloud run deploy rescind --project "$PROJECT" --region "$REGION" --image "
     --startup-probe httpGet.path=/healthz,periodSeconds=2,timeoutSeconds=2,failureThreshold=45 \
     --liveness-probe httpGet.path=/healthz,periodSeconds=10,timeoutSeconds=5,failureThreshold=6 \
     --set-cloudsql-instances "$sql" \
-    --set-secrets /secrets/key/master.key=rescind-key:1,/secrets/database/pgpass=rescind-pgpass:1 \
+    --set-secrets /secrets/key/master.key=rescind-key:1,/secrets/root/root.key=rescind-root:1,/secrets/database/pgpass=rescind-pgpass:1 \
     --set-env-vars "SVC_STORE=postgresql:///rescind?host=/cloudsql/$sql" \
     --set-env-vars SVC_BLOBS=postgresql:,SVC_KEYS=file:/tmp/secrets/master.key \
+    --set-env-vars SVC_ROOT=file:/tmp/secrets/root.key \
     --set-env-vars PGUSER=rescind,PGPASSFILE=/tmp/secrets/pgpass

@@ -1,5 +1,6 @@
 """Where a server has its data: a folder of this machine, or stores that the environment names."""
 
+import logging
 import os
 import tempfile
 from contextlib import ExitStack
@@ -11,10 +12,13 @@ from infra import data_folder, private_files
 from shared import wiring
 from shared.errors import InvalidSettings, NotFound
 from shared.operations.base import tenants
-from shared.operations.operator import deployment, onboarding
+from shared.operations.operator import deployment, onboarding, roots
 from shared.ports import Ports
 
+_NO_ROOT: Final = "there are no trust documents. Run rescind setup, or set SVC_ROOT."
 _ALL: Final = "Set all three of them, or none to serve a data folder (--data)."
+
+_log = logging.getLogger(__name__)
 
 
 class DataPlace(Protocol):
@@ -150,6 +154,10 @@ class Stores:
     def begin(self, ports: Ports) -> None:
         """Write nothing: `rescind setup` and `rescind upgrade` do."""
         self._has_tenants = any(True for _ in tenants.directory(ports))
+        root = wiring.default_root(wiring.settings(os.environ))
+        if root is not None and not root.exists():
+            is_lost = roots.has_documents(ports)
+            _log.warning("%s is missing: %s", root, data_folder.LOST_ROOT if is_lost else _NO_ROOT)
 
     def scratch(self, until: ExitStack) -> Path:
         """Return a new folder, which ends with the server."""

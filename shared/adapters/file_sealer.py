@@ -5,7 +5,6 @@ opened: keep a copy away from the data.
 """
 
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -19,7 +18,6 @@ from shared.adapters.preconditions import check_context, check_secret
 from shared.errors import Corrupt, InvalidSettings
 
 _KEY_BYTES = 32
-_OWNER_ONLY = 0o600
 _VERSION = b"\x01"
 _NONCE_BYTES = 12
 _HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
@@ -41,15 +39,7 @@ class FileSealer:
 
         Raises `InvalidSettings` if the file exists or cannot be created.
         """
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            files.create(path, os.urandom(_KEY_BYTES), root=path.parent, scratch=path.parent)
-        except FileExistsError as error:
-            raise InvalidSettings(
-                f"{path} exists already, and a key file is never replaced."
-            ) from error
-        except OSError as error:
-            raise InvalidSettings(f"{path} cannot be created: {error.strerror}.") from error
+        files.create_secret(path, os.urandom(_KEY_BYTES))
         return cls(path)
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
@@ -76,16 +66,8 @@ def _bound(context: Mapping[str, str]) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            key = file.read(_KEY_BYTES + 1)
-    except OSError as error:
-        raise InvalidSettings(
-            f"{path} cannot be read: {error.strerror}. Create a key file, or restore its copy."
-        ) from error
-    if mode & ~_OWNER_ONLY:
-        raise InvalidSettings(f"{path} is open to others (mode {mode:04o}). Run: chmod 600 {path}")
+    remedy = "Create a key file, or restore its copy."
+    key = files.read_secret(path, most=_KEY_BYTES + 1, remedy=remedy)
     if len(key) != _KEY_BYTES:
         raise InvalidSettings(
             f"{path} is not a key file: it must have {_KEY_BYTES} bytes. Restore its copy."

@@ -1,11 +1,47 @@
 """Files that are whole or absent even after a crash, and readable only by their owner."""
 
 import os
+import stat
 import tempfile
 from pathlib import Path
+from typing import Final
 
-from shared.errors import Unavailable
+from shared.errors import InvalidSettings, Unavailable
 from shared.ports.audit_sink import Copied
+
+_OWNER_ONLY: Final = 0o600
+
+
+def create_secret(path: Path, data: bytes) -> None:
+    """Create a file of mode 0600 with a secret, and its folder. It survives a power failure.
+
+    Raises `InvalidSettings` if the file exists or cannot be created.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        create(path, data, root=path.parent, scratch=path.parent)
+    except FileExistsError as error:
+        raise InvalidSettings(
+            f"{path} exists already, and a key file is never replaced."
+        ) from error
+    except OSError as error:
+        raise InvalidSettings(f"{path} cannot be created: {error.strerror}.") from error
+
+
+def read_secret(path: Path, *, most: int, remedy: str) -> bytes:
+    """Return at most `most` bytes of a file that only its owner can use.
+
+    Raises `InvalidSettings` if the file cannot be read, with the remedy, or is open to others.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            secret = file.read(most)
+    except OSError as error:
+        raise InvalidSettings(f"{path} cannot be read: {error.strerror}. {remedy}") from error
+    if mode & ~_OWNER_ONLY:
+        raise InvalidSettings(f"{path} is open to others (mode {mode:04o}). Run: chmod 600 {path}")
+    return secret
 
 
 def create(path: Path, data: bytes, *, root: Path, scratch: Path, at: float | None = None) -> None:

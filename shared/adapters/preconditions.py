@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from shared.ports.store import MOST_CHANGES, Change, Check, Expect, Increment, Item, Put, Value
 
 _MOST_SECRET_BYTES = 4096
+_MOST_SIGNED_BYTES = 4096
 
 # No part begins with a dot: this excludes `..`, and keeps such names for an adapter's own files.
 _BLOB_NAME = re.compile(r"[a-z0-9_-][a-z0-9_.-]*(?:/[a-z0-9_-][a-z0-9_.-]*)*")
@@ -82,3 +83,9 @@ def check_context(context: Mapping[str, str]) -> None:
     """Raise `ValueError` if the context is empty."""
     if not context:
         raise ValueError("a context has at least one pair")
+
+
+def check_signed(data: bytes) -> None:
+    """Raise `ValueError` unless KMS, and so any root, can sign the data."""
+    if not 0 < len(data) <= _MOST_SIGNED_BYTES:
+        raise ValueError(f"a root signs 1 to {_MOST_SIGNED_BYTES} bytes")

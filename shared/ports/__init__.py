@@ -7,6 +7,7 @@ from typing import Protocol
 
 from shared.ports.blobs import BlobStore
 from shared.ports.gather import Gather, sequentially
+from shared.ports.roots import RootSigner
 from shared.ports.sealer import Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
@@ -38,8 +39,9 @@ class Ports:
 
     `now` returns the present time in UTC. A process that waits for news of the store also looks for
     them each `look_seconds`, because some stores announce none. `is_in_charge` returns false if the
-    store is the copy of one in another region; its writes then raise `ReadOnly`. `close` closes the
-    files and connections of the ports, which cannot be used afterwards.
+    store is the copy of one in another region; its writes then raise `ReadOnly`. `root` is None if
+    this process cannot sign trust documents: the roots are offline, or others have the right.
+    `close` closes the files and connections of the ports, which cannot be used afterwards.
     """
 
     store: Store
@@ -52,4 +54,5 @@ class Ports:
     gather: Gather = sequentially
     look_seconds: float = 1.0
     is_in_charge: Callable[[], bool] = _always
+    root: RootSigner | None = None
     close: Callable[[], None] = _nothing_to_close

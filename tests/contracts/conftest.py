@@ -25,6 +25,7 @@ from shared.adapters import sqs
 from shared.adapters.azure import AzureBlobs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
+from shared.adapters.file_root import FileRoot
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.kms import KmsSealer
@@ -40,6 +41,7 @@ from shared.adapters.stored_usage import StoredUsage
 from shared.ports.blobs import BlobStore
 from shared.ports.one_machine import LinkedBlobs
 from shared.ports.queue import Queue
+from shared.ports.roots import RootSigner
 from shared.ports.sealer import Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
@@ -198,6 +200,11 @@ def keys(
     else:
         with cloud().key() as key_id:
             yield KmsSealer(lambda: cloud().kms, key_id=key_id)
+
+
+@pytest.fixture(params=["root-file"], scope="module")
+def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RootSigner:
+    return FileRoot.create(tmp_path_factory.mktemp("roots") / "root.key")
 
 
 @pytest.fixture(params=["sqs", *_endpoint("sqs")])

@@ -207,6 +207,7 @@ def _with_secrets(image: _Image, server: PostgresqlServer) -> dict[str, str]:
     secrets = image.folder / "secrets/rescind"
     secrets.mkdir(parents=True)
     (secrets / "master.key.base64").write_text("A" * 43 + "=")
+    wiring.create_root(secrets / "root.key")
     (secrets / "pgpass").write_text("*:*:*:rescind:secret\n")
     postgresql.execute(server.url(), "CREATE ROLE rescind LOGIN")
     postgresql.execute(server.url(), "CREATE DATABASE rescind")
@@ -215,6 +216,7 @@ def _with_secrets(image: _Image, server: PostgresqlServer) -> dict[str, str]:
         "SVC_STORE": f"postgresql://{HOST}:{server.port}/rescind",
         "SVC_BLOBS": "postgresql:",
         "SVC_KEYS": f"file:{copies}/master.key",
+        "SVC_ROOT": f"file:{copies}/root.key",
         "PGUSER": "rescind",
         "PGPASSFILE": f"{copies}/pgpass",
     }
@@ -226,7 +228,7 @@ def test_the_image_serves_from_postgresql_and_drains(image: _Image) -> None:
     with postgresql.running() as server:
         _serve_and_drain(image, _with_secrets(image, server))
     copies = list(image.folder.glob("tmp/secrets/*"))
-    assert {each.name for each in copies} == {"master.key", "pgpass"}
+    assert {each.name for each in copies} == {"master.key", "pgpass", "root.key"}
     assert {each.stat().st_mode & 0o777 for each in copies} == {0o600}
 
 

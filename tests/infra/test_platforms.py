@@ -118,7 +118,7 @@ def test_a_platform_serves_one_safe_database(platform: _Platform) -> None:
     assert all(len(PurePath(each).relative_to("/secrets").parts) <= 2 for each in platform.secrets)
     names = {PurePath(each.removesuffix(".base64")).name for each in platform.secrets}
     looked = re.findall(rf"{copies}/([\w.]+)", json.dumps(platform.settings))
-    assert set(looked) == names == {"master.key", "pgpass"}
+    assert set(looked) == names == {"master.key", "pgpass", "root.key"}
 
 
 def test_a_platform_keeps_two_servers_that_run(platform: _Platform) -> None:

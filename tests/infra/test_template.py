@@ -172,6 +172,7 @@ def test_the_template_sets_what_the_code_reads() -> None:
     # No function is in a network of its own, so none reaches private addresses. The others are of
     # a server, and of PostgreSQL.
     read -= {"SVC_WEBHOOK_ALLOW", "SVC_DUTIES", "SVC_POOL", "SVC_PREPARE"}
+    read -= {"SVC_ROOT", "SVC_ROOT_PASSPHRASE_FILE"}
     for name in LAMBDAS:
         fills = {"FeedPublication", "SrlSchedule", "WebhookDelivery"}
         left_out = set() if name in fills else {"SVC_QUEUE"}

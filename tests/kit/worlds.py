@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+from shared.adapters.file_root import FileRoot
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.sqlite import SqliteStore
@@ -34,11 +35,11 @@ class Clock:
 
 
 def embedded(folder: Path, clock: Callable[[], datetime], *, store: str = ":memory:") -> Ports:
-    """Ports on one machine: SQLite, files below `folder`, a key file.
+    """Ports on one machine: SQLite, files below `folder`, two key files.
 
     SQLite is closed when the test drops them, or by `close`.
     """
-    key_file = folder / "master.key"
+    key_file, root = folder / "master.key", folder / "root.key"
     opened = _closed_when_dropped(SqliteStore(store))
     return Ports(
         store=opened,
@@ -48,6 +49,7 @@ def embedded(folder: Path, clock: Callable[[], datetime], *, store: str = ":memo
         sealer=FileSealer(key_file) if key_file.exists() else FileSealer.create(key_file),
         now=clock,
         new_id=identifiers(clock),
+        root=FileRoot(root) if root.exists() else FileRoot.create(root),
     )
 
 

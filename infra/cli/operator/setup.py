@@ -1,6 +1,7 @@
 """`rescind setup`: make stores ready that several servers share."""
 
 import os
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,9 +16,8 @@ from infra.cli.operator.tenants import show_key
 from infra.cli.output import Output
 from shared import wiring
 from shared.errors import Conflict, InvalidSettings
-from shared.operations.operator import deployment, onboarding
+from shared.operations.operator import deployment, onboarding, roots
 from shared.ports import Ports
-from shared.settings import Uri
 
 _EXAMPLE: Final = "rescind setup --tenant acme > acme.key"
 
@@ -46,33 +46,44 @@ def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
     """Make the stores ready that the environment names, and print the first admin key once.
 
     In PostgreSQL run it as the owner of the database. If SVC_KEYS names a file that does not exist,
-    it is created. A data folder needs no setup. The command may be repeated: what exists stays as
-    it is.
+    it is created, and the root key beside it. A data folder needs no setup. The command may be
+    repeated: what exists stays as it is.
     """
     if not data_folder.settings_in(os.environ):
         raise WrongUsage("name the stores in SVC_STORE, SVC_BLOBS and SVC_KEYS.")
     settings = wiring.settings(os.environ)
     wiring.create_tables(settings, role=role)
-    _make_key(out, settings.keys)
+    if settings.keys.scheme == "file":
+        _make_file(out, Path(settings.keys.location), wiring.create_master_key)
     with closing(wiring.build(settings)) as ports:
         deployment.mark_if_new(ports)
+        _make_root(out, ports, wiring.default_root(settings))
         if tenant is not None:
             _make_tenant(out, ports, tenant)
     out.say("The stores are ready; now run rescind serve with the same settings.")
 
 
-def _make_key(out: Output, keys: Uri) -> None:
-    """Create the key file. Another `setup` may do the same."""
-    file = Path(keys.location)
-    if keys.scheme != "file" or file.exists():
+def _make_file(out: Output, file: Path, create: Callable[[Path], None]) -> None:
+    """Create a key file. Another `setup` may do the same."""
+    if file.exists():
         return
     try:
-        wiring.create_master_key(file)
+        create(file)
     except InvalidSettings:
         if not file.exists():
             raise
     else:
         out.say(f"Created {file}: each server needs the same file, and so does a restore.")
+
+
+def _make_root(out: Output, ports: Ports, file: Path | None) -> None:
+    """Create the root key, unless another one has signed documents."""
+    if file is None or file.exists():
+        return
+    if roots.has_documents(ports):
+        out.say(f"{file} is missing: {data_folder.LOST_ROOT}")
+        return
+    _make_file(out, file, wiring.create_root)
 
 
 def _make_tenant(out: Output, ports: Ports, tenant: str) -> None:

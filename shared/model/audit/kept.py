@@ -2,8 +2,9 @@
 
 from typing import Any, Final, NamedTuple, Self
 
+from shared.authorizer.formats.trust import LogAnchor
 from shared.errors import Corrupt
-from shared.model.audit import merkle
+from shared.model.audit import checkpoint, merkle
 from shared.model.audit.head import LogHead
 
 _GENERATIONS: Final = 10**8
@@ -29,6 +30,20 @@ class Kept(NamedTuple):
     def begun(cls, generation: int) -> Self:
         """Return what is stated of a generation that has no leaf yet."""
         return cls(generation, 0, merkle.EMPTY)
+
+    @classmethod
+    def named(cls, anchor: LogAnchor, tenant_id: str) -> Self:
+        """Return what an anchor of this tenant's log states. Raises `Corrupt` for another log."""
+        generation = anchor.origin.rpartition("/")[2]
+        if not generation.isdecimal() or anchor.origin != checkpoint.origin(
+            tenant_id, int(generation)
+        ):
+            raise Corrupt(f"it names the sealed log {anchor.origin}, which is not of {tenant_id}")
+        return cls(int(generation), anchor.size, anchor.root)
+
+    def anchor(self, tenant_id: str) -> LogAnchor:
+        """Return the statement as trust documents and journals name it (TRUST-6)."""
+        return LogAnchor(checkpoint.origin(tenant_id, self.generation), self.size, self.root)
 
     def name(self, tenant_id: str) -> str:
         """Return the name of the blob. The newest one is the first of its folder."""

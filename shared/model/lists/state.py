@@ -94,3 +94,15 @@ def claimed_statements(blob: bytes) -> list[dict[str, str]]:
     found = signed_blob.claimed(blob, PREFIX).get("ListSigners")
     signers = found if isinstance(found, list) else []
     return [each["statement"] for each in signers if isinstance(each, dict) and "statement" in each]
+
+
+def claimed_log(blob: bytes) -> tuple[Kept, ...]:
+    """Return what a state says of the sealed log, if anything, without a check of its signature.
+
+    Raises `Corrupt` if the blob is not a state.
+    """
+    members = signed_blob.claimed(blob, PREFIX)
+    try:
+        return (Kept.from_members(members["Log"]),) if "Log" in members else ()
+    except (KeyError, TypeError, ValueError):
+        raise Corrupt("the signed state of a list is malformed") from None

@@ -4,12 +4,13 @@ An attacker who can write only to the store could otherwise remove the head, or 
 one, and the next pass would sign another history.
 """
 
+from collections.abc import Iterable
+
 from shared.errors import Corrupt
 from shared.model.audit import head as model
 from shared.model.audit.head import LogHead
 from shared.model.audit.kept import Kept
-from shared.model.lists.state import ListState
-from shared.operations.audit import log, signers
+from shared.operations.audit import anchors, log, signers
 from shared.operations.base import checkpoints
 from shared.operations.base.operation import reread
 from shared.ports import Ports
@@ -24,23 +25,36 @@ def head(ports: Ports, tenant_id: str) -> LogHead | None:
     return reread(lambda: compared(ports, tenant_id, ()))
 
 
-def compared(ports: Ports, tenant_id: str, listed: tuple[ListState, ...]) -> LogHead | None:
-    """Return the same, also compared with what the states of lists say, without another look."""
+def check_anchors(ports: Ports, tenant_id: str) -> None:
+    """Compare the log with what the newest signed records outside the store name.
+
+    Raises `Corrupt` if the log does not extend that, `Unavailable`.
+    """
+    reread(lambda: compared(ports, tenant_id, anchors.newest(ports, tenant_id)))
+
+
+def compared(ports: Ports, tenant_id: str, anchored: Iterable[Kept]) -> LogHead | None:
+    """Return the same, also compared with these anchors, without another look."""
     # Before the head: it was stored before any checkpoint that is found now.
     kept = checkpoints.newest(ports, tenant_id)
-    known = [each for each in (kept, *(state.log for state in listed)) if each is not None]
     found = log.head(ports, tenant_id)
     if found is None:
+        known = {*anchored, *anchors.all_of(ports, tenant_id), *([kept] if kept else [])}
         _check_never_begun(ports, tenant_id, known)
-    else:
-        for each in known:
-            _check_continues(ports, tenant_id, found, each, is_kept=each is kept)
+        return None
+    if kept is not None:
+        _check_continues(ports, tenant_id, found, kept)
+        # A recovery keeps a checkpoint of the generation that it begins. An anchor may be older.
+        if found.generation > kept.generation:
+            raise _cut(tenant_id, f"no recovery began its generation {found.generation}")
+    for each in {*anchored} - {kept}:
+        _check_continues(ports, tenant_id, found, each)
     return found
 
 
-def _check_never_begun(ports: Ports, tenant_id: str, known: list[Kept]) -> None:
-    sealed = max((each.size for each in known), default=0)
-    if sealed or known:
+def _check_never_begun(ports: Ports, tenant_id: str, known: set[Kept]) -> None:
+    if known:
+        sealed = max(each.size for each in known)
         raise _cut(tenant_id, f"it has no head, but {sealed} leaves were sealed")
     if next(ports.blobs.names(model.folder(tenant_id)), None) is not None:
         raise _cut(tenant_id, "it has no head, but tiles")
@@ -49,9 +63,7 @@ def _check_never_begun(ports: Ports, tenant_id: str, known: list[Kept]) -> None:
         raise _cut(tenant_id, "it has no head, but a signer")
 
 
-def _check_continues(
-    ports: Ports, tenant_id: str, found: LogHead, known: Kept, *, is_kept: bool
-) -> None:
+def _check_continues(ports: Ports, tenant_id: str, found: LogHead, known: Kept) -> None:
     if (found.generation, found.size) < known[:2]:
         raise _cut(
             tenant_id,
@@ -59,9 +71,6 @@ def _check_continues(
             f"sealed in generation {known.generation}",
         )
     if found.generation > known.generation:
-        # A recovery keeps a checkpoint of the generation that it begins. A list may be older.
-        if is_kept:
-            raise _cut(tenant_id, f"no recovery began its generation {found.generation}")
         return
     root = found.root if found.size == known.size else _root(ports, tenant_id, found, known.size)
     if root != known.root:

@@ -96,6 +96,8 @@ def _pass(
         return before, before
     changes: list[Change] = []
     if added:
+        if _is_first_of_minute(before, ports.now()):
+            outside.check_anchors(ports, tenant_id)
         items = [row.item for row in rows]
         index.write(ports, tenant_id, items)
         after = revocation_counts.begun(ports, tenant_id, after)
@@ -106,6 +108,11 @@ def _pass(
     if added:
         checkpoints.keep(ports, tenant_id, Kept.of(after), after.checkpoint)
     return before, after
+
+
+def _is_first_of_minute(head: LogHead, now: datetime) -> bool:
+    """Return whether no checkpoint of this minute is signed: then anchors are compared."""
+    return head.sealed_at.replace(second=0, microsecond=0) != now.replace(second=0, microsecond=0)
 
 
 def _signed(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHead, list[Change]]:

@@ -4,7 +4,7 @@ One bundle of 256 records is held at a time, with the entries of these and the r
 tree. `infra/audit_verification` does the same from outside, and trusts less.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,11 +13,11 @@ from shared.model.audit import audit_log, checkpoint, records
 from shared.model.audit import head as model
 from shared.model.audit.audit_log import EntryFilters
 from shared.model.audit.head import LogHead
+from shared.model.audit.kept import Kept
 from shared.model.audit.merkle import NOTHING, WIDTH, Edge
 from shared.model.audit.records import AuditRecord
 from shared.model.items import Row
-from shared.model.lists.state import ListState
-from shared.operations.audit import log, outside, signers
+from shared.operations.audit import anchors, log, outside, signers
 from shared.operations.base import tenants
 from shared.operations.base.operation import reread
 from shared.ports import Ports
@@ -36,16 +36,17 @@ _REPORTED: Final = 100_000
 def problems(
     ports: Ports,
     tenant_id: str,
-    listed: tuple[ListState, ...],
+    listed: Iterable[Kept],
     report: Callable[[int, int], object] = lambda _done, _size: None,
 ) -> Iterator[str]:
     """Yield a sentence for each thing that is wrong with a tenant's log.
 
-    `listed` are states of lists, which name a checkpoint. `report` is called with the leaves that
+    `listed` is what states of lists name of the log. `report` is called with the leaves that
     were verified and their number, every 100,000 leaves. Raises `Unavailable`.
     """
     try:
-        head = reread(lambda: outside.compared(ports, tenant_id, listed))
+        anchored = {*listed, *anchors.all_of(ports, tenant_id)}
+        head = reread(lambda: outside.compared(ports, tenant_id, anchored))
         if head is not None:
             walk = _Walk(ports, tenant_id, head, report)
             yield from walk.problems()

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from typing import Final
 
+from shared.authorizer.formats.trust import LogAnchor
 from shared.errors import BlobExists
 from shared.model.audit import kept as model
 from shared.model.audit.kept import Kept
@@ -22,6 +23,15 @@ def newest(ports: Ports, tenant_id: str) -> Kept | None:
     """
     name = next(ports.blobs.names(model.folder(tenant_id)), None)
     return None if name is None else Kept.parse(name)
+
+
+def anchor(ports: Ports, tenant_id: str) -> LogAnchor | None:
+    """Return what a new trust document or blob of the journal says of the sealed log (LOG-12).
+
+    None if nothing was sealed yet. Costs one listing. Raises `Corrupt`, `Unavailable`.
+    """
+    kept = newest(ports, tenant_id)
+    return None if kept is None else kept.anchor(tenant_id)
 
 
 def keep(ports: Ports, tenant_id: str, stated: Kept, note: str = "") -> None:

@@ -250,8 +250,8 @@ def _log_is_whole(
         report(f"{tenant.handle}: verified {done} of {size} leaves of its sealed log")
 
     try:
-        states = newest.beside(ports, tenant.tenant_id).states
-        for problem in whole.problems(ports, tenant.tenant_id, states, say):
+        listed = newest.beside(ports, tenant.tenant_id).logs
+        for problem in whole.problems(ports, tenant.tenant_id, listed, say):
             yield Finding(tenant.handle, problem, f"see {_LOG_GUIDE}")
     except RescindError as error:
         problem = f"its sealed log cannot be verified: {error}"

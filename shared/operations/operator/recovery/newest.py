@@ -15,6 +15,7 @@ from typing import Final
 from shared.authorizer.formats.statements import Statement, follow
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt, InvalidSrl
+from shared.model.audit.kept import Kept
 from shared.model.feed import LEAP
 from shared.model.lists import encoding, signed_blob, state
 from shared.model.lists import journal as model
@@ -202,6 +203,11 @@ class Newest:
         known = max((each.sequence for each in self.states), default=0)
         since = self.version - max((each.version for each in self.states), default=0)
         return max(known + min(max(since, 0), _LEAPS_MAX) * LEAP, self.journal.sequence)
+
+    @property
+    def logs(self) -> list[Kept]:
+        """What the newest states say of the sealed log."""
+        return [each.log for each in self.states if each.log is not None]
 
     @property
     def revoked_ids(self) -> list[str]:

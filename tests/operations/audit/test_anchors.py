@@ -1,0 +1,150 @@
+"""The sealed log extends what signed records outside the store name of it (LOG-12)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from shared.authorizer.formats.trust import LogAnchor
+from shared.errors import Corrupt
+from shared.model.audit import kept
+from shared.model.audit.kept import Kept
+from shared.model.items import Table
+from shared.model.lists import journal, signed_blob
+from shared.operations.audit import log, outside, sealing
+from shared.operations.base import checkpoints
+from shared.operations.operator import doctor
+from shared.operations.operator.recovery import recovery
+from shared.ports import Ports
+from tests.kit import faults
+from tests.kit.sealed_log import entered, head_of, many_sealed
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
+from tests.operations.restores import Deployment
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+
+def anchored(ports: Ports, tenant: Tenant, anchor: LogAnchor | None, number: int = 9) -> str:
+    """The name of a blob of the journal that names this checkpoint, as a list signer wrote it."""
+    members = {} if anchor is None else {"Log": anchor.members()}
+    name = journal.name_of(tenant.id, number)
+    ports.blobs.put(name, signed_blob.sign(members, journal.PREFIX, seed=bytes(32)))
+    return name
+
+
+def forget(ports: Ports, tenant: Tenant) -> None:
+    """Remove the checkpoints that are kept, as one who can write to the blobs may."""
+    for name in list(ports.blobs.names(kept.folder(tenant.id))):
+        ports.blobs.remove(name)
+
+
+def test_an_anchor_is_the_newest_checkpoint(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """LOG-12, F800a: The anchor for documents and journals is the newest checkpoint."""
+    assert checkpoints.anchor(ports, tenant.id) is None
+    many_sealed(ports, clock, tenant.id, 3)
+    head = head_of(ports, tenant.id)
+    anchor = checkpoints.anchor(ports, tenant.id)
+    assert anchor == LogAnchor(f"rescind/{tenant.id}/1", head.size, head.root)
+    assert Kept.named(anchor, tenant.id) == Kept.of(head)
+    for origin in ("rescind/svc_tnt_other/1", f"rescind/{tenant.id}/01", "1", f"{anchor.origin}x"):
+        with pytest.raises(Corrupt, match="names the sealed log"):
+            Kept.named(anchor._replace(origin=origin), tenant.id)
+
+
+def older(deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    copy = deployment.copy()
+    clock.advance(minutes=2)
+    many_sealed(ports, clock, tenant.id, 300)
+    anchored(ports, tenant, checkpoints.anchor(ports, tenant.id))
+    deployment.restore(copy, Table.AUDIT)
+
+
+def rewritten(_: Deployment, ports: Ports, tenant: Tenant, _clock: Clock) -> None:
+    """A log as long as the one that is anchored, with other leaves."""
+    anchor = checkpoints.anchor(ports, tenant.id)
+    assert anchor
+    anchored(ports, tenant, anchor._replace(root=bytes(32)))
+
+
+@pytest.mark.parametrize("spoil", [older, rewritten])
+def test_a_log_extends_its_anchors(
+    deployment: Deployment,
+    ports: Ports,
+    tenant: Tenant,
+    clock: Clock,
+    spoil: Callable[[Deployment, Ports, Tenant, Clock], None],
+) -> None:
+    """LOG-12, F800b: A log that was cut or rewritten below an anchor is not signed any more.
+
+    That is so also if the kept checkpoints are gone. The doctor says it. `recover` begins the next
+    generation, which the older anchors do not stop.
+    """
+    many_sealed(ports, clock, tenant.id, 3)
+    spoil(deployment, ports, tenant, clock)
+    forget(ports, tenant)
+    clock.advance(minutes=1)
+    before = head_of(ports, tenant.id)
+    entered(ports, clock, tenant.id)
+    with pytest.raises(Corrupt, match="was cut, or its store is older"):
+        sealing.extend(ports, tenant.id)
+    assert head_of(ports, tenant.id) == before
+    assert [each for each in doctor.examine(ports) if "was cut" in each.problem]
+    recovery.recover(ports, tenant.operator)
+    sealing.extend(ports, tenant.id)
+    assert head_of(ports, tenant.id).generation > 1
+    outside.check_anchors(ports, tenant.id)
+
+
+def test_one_pass_in_a_minute_compares(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """LOG-12, F800c: The first pass of a minute that seals reads anchors, and no other does."""
+
+    def reads() -> list[str]:
+        script = faults.Script()
+        entered(ports, clock, tenant.id)
+        sealing.extend(faults.scripted(ports, script), tenant.id)
+        return script.calls
+
+    reads()
+    clock.advance(seconds=60)
+    first, second = reads(), reads()
+    assert len(first) > len(second)
+    clock.advance(seconds=60)
+    assert reads() == first
+
+
+def test_the_doctor_compares_all_anchors(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """LOG-13, F800d: The doctor compares the log with each blob of the journal, not the newest."""
+    many_sealed(ports, clock, tenant.id, 600)
+    tenant.regenerate(ports)
+    for number in range(1, 4):
+        anchored(ports, tenant, checkpoints.anchor(ports, tenant.id), number)
+    log_problems = [each for each in doctor.examine(ports) if "its first" in each.problem]
+    assert log_problems == []
+    tree = log.Tree(ports, tenant.id, head_of(ports, tenant.id))
+    origin = f"rescind/{tenant.id}/1"
+    ports.blobs.remove(journal.name_of(tenant.id, 1))
+    anchored(ports, tenant, LogAnchor(origin, 300, tree.root(299)), 1)
+    sealing.extend(ports, tenant.id)
+    (told,) = (each for each in doctor.examine(ports) if "its first" in each.problem)
+    assert "its first 300 leaves are not those that were sealed" in told.problem
+
+
+def test_an_anchor_that_cannot_be_read_is_none_of_another_log(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """LOG-12, F800e: An anchor that is malformed, or of another log, stops sealing with its name.
+
+    A blob without an anchor, as earlier releases wrote it, does not.
+    """
+    many_sealed(ports, clock, tenant.id, 3)
+    anchored(ports, tenant, None, 1)
+    outside.check_anchors(ports, tenant.id)
+    ports.blobs.put(
+        journal.name_of(tenant.id, 2),
+        signed_blob.sign({"Log": {"Size": -1}}, journal.PREFIX, seed=bytes(32)),
+    )
+    with pytest.raises(Corrupt, match=journal.name_of(tenant.id, 2)):
+        outside.check_anchors(ports, tenant.id)
+    anchored(ports, tenant, LogAnchor("rescind/another/1", 1, bytes(32)), 3)
+    with pytest.raises(Corrupt, match="names the sealed log rescind/another/1"):
+        outside.check_anchors(ports, tenant.id)

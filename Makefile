@@ -113,8 +113,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 LOCKED := $(COMPILE) --constraint tests/requirements.lock
 
 lock: $(VENV)/.tests ## Renew the lock files (UPGRADE=--upgrade takes newer versions).
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra postgresql --extra azure --group infra --group tests --output-file tests/requirements.lock
-	$(LOCKED) pyproject.toml --extra postgresql --extra azure --group infra --output-file infra/requirements.lock
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra postgresql --extra azure --extra pkcs11 --group infra --group tests --output-file tests/requirements.lock
+	$(LOCKED) pyproject.toml --extra postgresql --extra azure --extra pkcs11 --group infra --output-file infra/requirements.lock
 	$(LOCKED) --group functions --output-file requirements.lock
 	$(COMPILE) $(UPGRADE) --group awslambdaric --output-file tests/tools/awslambdaric.lock
 	for tool in $(TOOLS); do \

@@ -8,7 +8,8 @@
 |             | `azure:<account>/<container>`                            |
 | `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`,         |
 |             | `vault:<mount>/<key>`                                    |
-| `SVC_ROOT`  | `file:<key file>`, `offline`                             |
+| `SVC_ROOT`  | `file:<key file>`, `kms:<key id, alias or ARN>`,         |
+|             | `pkcs11:<URI of RFC 7512>`, `offline`                    |
 | `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule and the feed    |
 
 `SVC_ROOT` is the root key, which signs trust documents. The default is `root.key` beside the key

@@ -243,6 +243,14 @@ def default_root(settings: Settings) -> Path | None:
     return Path(settings.keys.location).with_name("root.key")
 
 
+def root_at(place: str, passphrase: Path | None = None) -> RootSigner | None:
+    """Return the root at a place, as in `SVC_ROOT`. Raises `InvalidSettings`."""
+    scheme, _, location = place.partition(":")
+    if scheme not in _ROOTS or not location:
+        raise InvalidSettings(f"{place} is no place of a root: give a file, pkcs11:… or kms:ARN.")
+    return _ROOTS[scheme](location, str(passphrase or ""))
+
+
 def create_root(file: Path) -> None:
     """Create a root key without a passphrase. Raises `InvalidSettings` if the file exists."""
     from shared.adapters import file_root
@@ -431,6 +439,24 @@ def _offline(*_: str) -> None:
     """No document can be signed here."""
 
 
+def _root_in_kms(key_id: str, _: str) -> RootSigner:
+    from shared.adapters import kms, kms_root
+
+    # The ARN of a key has the region that it is in.
+    region = key_id.split(":")[3] if key_id.startswith("arn:") else None
+    return kms_root.KmsRoot(_early(lambda: kms.connect(region=region)), key_id=key_id)
+
+
+def _root_in_hsm(location: str, _: str) -> RootSigner:
+    from shared.adapters.pkcs11_uri import Pkcs11Uri
+
+    uri = Pkcs11Uri.parse(location)
+    with _extra("pkcs11"):
+        from shared.adapters import pkcs11_root
+
+    return pkcs11_root.Pkcs11Root(uri)
+
+
 def _root_file(file: str, passphrase: str) -> RootSigner:
     from shared.adapters import file_root
 
@@ -478,6 +504,8 @@ _KEYS: Final[Mapping[str, Callable[[str], Sealer]]] = {
 # Of each, its place and the file of its passphrase.
 _ROOTS: Final[Mapping[str, Callable[[str, str], RootSigner | None]]] = {
     "file": _root_file,
+    "kms": _root_in_kms,
+    "pkcs11": _root_in_hsm,
     "offline": _offline,
 }
 _QUEUES: Final[Mapping[str, Callable[[str], Queue]]] = {"sqs": _sqs}

@@ -4,6 +4,7 @@ Anyone who can read the file and knows its passphrase can sign trust documents. 
 need another pin when the last document expires: keep a copy away from the data.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -16,11 +17,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from shared.adapters import files
+from shared.adapters import files, pkcs8
 from shared.adapters.preconditions import check_signed
 from shared.errors import InvalidSettings
 
-# The PEM of such a key has 119 bytes, or some 350 with a passphrase.
+# The PEM of such a key has 119 bytes, or some 300 with a passphrase.
 _PEM_BYTES_MAX: Final = 16 * 1024
 _PASSPHRASE_BYTES_MAX: Final = 4096
 _ENCRYPTED: Final = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
@@ -39,15 +40,25 @@ class FileRoot:
         self._public_key = self._key.public_key().public_bytes_raw()
 
     @classmethod
-    def create(cls, path: Path) -> Self:
-        """Create a random key at `path`, without a passphrase, and open it.
+    def create(cls, path: Path, *, passphrase: bytes | None = None) -> Self:
+        """Create a random key at `path`, encrypted if there is a passphrase, and open it.
 
         Raises `InvalidSettings` if the file exists or cannot be created.
         """
         key = Ed25519PrivateKey.generate()
-        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        plain = partial(key.private_bytes, format=PrivateFormat.PKCS8)
+        if passphrase is None:
+            pem = plain(Encoding.PEM, encryption_algorithm=NoEncryption())
+        else:
+            der = plain(Encoding.DER, encryption_algorithm=NoEncryption())
+            pem = pkcs8.encrypted(der, passphrase)
         files.create_secret(path, pem)
-        return cls(path)
+        return cls(path, passphrase=passphrase)
+
+    @staticmethod
+    def is_encrypted(path: Path) -> bool:
+        """Return whether the key needs a passphrase. Raises `InvalidSettings`."""
+        return _ENCRYPTED in files.read_secret(path, most=_PEM_BYTES_MAX, remedy=_RESTORE)
 
     @property
     def public_key(self) -> bytes:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_public_key,
+)
 
 from shared.adapters.file_root import FileRoot, read_passphrase
 from shared.errors import InvalidSettings
@@ -108,6 +114,30 @@ def test_a_passphrase_opens_the_key(tmp_path: Path) -> None:
     path = _encrypted(tmp_path / "root.key", "open sesame")
     secret = _private(tmp_path / "passphrase", b"open sesame\r\nanother line\n")
     assert len(FileRoot(path, passphrase=read_passphrase(secret)).sign(b"data")) == 64
+
+
+def test_openssl_opens_a_key_with_its_passphrase(path: Path) -> None:
+    """F702d, S3: OpenSSL opens a key that was made with a passphrase, which scrypt makes costly."""
+    key = FileRoot.create(path, passphrase="öffne dich".encode()).public_key
+    assert FileRoot.is_encrypted(path)
+    opened = subprocess.run(
+        ["openssl", "pkey", "-in", path, "-passin", "pass:öffne dich", "-pubout"],
+        capture_output=True,
+        check=True,
+        timeout=30,
+    )
+    read = load_pem_public_key(opened.stdout)
+    assert isinstance(read, Ed25519PublicKey)
+    assert read.public_bytes_raw() == key
+    parsed = subprocess.run(
+        ["openssl", "asn1parse", "-in", path],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    ).stdout
+    assert ":scrypt" in parsed
+    assert ":4000\n" in parsed
 
 
 def test_a_wrong_passphrase_is_named(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ from shared.adapters.file_root import FileRoot
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.kms import KmsSealer
+from shared.adapters.kms_root import KmsRoot
+from shared.adapters.pkcs11_root import Pkcs11Root
+from shared.adapters.pkcs11_uri import Pkcs11Uri
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_blobs import PostgresqlBlobs
 from shared.adapters.postgresql_buckets import PostgresqlBuckets
@@ -49,6 +52,7 @@ from shared.settings import prepares
 from tests.engines.clouds import address, cloud, container, sealer, transit
 from tests.kit import postgresql
 from tests.kit.aws import aws
+from tests.kit.hsm import needs_softhsm, softhsm
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -202,9 +206,29 @@ def keys(
             yield KmsSealer(lambda: cloud().kms, key_id=key_id)
 
 
-@pytest.fixture(params=["root-file"], scope="module")
-def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RootSigner:
-    return FileRoot.create(tmp_path_factory.mktemp("roots") / "root.key")
+@pytest.fixture(
+    params=[
+        "root-file",
+        "root-passphrase",
+        pytest.param("root-hsm", marks=needs_softhsm),
+        *_endpoint("kms"),
+    ],
+    scope="module",
+)
+def root(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RootSigner]:
+    folder = tmp_path_factory.mktemp("roots")
+    if request.param == "root-file":
+        yield FileRoot.create(folder / "root.key")
+    elif request.param == "root-passphrase":
+        yield FileRoot.create(folder / "root.key", passphrase=b"open sesame")
+    elif request.param == "root-hsm":
+        with softhsm(folder / "hsm") as hsm:
+            yield Pkcs11Root(Pkcs11Uri.parse(hsm.add("root").removeprefix("pkcs11:")))
+    else:
+        with cloud().key(KeySpec="ECC_NIST_EDWARDS25519", KeyUsage="SIGN_VERIFY") as key_id:
+            yield KmsRoot(lambda: cloud().kms, key_id=key_id)
 
 
 @pytest.fixture(params=["sqs", *_endpoint("sqs")])

@@ -86,9 +86,9 @@ class Cloud:
         self.s3.delete_bucket(Bucket=name)
 
     @contextmanager
-    def key(self) -> Iterator[str]:
+    def key(self, **options: Any) -> Iterator[str]:
         """A key, by its identifier."""
-        key_id = self.kms.create_key()["KeyMetadata"]["KeyId"]
+        key_id = self.kms.create_key(**options)["KeyMetadata"]["KeyId"]
         yield key_id
         self.kms.schedule_key_deletion(KeyId=key_id, PendingWindowInDays=_FEWEST_DAYS)
 

@@ -1,0 +1,70 @@
+"""Addresses of keys in an HSM: URIs of `pkcs11` (RFC 7512)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import unquote, unquote_to_bytes
+
+from shared.errors import InvalidSettings
+
+_EXAMPLE: Final = (
+    "Write it as pkcs11:token=NAME;object=LABEL?module-path=/usr/lib/…so&pin-source=/FILE"
+)
+_KNOWN: Final = frozenset({"token", "serial", "object", "id", "type", "module-path", "pin-source"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pkcs11Uri:
+    """A key of a token: the token by label or serial number, the key by label or identifier.
+
+    `module` is the vendor's library, `pin` the file of the PIN: its first line.
+    """
+
+    module: Path
+    pin: Path
+    token: str | None = None
+    serial: bytes | None = None
+    label: str | None = None
+    id: bytes | None = None
+
+    @classmethod
+    def parse(cls, location: str) -> Self:
+        """Return what follows `pkcs11:` in a URI. Raises `InvalidSettings`."""
+        path, _, query = location.partition("?")
+        given = [each.partition("=") for each in (*path.split(";"), *query.split("&")) if each]
+        found = {name: value for name, _, value in given if value}
+        if "pin-value" in found:
+            raise _invalid("has the PIN itself: put it into a file, and name that in pin-source")
+        if unknown := sorted(found.keys() - _KNOWN):
+            raise _invalid(f"has {unknown[0]}, which is not known")
+        if len(found) < len(given) or found.get("type", "private") != "private":
+            raise _invalid("has an attribute twice, without a value, or not of a private key")
+        if not found.keys() & {"token", "serial"} or not found.keys() & {"object", "id"}:
+            raise _invalid("must name a token (or its serial) and an object (or its id)")
+        return cls(
+            _file(found, "module-path"),
+            _file(found, "pin-source"),
+            _text(found, "token"),
+            _bytes(found, "serial"),
+            _text(found, "object"),
+            _bytes(found, "id"),
+        )
+
+
+def _file(found: dict[str, str], name: str) -> Path:
+    path = Path(unquote(found.get(name, "")).removeprefix("file:"))
+    if not path.is_absolute():
+        raise _invalid(f"must have {name}, the absolute path of a file")
+    return path
+
+
+def _text(found: dict[str, str], name: str) -> str | None:
+    return unquote(found[name]) if name in found else None
+
+
+def _bytes(found: dict[str, str], name: str) -> bytes | None:
+    return unquote_to_bytes(found[name]) if name in found else None
+
+
+def _invalid(problem: str) -> InvalidSettings:
+    return InvalidSettings(f"The address of the root key {problem}. {_EXAMPLE}")

@@ -14,6 +14,7 @@ from typing import Self
 
 from . import events
 from . import view as views
+from .belief import Belief
 from .floor import FileFloor, Floor
 from .follower import Follower
 from .policy import Policy
@@ -43,8 +44,9 @@ class AuthorizerClient:
     nobody. After a fork, the child starts a thread of its own when it first asks.
 
     `url` is the address of the service, `api_key` an API key with the scope authorizer, `tenant`
-    the tenant's identifier. `public_keys` are its list signers that are trusted from the beginning,
-    raw or in base64; later ones are accepted by statements of theirs. `floor` keeps across restarts
+    the tenant's identifier. `trust_root` is the pin of its roots, which `rescind trust show`
+    prints. Without one, `public_keys` are its list signers that are trusted from the beginning, raw
+    or in base64; later ones are accepted by statements of theirs. `floor` keeps across restarts
     what was accepted. `context` verifies the certificate of the service. `on_event` is called
     with each event, in a thread of the client, one at a time; it must return soon.
 
@@ -58,8 +60,9 @@ class AuthorizerClient:
         *,
         api_key: str,
         tenant: str,
-        public_keys: Iterable[bytes | str],
         floor: Floor,
+        trust_root: str | None = None,
+        public_keys: Iterable[bytes | str] = (),
         policy: Policy | None = None,
         context: ssl.SSLContext | None = None,
         on_event: Callable[[events.Event], None] | None = None,
@@ -72,7 +75,11 @@ class AuthorizerClient:
             Transport, url, api_key=api_key, context=context, allow_http=self._policy.allow_http
         )
         transport = self._connect()
-        trust = Trust(tenant, _keys(public_keys))
+        trust = (
+            Belief.of(tenant, trust_root, public_keys)
+            if trust_root is not None
+            else Trust(tenant, _keys(public_keys))
+        )
         self._follower = Follower(transport, floor, trust, self._policy, self._note)
         self._on_event = on_event
         self._counts: Counter[str] = Counter()
@@ -144,6 +151,15 @@ class AuthorizerClient:
     def tenant(self) -> str:
         """The tenant's identifier."""
         return self._follower.trust.tenant
+
+    @property
+    def view(self) -> views.View:
+        """What the client knows now."""
+        return self._follower.view
+
+    def want_keys(self) -> None:
+        """Let the views have the signing keys, from the next poll on."""
+        self._follower.wants_keys = True
 
     @property
     def policy(self) -> Policy:
@@ -267,15 +283,8 @@ class AuthorizerClient:
                 _log.warning("the feed cannot be followed: %s", message)
             case events.BecameStale():
                 _log.error("the state is stale, so warrants are not CLEAR: %s", self._problem)
-            case events.Pinned(key):
-                _log.warning("the list signer now is %s", key.hex())
-            case events.Reported(status="foreign"):
-                _log.error("the service does not know the history that this client holds")
-            case events.ReportFailed(message):
-                _log.info("a report failed: %s", message)
-            case events.Repinned(keys):
-                shown = ", ".join(each.hex() for each in keys)
-                _log.warning("public_keys does not count, because repin set %s", shown)
+            case _:
+                _log_news(event)
         if self._on_event:
             self._pass_on(event, self._on_event)
 
@@ -288,6 +297,21 @@ class AuthorizerClient:
 
     def _is_fresh(self) -> bool:
         return self._follower.view.is_fresh()
+
+
+def _log_news(event: events.Event) -> None:
+    match event:
+        case events.Pinned(key):
+            _log.warning("the list signer now is %s", key.hex())
+        case events.TrustChanged(version, pin):
+            _log.info("the trust document now is version %d, by the root %s", version, pin)
+        case events.Reported(status="foreign"):
+            _log.error("the service does not know the history that this client holds")
+        case events.ReportFailed(message):
+            _log.info("a report failed: %s", message)
+        case events.Repinned(keys):
+            shown = ", ".join(each.hex() for each in keys)
+            _log.warning("public_keys does not count, because repin set %s", shown)
 
 
 def _listed(warrant_ids: Iterable[str]) -> list[str]:

@@ -6,15 +6,19 @@ docs/feed.md describes the requests. `python -m rescind_authorizer conformance` 
 import base64
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from .answers import parse_answer
+from .answers import Answer, parse_answer
+from .belief import Belief
+from .formats import documents
+from .formats.documents import NotTrusted
 from .formats.statements import ReportedSigners
 from .policy import NeedsBase, RefusedAnswer
 from .signers import Trust
-from .state import Position, State
+from .state import Position, State, advance
+from .trust import Bundle
 
 
 class Session:
@@ -22,7 +26,9 @@ class Session:
 
     def __init__(self) -> None:
         self._state: State | None = None
-        self._trust = Trust("", frozenset())
+        self._trust: Trust | Belief = Trust("", frozenset())
+        self._signed_by: bytes | None = None
+        self._is_trusted = False
         self._floor: Position | None = None
         self._end: datetime | None = None  # without news; None if no bound was given
 
@@ -32,44 +38,88 @@ class Session:
         return _COMMANDS[name](self, **given)
 
     def init(
-        self, tenant: str, public_keys: list[str], floor: Mapping[str, Any] | None
+        self,
+        tenant: str,
+        floor: Mapping[str, Any] | None,
+        trust_root: str | None = None,
+        public_keys: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Begin without a state; `floor` is the position that was saved before, if any."""
-        self._state = self._end = None
-        self._trust = Trust(tenant, frozenset(base64.b64decode(each) for each in public_keys))
+        self._state = self._end = self._signed_by = None
+        self._trust = (
+            Belief.of(tenant, trust_root, public_keys)
+            if trust_root is not None
+            else Trust(tenant, frozenset(base64.b64decode(each) for each in public_keys))
+        )
         self._floor = None
         if floor is not None:
             self._floor = Position(floor["sequence"], base64.b64decode(floor["chain"]))
+            signer = floor.get("signer")
+            self._signed_by = base64.b64decode(signer) if signer else None
         return {"ready": True}
+
+    def trust(self, now: str, response: str) -> dict[str, Any]:
+        """Take a response of `GET /v1/trust`."""
+        if isinstance(self._trust, Trust):
+            raise TypeError("this client follows no documents")
+        try:
+            given = documents.documents(response.encode())
+            self._trust = self._trust.followed(given, datetime.fromisoformat(now))
+        except NotTrusted as refused:
+            return {"refused": refused.reason.value}
+        self._floor = self._trust.position(self._signed_by, self._floor)
+        if self._signed_by not in self._trust.keys:
+            self._signed_by, self._is_trusted = None, False
+        return {"version": self._trust.version}
+
+    def signing_keys(self, blob: str) -> dict[str, Any]:
+        """Take the blob of signing keys that the head of the state names."""
+        if self._state is None or self._state.head.keys is None:
+            raise ValueError("no head names signing keys")
+        named, tenant = self._state.head.keys, self._state.head.tenant_id
+        try:
+            found = Bundle.opened(base64.b64decode(blob), named, tenant_id=tenant)
+        except NotTrusted as refused:
+            return {"refused": refused.reason.value}
+        return {"keys": len(found.keys)}
 
     def keys(self, response: str) -> dict[str, Any]:
         """Take a response of `GET /v1/revocations/srl/keys`."""
+        if isinstance(self._trust, Belief):
+            raise TypeError("this client follows documents")
         self._trust = self._trust.with_report(ReportedSigners.parse(response.encode()))
         return {"ready": True}
 
     def restart(self) -> dict[str, Any]:
-        """Stop, and start with the floor and the signers that were saved."""
-        if self._state:
+        """Stop, and start with what was saved."""
+        if self._state and self._is_trusted:
             self._floor = self._state.position
-        self._state, self._end, self._trust = None, None, self._trust.restarted()
+        self._state = self._end = None
+        if isinstance(self._trust, Trust):
+            self._trust = self._trust.restarted()
         return {"ready": True}
 
     def poll(self, now: str, answer: str, base: str | None) -> dict[str, Any]:
         """Take an answer, with the base that the head names if the case has it at hand."""
         try:
-            self._state = self._trust.advance(
-                self._state,
-                parse_answer(answer.encode()),
-                base=None if base is None else base64.b64decode(base),
-                now=datetime.fromisoformat(now),
-                floor=self._floor,
-            )
-        except RefusedAnswer as refused:
+            self._state = self._after(parse_answer(answer.encode()), base, now)
+        except (RefusedAnswer, NotTrusted) as refused:
             return {"refused": refused.reason.value}
         except NeedsBase as needs:
             return {"needs_base": needs.base.version}
-        self._trust = self._trust.with_current(self._state.signed_by)
+        if isinstance(self._trust, Trust):
+            self._trust = self._trust.with_current(self._state.signed_by)
+        self._signed_by, self._is_trusted = self._state.signed_by, True
         return {"sequence": self._state.sequence}
+
+    def _after(self, answer: Answer, base: str | None, now: str) -> State:
+        """Return the state after an answer."""
+        data = None if base is None else base64.b64decode(base)
+        moment, floor = datetime.fromisoformat(now), self._floor
+        if isinstance(self._trust, Trust):
+            return self._trust.advance(self._state, answer, base=data, now=moment, floor=floor)
+        held = self._state if self._is_trusted else None
+        return advance(held, answer, base=data, now=moment, trusted=self._trust, floor=floor)
 
     def confirm(self, now: str, age: int, max_staleness: int) -> dict[str, Any]:
         """Learn that the head is that of the answer to a request of `now`, which had this `Age`."""
@@ -82,20 +132,27 @@ class Session:
         state, moment = self._state, datetime.fromisoformat(now)
         if state and any(map(state.is_revoked, ids)):
             return {"verdict": "revoked"}
-        revoked = self._trust.revoked
         if (
             state is None
-            or state.signed_by in revoked
+            or not self._is_believed(state, moment)
             or state.is_expired(moment)
             or (self._end is not None and moment >= self._end)
         ):
             return {"verdict": "stale"}
         return {"verdict": "clear"}
 
+    def _is_believed(self, state: State, now: datetime) -> bool:
+        if isinstance(self._trust, Trust):
+            return state.signed_by not in self._trust.revoked
+        end = self._trust.expires_at
+        return self._is_trusted and end is not None and now < end
+
 
 _COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
     "init": Session.init,
     "keys": Session.keys,
+    "trust": Session.trust,
+    "signing_keys": Session.signing_keys,
     "restart": Session.restart,
     "poll": Session.poll,
     "confirm": Session.confirm,

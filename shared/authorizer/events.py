@@ -59,6 +59,14 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustChanged:
+    """The client holds another trust document: its `version`, and the pin from which it follows."""
+
+    version: int
+    pin: str
+
+
+@dataclass(frozen=True, slots=True)
 class Repinned:
     """At its start the client took the raw public keys `keys` that `repin` set.
 
@@ -95,6 +103,7 @@ Event = (
     | BecameStale
     | Recovered
     | Pinned
+    | TrustChanged
     | Repinned
     | Reported
     | ReportFailed

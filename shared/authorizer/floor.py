@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from . import files
-from .formats import wire
+from .formats import documents, wire
+from .formats.documents import NotTrusted
+from .formats.following import TrustState
 from .signers import Signers, public_keys
 
 _FILE: Final = "floor.json"
@@ -23,6 +25,7 @@ _OTHERS_WRITE: Final = 0o022
 
 
 _T = TypeVar("_T")
+_Stamp = tuple[int, int, int]
 
 
 class DamagedFloor(Exception):
@@ -47,11 +50,15 @@ class Saved:
     base: bytes | None = None
     origin: bytes | None = None
     latest: bytes | None = None
+    trust: TrustState | None = None
 
     @property
-    def age(self) -> tuple[int, datetime]:
-        """The order of two floors of one feed: the newer one is larger."""
-        return self.sequence, self.issued_at
+    def age(self) -> tuple[int, int, datetime]:
+        """The order of two floors of one feed: the newer one is larger.
+
+        A newer document may lead back to a lower sequence (TRUST-14).
+        """
+        return self.trust.version if self.trust else 0, self.sequence, self.issued_at
 
 
 class Floor(Protocol):
@@ -114,14 +121,16 @@ class FileFloor:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        # The content that this object wrote, so that it need not read it again.
-        self._written: tuple[int, ...] | None = None
+        # The content that this object wrote, so that it need not read it again, and read at first.
+        self._written: _Stamp | None = None
+        self._began: _Stamp | None = None
         # The pins that it read.
-        self._pinned: tuple[int, ...] | None = None
+        self._pinned: _Stamp | None = None
 
     def load(self) -> Saved | None:
         """Return what was saved last, or None if the folder has no floor."""
-        return self._loaded(self._file, _decoded, "which entry it accepted last")
+        self._began = _stamp(self._file)
+        return self._saved()
 
     def pins(self) -> frozenset[bytes] | None:
         """Return the keys that `repin` set, or None if it set none."""
@@ -146,9 +155,12 @@ class FileFloor:
         with self._locked():
             if _stamp(self._pins) != self._pinned:
                 raise DamagedFloor("other keys were pinned since: start the client again")
-            if _stamp(self._file) != self._written:
-                held = self.load()
-                if held and held.age > saved.age:
+            if (stamp := _stamp(self._file)) != self._written:
+                held = self._saved()
+                if held and _has_other_root(held, saved):
+                    if stamp != self._began:
+                        raise DamagedFloor("a client with another trust_root uses it: start again")
+                elif held and held.age > saved.age:
                     return
             files.replace(self._file, _encoded(saved))
             self._written = _stamp(self._file)
@@ -167,6 +179,9 @@ class FileFloor:
                 self._pins.unlink(missing_ok=True)
             with suppress(FileNotFoundError):
                 self._file.replace(self._file.with_suffix(".json.old"))
+
+    def _saved(self) -> Saved | None:
+        return self._loaded(self._file, _decoded, "which entry it accepted last")
 
     @property
     def _file(self) -> Path:
@@ -212,12 +227,22 @@ def _read(path: Path) -> bytes:
         return file.read()
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
+def _stamp(path: Path) -> _Stamp | None:
     try:
         found = path.stat()
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _has_other_root(held: Saved, saved: Saved) -> bool:
+    """Return whether the documents of both do not follow from one root."""
+    pins = [
+        {each.trust.pin, each.trust.held.document.roots.pin}
+        for each in (held, saved)
+        if each.trust and each.trust.held
+    ]
+    return len(pins) > 1 and pins[0].isdisjoint(pins[1])
 
 
 def _encoded_pins(keys: frozenset[bytes]) -> bytes:
@@ -243,6 +268,7 @@ def _encoded(saved: Saved) -> bytes:
         "base": saved.base.hex() if saved.base else None,
         "origin": _text(saved.origin),
         "latest": _text(saved.latest),
+        "trust": _trust_text(saved.trust),
     }
     return _sealed(document)
 
@@ -266,7 +292,24 @@ def _decoded(data: bytes) -> Saved:
         bytes.fromhex(document["base"]) if document["base"] else None,
         _bytes(document["origin"]),
         _bytes(document["latest"]),
+        _trust(document["tenant"], document.get("trust")),
     )
+
+
+def _trust_text(trust: TrustState | None) -> dict[str, str] | None:
+    if trust is None or trust.held is None:
+        return None
+    return {"pin": trust.pin, "documents": documents.answer([trust.held]).decode()}
+
+
+def _trust(tenant: str, text: Mapping[str, str] | None) -> TrustState | None:
+    if text is None:
+        return None
+    try:
+        (held,) = documents.documents(text["documents"].encode())
+    except NotTrusted as error:
+        raise ValueError(f"its trust document is {error}") from None
+    return TrustState(tenant, text["pin"], held)
 
 
 def _sealed(document: Mapping[str, Any]) -> bytes:

@@ -48,8 +48,10 @@ class Decision:
 class Guard:
     """Decides about chains of warrants of the format `cose`. Threads may share it.
 
-    `client` knows what is revoked. `transport` reads the tenant's keys (the trust bundle), and is
-    not that of the client. The payload of a warrant says what it permits; the caller has to read
+    `client` knows what is revoked, and has the keys that the head of the feed names. So make the
+    guard before the client starts; otherwise it knows no keys before the next poll. If `transport`
+    is given, it reads the keys instead (the trust bundle), and is not that of the client. The
+    payload of a warrant says what it permits; the caller has to read
     it.
 
     `max_staleness` is how many seconds after the service confirmed the keys a warrant may be
@@ -58,11 +60,17 @@ class Guard:
     """
 
     def __init__(
-        self, client: AuthorizerClient, transport: Transport, *, max_staleness: float | None = None
+        self,
+        client: AuthorizerClient,
+        transport: Transport | None = None,
+        *,
+        max_staleness: float | None = None,
     ) -> None:
         policy = client.policy
         if max_staleness is not None:
             check_seconds("max_staleness", max_staleness)
+        if transport is None:
+            client.want_keys()
         self._client = client
         self._transport = transport
         self._max_staleness = max_staleness or policy.max_staleness
@@ -114,6 +122,8 @@ class Guard:
 
     def _keys(self, seconds: float) -> Bundle | None:
         """Return the keys as they were at most `seconds` ago, or as long ago as need be."""
+        if self._transport is None:
+            return self._client.view.keys
         # One thread reads; the others do not wait, unless there is nothing to use.
         is_useless = self._bundle is None or self._is_stale()
         if self._is_due(seconds) and self._reading.acquire(blocking=is_useless):
@@ -130,13 +140,17 @@ class Guard:
         return self._confirmed.is_before(seconds) and self._asked.is_before(pause)
 
     def _is_stale(self) -> bool:
+        if self._transport is None:
+            return False
         return not self._allows and self._confirmed.is_before(self._max_staleness)
 
     def _read(self) -> None:
-        ages = [0]
+        transport, ages = self._transport, [0]
+        if transport is None:
+            return
 
         def get(path: str, *, limit: int, etag: str | None = None) -> Response:
-            response = self._transport.get(path, limit=limit, etag=etag)
+            response = transport.get(path, limit=limit, etag=etag)
             ages.append(response.age)
             return response
 

@@ -7,10 +7,11 @@ returns another one or raises, so a client that keeps its state on an error lose
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from .answers import Answer
 from .formats import ed25519, wire
+from .formats.following import JudgedHead
 from .formats.ids import RevokedIds
 from .formats.wire import Position as Position
 from .policy import NeedsBase, Reason, RefusedAnswer
@@ -62,11 +63,39 @@ class State:
         return now >= self.head.expires_at
 
 
+class Verifier(Protocol):
+    """Whose feed is accepted: that of a tenant, and heads by some of its list signers."""
+
+    @property
+    def tenant(self) -> str:
+        """The tenant's identifier."""
+        ...
+
+    def verified(self, answer: Answer, now: datetime, likely: bytes | None, /) -> JudgedHead:
+        """Return the head, read only once it is verified, and its key; `likely` is tried first.
+
+        Raises `RefusedAnswer` or `NotTrusted`.
+        """
+        ...
+
+
 class Trusted(NamedTuple):
-    """Whose feed is accepted: the tenant's identifier, and the public keys of its list signers."""
+    """Accepts what one of these public keys signed, whatever the time is."""
 
     tenant: str
     public_keys: Collection[bytes]
+
+    def verified(self, answer: Answer, *_: object) -> JudgedHead:
+        """Return the head and its key. Raises `RefusedAnswer`."""
+        signed = wire.signed_part(answer.payload)
+        for key in self.public_keys:
+            if not ed25519.is_signed(signed, answer.signature, public_key=key):
+                continue
+            try:
+                return JudgedHead(wire.SignedHead.decode(answer.payload), key)
+            except wire.Malformed:
+                raise RefusedAnswer(Reason.MALFORMED) from None
+        raise RefusedAnswer(Reason.SIGNATURE)
 
 
 def advance(
@@ -75,16 +104,16 @@ def advance(
     *,
     base: bytes | None = None,
     now: datetime,
-    trusted: Trusted,
+    trusted: Verifier,
     floor: Position | None = None,
 ) -> State:
     """Return the state after `answer`, which is checked in the order of docs/feed.md.
 
     `state` is what is held, None at the beginning. `base` is the payload of the list that
     `NeedsBase` named for this answer. `floor` is the position that was saved before the last stop.
-    Raises `RefusedAnswer`, or `NeedsBase` if all checks that need no base have passed.
+    Raises `RefusedAnswer`, `NotTrusted`, or `NeedsBase` if all checks without a base have passed.
     """
-    head, key = _verified(answer, trusted.public_keys)
+    head, key = trusted.verified(answer, now, state.signed_by if state else None)
     _check_terms(head, trusted.tenant, now)
     passed = dict(each for each in (floor, state and state.position) if each)
     _check_follows(head, passed)
@@ -112,22 +141,8 @@ def restore(
 def _as_of_issue(
     state: State | None, answer: Answer, base: bytes, trusted: Trusted, floor: Position | None
 ) -> State:
-    head, _ = _verified(answer, trusted.public_keys)
-    now = head.issued_at
+    now = trusted.verified(answer).head.issued_at
     return advance(state, answer, base=base, now=now, trusted=trusted, floor=floor)
-
-
-def _verified(answer: Answer, public_keys: Collection[bytes]) -> tuple[wire.SignedHead, bytes]:
-    """Return the head, which is read only once it is verified, and the key that verified it."""
-    signed = wire.signed_part(answer.payload)
-    for key in public_keys:
-        if not ed25519.is_signed(signed, answer.signature, public_key=key):
-            continue
-        try:
-            return wire.SignedHead.decode(answer.payload), key
-        except wire.Malformed:
-            raise RefusedAnswer(Reason.MALFORMED) from None
-    raise RefusedAnswer(Reason.SIGNATURE)
 
 
 def _check_terms(head: wire.SignedHead, tenant: str, now: datetime) -> None:

@@ -17,8 +17,9 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from .formats import ed25519, warrants, wire
-from .formats.signing_keys import PublishedKey
+from .formats.signing_keys import PublishedKey, PublishedKeys
 from .formats.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant
+from .formats.wire import Reference
 
 PATH: Final = "/v1/trust-bundle"
 
@@ -84,6 +85,15 @@ class Bundle:
     current: Mapping[str, PublishedKey]
     signers: tuple[bytes, ...]
     etag: str | None = None
+    reference: Reference | None = None
+
+    @classmethod
+    def opened(cls, blob: bytes, reference: Reference, *, tenant_id: str) -> "Bundle":
+        """Return the keys in the blob that a head names so (TRUST-9). Raises `NotTrusted`."""
+        keys = PublishedKeys.opened(blob, reference, tenant_id=tenant_id).keys
+        versions = {each.kid: each for each in keys}
+        current = {each.key_id: each for each in keys if each.rotated_at is None}
+        return cls(tenant_id, "", versions, current, (), None, reference)
 
     @classmethod
     def of(cls, pages: Iterable[Mapping[str, Any]], *, etag: str | None = None) -> "Bundle":

@@ -8,11 +8,18 @@ from datetime import datetime
 from typing import Any
 
 from shared.authorizer.answers import Answer
+from shared.authorizer.formats.documents import SignedDocument
+from shared.authorizer.formats.trust import Roots
 from shared.authorizer.state import Position
 from tests.authorizer.feeds import NOW, TENANT, Feed, public, signer
+from tests.authorizer.roots import public_of, roots
 
 A, B, C, D = (f"svc_wrt_{letter * 10}" for letter in "abcd")
 UNKNOWN = "svc_wrt_unknown-01"
+
+# The number of the root, which signs nothing but trust documents.
+ROOT = 201
+ROOTS = roots(ROOT)
 
 
 def base64_of(data: bytes) -> str:
@@ -43,6 +50,37 @@ class Case:
         where = floor and {"sequence": floor.sequence, "chain": base64_of(floor.chain)}
         known = [base64_of(public(signer(each))) for each in signers]
         self._step("init", {"tenant": TENANT, "public_keys": known, "floor": where}, ready=True)
+
+    def pinned(
+        self, by: Roots = ROOTS, floor: Position | None = None, signed_by: int | None = None
+    ) -> None:
+        """A new client with the pin of these roots, and the floor of a head of this signer."""
+        where: dict[str, Any] | None = None
+        if floor is not None:
+            where = {"sequence": floor.sequence, "chain": base64_of(floor.chain)}
+            where["signer"] = None if signed_by is None else base64_of(public_of(signed_by))
+        self._step("init", {"tenant": TENANT, "trust_root": by.pin, "floor": where}, ready=True)
+
+    def trust(
+        self,
+        *given: SignedDocument | dict[str, Any],
+        now: datetime = NOW,
+        spaces: int = 0,
+        **expected: Any,
+    ) -> None:
+        """The client reads trust documents."""
+        forms = [each.form() if isinstance(each, SignedDocument) else each for each in given]
+        self.response(json.dumps({"documents": forms}), now=now, spaces=spaces, **expected)
+
+    def response(self, text: str, *, now: datetime = NOW, spaces: int = 0, **expected: Any) -> None:
+        """The client reads this in place of trust documents; the runner appends so many spaces."""
+        self._step("trust", {"now": text_of(now), "response": text}, **expected)
+        if spaces:
+            self.steps[-1]["spaces"] = spaces
+
+    def signing_keys(self, blob: bytes, **expected: Any) -> None:
+        """The client reads the signing keys that the head names."""
+        self._step("signing_keys", {"blob": base64_of(blob)}, **expected)
 
     def begin(self) -> None:
         """A new client that holds the feed as it is now."""

@@ -45,7 +45,8 @@ def request_of(step: dict[str, Any]) -> Request:
     """The request of a step. A case leaves out the spaces that make an answer long."""
     request: Request = copy.deepcopy(step["request"])
     if "spaces" in step:
-        request["poll"]["answer"] += " " * step["spaces"]
+        ((name, given),) = request.items()
+        given["answer" if name == "poll" else "response"] += " " * step["spaces"]
     return request
 
 

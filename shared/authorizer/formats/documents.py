@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
@@ -128,6 +128,19 @@ def documents(body: bytes) -> tuple[SignedDocument, ...]:
 def answer(given: Iterable[SignedDocument]) -> bytes:
     """Return the body of an answer of `GET /v1/trust` with these documents."""
     return json.dumps({"documents": [each.form() for each in given]}).encode()
+
+
+def needed(given: Sequence[SignedDocument], *, after: int) -> tuple[SignedDocument, ...]:
+    """Return which of all documents, by version, an answer to a client with `after` has (TRUST-8).
+
+    They are those with other roots than the one before, and the newest.
+    """
+    roots = [None, *(each.document.roots for each in given)]
+    return tuple(
+        each
+        for before, each in zip(roots, given, strict=False)
+        if each.document.version > after and (each.document.roots != before or each is given[-1])
+    )
 
 
 def _signatures(forms: object) -> dict[bytes, bytes]:

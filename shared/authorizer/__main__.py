@@ -55,10 +55,13 @@ def _ext_authz(options: argparse.Namespace) -> int:
     """Decide for Envoy until Ctrl-C (docs/authorizers.md)."""
     host, _, port = options.listen.rpartition(":")
     client = _client(options)
-    keys = Transport(options.url, api_key=_api_key(), allow_http=options.allow_http)
+    keys = None
+    if not options.root:
+        keys = Transport(options.url, api_key=_api_key(), allow_http=options.allow_http)
+    guard = Guard(client, keys)
     with suppress(NotReady):
         client.start()
-    with client, ext_authz.server(Guard(client, keys), host, int(port)) as server:
+    with client, ext_authz.server(guard, host, int(port)) as server:
         print(f"listening on {options.listen}", flush=True)
         server.serve_forever()
     return 0
@@ -101,7 +104,8 @@ def _client(options: argparse.Namespace, *, is_shown: bool = False) -> Authorize
         options.url,
         api_key=_api_key(),
         tenant=options.tenant,
-        public_keys=options.public_key,
+        trust_root=options.root,
+        public_keys=options.public_key or (),
         floor=floor,
         policy=Policy(allow_http=options.allow_http),
         on_event=_show if is_shown else None,
@@ -136,7 +140,8 @@ def _parser() -> argparse.ArgumentParser:
         add = command.add_argument
         add("url", metavar="URL", help="address of the service")
         add("--tenant", required=True, metavar="ID", help="the tenant's identifier, svc_tnt_…")
-        add("--public-key", required=True, action="append", metavar="BASE64", help=_PINNED)
+        add("--root", metavar="PIN", help=_ROOT)
+        add("--public-key", action="append", metavar="BASE64", help=_PINNED)
         add("--allow-http", action="store_true", help="send the API key without TLS")
         add("--name", help="report under this name (default: that of the host)")
         if run is _relay:
@@ -177,6 +182,7 @@ def _add_relay(command: argparse.ArgumentParser) -> None:
 
 
 _LISTEN = "where Envoy asks (default %(default)s)"
+_ROOT = "pin of the service's roots, which `rescind trust show` prints"
 _REPINNED = "public key of a list signer in base64, from the operator; without one, the pins go"
 _PINNED = "public key of a list signer, from a source that you trust; may be repeated"
 

@@ -14,7 +14,7 @@ from .formats import ed25519
 from .formats.documents import NotTrusted, RootReason, SignedDocument
 from .formats.following import JudgedHead, TrustState, follow, judge
 from .formats.members import from_base64
-from .formats.trust import Roots, Use
+from .formats.trust import Roots, TrustDocument, Use
 from .formats.wire import Position
 
 # The refusals of a head after which a client reads documents, and checks the head again.
@@ -28,7 +28,7 @@ class Belief:
     `state` has the pin, and the document that was reached from it. It is None before the first
     document of a client that has no pin: then one of the list signers `vouching` (32 bytes each),
     that it had from the release before, must have signed a document, and the roots of this one are
-    the pin from then on (TRUST-15).
+    the pin from then on (TRUST-20).
     """
 
     tenant: str
@@ -88,10 +88,10 @@ class Belief:
         return self.state.version if self.state else 0
 
     @property
-    def expires_at(self) -> datetime | None:
-        """From when on no head clears a warrant, if no newer document comes; None without one."""
-        held = self.state and self.state.held
-        return held.document.expires_at if held else None
+    def document(self) -> TrustDocument | None:
+        """The held document. From its end on no head clears a warrant."""
+        held = self.state.held if self.state else None
+        return held.document if held else None
 
     @property
     def keys(self) -> frozenset[bytes]:

@@ -14,11 +14,11 @@ from .answers import Answer, parse_answer
 from .belief import Belief
 from .formats import documents
 from .formats.documents import NotTrusted
+from .formats.signing_keys import PublishedKeys
 from .formats.statements import ReportedSigners
 from .policy import NeedsBase, RefusedAnswer
 from .signers import Trust
 from .state import Position, State, advance
-from .trust import Bundle
 
 
 class Session:
@@ -78,10 +78,16 @@ class Session:
             raise ValueError("no head names signing keys")
         named, tenant = self._state.head.keys, self._state.head.tenant_id
         try:
-            found = Bundle.opened(base64.b64decode(blob), named, tenant_id=tenant)
+            found = PublishedKeys.opened(base64.b64decode(blob), named, tenant_id=tenant)
+            found.check(self._covered)
         except NotTrusted as refused:
             return {"refused": refused.reason.value}
         return {"keys": len(found.keys)}
+
+    @property
+    def _covered(self) -> bytes | None:
+        held = self._trust.document if isinstance(self._trust, Belief) else None
+        return held.signing_keys if held else None
 
     def keys(self, response: str) -> dict[str, Any]:
         """Take a response of `GET /v1/revocations/srl/keys`."""
@@ -144,8 +150,8 @@ class Session:
     def _is_believed(self, state: State, now: datetime) -> bool:
         if isinstance(self._trust, Trust):
             return state.signed_by not in self._trust.revoked
-        end = self._trust.expires_at
-        return self._is_trusted and end is not None and now < end
+        held = self._trust.document
+        return self._is_trusted and held is not None and now < held.expires_at
 
 
 _COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {

@@ -306,7 +306,7 @@ def _trust(tenant: str, text: Mapping[str, str] | None) -> TrustState | None:
     if text is None:
         return None
     try:
-        (held,) = documents.documents(text["documents"].encode())
+        (held,) = documents.documents(bytes(text["documents"], "ascii"))
     except NotTrusted as error:
         raise ValueError(f"its trust document is {error}") from None
     return TrustState(tenant, text["pin"], held)

@@ -23,7 +23,9 @@ from .belief import OF_DOCUMENTS, Belief
 from .floor import DamagedFloor, Floor, Saved
 from .formats import documents, wire
 from .formats.documents import NotTrusted, RootReason, SignedDocument
+from .formats.signing_keys import PublishedKeys
 from .formats.statements import ReportedSigners
+from .formats.trust import TrustDocument
 from .policy import NeedsBase, Policy, Reason, RefusedAnswer
 from .signers import OF_SIGNERS, Signers, Trust
 from .state import Position, State, Trusted, advance, restore
@@ -40,7 +42,7 @@ BASE_MAX: Final = 2**30
 
 # The most bytes of signing keys that are fetched, whatever a head promises: some 300,000 keys. Then
 # seconds until they are asked for again if that fails.
-_SIGNING_KEYS_MAX: Final = 64 * 2**20
+SIGNING_KEYS_MAX: Final = 64 * 2**20
 _SIGNING_KEYS_SECONDS: Final = 5.0
 
 # The most bytes of a page of list signers, which has some two hundred, and the most pages.
@@ -194,8 +196,12 @@ class Follower:
         return isinstance(self.trust, Trust) or self.view.is_trusted
 
     def _is_expired(self) -> bool:
-        end = self.trust.expires_at if isinstance(self.trust, Belief) else None
+        end = self._end()
         return end is not None and datetime.now(UTC) >= end
+
+    def _end(self) -> datetime | None:
+        held = self.trust.document if isinstance(self.trust, Belief) else None
+        return held.expires_at if held else None
 
     def _next(self, answer: Answer) -> State:
         """Return the state after `answer`.
@@ -212,7 +218,12 @@ class Follower:
         except NotTrusted as refused:
             if refused.reason not in OF_DOCUMENTS:
                 raise
-            self._read_documents()
+            try:
+                self._read_documents()
+            except NoAnswer:
+                # What a service lacks that knows no documents says more than the refusal.
+                if isinstance(self.trust, Belief) and self.trust.version == 0:
+                    raise
         return self._advanced(answer)
 
     def _advanced(self, answer: Answer, base: bytes | None = None) -> State:
@@ -254,8 +265,7 @@ class Follower:
             self._emit(events.Advanced(past, state.sequence, len(state.revoked)))
 
     def _confirm(self, state: State, asked: Moment, keys: Bundle | None) -> None:
-        end = self.trust.expires_at if isinstance(self.trust, Belief) else None
-        self.view = View.of(state, asked, self._policy.max_staleness, keys=keys, end=end)
+        self.view = View.of(state, asked, self._policy.max_staleness, keys=keys, end=self._end())
 
     def _restored(self, saved: Saved, position: Position | None) -> State | None:
         if saved.base is None or saved.origin is None or saved.latest is None or position is None:
@@ -274,26 +284,36 @@ class Follower:
 
     def _keys(self, head: wire.SignedHead) -> Bundle | None:
         """Return the signing keys that a head names; None if they cannot be read now."""
-        held, named, now = self.view.keys, head.keys, time.monotonic()
-        if not self.wants_keys or named is None:
+        document = self.trust.document if isinstance(self.trust, Belief) else None
+        if not self.wants_keys or head.keys is None or document is None:
             return None
-        if held and held.reference == named:
+        held, name = self.view.keys, (head.keys, document.signing_keys)
+        if held and held.name == name:
             return held
+        now = time.monotonic()
         if now < self._signing_keys_due:
             return None
-        self._signing_keys_due = now + _SIGNING_KEYS_SECONDS
-        path = f"{_TRUST}/keys/{named.sha256.hex()}"
         try:
-            blob = self.transport.get_far(path, limit=min(named.number, _SIGNING_KEYS_MAX))
-            keys = Bundle.opened(blob, named, tenant_id=head.tenant_id)
+            keys = self._read_signing_keys(head.keys, document, held)
         except NotTrusted as refused:
             self._emit(events.Refused(refused.reason.value))
-            return None
         except NoAnswer as error:
             message = f"the signing keys cannot be read: {error}"
             self._emit(events.Failed(message, _SIGNING_KEYS_SECONDS))
-            return None
-        self._signing_keys_due = now
+        else:
+            return Bundle.named(keys, *name)
+        self._signing_keys_due = now + _SIGNING_KEYS_SECONDS
+        return None
+
+    def _read_signing_keys(
+        self, named: wire.Reference, document: TrustDocument, held: Bundle | None
+    ) -> PublishedKeys:
+        path = f"{_TRUST}/keys/{named.sha256.hex()}"
+        blob = self.transport.get_far(path, limit=min(named.number, SIGNING_KEYS_MAX))
+        keys = PublishedKeys.opened(blob, named, tenant_id=document.tenant_id)
+        is_proven = held and held.name and held.name[1] == document.signing_keys
+        proven = held.published.proven if held and held.published and is_proven else ()
+        keys.check(document.signing_keys, proven=proven)
         return keys
 
     def _read_documents(self) -> None:

@@ -85,15 +85,15 @@ class Bundle:
     current: Mapping[str, PublishedKey]
     signers: tuple[bytes, ...]
     etag: str | None = None
-    reference: Reference | None = None
+    name: tuple[Reference, bytes | None] | None = None
+    published: PublishedKeys | None = None
 
     @classmethod
-    def opened(cls, blob: bytes, reference: Reference, *, tenant_id: str) -> "Bundle":
-        """Return the keys in the blob that a head names so (TRUST-9). Raises `NotTrusted`."""
-        keys = PublishedKeys.opened(blob, reference, tenant_id=tenant_id).keys
-        versions = {each.kid: each for each in keys}
-        current = {each.key_id: each for each in keys if each.rotated_at is None}
-        return cls(tenant_id, "", versions, current, (), None, reference)
+    def named(cls, keys: PublishedKeys, reference: Reference, covered: bytes | None) -> "Bundle":
+        """Return the checked keys of a blob that a head names, by a document that covers them."""
+        versions = {each.kid: each for each in keys.keys}
+        current = {each.key_id: each for each in keys.keys if each.rotated_at is None}
+        return cls(keys.tenant_id, "", versions, current, (), None, (reference, covered), keys)
 
     @classmethod
     def of(cls, pages: Iterable[Mapping[str, Any]], *, etag: str | None = None) -> "Bundle":

@@ -2,13 +2,14 @@
 
 import base64
 import gzip
+import hashlib
 import json
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,10 +17,19 @@ from urllib.parse import parse_qs, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from shared.authorizer.formats.documents import SignedDocument, answer, needed, signed_part
+from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys, reference
 from shared.authorizer.formats.statements import Statement
-from tests.authorizer.feeds import HOUR, TENANT, Feed, public
+from shared.authorizer.formats.trust import NamedSigner
+from shared.authorizer.formats.wire import Position
+from tests.authorizer import roots
+from tests.authorizer.feeds import HOUR, TENANT, Feed, public, signer
 
 KEY = "svc_test-key"
+
+# The number of the root, which signs nothing but trust documents, and its pin.
+ROOT = 201
+PIN = roots.roots(ROOT).pin
 
 
 def _now() -> datetime:
@@ -37,6 +47,7 @@ class Service:
     issued_at: datetime = field(default_factory=_now)
     lifetime: timedelta = HOUR
     revision: int = 0
+    root: int = ROOT
     poll_seconds: float = 0.01
     wait_max: int = 0
     age: str | None = None
@@ -44,6 +55,10 @@ class Service:
     posted: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     # What a registration and a report are answered with; without, there is no registry.
     registry: dict[str, Any] | None = None
+    # The trust documents, by version, and the signing keys that the head names, if it names any.
+    documents: list[SignedDocument] = field(default_factory=list)
+    signing_keys: bytes | None = None
+    blobs: dict[str, bytes] = field(default_factory=dict)
     is_over: bool = False
     # How many polls wait.
     waiting: int = 0
@@ -64,6 +79,43 @@ class Service:
         self.issued_at = _now()
         self.revision += 1
 
+    def vouch(self, *signers: Ed25519PrivateKey, by: int = ROOT, **changes: Any) -> SignedDocument:
+        """Publish a trust document that names these list signers, or the one that signs.
+
+        The root of the number `by` signs it, and the list signer besides.
+        """
+        keys = {public(each) for each in signers or (self.feed.key,)}
+        now, made = (
+            _now(),
+            roots.document(self.documents[-1].document.version + 1 if self.documents else 1),
+        )
+        made = replace(
+            made,
+            tenant_id=self.feed.tenant,
+            issued_at=now,
+            expires_at=now + timedelta(days=14),
+            roots=roots.roots(by),
+            signers=tuple(NamedSigner(each, ("lists",)) for each in sorted(keys)),
+            feed=Position(self.feed.sequence, self.feed.chain),
+        )
+        made = replace(made, **changes)
+        part = signed_part(made.encode())
+        signing = [signer(by), self.feed.key]
+        if self.documents and self.documents[-1].document.roots != made.roots:
+            signing.append(signer(self.root))
+        self.root = by
+        signatures = {public(each): each.sign(part) for each in signing}
+        self.documents.append(SignedDocument(made.encode(), signatures, made))
+        self.sign()
+        return self.documents[-1]
+
+    def publish_keys(self, *keys: PublishedKey) -> None:
+        """Let the head name these signing keys."""
+        blob = PublishedKeys(self.feed.tenant, tuple(keys)).encode()
+        self.signing_keys = blob
+        self.blobs[hashlib.sha256(blob).hexdigest()] = blob
+        self.sign()
+
     def rotate(self, to: Ed25519PrivateKey, *, number: int, stated: bool = True) -> None:
         """Let another key sign, with a statement of the one before, or without."""
         made = Statement(
@@ -79,7 +131,7 @@ class Service:
         text = base64.b64encode(public(key)).decode()
         return {"public_key": text, "status": "active", "statement": None} | changes
 
-    def answer(self, path: str, headers: dict[str, str]) -> "Response":
+    def answer(self, path: str, headers: dict[str, str]) -> "Response":  # noqa: PLR0911
         """The response to a request."""
         self.asked.append((path, headers))
         if other := self.instead(path):
@@ -87,6 +139,12 @@ class Service:
         url = urlsplit(path)
         if url.path == "/v1/revocations/srl/keys":
             return Response(json.dumps({"keys": self.signers, "cursor": None}).encode())
+        if url.path.startswith("/v1/trust/keys/"):
+            blob = self.blobs.get(url.path.rpartition("/")[2])
+            return Response(b"no such keys", 404) if blob is None else Response(blob)
+        query = parse_qs(url.query)
+        if url.path == "/v1/trust":
+            return Response(answer(needed(self.documents, after=int(query["after"][0]))))
         if url.path.startswith("/v1/revocations/feed/base/"):
             packed = gzip.compress(self.feed.payloads[int(url.path.rpartition("/")[2])])
             return Response(packed, headers={"Content-Encoding": "gzip"})
@@ -94,7 +152,7 @@ class Service:
             if self.registry is None:
                 return Response(b"no such endpoint", 404)
             return Response(json.dumps(self.registry).encode())
-        return self._poll(parse_qs(url.query), headers)
+        return self._poll(query, headers)
 
     def _poll(self, query: dict[str, list[str]], headers: dict[str, str]) -> "Response":
         wait = min(int(query.get("wait", ["0"])[0]), self.wait_max)
@@ -109,9 +167,14 @@ class Service:
         if headers.get("If-None-Match") == self.etag:
             return Response(b"", 304, terms)
         after = int(query["after"][0]) if "after" in query else self.feed.base.sequence
-        times = {"issued_at": self.issued_at, "expires_at": self.issued_at + self.lifetime}
-        answer = self.feed.answer(min(after, self.feed.base.sequence), **times)
-        document = json.loads(answer.encode())
+        head: dict[str, Any] = {"issued_at": self.issued_at}
+        head["expires_at"] = self.issued_at + self.lifetime
+        if self.documents:
+            head["trust"] = self.documents[-1].reference
+        if self.signing_keys is not None:
+            head["keys"] = reference(self.signing_keys)
+        found = self.feed.answer(min(after, self.feed.base.sequence), **head)
+        document = json.loads(found.encode())
         document |= {"poll_seconds": self.poll_seconds, "wait_max": self.wait_max}
         return Response(json.dumps(document).encode(), headers=terms)
 

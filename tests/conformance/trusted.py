@@ -9,7 +9,13 @@ from typing import Any
 import cbor2
 
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument, signed_part
-from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys, reference
+from shared.authorizer.formats.signing_keys import (
+    Certificate,
+    PublishedKey,
+    PublishedKeys,
+    covering,
+    reference,
+)
 from shared.authorizer.formats.trust import NamedSigner, Roots, TrustDocument
 from shared.authorizer.formats.wire import Reference
 from shared.authorizer.state import Position
@@ -653,3 +659,41 @@ def signing_keys__malformed(case: Case) -> None:
     for blob in blobs:
         _with_keys(case, blob)
         case.signing_keys(blob, refused="malformed")
+
+
+@case
+def signing_keys__certificates(case: Case) -> None:
+    """A thief of the list signer adds no signing key: each needs the document or a certificate."""
+    root = _key(0, key_id="svc_key_0", type="root", parent_id=None, public_key=public_of(110))
+    document = _by_root(case, 5, signing_keys=covering([root]))
+    issuer = _key(10)
+    version = issuer._replace(version=2, public_key=public_of(111))
+    by_root, by_issuer = (f"svc_key_{number}#1" for number in (0, 10))
+    good = (root, _certified(issuer, by_root, 110), _certified(version, by_issuer, 10))
+    refused = (
+        (root, issuer),
+        (issuer,),
+        (),
+        (root, _certified(issuer, by_root, _THIEF)),
+        (root, _certified(issuer, by_issuer, 10)),
+        (root, _certified(issuer, "svc_key_x#1", 110)),
+        (root, _certified(version, by_root, 110)),
+        (*good[:2], _certified(version, by_root, 110)),
+        (*good, _certified(_key(11, parent_id=None, type="root"), by_root, 110)),
+        (root._replace(public_key=public_of(_THIEF)), *good[1:]),
+    )
+    for keys in (good, *refused):
+        case.pinned()
+        case.trust(document, version=5)
+        blob = PublishedKeys(TENANT, tuple(keys)).encode()
+        answer = case.feed.answer(keys=reference(blob))
+        case.poll(answer, base=case.feed.data, sequence=1)
+        if keys is good:
+            case.signing_keys(blob, keys=3)
+        else:
+            case.signing_keys(blob, refused="certificate")
+
+
+def _certified(key: PublishedKey, by: str, number: int) -> PublishedKey:
+    signature = signer(number).sign(key.certified_part(TENANT, by))
+    return key._replace(certificate=Certificate(by, signature))

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -12,8 +13,10 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from ..answers import NoAnswer
+from ..formats.documents import answer, needed
 from ..formats.wire import NUMBER_MAX
 from ..view import Moment
+from .blobs import Wanted
 from .documents import Document
 from .errors import Problem
 from .fleet import PATH, ROOT, Fleet, Stock
@@ -107,6 +110,8 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
     paths: dict[str, Handler] = {
         "/v1/revocations/feed": endpoints.poll,
         "/v1/revocations/feed/base/{version}": endpoints.base,
+        "/v1/trust": endpoints.trust,
+        "/v1/trust/keys/{sha256}": endpoints.signing_keys,
         "/v1/revocations/srl/keys": endpoints.signers,
         "/v1/trust-bundle": endpoints.bundle,
     }
@@ -153,18 +158,26 @@ class Endpoints:
 
     async def base(self, request: Request) -> Response:
         """Answer with the base of a head that a client got."""
-        text = request.path_params["version"]
-        found = None
-        if _DECIMAL.fullmatch(text):
-            found = await self._relay.bases.file(int(text))
-        if found is None:
-            raise Problem(404, "not_found", "There is no such base. Poll again.")
-        path, base = found
-        etag = f'"{base.sha256.hex()}"'
+        found = await self._relay.bases.file(request.path_params["version"])
+        return _file(request, found, "There is no such base. Poll again.")
+
+    async def signing_keys(self, request: Request) -> Response:
+        """Answer with the signing keys that a head names which a client got."""
+        found = await self._relay.signing_keys.file(request.path_params["sha256"])
+        return _file(request, found, "There are no such keys. Poll again.")
+
+    async def trust(self, request: Request) -> Response:
+        """Answer with the trust documents that a client lacks."""
+        asked, after = Moment.now(), _number(request, "after", NUMBER_MAX)
+        news = self._relay.news
+        if not news.documents:
+            raise Problem(503, "unavailable", "The relay has no trust document.")
+        data = answer(needed(news.documents, after=after or 0))
+        etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+        headers = self._headers(news.confirmed, asked) | {"ETag": etag}
         if etag in _tags(request):
-            return Response(status_code=304, headers={"ETag": etag})
-        headers = _IMMUTABLE | {"ETag": etag}
-        return FileResponse(path, headers=headers, media_type="application/cbor")
+            return Response(status_code=304, headers=headers)
+        return Response(data, headers=headers, media_type="application/json")
 
     async def signers(self, request: Request) -> Response:
         """Answer with the list signers, among which is that of the head."""
@@ -200,6 +213,17 @@ class Endpoints:
     @staticmethod
     def _headers(confirmed: Moment, asked: Moment) -> dict[str, str]:
         return {"Age": str(age(confirmed, asked)), "Cache-Control": _NO_CACHE}
+
+
+def _file(request: Request, found: tuple[Path, Wanted] | None, absent: str) -> Response:
+    if found is None:
+        raise Problem(404, "not_found", absent)
+    path, wanted = found
+    etag = f'"{wanted.sha256.hex()}"'
+    if etag in _tags(request):
+        return Response(status_code=304, headers={"ETag": etag})
+    headers = _IMMUTABLE | {"ETag": etag}
+    return FileResponse(path, headers=headers, media_type="application/cbor")
 
 
 def _guarded(relay: Relay, run: Handler, digests: frozenset[bytes]) -> Handler:

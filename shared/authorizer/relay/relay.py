@@ -1,11 +1,7 @@
 """The state of a relay: the news of the service, and the polls that wait for more."""
 
 import asyncio
-import gzip
-import hashlib
-import logging
 import math
-import zlib
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,126 +9,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from .. import files
-from ..answers import NoAnswer
+from ..belief import Belief
 from ..floor import Floor
-from ..follower import BASE_MAX
-from ..formats import wire
 from ..signers import Trust
 from ..transport import Transport
 from ..view import NEVER, Moment
 from . import documents
+from .blobs import Blobs, Wanted
 from .documents import Document
 from .line import Line
 from .native import NewestNativeList
 from .reports import Reports
 from .upstream import Upstream, UpstreamNews
-
-_log: Final = logging.getLogger("rescind_authorizer.relay")
-
-# How many bases are kept: a client may ask for that of a head which was replaced meanwhile.
-_KEPT: Final = 3
-
-# As fast as it gets: a large one would take longer to pack than to send.
-_GZIP_LEVEL: Final = 1
-_BLOCK: Final = 2**20
-
-
-class Bases:
-    """Keeps the bases of the newest heads in a folder. It belongs to one event loop.
-
-    `floor` has the base from which the relay itself began.
-    """
-
-    def __init__(self, folder: Path, line: Line, floor: Floor) -> None:
-        self._folder = folder
-        self._line = line
-        self._floor = floor
-        self._named: dict[int, wire.Base] = {}
-        self._checked: set[bytes] = set()
-        self._fetching: dict[int, asyncio.Task[Path]] = {}
-
-    def note(self, base: wire.Base) -> None:
-        """Fetch the base of a head that was verified, unless it is here."""
-        if self._named.get(base.version) == base:
-            return
-        self._named[base.version] = base
-        while len(self._named) > _KEPT:
-            del self._named[next(iter(self._named))]
-        self._fetch(base)
-
-    async def file(self, version: int) -> tuple[Path, wire.Base] | None:
-        """Return the file in gzip of a base; None if no recent head names this version.
-
-        Raises `NoAnswer` or `OSError` if it is not here and cannot be fetched.
-        """
-        base = self._named.get(version)
-        if base is None:
-            return None
-        path = self._path(base)
-        if base.sha256 not in self._checked or not path.exists():
-            path = await asyncio.shield(self._fetch(base))
-        return path, base
-
-    def close(self) -> None:
-        """Let nobody wait for a base."""
-        for task in self._fetching.values():
-            task.cancel()
-
-    def _fetch(self, base: wire.Base) -> "asyncio.Task[Path]":
-        task = self._fetching.get(base.version)
-        if task is None:
-            task = asyncio.ensure_future(self._line.run(lambda line: self._made(base, line)))
-            self._fetching[base.version] = task
-            task.add_done_callback(lambda done: self._done(base, done))
-        return task
-
-    def _done(self, base: wire.Base, task: "asyncio.Task[Path]") -> None:
-        del self._fetching[base.version]
-        if task.cancelled():
-            return
-        if error := task.exception():
-            _log.warning("the base of version %d cannot be fetched: %s", base.version, error)
-            return
-        self._checked.add(base.sha256)
-
-    def _made(self, base: wire.Base, transport: Transport) -> Path:
-        """Return the file of a base, which is fetched unless it is here and whole."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._path(base)
-        if not _has(path, base.sha256):
-            data = self._floor.load_base(base.sha256)
-            if data is None:
-                limit = min(wire.base_size_max(base), BASE_MAX)
-                data = transport.get_far(f"/v1/revocations/feed/base/{base.version}", limit=limit)
-            if hashlib.sha256(data).digest() != base.sha256:
-                raise NoAnswer("it has another hash than the head says")
-            files.replace(path, gzip.compress(data, _GZIP_LEVEL, mtime=0))
-        self._remove(but={self._path(each) for each in list(self._named.values())} | {path})
-        return path
-
-    def _remove(self, *, but: set[Path]) -> None:
-        for each in self._folder.iterdir():
-            if each not in but:
-                with suppress(FileNotFoundError):
-                    each.unlink()
-
-    def _path(self, base: wire.Base) -> Path:
-        return self._folder / f"base-{base.sha256.hex()}.gz"
-
-
-def _has(path: Path, sha256: bytes) -> bool:
-    """Return whether the file has the base with this hash."""
-    digest = hashlib.sha256()
-    try:
-        with gzip.open(path) as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-    # After any fault it is fetched again.
-    except (OSError, EOFError, zlib.error):
-        return False
-    return digest.digest() == sha256
-
 
 # How many are woken in one turn of the event loop, which serves others in the next one.
 _AT_ONCE: Final = 8
@@ -209,16 +97,28 @@ class Relay:
     """
 
     def __init__(
-        self, service: Service, trust: Trust, floor: Floor, folder: Path, *, most_waiting: int
+        self,
+        service: Service,
+        trust: Trust | Belief,
+        floor: Floor,
+        folder: Path,
+        *,
+        most_waiting: int,
     ) -> None:
         self.news = UpstreamNews(None, NEVER)
         self.waiting = WaitingPolls(most_waiting)
         self.answered: Counter[str] = Counter()
         self._upstream = Upstream(
-            service.transport(), floor, trust, post=self._posted, allow_http=service.allow_http
+            service.transport(),
+            floor,
+            trust,
+            post=self._posted,
+            kept=folder / "trust.json",
+            allow_http=service.allow_http,
         )
         self._lines = [Line(service.transport()) for _ in range(4)]
-        self.bases = Bases(folder / "bases", self._lines[0], floor)
+        self.bases = Blobs(folder / "bases", self._lines[0], floor)
+        self.signing_keys = Blobs(folder / "keys", self._lines[0], floor)
         self.signers = Document(documents.signers(), self._lines[1], folder)
         self.bundle = Document(documents.trust_bundle(trust.tenant), self._lines[1], folder)
         self.reports = Reports(self._lines[2], self._lines[3], service.name)
@@ -244,7 +144,7 @@ class Relay:
         self._loop = None
         with suppress(TimeoutError):
             await asyncio.wait_for(self.reports.close(), _LAST_REPORTS_SECONDS)
-        for each in (self.bases, self.signers, self.bundle, self.native):
+        for each in (self.bases, self.signing_keys, self.signers, self.bundle, self.native):
             each.close()
         await asyncio.to_thread(self._upstream.close)
         for line in self._lines:
@@ -275,7 +175,9 @@ class Relay:
         is_new = news.held is not self.news.held
         self.news = news
         if news.held and is_new:
-            self.bases.note(news.held.head.base)
+            self.bases.note(Wanted.base(news.held.head.base))
+            if keys := news.held.head.keys:
+                self.signing_keys.note(Wanted.keys(keys))
         if is_new:
             self.waiting.wake()
 

@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
-from .. import events
+from .. import events, files
 from ..answers import Answer
+from ..belief import Belief
 from ..floor import Floor
 from ..follower import Follower
+from ..formats.documents import NotTrusted, SignedDocument, answer, documents
 from ..policy import Policy
 from ..signers import Trust
 from ..state import State
@@ -34,11 +37,12 @@ class UpstreamNews:
     """The last news of the service: `held`, which it confirmed when it was asked at `confirmed`.
 
     `held` is None if nothing may be passed on: nothing was verified yet, or the key that signed it
-    was revoked.
+    does not count any more. `documents` are all trust documents of the last answer.
     """
 
     held: Held | None
     confirmed: Moment
+    documents: tuple[SignedDocument, ...] = ()
 
     def is_usable(self, now: datetime) -> bool:
         """Return whether there is a head that clients accept at `now`."""
@@ -55,16 +59,20 @@ class Upstream:
         self,
         transport: Transport,
         floor: Floor,
-        trust: Trust,
+        trust: Trust | Belief,
         *,
         post: Callable[[UpstreamNews], None],
+        kept: Path,
         allow_http: bool = False,
     ) -> None:
         policy = Policy(
             poll_seconds=_POLL_SECONDS, wait_seconds=_POLL_SECONDS, allow_http=allow_http
         )
         self.counts: Counter[str] = Counter()
-        self._follower = Follower(transport, floor, trust, policy, self._note)
+        asks_all = isinstance(trust, Belief)
+        self._follower = Follower(transport, floor, trust, policy, self._note, asks_all=asks_all)
+        self._file = kept
+        self._kept: tuple[SignedDocument, ...] = ()
         self._post = post
         self._held: Held | None = None
         self._stop = threading.Event()
@@ -73,6 +81,11 @@ class Upstream:
     def load(self) -> None:
         """Take up the floor. Raises `DamagedFloor` or `OSError`."""
         self._follower.load()
+        kept, trust = _loaded(self._file), self._follower.trust
+        held = trust.state.held if isinstance(trust, Belief) and trust.state else None
+        # The floor was saved before, so it may have a newer one. Then all are read again.
+        if held and kept and kept[-1].payload == held.payload:
+            self._follower.documents = self._kept = kept
 
     def start(self) -> None:
         """Pass on what the floor has, and begin to follow."""
@@ -111,11 +124,19 @@ class Upstream:
         self._follower.transport.close()
 
     def _tell(self) -> None:
-        view, answer = self._follower.view, self._follower.last
+        view, last = self._follower.view, self._follower.last
         if view.state is not None:
             # After a start, the answer is what the floor has.
-            self._held = self._next(view.state, answer or _saved(view.state))
-        self._post(UpstreamNews(self._held if view.is_trusted else None, view.confirmed))
+            self._held = self._next(view.state, last or _saved(view.state))
+        self._keep(self._follower.documents)
+        held = self._held if view.is_trusted else None
+        self._post(UpstreamNews(held, view.confirmed, self._kept))
+
+    def _keep(self, given: tuple[SignedDocument, ...]) -> None:
+        if given and given != self._kept:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.replace(self._file, answer(given))
+            self._kept = given
 
     def _next(self, state: State, answer: Answer | None) -> Held | None:
         held = self._held
@@ -139,8 +160,21 @@ class Upstream:
                 _log.warning("the feed cannot be followed: %s", message)
             case events.Pinned(key):
                 _log.warning("the list signer now is %s", key.hex())
+            case events.TrustChanged(version, pin):
+                _log.info("the trust document now is version %d, by the root %s", version, pin)
             case events.Repinned(keys):
                 _log.warning("repin set %s", ", ".join(each.hex() for each in keys))
+
+
+def _loaded(file: Path) -> tuple[SignedDocument, ...]:
+    """Return what an earlier relay kept; nothing if it is not whole."""
+    try:
+        return documents(file.read_bytes())
+    except FileNotFoundError:
+        return ()
+    except NotTrusted as error:
+        _log.warning("%s is not used: %s", file, error)
+        return ()
 
 
 def _saved(state: State) -> Answer | None:

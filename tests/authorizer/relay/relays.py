@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.authorizer.answers import Answer, parse_answer
+from shared.authorizer.belief import Belief
 from shared.authorizer.floor import FileFloor
 from shared.authorizer.relay.app import app
 from shared.authorizer.relay.command import Server, bound
@@ -86,10 +87,13 @@ def running(
     tokens: Sequence[str] = (),
     tenant: str = TENANT,
     pinned: Sequence[bytes | str] = (),
+    pin: str | None = None,
     most_waiting: int = 100,
 ) -> Iterator[Running]:
     """A relay of `service`, or of the one at an address, on a free port."""
-    trust = Trust(tenant, public_keys(pinned or [public(signer())]))
+    trust: Trust | Belief = Trust(tenant, public_keys(pinned or [public(signer())]))
+    if pin is not None:
+        trust = Belief.of(tenant, pin, ())
     url = service if isinstance(service, str) else service.url
     floor = FileFloor(folder / "floor")
     upstream = Upstream(url, key, name="site-a")

@@ -1,0 +1,147 @@
+"""What heads name by a hash, kept in files: bases, and signing keys."""
+
+import asyncio
+import gzip
+import hashlib
+import logging
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from .. import files
+from ..answers import NoAnswer
+from ..floor import Floor
+from ..follower import BASE_MAX, SIGNING_KEYS_MAX
+from ..formats import wire
+from ..transport import Transport
+from .line import Line
+
+_log: Final = logging.getLogger("rescind_authorizer.relay")
+
+# How many are kept: a client may ask for what a head names that was replaced meanwhile.
+_KEPT: Final = 3
+
+# As fast as it gets: a large one would take longer to pack than to send.
+_GZIP_LEVEL: Final = 1
+_BLOCK: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Something that a head names by its hash. `key` is how clients ask for it."""
+
+    key: str
+    sha256: bytes
+    path: str
+    limit: int
+
+    @classmethod
+    def base(cls, base: wire.Base) -> Self:
+        """Return what a head says of its base."""
+        path = f"/v1/revocations/feed/base/{base.version}"
+        limit = min(wire.base_size_max(base), BASE_MAX)
+        return cls(str(base.version), base.sha256, path, limit)
+
+    @classmethod
+    def keys(cls, named: wire.Reference) -> Self:
+        """Return what a head says of the signing keys."""
+        key = named.sha256.hex()
+        limit = min(named.number, SIGNING_KEYS_MAX)
+        return cls(key, named.sha256, f"/v1/trust/keys/{key}", limit)
+
+
+class Blobs:
+    """Keeps what the newest heads name in a folder. It belongs to one event loop.
+
+    `floor` has the base from which the relay itself began.
+    """
+
+    def __init__(self, folder: Path, line: Line, floor: Floor) -> None:
+        self._folder = folder
+        self._line = line
+        self._floor = floor
+        self._named: dict[str, Wanted] = {}
+        self._checked: set[bytes] = set()
+        self._fetching: dict[str, asyncio.Task[Path]] = {}
+
+    def note(self, wanted: Wanted) -> None:
+        """Fetch what a head names that was verified, unless it is here."""
+        if self._named.get(wanted.key) == wanted:
+            return
+        self._named[wanted.key] = wanted
+        while len(self._named) > _KEPT:
+            del self._named[next(iter(self._named))]
+        self._fetch(wanted)
+
+    async def file(self, key: str) -> tuple[Path, Wanted] | None:
+        """Return the file, in gzip, that clients ask for so; None if no recent head names it.
+
+        Raises `NoAnswer` or `OSError` if it is not here and cannot be fetched.
+        """
+        wanted = self._named.get(key)
+        if wanted is None:
+            return None
+        path = self._path(wanted)
+        if wanted.sha256 not in self._checked or not path.exists():
+            path = await asyncio.shield(self._fetch(wanted))
+        return path, wanted
+
+    def close(self) -> None:
+        """Let nobody wait."""
+        for task in self._fetching.values():
+            task.cancel()
+
+    def _fetch(self, wanted: Wanted) -> "asyncio.Task[Path]":
+        task = self._fetching.get(wanted.key)
+        if task is None:
+            task = asyncio.ensure_future(self._line.run(lambda line: self._made(wanted, line)))
+            self._fetching[wanted.key] = task
+            task.add_done_callback(lambda done: self._done(wanted, done))
+        return task
+
+    def _done(self, wanted: Wanted, task: "asyncio.Task[Path]") -> None:
+        del self._fetching[wanted.key]
+        if task.cancelled():
+            return
+        if error := task.exception():
+            _log.warning("%s cannot be fetched: %s", wanted.path, error)
+            return
+        self._checked.add(wanted.sha256)
+
+    def _made(self, wanted: Wanted, transport: Transport) -> Path:
+        """Return the file, which is fetched unless it is here and whole."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._path(wanted)
+        if not _has(path, wanted.sha256):
+            data = self._floor.load_base(wanted.sha256)
+            if data is None:
+                data = transport.get_far(wanted.path, limit=wanted.limit)
+            if hashlib.sha256(data).digest() != wanted.sha256:
+                raise NoAnswer("it has another hash than the head says")
+            files.replace(path, gzip.compress(data, _GZIP_LEVEL, mtime=0))
+        self._remove(but={self._path(each) for each in list(self._named.values())} | {path})
+        return path
+
+    def _remove(self, *, but: set[Path]) -> None:
+        for each in self._folder.iterdir():
+            if each not in but:
+                with suppress(FileNotFoundError):
+                    each.unlink()
+
+    def _path(self, wanted: Wanted) -> Path:
+        return self._folder / f"{wanted.sha256.hex()}.gz"
+
+
+def _has(path: Path, sha256: bytes) -> bool:
+    """Return whether the file has what has this hash."""
+    digest = hashlib.sha256()
+    try:
+        with gzip.open(path) as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+    # After any fault it is fetched again.
+    except (OSError, EOFError, zlib.error):
+        return False
+    return digest.digest() == sha256

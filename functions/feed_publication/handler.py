@@ -42,7 +42,7 @@ def _publish(ports: Ports, tenant_id: str) -> str:
     started = time.monotonic()
     try:
         woken = wake.publish_soon(ports, tenant_id)
-        _journals.catch_up(ports, tenant_id)
+        _journals.catch_up(ports, tenant_id, woken.done)
         if woken.list_due:
             wiring.queue_from_environment().send([tenant_id])
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)

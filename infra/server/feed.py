@@ -113,7 +113,7 @@ class Feed:
     def _publish(self, tenant_id: str, versions: dict[Address, int]) -> None:
         try:
             woken = wake.publish(self._ports, tenant_id)
-            self._journals.catch_up(self._ports, tenant_id)
+            self._journals.catch_up(self._ports, tenant_id, woken.done)
         except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
             self._waits.fail(tenant_id)
             return

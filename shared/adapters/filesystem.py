@@ -35,6 +35,8 @@ class FileBlobs:
         self._root = root
         self._clock = clock
         self._links = Links(self._url_key, clock)
+        # Folders that are on the disk, with those above them.
+        self._durable = set[Path]()
         with _translating_errors():
             self._scratch.mkdir(parents=True, exist_ok=True)
 
@@ -47,7 +49,9 @@ class FileBlobs:
         path = self._path(name)
         with _translating_errors():
             self._check_space(len(data))
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.parent.is_dir():
+                self._durable.discard(path.parent)
+                path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 self._create(path, data)
             except FileExistsError as error:
@@ -61,7 +65,11 @@ class FileBlobs:
             raise OutOfSpace
 
     def _create(self, path: Path, data: bytes) -> None:
-        files.create(path, data, root=self._root, scratch=self._scratch, at=self._clock())
+        folder = path.parent
+        # Another process may have made the folder, and not synced what is above it.
+        root = folder if folder in self._durable else self._root
+        files.create(path, data, root=root, scratch=self._scratch, at=self._clock())
+        self._durable.add(folder)
 
     def get(self, name: str) -> bytes | None:
         """Return the bytes of a blob, or None if there is none. Raises `Unavailable`."""

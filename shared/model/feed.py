@@ -65,9 +65,8 @@ class StoredEntry(Record):
 
         `ends` are those of `entry.revoked`, in the same order.
         """
-        seconds = [None if at is None else int(at.timestamp()) for at in ends]
         data = entry.encode()
-        return cls(data, cbor2.dumps(seconds), issued_at, wire.next_chain(follows, data))
+        return cls(data, encoded_ends(ends), issued_at, wire.next_chain(follows, data))
 
     def opened(self) -> tuple[FeedEntry, list[datetime | None]]:
         """Return the entry, and the ends of the warrants that it revokes. Raises `Corrupt`."""
@@ -79,6 +78,11 @@ class StoredEntry(Record):
         if len(ends) != len(entry.revoked):
             raise Corrupt("an entry of the feed lacks the end of a warrant")
         return entry, ends
+
+
+def encoded_ends(ends: Sequence[datetime | None]) -> bytes:
+    """Return the ends of the warrants that an entry revokes, as they are stored beside it."""
+    return cbor2.dumps([None if at is None else int(at.timestamp()) for at in ends])
 
 
 class Leap(NamedTuple):

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final, Self
@@ -21,19 +21,25 @@ _PREFIX: Final = b"rescind-journal-v1\n"
 
 @dataclass(frozen=True, slots=True)
 class JournalNumber:
-    """The additions of one publication of the feed: encoded entries, and tombstones.
+    """What one publication adds: entries of the feed, and tombstones.
 
     `previous` is the hash (32 bytes) of the payload of the number before, `FIRST` if it is the
-    first one. `trust` is the version of the trust document, `log` the newest checkpoint.
+    first one. All that was acknowledged before `issued_at` is in this number or before it. The feed
+    ends at `sequence`. `entries` are encoded, and `ends` has for each of them, as CBOR, when the
+    warrants that it revokes end: seconds since 1970, or null. `changes` counted the tombstones at
+    the number before. `trust` is the version of the trust document, `log` the newest checkpoint.
     """
 
     tenant_id: str
     number: int
     previous: bytes
     issued_at: datetime
-    entries: tuple[bytes, ...]
-    tombstones: Mapping[str, Any]
-    trust: int
+    sequence: int = 0
+    changes: int = 0
+    entries: tuple[bytes, ...] = ()
+    ends: tuple[bytes, ...] = ()
+    tombstones: Mapping[str, Any] = field(default_factory=dict)
+    trust: int = 0
     log: LogAnchor | None = None
 
     def encode(self) -> bytes:
@@ -43,7 +49,10 @@ class JournalNumber:
             "Number": self.number,
             "Previous": self.previous,
             "IssuedAt": text(self.issued_at),
+            "Sequence": self.sequence,
+            "Changes": self.changes,
             "Entries": self.entries,
+            "Ends": self.ends,
             "Tombstones": self.tombstones,
             "Trust": self.trust,
         }
@@ -55,12 +64,20 @@ class JournalNumber:
     def decode(cls, data: bytes) -> Self:
         """Return the number in a payload. Raises `Malformed`."""
         members = decoded(data)
+        sequence, entries = number(members, "Sequence"), _byte_strings(members, "Entries")
+        ends = _byte_strings(members, "Ends")
+        _check_order(entries, sequence)
+        if len(ends) != len(entries):
+            raise Malformed("Ends must have one for each entry")
         return cls(
             member(members, "Tenant", str),
             number(members, "Number"),
             digest(members, "Previous"),
             moment(members, "IssuedAt"),
-            _entries(members),
+            sequence,
+            number(members, "Changes"),
+            entries,
+            ends,
             table(members, "Tombstones"),
             number(members, "Trust"),
             LogAnchor.among(members),
@@ -86,11 +103,14 @@ class JournalNumber:
         return self.number == number + 1 and self.previous == hashlib.sha256(payload).digest()
 
 
-def _entries(members: Mapping[str, Any]) -> tuple[bytes, ...]:
-    values = member(members, "Entries", list)
+def _byte_strings(members: Mapping[str, Any], name: str) -> tuple[bytes, ...]:
+    values = member(members, name, list)
     if any(type(each) is not bytes for each in values):
-        raise Malformed("Entries must be a list of encoded entries")
-    numbers = [FeedEntry.decode(each).sequence for each in values]
-    if any(one >= two for one, two in pairwise(numbers)):
-        raise Malformed("Entries must be in the order of their numbers")
+        raise Malformed(f"{name} must be a list of byte strings")
     return tuple(values)
+
+
+def _check_order(entries: tuple[bytes, ...], last: int) -> None:
+    numbers = [FeedEntry.decode(each).sequence for each in entries]
+    if any(one >= two for one, two in pairwise([*numbers, last + 1])):
+        raise Malformed("Entries must be in the order of their numbers, up to Sequence")

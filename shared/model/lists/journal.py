@@ -1,107 +1,86 @@
 """The journal: what was published since the newest list, in blobs outside the store (OPS-23).
 
-A blob has the entries of the feed, and the tombstones, since the blob before. After a loss of the
-store, lists with their states and the journal are what is known.
+A blob is a number of the journal (`JournalNumber`, TRUST-11) behind its signature (64 bytes) and
+the prefix that is signed with it. After a loss of the store, lists with their states and the
+journal are what is known.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Final
 
-import cbor2
-
+from shared.authorizer.formats.documents import NotTrusted, RootReason
+from shared.authorizer.formats.journal import JournalNumber
+from shared.authorizer.formats.members import NUMBER_MAX
 from shared.authorizer.formats.wire import FeedEntry, Malformed
 from shared.errors import Corrupt
-from shared.model import times
+from shared.model import seeds
 from shared.model.feed import StoredEntry
-from shared.model.lists import signed_blob
 from shared.model.lists.tombstones import Tombstone, Tombstones, TombstoneStatus
 from shared.model.signing_keys import KeyStatus, SigningKey
 
-PREFIX: Final = b"rescind-journal-v1\n"
-# Before the first blob.
-NOTHING: Final = bytes(32)
+_SIGNATURE_BYTES: Final = 64
+_PREFIX: Final = JournalNumber.signed_part(b"")
 _DIGITS: Final = 20
 _LAST: Final = 10**_DIGITS - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
-    """One blob of a tenant's journal.
+def sign(number: JournalNumber, *, seed: bytes) -> bytes:
+    """Return the blob of a number, signed with the seed (32 bytes) of the list signer."""
+    part = JournalNumber.signed_part(number.encode())
+    return seeds.signature(part, seed=seed) + part
 
-    The feed ends at `sequence`. `entries` are encoded, and `ends` has for each of them when the
-    warrants that it revokes end, as `StoredEntry` has it. `previous` is the SHA-256 (32 bytes) of
-    the blob before. `tombstones.changes` is always that of now, and `changes` that of the blob
-    before; if they are the same, the rest of `tombstones` is empty.
+
+def payload_of(blob: bytes) -> bytes:
+    """Return the payload in a blob, whoever signed it; empty if there is none."""
+    part = blob[_SIGNATURE_BYTES:]
+    return part.removeprefix(_PREFIX) if part.startswith(_PREFIX) else b""
+
+
+def claimed(blob: bytes, name: str) -> JournalNumber:
+    """Return the number in the blob of this name, whoever signed it. Raises `Corrupt`."""
+    try:
+        found = JournalNumber.decode(payload_of(blob))
+    except Malformed as error:
+        raise Corrupt(f"a blob of a journal is malformed: {error}") from None
+    return _at(found, name)
+
+
+def opened(blob: bytes, name: str, *, tenant_id: str, keys: Collection[bytes]) -> JournalNumber:
+    """Return the number in the blob of this name, if one of these keys signed it for the tenant.
+
+    Raises `Corrupt`.
     """
-
-    tenant_id: str
-    number: int
-    issued_at: datetime
-    previous: bytes
-    sequence: int
-    changes: int = 0
-    entries: tuple[bytes, ...] = ()
-    ends: tuple[bytes, ...] = ()
-    tombstones: Tombstones = field(default_factory=Tombstones)
-
-    @property
-    def name(self) -> str:
-        """The name of the blob."""
-        return name_of(self.tenant_id, self.number)
-
-    def with_entries(self, stored: Sequence[StoredEntry]) -> Self:
-        """Return the journal with these entries."""
-        entries, ends = (tuple(getattr(each, name) for each in stored) for name in _OF_ENTRIES)
-        return replace(self, entries=entries, ends=ends)
-
-    def opened_entries(self) -> list[tuple[FeedEntry, list[datetime | None]]]:
-        """Return the entries with the ends of what they revoke. Raises `Corrupt`."""
-        pairs = zip(self.entries, self.ends, strict=True)
-        return [StoredEntry(entry, ends, self.issued_at).opened() for entry, ends in pairs]
-
-    def sign(self, *, seed: bytes) -> bytes:
-        """Return the blob, signed with the seed of the list signer."""
-        members = {
-            # Of a later document; this release has none.
-            "Trust": 0,
-            "Number": self.number,
-            "Tenant": self.tenant_id,
-            "Entries": self.entries,
-            "Ends": self.ends,
-            "IssuedAt": times.text(self.issued_at),
-            "Previous": self.previous,
-            "Sequence": self.sequence,
-            "Changes": self.changes,
-            "Tombstones": self.tombstones.members(),
-        }
-        return signed_blob.sign(members, PREFIX, seed=seed)
-
-    @classmethod
-    def of(cls, members: dict[str, Any], *, name: str) -> Self:
-        """Return the journal of these members, from a blob of this name. Raises `Corrupt`."""
+    for key in keys:
         try:
-            made = cls(
-                str(members["Tenant"]),
-                int(members["Number"]),
-                times.parse(members["IssuedAt"]),
-                bytes(members["Previous"]),
-                int(members["Sequence"]),
-                int(members["Changes"]),
-                tuple(map(bytes, members["Entries"])),
-                tuple(map(bytes, members["Ends"])),
-                Tombstones.of(members["Tombstones"]),
+            found = JournalNumber.opened(
+                payload_of(blob), blob[:_SIGNATURE_BYTES], public_key=key, tenant_id=tenant_id
             )
-            made.opened_entries()
-        except (AttributeError, KeyError, TypeError, ValueError, Malformed, cbor2.CBORError):
-            raise Corrupt("a blob of a journal is malformed") from None
-        if made.name != name:
-            raise Corrupt("a blob of a journal is that of another place")
-        return made
+        except NotTrusted as error:
+            if error.reason is not RootReason.SIGNATURE:
+                raise Corrupt(f"it is signed, and not valid: {error.reason}") from None
+        else:
+            return _at(found, name)
+    raise Corrupt("it is not signed by a signer of this tenant")
 
 
-_OF_ENTRIES: Final = ("entry", "ends")
+def _at(found: JournalNumber, name: str) -> JournalNumber:
+    if name_of(found.tenant_id, found.number) != name:
+        raise Corrupt("a blob of a journal is that of another place")
+    entries_of(found), tombstones_of(found)
+    return found
+
+
+def entries_of(number: JournalNumber) -> list[tuple[FeedEntry, list[datetime | None]]]:
+    """Return the entries with the ends of what they revoke. Raises `Corrupt`."""
+    pairs = zip(number.entries, number.ends, strict=True)
+    return [StoredEntry(entry, ends, number.issued_at).opened() for entry, ends in pairs]
+
+
+def tombstones_of(number: JournalNumber) -> Tombstones:
+    """Return the tombstones; `changes` is always that of now. Raises `Corrupt`."""
+    return Tombstones.of(dict(number.tombstones))
 
 
 def folder(tenant_id: str) -> str:
@@ -114,12 +93,13 @@ def name_of(tenant_id: str, number: int) -> str:
     return f"{folder(tenant_id)}/{_LAST - number:0{_DIGITS}d}"
 
 
-def number_of(name: str) -> int:
-    """Return the number of a blob from its name. Raises `Corrupt`."""
-    try:
-        return _LAST - int(name.rpartition("/")[2])
-    except ValueError:
-        raise Corrupt("a blob among those of a journal has another name") from None
+def number_of(name: str) -> int | None:
+    """Return the number of a blob from its name; None if no number has this name."""
+    own = name.rpartition("/")[2]
+    if len(own) != _DIGITS or not own.isdecimal():
+        return None
+    number = _LAST - int(own)
+    return number if 0 < number <= NUMBER_MAX else None
 
 
 def since(found: Tombstones, moment: datetime) -> Tombstones:

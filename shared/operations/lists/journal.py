@@ -6,19 +6,22 @@ the missing part.
 
 import hashlib
 import logging
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from shared.authorizer.formats.journal import FIRST, JournalNumber
 from shared.errors import BlobExists, Corrupt, Unavailable
-from shared.model import times
-from shared.model.feed import FeedHead, StoredEntry
+from shared.model import feed, times
+from shared.model.feed import FeedHead
 from shared.model.lists import journal as model
-from shared.model.lists import signed_blob
-from shared.model.lists.journal import NOTHING, Journal
+from shared.model.lists.head import ListHead
 from shared.model.lists.tombstones import Tombstones
-from shared.operations.base import counters, seals
+from shared.operations.base import counters
 from shared.operations.lists import in_force, records
+from shared.operations.lists.facts import Facts
+from shared.operations.lists.storage import Pen
 from shared.ports import Ports
 
 # The list in force has what is older; the clocks of processes differ by less.
@@ -30,7 +33,10 @@ _log = logging.getLogger(__name__)
 
 
 class JournalPosition(NamedTuple):
-    """Where a journal ends: its last blob, and what that covers of the feed and the tombstones."""
+    """Where a journal ends: its last number, and what that covers of the feed and the tombstones.
+
+    `previous` is the hash of its payload (32 bytes).
+    """
 
     number: int
     previous: bytes
@@ -38,7 +44,28 @@ class JournalPosition(NamedTuple):
     changes: int
 
 
-_START: Final = JournalPosition(0, NOTHING, 0, 0)
+_START: Final = JournalPosition(0, FIRST, 0, 0)
+
+
+class FeedPass(NamedTuple):
+    """What a pass of the feed knows, so that the journal need not read it again.
+
+    The feed ends at `head`, None without a feed; `changes` returns the counter of tombstones, and
+    raises `Corrupt` if that is damaged. All that was acknowledged before `known_until` is in them;
+    None if that is not known. `facts` are those of the entries that the pass wrote, if any, and
+    `pen` has opened the seed then.
+    """
+
+    head: FeedHead | None
+    changes: Callable[[], int]
+    known_until: datetime | None = None
+    facts: Facts | None = None
+    pen: Pen | None = None
+
+    def is_behind(self, end: JournalPosition) -> bool:
+        """Return whether the journal says more than this pass has read."""
+        sequence = 0 if self.head is None else self.head.sequence
+        return sequence < end.sequence or self.changes() < end.changes
 
 
 class Journals:
@@ -47,23 +74,51 @@ class Journals:
     def __init__(self) -> None:
         self._ends: dict[str, JournalPosition] = {}
 
-    def catch_up(self, ports: Ports, tenant_id: str) -> None:
-        """Write what was published since the last blob, if anything was.
+    def catch_up(self, ports: Ports, tenant_id: str, done: FeedPass | None = None) -> None:
+        """Write what was published since the last number, if anything was.
 
-        Costs three reads if nothing was. Raises `Corrupt` if the records are older than the
-        journal, `Unavailable`.
+        It relies on `done`, the pass of the feed before, and reads that without one. Raises
+        `Corrupt` if the records are older than the journal, `Unavailable`.
         """
         for _ in range(_TRIES):
             end = self._ends.get(tenant_id) or position(ports, tenant_id)
+            if done is None or done.is_behind(end):
+                done = _read(ports, tenant_id)
+                _check(end, done)
             try:
-                after = _written(ports, tenant_id, end)
+                self._ends[tenant_id] = _written(ports, tenant_id, end, done)
             except BlobExists:
                 # Another process wrote this number.
                 self._ends.pop(tenant_id, None)
+                done = None
             else:
-                self._ends[tenant_id] = after
                 return
         raise Unavailable("other processes wrote the journal during every attempt")
+
+
+def names(ports: Ports, tenant_id: str) -> Iterator[tuple[int, str]]:
+    """Yield the numbers of a journal with the names of their blobs, newest first.
+
+    Blobs with other names are no part of it. Raises `Unavailable`.
+    """
+    for name in ports.blobs.names(model.folder(tenant_id)):
+        if (number := model.number_of(name)) is not None:
+            yield number, name
+
+
+def since(ports: Ports, tenant_id: str, moment: datetime) -> Iterator[str]:
+    """Yield the names of the blobs that may have what a list of this moment lacks, newest first.
+
+    Raises `Unavailable`.
+    """
+    for _, name in names(ports, tenant_id):
+        yield name
+        try:
+            found = model.claimed(ports.blobs.get(name) or b"", name)
+        except Corrupt:
+            continue
+        if found.issued_at < moment - _MARGIN:
+            return
 
 
 def position(ports: Ports, tenant_id: str) -> JournalPosition:
@@ -71,76 +126,136 @@ def position(ports: Ports, tenant_id: str) -> JournalPosition:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    name = next(ports.blobs.names(model.folder(tenant_id)), "")
-    blob = ports.blobs.get(name) if name else None
-    if blob is None:
-        return _START
-    # Its signature is checked by a recovery. Here it decides only what is written, or refused.
-    found = Journal.of(signed_blob.claimed(blob, model.PREFIX), name=name)
-    digest = hashlib.sha256(blob).digest()
-    return JournalPosition(found.number, digest, found.sequence, found.tombstones.changes)
+    for number, name in names(ports, tenant_id):
+        blob = ports.blobs.get(name) or b""
+        # Its signature is checked by a recovery. Here it decides only what is written, or refused.
+        found = model.claimed(blob, name)
+        changes = model.tombstones_of(found).changes
+        return JournalPosition(number, _hash(blob), found.sequence, changes)
+    return _START
 
 
 def check_not_ahead(ports: Ports, tenant_id: str) -> None:
     """Raise `Corrupt` if the records are older than the journal (OPS-22); `Unavailable`."""
     # Before the records: a blob is written after what it says.
     end = position(ports, tenant_id)
-    head = in_force.feed_head(ports, tenant_id)
-    _check(end, head, counters.of_tombstones(ports, tenant_id))
+    _check(end, _read(ports, tenant_id))
 
 
-def _check(end: JournalPosition, head: FeedHead | None, changes: int) -> None:
-    sequence = 0 if head is None else head.sequence
-    if (sequence, changes) != (max(sequence, end.sequence), max(changes, end.changes)):
+def begin_anew(ports: Ports, tenant_id: str) -> None:
+    """Write a number that says that the list in force has all, after a recovery.
+
+    It is above every blob that is there, whoever made it, so that the journal goes on. Raises
+    `Corrupt`, `Unavailable`.
+    """
+    number, name = next(names(ports, tenant_id), (0, ""))
+    previous = _hash(ports.blobs.get(name) or b"") if name else FIRST
+    done = _read(ports, tenant_id)
+    listed, signer = in_force.head_and_signer(ports, tenant_id)
+    made = JournalNumber(
+        tenant_id,
+        number + 1,
+        previous,
+        times.whole(min(ports.now(), listed.issued_at)),
+        sequence=0 if done.head is None else done.head.sequence,
+        changes=done.changes(),
+        tombstones=Tombstones(done.changes()).members(),
+    )
+    with suppress(BlobExists):  # another process goes on from there
+        _put(ports, made, Pen(ports).seed(signer))
+
+
+def _read(ports: Ports, tenant_id: str) -> FeedPass:
+    head, changes = ports.gather(
+        lambda: in_force.feed_head(ports, tenant_id),
+        lambda: counters.of_tombstones(ports, tenant_id),
+    )
+    return FeedPass(head, lambda: changes)
+
+
+def _check(end: JournalPosition, done: FeedPass) -> None:
+    if done.is_behind(end):
+        sequence = 0 if done.head is None else done.head.sequence
         raise Corrupt(
             f"the records are older than the journal: they end at entry {sequence} of the feed, "
             f"and the journal at {end.sequence}"
         )
 
 
-def _written(ports: Ports, tenant_id: str, end: JournalPosition) -> JournalPosition:
-    """Write the next blob, if there is anything to say; return where the journal ends then."""
-    head, changes = ports.gather(
-        lambda: in_force.feed_head(ports, tenant_id),
-        lambda: counters.of_tombstones(ports, tenant_id),
-    )
-    _check(end, head, changes)
+def _written(ports: Ports, tenant_id: str, end: JournalPosition, done: FeedPass) -> JournalPosition:
+    """Write the next number, if there is anything to say; return where the journal ends then."""
+    head, changes = done.head, done.changes()
     if head is None or (head.sequence, changes) == (end.sequence, end.changes):
         return end
-    entries = _entries(ports, tenant_id, head, end)
+    entries = _entries(ports, tenant_id, done, max(end.sequence, head.base.sequence))
     if entries is None:
         return end
     if not entries and changes == end.changes:
         # A list covers the rest.
         return end._replace(sequence=head.sequence)
-    listed, signer = in_force.head_and_signer(ports, tenant_id)
-    ended = Tombstones(changes)
-    if changes != end.changes:
-        found = records.tombstones(ports, tenant_id, changes=changes)
-        ended = model.since(found, listed.issued_at - _MARGIN)
-    now = times.whole(ports.now())
-    made = Journal(
+    if done.facts is None:
+        listed, signer = in_force.head_and_signer(ports, tenant_id)
+    else:
+        listed, signer = done.facts.listed, done.facts.signer
+    made = JournalNumber(
         tenant_id,
         end.number + 1,
-        now,
         end.previous,
-        head.sequence,
-        end.changes,
-        tombstones=ended,
+        _known_until(ports, done, head, listed),
+        sequence=head.sequence,
+        changes=end.changes,
+        entries=tuple(entry for entry, _ in entries),
+        ends=tuple(ends for _, ends in entries),
+        tombstones=_ended(ports, tenant_id, end, changes, listed).members(),
     )
-    blob = made.with_entries(entries).sign(seed=seals.opened(ports, signer))
-    ports.blobs.put(made.name, blob)
-    return JournalPosition(made.number, hashlib.sha256(blob).digest(), made.sequence, changes)
+    blob = _put(ports, made, (done.pen or Pen(ports)).seed(signer))
+    return JournalPosition(made.number, _hash(blob), made.sequence, changes)
+
+
+def _known_until(ports: Ports, done: FeedPass, head: FeedHead, listed: ListHead) -> datetime:
+    """Return before which moment everything acknowledged is in what is written."""
+    known = done.known_until or head.covered_at or listed.issued_at
+    return times.whole(min(known, ports.now()))
+
+
+def _ended(
+    ports: Ports, tenant_id: str, end: JournalPosition, changes: int, listed: ListHead
+) -> Tombstones:
+    """Return the tombstones that the list in force may lack; none if none changed."""
+    if changes == end.changes:
+        return Tombstones(changes)
+    found = records.tombstones(ports, tenant_id, changes=changes)
+    return model.since(found, listed.issued_at - _MARGIN)
 
 
 def _entries(
-    ports: Ports, tenant_id: str, head: FeedHead, end: JournalPosition
-) -> Sequence[StoredEntry] | None:
-    """Return the entries that no blob and no list has; None if a list is about to be published."""
-    start = max(end.sequence, head.base.sequence)
+    ports: Ports, tenant_id: str, done: FeedPass, start: int
+) -> Sequence[tuple[bytes, bytes]] | None:
+    """Return the entries after `start`, which no blob and no list has, with their ends.
+
+    None if a list is about to be published.
+    """
+    until = 0 if done.head is None else done.head.sequence
+    own = () if done.facts is None else done.facts.own
+    found = {
+        told.entry.sequence: (told.entry.encode(), feed.encoded_ends(told.ends)) for told in own
+    }
+    if start < until and start + 1 in found and until - start <= len(found):
+        return [found[each] for each in range(start + 1, until + 1)]
     try:
-        return list(in_force.entries(ports, tenant_id, after=start, until=head.sequence))
+        stored = in_force.entries(ports, tenant_id, after=start, until=until)
+        return [(each.entry, each.ends) for each in stored]
     except Corrupt as error:
         # The feed leapt, and the list after it is published next; it has all.
         _log.warning("the journal of %s waits for the next list: %s", tenant_id, error)
         return None
+
+
+def _put(ports: Ports, made: JournalNumber, seed: bytes) -> bytes:
+    blob = model.sign(made, seed=seed)
+    ports.blobs.put(model.name_of(made.tenant_id, made.number), blob)
+    return blob
+
+
+def _hash(blob: bytes) -> bytes:
+    return hashlib.sha256(model.payload_of(blob)).digest()

@@ -77,10 +77,20 @@ class Above(NamedTuple):
 
 
 class PublishedFeed(NamedTuple):
-    """The head after a publication of the feed, and how many entries were written."""
+    """The head after a publication of the feed, and how many entries were written.
+
+    `facts` are those of the entries, None if no change had a mark, and `pen` has their seed open.
+    """
 
     head: FeedHead
     entries: int = 0
+    facts: Facts | None = None
+    pen: Pen | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the feed has all that was acknowledged before it was published."""
+        return self.facts is None or self.facts.marked.are_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +137,8 @@ def publish_feed(ports: Ports, tenant_id: str) -> PublishedFeed | None:
     if not (marked.warrants or marked.signers):
         return PublishedFeed(newest)
     facts = facts_of.of_feed(ports, tenant_id, marked, newest)
-    facts = caught_up(ports, Pen(ports), facts)
-    return PublishedFeed(facts.newest or newest, len(facts.own))
+    facts = caught_up(ports, pen := Pen(ports), facts)
+    return PublishedFeed(facts.newest or newest, len(facts.own), facts, pen)
 
 
 def caught_up(ports: Ports, pen: Pen, facts: Facts) -> Facts:

@@ -4,14 +4,17 @@ The first change is published at once. The next entry waits until the tenant's `
 passed since the last one. The schedule publishes the rest.
 """
 
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from shared.model.feed import SOON_SECONDS, FeedHead
 from shared.model.lists.head import ListHead
 from shared.model.tenants import ListPublication, TenantSettings
-from shared.operations.base import operation, tenants
+from shared.operations.base import counters, operation, tenants
 from shared.operations.lists import in_force, publication
+from shared.operations.lists.facts import Reads
+from shared.operations.lists.journal import FeedPass
 from shared.ports import Ports
 
 # A list that follows each entry takes one twentieth of the time at most. How long a publication
@@ -21,17 +24,19 @@ _SECONDS_A_LIST: Final = 0.1
 _SECONDS_A_WARRANT: Final = 2.5e-6
 
 
-class Woken(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Woken:
     """The outcome of a wake-up.
 
     `entries` were written. Or, if `wait_seconds` is not 0, nothing was looked at, because the
     window ends only then. `list_due` asks for a list at once, with which the waiting changes are
-    published.
+    published. `done` is for the journal.
     """
 
     entries: int = 0
     wait_seconds: float = 0.0
     list_due: bool = False
+    done: FeedPass | None = field(default=None, compare=False, repr=False)
 
 
 def publish_soon(ports: Ports, tenant_id: str) -> Woken:
@@ -56,21 +61,27 @@ def publish(ports: Ports, tenant_id: str) -> Woken:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    settings, head = ports.gather(
-        lambda: tenants.settings(ports, tenant_id), lambda: in_force.feed_head(ports, tenant_id)
-    )
+    began, reads = ports.now(), Reads()
+    of_tenant = reads.add(lambda: tenants.settings(ports, tenant_id))
+    of_feed = reads.add(lambda: in_force.feed_head(ports, tenant_id))
+    # Damage there must not stop the feed.
+    ended = reads.add(lambda: counters.of_tombstones(ports, tenant_id))
+    reads.make(ports)
+    settings, head = of_tenant(), of_feed()
     if head is None:
         return Woken()
-    wait_seconds = _rest_of_window(head, settings, ports.now())
-    if wait_seconds:
-        return Woken(wait_seconds=wait_seconds, list_due=head.needs_list)
+    if wait_seconds := _rest_of_window(head, settings, began):
+        waits = FeedPass(head, ended)
+        return Woken(wait_seconds=wait_seconds, list_due=head.needs_list, done=waits)
     published = publication.publish_feed(ports, tenant_id)
     if published is None:
         return Woken()
+    known_until = began if published.is_whole else None
     follows = published.entries > 0 and settings.list_publication is ListPublication.FOLLOW
     return Woken(
         published.entries,
         list_due=published.head.needs_list or (follows and _may_follow(ports, tenant_id)),
+        done=FeedPass(published.head, ended, known_until, published.facts, published.pen),
     )
 
 

@@ -22,7 +22,10 @@ _NUMBER = JournalNumber(
     number=5,
     previous=b"p" * 32,
     issued_at=NOW,
+    sequence=2**20 + 9,
+    changes=2,
     entries=(ENTRY.encode(), FeedEntry(2**20 + 8).encode()),
+    ends=(b"\x82\xf6\x01", b"\x80"),
     tombstones={"Changes": 3, "ApiKeys": [{"id": "svc_ak_a"}]},
     trust=42,
     log=LogAnchor(f"rescind/{TENANT}/1", 12345, b"r" * 32),
@@ -44,7 +47,10 @@ def test_a_number_of_the_journal_has_the_members_that_the_page_lists() -> None:
         "Number": 5,
         "Previous": b"p" * 32,
         "IssuedAt": "2026-11-21T12:00:00Z",
+        "Sequence": 2**20 + 9,
+        "Changes": 2,
         "Entries": list(_NUMBER.entries),
+        "Ends": list(_NUMBER.ends),
         "Tombstones": {"Changes": 3, "ApiKeys": [{"id": "svc_ak_a"}]},
         "Trust": 42,
         "Log": {"Origin": f"rescind/{TENANT}/1", "Size": 12345, "Root": b"r" * 32},
@@ -67,6 +73,9 @@ def test_a_number_of_the_journal_is_refused() -> None:
         "Previous": [b"p" * 31, None],
         "Tombstones": [[], {1: 1}],
         "Log": [None, {}],
+        "Ends": [[], [b""] * 3, [1, 2], b""],
+        "Sequence": [2**20 + 7, None],
+        "Changes": [-1],
         "Number": [-1],
         "Trust": [None],
         "IssuedAt": [1],
@@ -102,5 +111,12 @@ def test_a_number_is_read_as_it_was_written(
 ) -> None:
     """TRUST-11, F670d: Any number of the journal is read as it was written."""
     entries = tuple(FeedEntry(each).encode() for each in sorted(sequences))
-    made = replace(_NUMBER, entries=entries, tombstones=tombstones, log=log)
+    made = replace(
+        _NUMBER,
+        sequence=max(sequences, default=0),
+        entries=entries,
+        ends=(b"\x80",) * len(entries),
+        tombstones=tombstones,
+        log=log,
+    )
     assert JournalNumber.decode(made.encode()) == made

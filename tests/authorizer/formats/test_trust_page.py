@@ -79,9 +79,6 @@ _NUMBER: Final = JournalNumber(
     number=1,
     previous=bytes(32),
     issued_at=NOW,
-    entries=(),
-    tombstones={},
-    trust=0,
 )
 
 # Of each format the least and the most that it may have.
@@ -97,7 +94,13 @@ _SAMPLES: Final[dict[str, bytes]] = {
     "report/most": _HOLDING.encode(),
     "journal/least": _NUMBER.encode(),
     "journal/most": replace(
-        _NUMBER, entries=(ENTRY.encode(),), tombstones={"Changes": 3}, log=_LOG
+        _NUMBER,
+        sequence=2**53,
+        entries=(ENTRY.encode(),),
+        ends=(b"\x80",),
+        tombstones={"Changes": 3},
+        trust=42,
+        log=_LOG,
     ).encode(),
 }
 

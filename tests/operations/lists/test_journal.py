@@ -1,16 +1,15 @@
 """The journal: what was published since the newest list, outside the store."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from shared.authorizer.formats.journal import FIRST, JournalNumber
 from shared.errors import Corrupt, InvalidApiKey, InvalidSettings, Unavailable
 from shared.model.lists import journal as model
-from shared.model.lists import signed_blob
-from shared.model.lists.journal import Journal
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.times import text
 from shared.operations.access import api_keys
@@ -35,10 +34,9 @@ def published(ports: Ports, tenant: Tenant, writer: Journals | None = None) -> N
     (writer or Journals()).catch_up(ports, tenant.id)
 
 
-def blobs(ports: Ports, tenant: Tenant) -> list[Journal]:
-    names = sorted(ports.blobs.names(model.folder(tenant.id)), key=model.number_of)
-    held = ((name, ports.blobs.get(name) or b"") for name in names)
-    return [Journal.of(signed_blob.claimed(blob, model.PREFIX), name=name) for name, blob in held]
+def blobs(ports: Ports, tenant: Tenant) -> list[JournalNumber]:
+    names = [name for _, name in journal.names(ports, tenant.id)][::-1]
+    return [model.claimed(ports.blobs.get(name) or b"", name) for name in names]
 
 
 def test_each_publication_is_in_the_journal(ports: Ports, clock: Clock, tenant: Tenant) -> None:
@@ -55,7 +53,7 @@ def test_each_publication_is_in_the_journal(ports: Ports, clock: Clock, tenant: 
         published(ports, tenant, writer)
         published(ports, tenant, Journals())
     made = blobs(ports, tenant)[begun:]
-    assert [[e.revoked for e, _ in each.opened_entries()] for each in made] == [
+    assert [[e.revoked for e, _ in model.entries_of(each)] for each in made] == [
         [("svc_wrt_a",)],
         [("svc_wrt_b",)],
     ]
@@ -63,7 +61,7 @@ def test_each_publication_is_in_the_journal(ports: Ports, clock: Clock, tenant: 
     api_keys.revoke(ports, tenant.operator, key_id=key.api_key.id)
     published(ports, tenant, writer)
     last = blobs(ports, tenant)[-1]
-    assert [each.id for each in last.tombstones.api_keys] == [key.api_key.id]
+    assert [each.id for each in model.tombstones_of(last).api_keys] == [key.api_key.id]
     assert last.entries == ()
     assert [each.number for each in blobs(ports, tenant)] == list(range(1, last.number + 1))
 
@@ -80,7 +78,7 @@ def test_what_a_list_has_is_not_in_the_journal(ports: Ports, clock: Clock, tenan
     clock.advance(seconds=5)
     tenant.revoke(ports, "svc_wrt_b")
     published(ports, tenant, writer)
-    (entry, _), *more = blobs(ports, tenant)[-1].opened_entries()
+    (entry, _), *more = model.entries_of(blobs(ports, tenant)[-1])
     assert (entry.revoked, more) == (("svc_wrt_b",), [])
 
 
@@ -102,7 +100,7 @@ def test_the_next_pass_writes_what_a_killed_one_did_not(
         published(ports, tenant)
         number += 1
     said = {
-        id_ for each in blobs(ports, tenant) for e, _ in each.opened_entries() for id_ in e.revoked
+        id_ for each in blobs(ports, tenant) for e, _ in model.entries_of(each) for id_ in e.revoked
     }
     assert said == {f"svc_wrt_{each}" for each in range(number + 1)}
     assert newest.find(ports, tenant.id).journal.gaps == ()
@@ -119,7 +117,7 @@ def test_two_writers_leave_no_gap(ports: Ports, clock: Clock, tenant: Tenant) ->
     numbers = [each.number for each in blobs(ports, tenant)]
     assert numbers == list(range(1, len(numbers) + 1))
     stale = Journals()
-    stale._ends[tenant.id] = journal.JournalPosition(0, model.NOTHING, 0, 0)
+    stale._ends[tenant.id] = journal.JournalPosition(0, FIRST, 0, 0)
     tenant.revoke(ports, "svc_wrt_more")
     clock.advance(seconds=5)
     published(ports, tenant, stale)
@@ -215,19 +213,17 @@ def test_an_older_copy_of_the_store_is_not_served(deployment: Deployment, lost: 
 
 
 def remove_one(ports: Ports, tenant: Tenant) -> str:
-    _, name = ports.blobs.names(model.folder(tenant.id))
+    _, (number, name) = journal.names(ports, tenant.id)
     ports.blobs.remove(name)
-    number = model.number_of(name)
-    return f"The journal lacks ends before its blob {number + 1}."
+    return f"The journal lacks ends before its number {number + 1}."
 
 
 def forge_one(ports: Ports, tenant: Tenant) -> str:
     *_, last = blobs(ports, tenant)
-    forged = Journal(tenant.id, last.number + 1, last.issued_at, last.previous, last.sequence + 1)
-    ports.blobs.put(forged.name, forged.sign(seed=bytes(32)))
-    return (
-        f"{forged.name[0].upper()}{forged.name[1:]}: it is not signed by a signer of this tenant."
-    )
+    forged = replace(last, number=last.number + 1, sequence=last.sequence + 1)
+    name = model.name_of(tenant.id, forged.number)
+    ports.blobs.put(name, model.sign(forged, seed=bytes(32)))
+    return f"{name[0].upper()}{name[1:]}: it is not signed by a signer of this tenant."
 
 
 def garble_one(ports: Ports, tenant: Tenant) -> str:

@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
+from shared.authorizer.formats.journal import JournalNumber
 from shared.authorizer.formats.statements import Statement, follow
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt, InvalidSrl
@@ -21,12 +22,12 @@ from shared.model.lists import encoding, signed_blob, state
 from shared.model.lists import journal as model
 from shared.model.lists.encoding import Payload
 from shared.model.lists.head import lists_folder, states_folder, version_of
-from shared.model.lists.journal import Journal, merged
+from shared.model.lists.journal import merged
 from shared.model.lists.signers import ENDED, ListSigner, SignerStatus, archive, signers
 from shared.model.lists.state import ListState
 from shared.model.lists.tombstones import Tombstones
 from shared.model.lists.verification import verify
-from shared.operations.lists import in_force
+from shared.operations.lists import in_force, journal
 from shared.ports import Ports
 
 
@@ -50,14 +51,18 @@ class Replayed:
 def replay(
     ports: Ports, tenant_id: str, keys: Collection[bytes], states: Sequence[ListState]
 ) -> Replayed:
-    """Replay what the blobs of the journal add to the newest states.
+    """Replay what the numbers of the journal add to the newest states.
 
-    `keys` are the public keys of signers that are believed. Raises `Unavailable`.
+    `keys` are the public keys of signers that are believed. Those that are revoked in a state are
+    not: a list of another signer has what they stated before that. Raises `Unavailable`.
     """
     listed = max((each.sequence for each in states), default=0)
     changes = max((each.tombstones.changes for each in states), default=0)
+    signers = [signer for each in states for signer in each.list_signers]
+    revoked_keys = {each.public_bytes for each in signers if each.status is SignerStatus.REVOKED}
     gaps: list[str] = []
-    found = list(_newer(ports, tenant_id, keys, (listed, changes), gaps))[::-1]
+    believed = frozenset(keys) - revoked_keys
+    found = list(_newer(ports, tenant_id, believed, (listed, changes), gaps))[::-1]
     if not found:
         return Replayed(gaps=tuple(gaps))
     revoked: dict[str, datetime | None] = {}
@@ -84,38 +89,37 @@ def _newer(
     keys: Collection[bytes],
     listed: tuple[int, int],
     gaps: list[str],
-) -> Iterator[Journal]:
-    """Yield the blobs that say more than the states do, newest first."""
+) -> Iterator[JournalNumber]:
+    """Yield the numbers that say more than the states do, newest first."""
+    after: JournalNumber | None = None
     expected: int | None = None
-    for name in ports.blobs.names(model.folder(tenant_id)):
-        number = model.number_of(name)
+    for number, name in journal.names(ports, tenant_id):
         if expected is not None and number != expected:
-            gaps.append(f"the journal lacks the blobs {number + 1} to {expected}")
+            gaps.append(f"the journal lacks the numbers {number + 1} to {expected}")
+            after = None
         expected = number - 1
+        blob = ports.blobs.get(name) or b""
         try:
-            found = _opened(ports.blobs.get(name) or b"", name, keys)
+            found = model.opened(blob, name, tenant_id=tenant_id, keys=keys)
         except Corrupt as error:
             gaps.append(f"{name}: {error}")
+            after = None
             continue
-        if found.sequence <= listed[0] and found.tombstones.changes <= listed[1]:
+        if after is not None and not after.follows(model.payload_of(blob), number):
+            gaps.append(f"{name}: the number after it followed another one")
+        after = found
+        if found.sequence <= listed[0] and model.tombstones_of(found).changes <= listed[1]:
             return
         yield found
 
 
-def _opened(blob: bytes, name: str, keys: Collection[bytes]) -> Journal:
-    for key in keys:
-        with suppress(signed_blob.NotSigned):
-            return Journal.of(signed_blob.opened(blob, model.PREFIX, public_key=key), name=name)
-    raise Corrupt("it is not signed by a signer of this tenant")
-
-
 def _entries(
-    found: Sequence[Journal], listed: int, gaps: list[str]
+    found: Sequence[JournalNumber], listed: int, gaps: list[str]
 ) -> Iterator[tuple[FeedEntry, list[datetime | None]]]:
     """Yield the entries after those that the states cover, and note what is missing."""
     after = listed
     for each in found:
-        for entry, ends in each.opened_entries():
+        for entry, ends in model.entries_of(each):
             if entry.sequence <= after:
                 continue
             _note_gap(after, entry.sequence - 1, gaps)
@@ -132,15 +136,16 @@ def _note_gap(after: int, until: int, gaps: list[str]) -> None:
         gaps.append(f"the journal lacks the entries {after + 1} to {until} of the feed")
 
 
-def _ended(found: Sequence[Journal], changes: int, gaps: list[str]) -> list[Tombstones]:
-    """Return the tombstones of the blobs before which they changed, the newest last."""
+def _ended(found: Sequence[JournalNumber], changes: int, gaps: list[str]) -> list[Tombstones]:
+    """Return the tombstones of the numbers before which they changed, the newest last."""
     ended = []
     for each in found:
         if each.changes > changes:
-            gaps.append(f"the journal lacks ends before its blob {each.number}")
-        if each.tombstones.changes > changes:
-            changes = each.tombstones.changes
-            ended.append(each.tombstones)
+            gaps.append(f"the journal lacks ends before its number {each.number}")
+        tombstones = model.tombstones_of(each)
+        if tombstones.changes > changes:
+            changes = tombstones.changes
+            ended.append(tombstones)
     return ended
 
 
@@ -178,9 +183,11 @@ class Newest:
 
     @property
     def horizon(self) -> datetime | None:
-        """The moment until which all revocations are known; None if there is no list."""
-        known = (self.issued_at, self.journal.issued_at)
-        return max((each for each in known if each is not None), default=None)
+        """The moment until which all revocations are known; None if there is no list.
+
+        If the clock was set back after the list, the moment that the journal states is earlier.
+        """
+        return self.journal.issued_at or self.issued_at
 
     @property
     def changes(self) -> int:
@@ -224,7 +231,8 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
     blobs = list(ports.blobs.names(lists_folder(tenant_id)))
     version = _highest(blobs)
     states = _stored_states(ports, tenant_id)
-    keys = _believed(ports, tenant_id, states[:_ASKED], trusted)
+    known = _known(ports, tenant_id)
+    keys = _believed(ports, tenant_id, states[:_ASKED], known, trusted)
     lists = [_list(ports, blob, keys) for blob in blobs if version_of(blob) == version]
     found, doubts = _states(ports, tenant_id, states, keys)
     if lists and (not found or found[0].version < version):
@@ -234,7 +242,7 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
         tuple(lists),
         tuple(found),
         tuple(doubts),
-        replay(ports, tenant_id, keys, found),
+        replay(ports, tenant_id, keys - known.revoked, found),
     )
 
 
@@ -244,9 +252,10 @@ def beside(ports: Ports, tenant_id: str) -> Newest:
     Raises `Corrupt` if the name of a blob has no version; `Unavailable`.
     """
     states = _stored_states(ports, tenant_id)
-    keys = _believed(ports, tenant_id, states[:_ASKED], ())
+    known = _known(ports, tenant_id)
+    keys = _believed(ports, tenant_id, states[:_ASKED], known, ())
     found, doubts = _states(ports, tenant_id, states, keys)
-    replayed = replay(ports, tenant_id, keys, found)
+    replayed = replay(ports, tenant_id, keys - known.revoked, found)
     version = found[0].version if found else 0
     return Newest(version, (), tuple(found), tuple(doubts), replayed)
 
@@ -266,20 +275,36 @@ def _highest(blobs: Iterable[str]) -> int:
     return max(map(version_of, blobs), default=0)
 
 
-def _believed(
-    ports: Ports, tenant_id: str, states: list[str], trusted: Collection[bytes]
-) -> set[bytes]:
-    """Return the trusted public keys: those in records, `trusted`, and those with statements."""
+class _Known(NamedTuple):
+    """The public keys (32 bytes) of the list signers in the records, and which are revoked."""
+
+    keys: frozenset[bytes]
+    revoked: frozenset[bytes]
+
+
+def _known(ports: Ports, tenant_id: str) -> _Known:
     addresses = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
     entries = (entry for address in addresses for entry in ports.store.query(address))
-    records = [ListSigner.from_item(entry.item) for entry in entries]
-    revoked = frozenset(
-        each.public_bytes for each in records if each.status is SignerStatus.REVOKED
+    found = [ListSigner.from_item(entry.item) for entry in entries]
+    revoked = (each for each in found if each.status is SignerStatus.REVOKED)
+    return _Known(
+        frozenset(each.public_bytes for each in found),
+        frozenset(each.public_bytes for each in revoked),
     )
-    known = {each.public_bytes for each in records} | set(trusted)
+
+
+def _believed(
+    ports: Ports,
+    tenant_id: str,
+    states: list[str],
+    known: _Known,
+    trusted: Collection[bytes],
+) -> set[bytes]:
+    """Return the trusted public keys: those in records, `trusted`, and those with statements."""
+    keys = {*known.keys, *trusted}
     forms = [form for blob in states for form in _statements(ports, tenant_id, blob)]
     # Keys of revoked signers are included: lists that they signed were published.
-    return known | set(follow(known, forms, revoked=revoked))
+    return keys | set(follow(keys, forms, revoked=known.revoked))
 
 
 def _statements(ports: Ports, tenant_id: str, blob: str) -> Iterator[dict[str, str]]:

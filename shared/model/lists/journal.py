@@ -21,7 +21,7 @@ from shared.model.lists.tombstones import Tombstone, Tombstones, TombstoneStatus
 from shared.model.signing_keys import KeyStatus, SigningKey
 
 _SIGNATURE_BYTES: Final = 64
-_PREFIX: Final = JournalNumber.signed_part(b"")
+PREFIX: Final = JournalNumber.signed_part(b"")
 _DIGITS: Final = 20
 _LAST: Final = 10**_DIGITS - 1
 
@@ -35,7 +35,7 @@ def sign(number: JournalNumber, *, seed: bytes) -> bytes:
 def payload_of(blob: bytes) -> bytes:
     """Return the payload in a blob, whoever signed it; empty if there is none."""
     part = blob[_SIGNATURE_BYTES:]
-    return part.removeprefix(_PREFIX) if part.startswith(_PREFIX) else b""
+    return part.removeprefix(PREFIX) if part.startswith(PREFIX) else b""
 
 
 def claimed(blob: bytes, name: str) -> JournalNumber:

@@ -22,14 +22,19 @@ def newest(ports: Ports, tenant_id: str) -> set[Kept]:
     return set() if name is None else {*_of_journal(ports, tenant_id, name)}
 
 
-def all_of(ports: Ports, tenant_id: str) -> set[Kept]:
+def all_of(ports: Ports, tenant_id: str, *, passes_over: bool = False) -> set[Kept]:
     """Return what any blob of the journal and the newest list name.
 
-    Raises `Corrupt`, `Unavailable`.
+    If `passes_over`, numbers of the journal that cannot be read do not count, as in a recovery,
+    which names them. Raises `Corrupt`, `Unavailable`.
     """
     found = set[Kept]()
     for name in ports.blobs.names(journal.folder(tenant_id)):
-        found.update(_of_journal(ports, tenant_id, name))
+        try:
+            found.update(_of_journal(ports, tenant_id, name))
+        except Corrupt:
+            if not passes_over:
+                raise
     states = list(ports.blobs.names(states_folder(tenant_id)))
     if states:
         name = max(states, key=version_of)

@@ -77,6 +77,7 @@ TAGS: Final = {
     "Revocations": "Revoke warrants, and check whether a warrant is revoked.",
     "Signed Revocation List": "The signed list of revoked warrants, and the keys that sign it.",
     "Feed": "What has changed since a list, for authorizers that follow it within seconds.",
+    "Trust": "The signed documents that say which keys sign for the tenant.",
     "Authorizers": "The programs that enforce warrants, and what each of them holds.",
     "Stock authorizers": "What unmodified `tenuo` authorizers ask for.",
     "API keys": "The keys that callers of this API use.",

@@ -8,6 +8,8 @@
     │   ├── NotFound                not_found
     │   ├── InvalidState            invalid_state
     │   ├── Conflict                conflict
+    │   ├── NotSignedByRoots        invalid_signature
+    │   ├── TrustUnsigned           trust_unsigned
     │   └── RateLimited             rate_limited
     ├── Unavailable                 unavailable: a store or key service cannot answer now
     │   ├── Corrupt                 stored data is damaged; it is never skipped
@@ -94,6 +96,18 @@ class Conflict(RequestError):
     def __init__(self, message: str, *, retry_after: int | None = None) -> None:
         self.retry_after = retry_after
         super().__init__(message)
+
+
+class NotSignedByRoots(RequestError):
+    """Not enough root keys signed a trust document."""
+
+    code = "invalid_signature"
+
+
+class TrustUnsigned(RequestError):
+    """The trust document does not name a key yet, so clients would refuse what it signs."""
+
+    code = "trust_unsigned"
 
 
 class RateLimited(RequestError):

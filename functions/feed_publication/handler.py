@@ -2,15 +2,18 @@
 
 import logging
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
 from shared import logs, wiring
-from shared.model.lists.schedule import tenant_of_mark
+from shared.model.lists.schedule import concerns_trust, tenant_of_mark
+from shared.operations.base import operation
 from shared.operations.lists import wake
 from shared.operations.lists.journal import Journals
 from shared.operations.lists.wake import Woken
+from shared.operations.trust import renewal
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -23,6 +26,8 @@ _journals = Journals()
 def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     """Publish the feed of each tenant with a mark in the batch; return how many did what.
 
+    If keys have changed, the feed also names the signing keys as they are now (TRUST-9).
+
     A failure is logged and counted, and stops no other tenant. The batch is not delivered again,
     because the schedule publishes what was left (docs/adr/11). Raises if nothing can be published
     at all, such as `InvalidSettings`; the batch is then delivered twice more.
@@ -31,18 +36,23 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     ports = wiring.from_environment()
     if not ports.is_in_charge():
         return {}
-    marks = (each["dynamodb"]["Keys"]["sk"]["S"] for each in event["Records"])
+    marks = [each["dynamodb"]["Keys"]["sk"]["S"] for each in event["Records"]]
     tenant_ids = dict.fromkeys(map(tenant_of_mark, marks))
+    changed = frozenset(tenant_of_mark(each) for each in marks if concerns_trust(each))
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="feed") as pool:
-        outcomes = list(pool.map(partial(_publish, ports), tenant_ids))
+        outcomes = list(pool.map(partial(_publish, ports, changed), tenant_ids))
     return {each: outcomes.count(each) for each in ("published", "nothing new", "left", "failed")}
 
 
-def _publish(ports: Ports, tenant_id: str) -> str:
+def _publish(ports: Ports, changed: Collection[str], tenant_id: str) -> str:
     started = time.monotonic()
     try:
         woken = wake.publish_soon(ports, tenant_id)
         _journals.catch_up(ports, tenant_id, woken.done)
+        if tenant_id in changed:
+            # The mark may be visible before the key.
+            operation.wait_for_writes()
+            renewal.name(ports, tenant_id)
         if woken.list_due:
             wiring.queue_from_environment().send([tenant_id])
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)

@@ -8,7 +8,7 @@ from typing import Final
 
 from infra.server.news import listener
 from shared.model.items import Address
-from shared.model.lists.schedule import tenant_of_mark
+from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.base import tenants
 from shared.operations.lists import marks, wake
 from shared.operations.lists.journal import Journals
@@ -32,11 +32,18 @@ class Feed:
     """Publishes the feed of each tenant when a mark on it is set.
 
     It remembers the versions of the marks that it has processed, so that a mark that waits for the
-    schedule costs nothing. `publish_list` is called with a tenant that needs a list at once.
+    schedule costs nothing. `publish_list` is called with a tenant that needs a list at once,
+    `keys_changed` with one whose keys have changed.
     """
 
-    def __init__(self, ports: Ports, publish_list: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        publish_list: Callable[[str], object],
+        keys_changed: Callable[[str], object] = lambda _: None,
+    ) -> None:
         self._ports, self._publish_list = ports, publish_list
+        self._keys_changed = keys_changed
         self._stopped, self._news = threading.Event(), listener(ports, News.MARKS)
         self._thread = threading.Thread(target=self._run, name="feed")
         self._done: dict[Address, int] = {}
@@ -124,6 +131,8 @@ class Feed:
             self._waits.wait(tenant_id, woken.wait_seconds)
         else:
             self._done |= versions
+        if any(concerns_trust(each.sk) for each in versions):
+            self._keys_changed(tenant_id)
 
 
 class _Waits:

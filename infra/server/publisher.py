@@ -13,6 +13,7 @@ from infra.server.leader import Leader
 from infra.server.publications import Publications
 from infra.server.sealing import Sealing
 from infra.server.timer import Timer
+from infra.server.trust import TrustKeeper
 from infra.server.webhooks import Webhooks
 from shared import wiring
 from shared.errors import Corrupt, Unavailable
@@ -80,7 +81,8 @@ def _do_duties(
     webhooks = Webhooks(ports, wiring.sender_from_environment())
     sink = wiring.audit_sink_from_environment()
     timer, sealing = Timer(ports, board.begun), Sealing(ports, webhooks.sealed, sink)
-    parts = (Feed(ports, timer.publish), timer, webhooks, sealing)
+    trust = TrustKeeper(ports)
+    parts = (Feed(ports, timer.publish, trust.look), timer, webhooks, sealing, trust)
     try:
         for each in parts:
             each.start()

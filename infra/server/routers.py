@@ -18,6 +18,7 @@ from functions.srl import handler as srl
 from functions.srl import status as srl_status
 from functions.srl import versions as srl_versions
 from functions.tenant_settings import handler as tenant_settings
+from functions.trust import handler as trust
 from functions.webhooks import handler as webhooks
 
 ROUTERS: Final = (
@@ -31,6 +32,7 @@ ROUTERS: Final = (
     native_signer.routes,
     authorizers.routes,
     stock_authorizers.routes,
+    trust.routes,
     callers.routes,
     api_keys.routes,
     signing_keys.routes,

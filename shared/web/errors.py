@@ -43,6 +43,7 @@ class UnsupportedMediaType(errors.RequestError):
 
 STATUS: Final[dict[type[errors.RescindError], int]] = {
     errors.InvalidRequest: 400,
+    errors.NotSignedByRoots: 400,
     Unauthorized: 401,
     errors.InvalidApiKey: 401,
     errors.InsufficientScope: 403,
@@ -50,6 +51,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     MethodNotAllowed: 405,
     errors.InvalidState: 409,
     errors.Conflict: 409,
+    errors.TrustUnsigned: 409,
     PayloadTooLarge: 413,
     UnsupportedMediaType: 415,
     errors.RateLimited: 429,

@@ -71,7 +71,12 @@ def header(description: str) -> dict[str, Any]:
 
 def is_redirected(here: ApiRequest, form: Form) -> bool:
     """Return whether the body is too long for the response to this request."""
-    return form.size > ANSWER_MAX and "aws.event" in here.scope
+    return is_too_long(here, form.size)
+
+
+def is_too_long(here: ApiRequest, size: int) -> bool:
+    """Return whether a body of so many bytes is too long for the response to this request."""
+    return size > ANSWER_MAX and "aws.event" in here.scope
 
 
 def whole(

@@ -55,7 +55,7 @@ from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, managed, statements, variables
-from tests.kit import tour
+from tests.kit import roots, tour
 from tests.kit.api import Client, Instance, Tenant, serve
 from tests.kit.aws import REGION, STAGE, Account, aws
 from tests.kit.endpoints import ENDPOINTS, call
@@ -358,6 +358,16 @@ def _archived_signers(tenant: Tenant, admin: Client) -> None:
     assert admin.post(f"{SRL}/keys/{old[0].id}/revoke").status_code == 200
 
 
+def _signers_that_are_named(tenant: Tenant, admin: Client) -> None:
+    """A standby and a pending signer that a trust document names take over."""
+    admin.post(f"{SRL}/keys")
+    document = roots.body_of(roots.signed_draft(tenant.ports, tenant.operator))
+    # By another function.
+    assert tenant.admin.request("PUT", "/v1/trust", json=document).status_code == 200
+    assert admin.post(f"{SRL}/keys/rotate").status_code == 201
+    assert admin.post(f"{SRL}/keys/rotate").status_code == 201
+
+
 def _native_lists(tenant: Tenant, admin: Client) -> None:
     """A native list with an entry after its base, and one whose blob is gone."""
     path, signed_at = "/compat/tenuo/v1/revocations/srl/signed", native.folder(tenant.id)
@@ -417,7 +427,13 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "revocations": (_warrants_of_revoked_keys,),
     "service_accounts": (_an_account_with_keys,),
     "signing_keys": (_a_line_of_keys, _a_claim_that_is_released),
-    "srl": (_lists_that_change, _a_long_list, _archived_signers, _a_claim_that_is_released),
+    "srl": (
+        _lists_that_change,
+        _a_long_list,
+        _archived_signers,
+        _a_claim_that_is_released,
+        _signers_that_are_named,
+    ),
     "tenant_settings": (_an_unknown_path,),
 }
 
@@ -476,11 +492,15 @@ def _age_marks(tenant: Tenant) -> None:
 
 
 def _feed(tenant: Tenant) -> None:
-    """An entry about warrants and a revoked key, which a list follows; and a break."""
+    """An entry about warrants and a revoked key, which a list follows; a break; a document."""
     change = SettingsChange(list_publication=ListPublication.FOLLOW, feed_window_ms=0)
     operator = Caller.inside(tenant.id, name="operator", handle="acme")
     tenant_settings.update(tenant.ports, operator, change=change)
     _let_one_leave(tenant)
+    key = create(tenant)
+    document = roots.body_of(roots.signed_draft(tenant.ports, tenant.operator))
+    assert tenant.admin.request("PUT", "/v1/trust", json=document).status_code == 200
+    moved(tenant, key["id"], "suspend")
     _revoked_by_keys(tenant)
     module = import_module("functions.feed_publication.handler")
     # As an instance begins that finds what another one wrote.

@@ -29,7 +29,7 @@ def test_no_role_has_a_wildcard(name: str) -> None:
     for statement in statements(name):
         assert "*" not in "".join(statement["Action"])
         resource = statement["Resource"].removesuffix("/stream/*")
-        for folder in ("srl", "native", "audit", "checkpoints", "journal"):
+        for folder in ("srl", "native", "audit", "checkpoints", "journal", "trust"):
             resource = resource.removesuffix(f"/{folder}/*")
         assert "*" not in resource
 
@@ -81,7 +81,7 @@ SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Encrypt", "webhook"): {"Webhooks"},
     ("kms:Decrypt", "webhook"): {"WebhookDelivery"},
     ("kms:Encrypt", "srl"): {"Srl"},
-    ("kms:Decrypt", "srl"): {"FeedPublication", "Srl", "SrlPublication"},
+    ("kms:Decrypt", "srl"): {"FeedPublication", "Srl", "SrlPublication", "Trust"},
 }
 OPERATOR: Final = "operator"
 OPERATORS: Final = {
@@ -137,6 +137,7 @@ def test_a_seed_is_bound_to_all_that_it_belongs_to(missing: str) -> None:
         ("AuditLogSealing", "audit"),
         ("Srl", "srl"),
         ("SrlPublication", "srl"),
+        ("Trust", "srl"),
     ],
 )
 def test_either_policy_alone_keeps_purposes_apart(side: str, name: str, own: str) -> None:
@@ -162,6 +163,7 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("keys", f"{TENANT_ID}#keys"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#versions#svc_key_a"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#srl-keys"): {"Srl"},
+    ("keys", f"{TENANT_ID}#srl-standby"): {"Srl"},
     ("keys", f"{TENANT_ID}#srl-keys-revoked"): {"Srl"},
     ("keys", f"{TENANT_ID}#audit-keys"): {"AuditLog", "AuditLogSealing"},
     ("keys", f"{TENANT_ID}#webhooks"): {"WebhookDelivery", "Webhooks"},
@@ -175,7 +177,7 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("revocations", f"{TENANT_ID}#srl"): {"Srl", "SrlPublication"},
     ("revocations", f"{TENANT_ID}#authorizers"): {"Authorizers"},
     ("revocations", f"{TENANT_ID}#registered-authorizers"): {"Authorizers"},
-    ("revocations", f"{TENANT_ID}#feed"): {"FeedPublication", "Srl", "SrlPublication"},
+    ("revocations", f"{TENANT_ID}#feed"): {"FeedPublication", "Srl", "SrlPublication", "Trust"},
 }
 
 

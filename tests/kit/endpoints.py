@@ -15,11 +15,13 @@ from typing import Any, Final
 from shared.model.audit.audit_log import month
 from shared.model.callers import Scope
 from shared.model.items import Item
+from shared.model.trust.head import head_address
 from shared.model.webhooks import deliveries
 from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
 from shared.operations.audit import log, sealing, signers
-from shared.operations.lists import publication
+from shared.operations.lists import in_force, publication
 from shared.ports.store import Delete, Expect, Put
+from tests.kit import roots
 from tests.kit.api import Client, Tenant
 from tests.kit.asgi import Answer, bearer, send
 from tests.kit.processes import ROOT
@@ -202,7 +204,14 @@ def _pending_signer(tenant: Tenant) -> str:
     keys = tenant.admin.get("/v1/revocations/srl/keys").json()["keys"]
     pending = [key for key in keys if key["status"] == "pending"]
     found = pending[0] if pending else tenant.admin.post("/v1/revocations/srl/keys").json()
+    name_signers(tenant)
     return str(found["key_id"])
+
+
+def name_signers(tenant: Tenant) -> None:
+    """If there is a trust document, one that names the signers of now."""
+    if tenant.ports.store.get(head_address(tenant.id)) is not None:
+        _document(tenant)
 
 
 def _no_pending_signer(tenant: Tenant) -> None:
@@ -365,6 +374,32 @@ def _feed_of_revoked(tenant: Tenant) -> None:
     publication.publish_feed(tenant.ports, tenant.id)
 
 
+# The body that publishes a trust document, which `_draft` fills.
+_SIGNED_DRAFT: dict[str, Any] = {}
+
+
+def _draft(tenant: Tenant) -> None:
+    """A trust document that was signed and not published."""
+    _SIGNED_DRAFT.update(roots.body_of(roots.signed_draft(tenant.ports, tenant.operator)))
+
+
+def _document(tenant: Tenant) -> None:
+    """A trust document that was published."""
+    _draft(tenant)
+    answer = tenant.admin.request("PUT", "/v1/trust", json=_SIGNED_DRAFT)
+    assert answer.status_code == 200, answer.text
+
+
+def _named_keys(tenant: Tenant) -> str:
+    """The hash of the signing keys that the feed names."""
+    _key(tenant)
+    _document(tenant)
+    newest = in_force.feed_head(tenant.ports, tenant.id)
+    assert newest is not None
+    assert newest.signed.keys is not None
+    return newest.signed.keys.sha256.hex()
+
+
 _KEY = _names("id name scopes status created_at expires_at") | {"scopes": [...]}
 _USED = _KEY | _names("last_used_at")
 _AUTHORIZER = _names(
@@ -385,6 +420,7 @@ _BATCH = ["svc_wrt_a"]
 _SIGNING_KEY = _names("id type name status parent_id public_key created_at expires_at")
 _VERSION = _names("key_id version status public_key created_at rotated_at")
 _TRUSTED_KEY = _names("key_id key_version type status parent_id public_key created_at expires_at")
+_TRUST_DOCUMENT = _names("Payload") | {"Signatures": [_names("Key Signature")]}
 _SIGNED = _names("warrant_id key_id key_version algorithm public_key warrant signed_at expires_at")
 _WARRANT = _names("warrant_id key_version signed_at expires_at")
 _ACCOUNT = _names("id name email description status created_at")
@@ -564,6 +600,7 @@ _ROWS = (
     _row(
         "POST /v1/revocations/srl/keys/rotate rotateSrlKey 201 srl.rotate_key",
         _PROVED_SIGNER,
+        on=name_signers,
         resource="key_id",
         needs="blobs keys",
     ),
@@ -619,6 +656,35 @@ _ROWS = (
         },
         on=_key,
         scopes=ANY,
+    ),
+    _row(
+        "GET /v1/trust getTrust",
+        {"documents": [_TRUST_DOCUMENT]},
+        on=_document,
+        scopes=ANY,
+        needs="blobs",
+    ),
+    _row(
+        "GET /v1/trust/keys/{sha256} getTrustKeys",
+        on=_named_keys,
+        scopes=ANY,
+        media_type="application/cbor",
+        needs="blobs",
+    ),
+    _row(
+        "GET /v1/trust/draft getTrustDraft",
+        _names("Payload") | {"Signatures": []},
+        on=_document,
+        scopes=(ADMIN,),
+        needs="blobs",
+    ),
+    _row(
+        "PUT /v1/trust publishTrust 200 trust.publish",
+        "version pin expires_at",
+        on=_draft,
+        body=_SIGNED_DRAFT,
+        resource=lambda shown: f"trust/{shown['version']}",
+        needs="blobs keys",
     ),
     _row(
         "POST /v1/authorizers/register registerAuthorizer 201 authorizer.register",

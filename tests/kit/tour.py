@@ -13,10 +13,12 @@ from shared.operations.changes import revocations
 from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, publication, schedule, signers
 from shared.operations.operator import console_codes
+from shared.operations.trust import renewal
+from shared.operations.trust.renewal import TrustOutcome
 from shared.operations.webhooks import delivery
 from shared.ports import Ports
 from tests.kit.api import Tenant, serve
-from tests.kit.endpoints import ENDPOINTS, call
+from tests.kit.endpoints import ENDPOINTS, call, name_signers
 from tests.kit.worlds import Clock
 
 
@@ -155,6 +157,7 @@ def _publish_anew(tenant: Tenant, clock: Clock) -> None:
         clock.advance(hours=2)
         settings = {"srl_ttl_seconds": seconds}
         assert tenant.admin.request("PATCH", "/v1/tenant/settings", json=settings).is_success
+        name_signers(tenant)
         _done(tenant, publish, **body)
 
 
@@ -163,8 +166,11 @@ def _change_signers(tenant: Tenant, clock: Clock) -> None:
     path = "/v1/revocations/srl/keys"
     for _ in range(signers.KEPT + 2):
         clock.advance(hours=2)
+        name_signers(tenant)
         assert tenant.admin.post(f"{path}/rotate").status_code == 201
         pending = tenant.admin.post(path).json()["key_id"]
         assert tenant.admin.post(f"{path}/{pending}/revoke").status_code == 200
     cursor = tenant.admin.get(path).json()["cursor"]
     assert tenant.admin.get(f"{path}?cursor={cursor}").json()["keys"]
+    # The root of this machine is none of the document's.
+    assert renewal.keep(tenant.ports, tenant.id) is TrustOutcome.WAITS

@@ -74,6 +74,7 @@ def create(operator: Operator, tenant: Handle) -> None:
     settings, created = onboarding.create_tenant(
         operator.ports, handle=tenant, user=private_files.name()
     )
+    onboarding.first_document(operator.ports, settings.tenant_id)
     operator.out.say(f"Created tenant {settings.handle} ({settings.tenant_id}).")
     show_key(operator.out, created)
 

@@ -61,6 +61,7 @@ class Action(StrEnum):
     AUDIT_LOG_ROTATE_KEY = "audit_log.rotate_key"
     AUDIT_LOG_NEW_GENERATION = "audit_log.new_generation"
     AUDIT_LOG_STATEMENT = "audit_log.statement"
+    TRUST_PUBLISH = "trust.publish"
     TENANT_CREATE = "tenant.create"
     TENANT_UPDATE_SETTINGS = "tenant.update_settings"
     RECOVERY_REVIEW = "recovery.review"

@@ -34,6 +34,7 @@ IN_FLIGHT_MAX: Final = times.CLOCK_TOLERANCE + timedelta(minutes=1)
 # (docs/adr/02).
 MARK_PARTITIONS: Final = 16
 _OF_KEYS: Final = "#keys"
+_OF_TRUST: Final = "#trust"
 _MARKS: Final = "srl-marks#"
 
 
@@ -148,6 +149,11 @@ def is_of_keys(mark: Address) -> bool:
     return mark.sk.endswith(_OF_KEYS)
 
 
+def concerns_trust(sk: str) -> bool:
+    """Return whether the mark with this sort key says that a key or a signer has changed."""
+    return sk.endswith((_OF_KEYS, _OF_TRUST))
+
+
 def keys_mark_address(tenant_id: str) -> Address:
     """Return the address of the mark for a revoked, deleted or disabled key or account.
 
@@ -155,6 +161,11 @@ def keys_mark_address(tenant_id: str) -> Address:
     """
     number = revocations.shard_number(tenant_id) % MARK_PARTITIONS
     return _marks(number).address(f"{tenant_id}{_OF_KEYS}")
+
+
+def trust_mark_address(tenant_id: str) -> Address:
+    """Return the address of the mark for a new key, or for a change of the tenant's signers."""
+    return keys_mark_address(tenant_id)._replace(sk=f"{tenant_id}{_OF_TRUST}")
 
 
 def mark_address(tenant_id: str, warrant_id: str) -> Address:

@@ -16,8 +16,13 @@ _ROTATED: Final = "rotated"
 
 
 class SignerStatus(StrEnum):
-    """The state of a list signer. One is active, and at most one is pending."""
+    """The state of a list signer. One is active, and at most one is pending.
 
+    A standby signs nothing either: the trust document names it, so that it may replace a stolen
+    one at once.
+    """
+
+    STANDBY = "standby"
     PENDING = "pending"
     ACTIVE = "active"
     RETIRED = "retired"
@@ -67,6 +72,8 @@ class ListSigner(Record):
     @property
     def address(self) -> Address:
         """Where the record is stored."""
+        if self.status is SignerStatus.STANDBY:
+            return standby_address(self.tenant_id)
         partition = archive(self.tenant_id, self.status) if self.is_archived else None
         return (partition or signers(self.tenant_id)).address(self.id)
 
@@ -118,6 +125,11 @@ class ListSigner(Record):
 def signers(tenant_id: str) -> Partition:
     """Return the partition of a tenant's unarchived list signers, in order of creation."""
     return Partition(Table.KEYS, f"{tenant_id}#srl-keys")
+
+
+def standby_address(tenant_id: str) -> Address:
+    """Return the address of a tenant's standby, where earlier releases do not look."""
+    return Address(Table.KEYS, f"{tenant_id}#srl-standby")
 
 
 def archive(tenant_id: str, status: SignerStatus) -> Partition:

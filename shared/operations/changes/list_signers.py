@@ -6,11 +6,18 @@ was read; of two concurrent operations, one is therefore run again.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from shared.errors import Conflict, Corrupt, ExpectationLost, InvalidState, NotFound
+from shared.errors import (
+    Conflict,
+    Corrupt,
+    ExpectationLost,
+    InvalidState,
+    NotFound,
+    TrustUnsigned,
+)
 from shared.model import times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
@@ -23,12 +30,17 @@ from shared.model.tenants import TenantSettings
 from shared.operations.base import audit, tenants
 from shared.operations.base.idempotency import Keep, Outcome, item, nested, once
 from shared.operations.base.operation import operation
-from shared.operations.lists import in_force, publication
+from shared.operations.lists import in_force, marks, publication
 from shared.operations.lists import records as srl_records
 from shared.operations.lists import signers as srl_signers
+from shared.operations.trust import documents, renewal
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Put
 
+_UNSIGNED: Final = (
+    "The trust document does not name this key yet; retry in a minute, or let the roots sign the "
+    "draft if they are offline."
+)
 _ONE_PENDING: Final = "A signer is pending already; activate or revoke that one first."
 
 
@@ -120,6 +132,7 @@ def create(ports: Ports, caller: Caller, keep: Keep[ShownSigner]) -> ShownSigner
         Put(pending.address, pending.to_item(), Expect.ABSENT),
         _update(facts.active, facts.active.followed_by(pending.id)),
         _entry(ports, caller, facts, Action.SRL_CREATE_KEY, pending),
+        marks.on_trust(caller.tenant_id),
         *keep(shown),
     )
     return shown
@@ -132,7 +145,7 @@ def activate(
     """Activate a pending signer, and publish a list that it signs.
 
     Raises `NotFound`; `InvalidState` if the signer is retired or revoked, or if its grace period
-    has not passed and `force` is false.
+    has not passed and `force` is false; `TrustUnsigned` if the trust document does not name it yet.
     """
     facts = _facts(ports, caller)
     found = _find(ports, caller, key_id)
@@ -144,6 +157,8 @@ def activate(
         raise InvalidState(
             "Verifiers may not know this signer yet; wait until its activates_at, or give force."
         )
+    if not _named(ports, facts, [found]):
+        raise TrustUnsigned(_UNSIGNED)
     entry = _entry(ports, caller, facts, Action.SRL_ACTIVATE_KEY, found, force=force)
     return _succeed(ports, caller, keep, facts, found, entry)
 
@@ -152,11 +167,13 @@ def activate(
 def rotate(
     ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, compromised: bool = False
 ) -> ShownSigner:
-    """Activate the pending signer, or a new one if there is none, without the grace period.
+    """Activate the pending signer or the standby, without the grace period.
 
-    If `compromised` is true, the active signer was stolen: it is revoked as by `revoke`, and its
-    successor has no statement (SIGNER-5). Raises `Conflict` if a new one is needed and too many
-    retired signers are listed, but not if `compromised` is true.
+    The trust document names it already; a tenant without documents gets a new signer if none is
+    pending. If `compromised` is true, the active signer was stolen: it is revoked as by `revoke`,
+    and its successor has no statement (SIGNER-5). Raises `Conflict` if too many retired signers are
+    listed and none is pending, and `TrustUnsigned` if the document names neither; but not if
+    `compromised` is true.
     """
     facts = _facts(ports, caller)
     if compromised:
@@ -165,7 +182,7 @@ def rotate(
             return keep(facts.shown(signer))
 
         return facts.shown(_replace_stolen(ports, caller, facts, facts.active, beside))
-    successor = _pending(ports, facts) or _new(ports, facts, SignerStatus.ACTIVE)
+    successor = _successor(ports, facts) or _new(ports, facts, SignerStatus.ACTIVE)
     entry = _entry(ports, caller, facts, Action.SRL_ROTATE_KEY, successor)
     return _succeed(ports, caller, keep, facts, successor, entry)
 
@@ -215,15 +232,17 @@ def _replace_stolen(
     accepted it begins anew at the list (FEED-7). `beside` returns further changes for that write.
     Return the signer that is active then.
     """
-    signer, change = facts.active, _unchanged(facts.active)
+    signer, takes_over = facts.active, [_unchanged(facts.active)]
     if stolen.id == facts.active.id:
-        successor = _pending(ports, facts) or srl_signers.make(ports, caller.tenant_id)
-        signer, change = _takes_over(ports, successor.unproved())
+        successor = _successor(ports, facts, is_urgent=True)
+        successor = successor or srl_signers.make(ports, caller.tenant_id)
+        signer, takes_over = _takes_over(ports, facts, successor.unproved())
     details: dict[str, Value] = {"was": stolen.status.value, "successor": signer.id}
     entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
     moves = srl_signers.moves(ports, caller.tenant_id, changed=[stolen.id])
     revoked = srl_signers.replaced(stolen, stolen.revoked())
-    changes = [change, *revoked, entry, *moves, *beside(signer)]
+    mark = marks.on_trust(caller.tenant_id)
+    changes = [*takes_over, *revoked, entry, mark, *moves, *beside(signer)]
     publication.hand_over(ports, caller, facts.head, signer, changes, leaps=True)
     return signer
 
@@ -237,21 +256,69 @@ def _succeed(
     entry: Change,
 ) -> ShownSigner:
     """Retire the active signer, and publish a list by its successor."""
-    signer, change = _takes_over(ports, successor)
+    signer, takes_over = _takes_over(ports, facts, successor)
     retired = facts.active.retired(listed_until=facts.head.expires_at)
     moves = srl_signers.moves(ports, caller.tenant_id, changed=[retired.id])
     shown = facts.shown(signer)
-    changes = [change, _update(facts.active, retired), entry, *moves, *keep(shown)]
+    mark = marks.on_trust(caller.tenant_id)
+    ends = _update(facts.active, retired)
+    changes = [*takes_over, ends, entry, mark, *moves, *keep(shown)]
     publication.hand_over(ports, caller, facts.head, signer, changes)
     return shown
 
 
-def _takes_over(ports: Ports, successor: ListSigner) -> tuple[ListSigner, Change]:
-    """Return the successor as active signer, and the change that stores it."""
-    if successor.status is not SignerStatus.PENDING:
-        return successor, Put(successor.address, successor.to_item(), Expect.ABSENT)
-    activated = successor.activated(ports.now())
-    return activated, _update(successor, activated)
+def _takes_over(
+    ports: Ports, facts: _SignerFacts, successor: ListSigner
+) -> tuple[ListSigner, list[Change]]:
+    """Return the successor as active signer, and the changes that store it."""
+    if successor.status is SignerStatus.PENDING:
+        activated = successor.activated(ports.now())
+        return activated, [_update(successor, activated)]
+    # The pending one stays so.
+    signer = replace(successor, pending_id=facts.active.pending_id)
+    changes = list[Change]()
+    if successor.status is SignerStatus.STANDBY:
+        signer = signer.activated(ports.now())
+        changes.append(srl_signers.new_standby(ports, signer.tenant_id, after=successor))
+    return signer, [Put(signer.address, signer.to_item(), Expect.ABSENT), *changes]
+
+
+def _successor(ports: Ports, facts: _SignerFacts, *, is_urgent: bool = False) -> ListSigner | None:
+    """Return the pending signer or the standby, whichever the trust document names.
+
+    None if a new one has to sign: the tenant has no document, or none of them and it `is_urgent`.
+    Raises `TrustUnsigned` if the document names none of them otherwise.
+    """
+    pending, standby = _pending(ports, facts), srl_signers.standby(ports, facts.active.tenant_id)
+    if documents.head(ports, facts.active.tenant_id) is None:
+        return pending
+    found = [each for each in (pending, standby) if each is not None]
+    named = _named(ports, facts, found) or (found if is_urgent else [])
+    if not named and not is_urgent:
+        raise TrustUnsigned(_UNSIGNED)
+    successor = next(iter(named), None)
+    if successor is None or successor.status is SignerStatus.PENDING or is_urgent:
+        return successor
+    records = srl_signers.read(ports, successor.tenant_id)
+    _check_room(records, ports.now())
+    return srl_signers.vouched(ports, successor, facts.active, records)
+
+
+def _named(ports: Ports, facts: _SignerFacts, found: Sequence[ListSigner]) -> list[ListSigner]:
+    """Return those of the signers that the trust document names; all if there is no document.
+
+    Clients refuse what another one signs. If the root is here, the document is made first.
+    """
+    named = _known(ports, facts, found)
+    if not named and ports.root is not None:
+        renewal.keep(ports, facts.active.tenant_id)
+        named = _known(ports, facts, found)
+    return named
+
+
+def _known(ports: Ports, facts: _SignerFacts, found: Sequence[ListSigner]) -> list[ListSigner]:
+    keys = documents.list_keys(ports, facts.active.tenant_id)
+    return [each for each in found if keys is None or each.public_bytes in keys]
 
 
 def _facts(ports: Ports, caller: Caller) -> _SignerFacts:

@@ -19,7 +19,7 @@ from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
-from shared.operations.lists import records
+from shared.operations.lists import marks, records
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Increment, Put
 
@@ -77,6 +77,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
         Put(key.address, key.to_item(), Expect.ABSENT),
         *([Check(parent.address, At(parent.version))] if parent else []),
         counted(caller.tenant_id, (key, 1)),
+        marks.on_trust(caller.tenant_id),
         audit.entry(
             ports,
             caller,

@@ -28,7 +28,7 @@ from shared.model.lists.head import Form, sha256_of
 from shared.operations.base import audit, seals
 from shared.operations.base.operation import operation, reread
 from shared.operations.changes.srl import URL_TTL_SECONDS
-from shared.operations.lists import in_force
+from shared.operations.lists import in_force, marks
 from shared.ports import Ports
 from shared.ports.store import At, Delete, Expect, Put
 
@@ -203,7 +203,8 @@ def _make_signer(ports: Ports, caller: Caller) -> NativeSigner:
     sealed = ports.sealer.seal(seed, context=context)
     made = NativeSigner(key_id, tenant_id, public_key, ports.now(), sealed)
     entry = audit.entry(ports, caller, Action.NATIVE_SIGNER_CREATE, key_id)
-    ports.store.write(Put(made.address, made.to_item(), Expect.ABSENT), entry)
+    mark = marks.on_trust(tenant_id)
+    ports.store.write(Put(made.address, made.to_item(), Expect.ABSENT), entry, mark)
     return made
 
 

@@ -48,6 +48,11 @@ def on_keys(tenant_id: str) -> Put:
     return _set(model.keys_mark_address(tenant_id))
 
 
+def on_trust(tenant_id: str) -> Put:
+    """Return the mark on the tenant, for the write that makes a key or changes signers."""
+    return _set(model.trust_mark_address(tenant_id))
+
+
 def on_warrant(tenant_id: str, warrant_id: str, at: datetime | None = None) -> Put:
     """Return the mark on the warrant, for the write that revokes or restores it.
 

@@ -10,7 +10,14 @@ from shared.authorizer.formats.statements import Statement, highest
 from shared.errors import Corrupt
 from shared.model import seeds
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.lists.signers import ENDED, ListSigner, SignerStatus, archive, signers
+from shared.model.lists.signers import (
+    ENDED,
+    ListSigner,
+    SignerStatus,
+    archive,
+    signers,
+    standby_address,
+)
 from shared.model.seeds import SeedPurpose
 from shared.operations.base import operation, seals
 from shared.ports import Ports
@@ -123,6 +130,21 @@ def make(ports: Ports, tenant_id: str, status: SignerStatus = SignerStatus.ACTIV
     context = seeds.seal_context(tenant_id, key_id, purpose=SeedPurpose.SRL)
     sealed = ports.sealer.seal(seed, context=context)
     return ListSigner(key_id, tenant_id, public_key, status, ports.now(), sealed)
+
+
+def standby(ports: Ports, tenant_id: str) -> ListSigner | None:
+    """Read the standby; None before the first. Raises `Corrupt`, `Unavailable`."""
+    item = ports.store.get(standby_address(tenant_id))
+    return None if item is None else ListSigner.from_item(item)
+
+
+def new_standby(ports: Ports, tenant_id: str, *, after: ListSigner | None = None) -> Put:
+    """Return the change that stores a standby: the first, or one in place of `after`."""
+    made = make(ports, tenant_id, SignerStatus.STANDBY)
+    if after is None:
+        return Put(made.address, made.to_item(), Expect.ABSENT)
+    made = replace(made, version=after.version + 1)
+    return Put(made.address, made.to_item(), At(after.version))
 
 
 def read(ports: Ports, tenant_id: str) -> list[ListSigner]:

@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from shared.authorizer.formats import wire
-from shared.authorizer.formats.wire import Base
+from shared.authorizer.formats.wire import Base, Reference
 from shared.errors import BlobExists, Corrupt, ExpectationLost, InvalidSrl, OutOfSpace, Unavailable
 from shared.model import feed, seeds, times
 from shared.model.feed import FeedHead, Leap, StoredEntry
@@ -43,7 +43,7 @@ from shared.operations.base import seals, steps
 from shared.operations.lists import in_force
 from shared.operations.lists.facts import Facts, Told
 from shared.ports import Ports
-from shared.ports.store import At, Check, Delete, Expect, Put
+from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +80,16 @@ class Covered(NamedTuple):
 
     since: datetime
     until: datetime | None = None
+
+
+class Named(NamedTuple):
+    """The trust document and the signing keys that a head of the feed names (TRUST-9).
+
+    None if there are none.
+    """
+
+    trust: Reference | None = None
+    keys: Reference | None = None
 
 
 class Leapt(NamedTuple):
@@ -175,6 +185,25 @@ def based(
         head = replace(head, broke_at=base.sequence)
     expected = At(before.version) if before else Expect.ABSENT
     return Put(feed.head_address(settings.tenant_id), head.to_item(), expected)
+
+
+def naming(
+    pen: Pen,
+    before: FeedHead,
+    settings: TenantSettings,
+    signer: ListSigner,
+    named: Named,
+) -> list[Change]:
+    """Return the changes that let the feed end where it does, with a head that names this.
+
+    Raises `SeedLost`, `Unavailable`.
+    """
+    end = _End(before.sequence, before.signed.chain, before.base)
+    head = _head(pen, settings, signer, end, before, named)
+    return [
+        Put(feed.head_address(settings.tenant_id), head.to_item(), At(before.version)),
+        Check(signer.address, At(signer.version)),
+    ]
 
 
 def leapt(ports: Ports, tenant_id: str, newest: FeedHead | None, leap: Leap) -> Leapt:
@@ -350,8 +379,14 @@ def _head(
     signer: ListSigner,
     end: _End,
     before: FeedHead | None,
+    named: Named | None = None,
 ) -> FeedHead:
-    """Return the head that follows `before`, signed by `signer`."""
+    """Return the head that follows `before`, signed by `signer`.
+
+    It names what `before` does, unless `named` says otherwise.
+    """
+    if named is None:
+        named = Named(before.signed.trust, before.signed.keys) if before else Named()
     issued_at = now = times.whole(pen.now())
     # Clients refuse a head from further ahead: then a clock was wrong, and is right again.
     if before is not None and before.signed.issued_at <= now + wire.FUTURE_MAX:
@@ -363,6 +398,7 @@ def _head(
         issued_at,
         issued_at + settings.srl_ttl,
         end.base,
+        *named,
     )
     payload, seed = told.encode(), pen.seed(signer)
     signature = seeds.signature(wire.signed_part(payload), seed=seed)

@@ -6,6 +6,7 @@ from shared.errors import RescindError
 from shared.model import seeds
 from shared.model.items import Table
 from shared.model.lists.head import folders, version_of
+from shared.model.trust import head as trust
 from shared.operations.base import seals, tenants
 from shared.operations.lists import in_force
 from shared.ports import Ports
@@ -15,12 +16,13 @@ def blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
     """Yield the names of the blobs that a restored tenant needs.
 
     They are the list in force with what belongs to it, lists that are newer, and the blobs of the
-    sealed log. Old lists are not needed. Raises `Corrupt`, `Unavailable`.
+    sealed log and of trust documents. Old lists are not needed. Raises `Corrupt`, `Unavailable`.
     """
     version = in_force.head(ports, tenant_id).version
     for folder in folders(tenant_id):
         yield from (each for each in ports.blobs.names(folder) if version_of(each) >= version)
     yield from ports.blobs.names(f"audit/{tenant_id}")
+    yield from ports.blobs.names(trust.folder(tenant_id))
 
 
 def problems(ports: Ports) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """Creation of tenants and of admin keys by the operator (TENANT-1, TENANT-4)."""
 
+import logging
 from dataclasses import replace
 from datetime import datetime
 
-from shared.errors import Conflict, InvalidState
+from shared.errors import Conflict, InvalidState, Unavailable
 from shared.model import tenants as model
 from shared.model.audit.audit_log import Action, AuditEntry
 from shared.model.callers import Caller, Scope
@@ -15,8 +16,11 @@ from shared.operations.base import audit, tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import publication, records, signers
 from shared.operations.operator import deployment, restored
+from shared.operations.trust import renewal
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
+
+_log = logging.getLogger(__name__)
 
 _ADMIN = "admin"
 _OPERATOR = "operator"
@@ -25,7 +29,7 @@ _OPERATOR = "operator"
 def create_tenant(
     ports: Ports, *, handle: str, user: str | None = None
 ) -> tuple[TenantSettings, Created]:
-    """Create a tenant with a list signer, version 1 of its list, an account and an admin key.
+    """Create a tenant with two list signers, version 1 of its list, an account and an admin key.
 
     All are created in one write. `user` is the operator's account on the machine, for the audit
     log. Raises `ValueError` if `handle` is not valid, `Conflict` if it is in use.
@@ -52,6 +56,7 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
         Put(settings.address, settings.to_item(), Expect.ABSENT),
         Put(entry.address, entry.to_item(), Expect.ABSENT),
         Put(signer.address, signer.to_item(), Expect.ABSENT),
+        signers.new_standby(ports, settings.tenant_id),
         *service_accounts.creation(account),
         *changes,
         *publication.first(ports, settings, signer),
@@ -67,6 +72,19 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
         ),
     )
     return settings, created
+
+
+def first_document(ports: Ports, tenant_id: str) -> None:
+    """Make the first trust document of a new tenant, if the root is here.
+
+    A failure is logged: the service makes the document later.
+    """
+    if ports.root is None:
+        return
+    try:
+        renewal.keep(ports, tenant_id)
+    except Unavailable:
+        _log.warning("the first trust document could not be made yet", exc_info=True)
 
 
 def mint_admin_key(

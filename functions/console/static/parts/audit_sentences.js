@@ -46,6 +46,7 @@ const DONE = {
   'audit_log.rotate_key': ['replaced', 'the audit signer', 'audit signers'],
   'audit_log.new_generation': ['began anew', 'the sealed log', 'sealed logs'],
   'audit_log.statement': ['counted the changes of', 'the day before', 'days'],
+  'trust.publish': ['published', 'the trust document', 'trust documents'],
   'tenant.create': ['made', 'the tenant', 'tenants'],
   'tenant.update_settings': ['changed', 'the settings', 'settings'],
   'recovery.review': ['reviewed', 'the restored store', 'restored stores'],

@@ -182,6 +182,7 @@ _SIGNERS: Final[Mapping[str, _Signer]] = {
     "srl-keys": ListSigner,
     "srl-keys-retired": ListSigner,
     "srl-keys-revoked": ListSigner,
+    "srl-standby": ListSigner,
     "native-signer": NativeSigner,
     "audit-keys": AuditSigner,
 }

@@ -1,0 +1,160 @@
+"""Trust documents over HTTP (TRUST-8, TRUST-17)."""
+
+import re
+from typing import Annotated, Any, Final
+
+from fastapi import Path, Query, Response
+from pydantic import BaseModel, Field
+
+from functions.trust.schemas import (
+    DraftQuery,
+    PublishedTrust,
+    PublishTrust,
+    TrustDocumentBody,
+    TrustDocuments,
+)
+from shared.authorizer.formats import documents
+from shared.authorizer.formats.members import NUMBER_MAX
+from shared.errors import Conflict, NotFound, NotSignedByRoots
+from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL
+from shared.model.rate_limit import Purpose
+from shared.operations.trust import serving
+from shared.web import stored as bodies
+from shared.web.app import create_app, lambda_handler
+from shared.web.conditional import condition, matches
+from shared.web.fields import decimal
+from shared.web.routes import ApiRequest, router, serves
+from shared.web.stored import header
+from shared.web.work import WorkKind
+
+_SHA256: Final = "[0-9a-f]{64}"
+
+routes = router("Trust")
+
+_NUMBER: Final = decimal(
+    "0|[1-9][0-9]{0,15}", must="be a whole number in decimal digits, without a leading zero"
+)
+
+
+class TrustQuery(BaseModel):
+    """Which document the caller holds."""
+
+    # The order matters: what follows a validator is checked, but is not in the API document.
+    after: Annotated[int, Field(ge=0, le=NUMBER_MAX), _NUMBER] = Field(
+        default=0, description="The version of the document that you hold; 0 if you hold none."
+    )
+
+
+_ETAG: Final = {"ETag": header("Identifies the newest document. Send it in `If-None-Match`.")}
+_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"headers": _ETAG},
+    304: {"description": "The newest document is that of `If-None-Match`", "headers": _ETAG},
+}
+_KEYS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "The signing keys",
+        "headers": {"ETag": header("Identifies the bytes.")},
+        "content": {BASE_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    },
+    304: {
+        "description": "The bytes are those that `If-None-Match` names",
+        "headers": {"ETag": header("Identifies the bytes.")},
+    },
+    307: {
+        "description": "The keys are larger than 4 MiB; `Location` is their address",
+        "headers": {"Location": header("The address of the keys. It works for a short time only.")},
+    },
+}
+Sha256 = Annotated[str, Path(description="The SHA-256 of the bytes, in hexadecimal digits.")]
+
+
+@routes.get(
+    "/v1/trust",
+    response_model=TrustDocuments,
+    responses=_RESPONSES,
+    openapi_extra=condition("The `ETag` of the last answer to the same query."),
+)
+@serves(serving.newest, purpose=Purpose.FEED)
+async def get_trust(here: ApiRequest, query: Annotated[TrustQuery, Query()]) -> Response:
+    """Get the trust documents that a client needs which holds the version `after`.
+
+    They are the documents whose roots differ from those before them, then the newest: 64 at most.
+    There are none if the version is that of the newest, or if the tenant has no document yet.
+    Believe a document only if the roots that you trust have signed it.
+    """
+    head = here.run(serving.newest)
+    tag = f"{head.version}-{head.sha256.hex()[:32]}" if head else "0"
+    headers = {"ETag": f'"{tag}-{query.after}"', "Cache-Control": CACHE_CONTROL}
+    if matches(here, etag=headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    found = here.run(serving.since, of=head, after=query.after)
+    return Response(documents.answer(found), headers=headers, media_type="application/json")
+
+
+@routes.get(
+    "/v1/trust/keys/{sha256}",
+    response_class=Response,
+    responses=_KEYS,
+    openapi_extra=condition("The `ETag` of the keys."),
+)
+@serves(serving.keys, raises=(NotFound,), purpose=Purpose.FEED)
+async def get_trust_keys(here: ApiRequest, sha256: Sha256) -> Response:
+    """Get the signing keys that a head of the feed names by their SHA-256, as a CBOR map.
+
+    The response never changes. Follow redirects, and do not send `Authorization` to the address of
+    a redirect.
+
+    404: there are no keys of this hash, or not any more. Poll the feed for the newest.
+    """
+    if not re.fullmatch(_SHA256, sha256):
+        raise NotFound("There are no such keys.")
+    digest, headers = bytes.fromhex(sha256), {"ETag": f'"{sha256}"', "Vary": "Authorization"}
+    blob = here.run(serving.keys, sha256=digest)
+    kept = headers | {"Cache-Control": bodies.IMMUTABLE}
+    if matches(here, etag=headers["ETag"]):
+        return Response(status_code=304, headers=kept)
+    if bodies.is_too_long(here, len(blob)):
+        location = here.run(serving.keys_address, sha256=digest)
+        # The address expires, so the redirect is not kept.
+        moved = headers | {"Location": location, "Cache-Control": "no-store"}
+        return Response(status_code=307, headers=moved)
+    return Response(blob, headers=kept, media_type=BASE_MEDIA_TYPE)
+
+
+@routes.get("/v1/trust/draft")
+@serves(serving.draft)
+async def get_trust_draft(
+    here: ApiRequest, query: Annotated[DraftQuery, Query()]
+) -> TrustDocumentBody:
+    """Get the next trust document, for the roots to sign.
+
+    It is valid for 180 days from now on. Each call makes another one: let all roots sign the same
+    bytes, and publish them with `PUT /v1/trust`. To replace roots, name the next ones in `roots`
+    and `threshold`. Then both the present and the next ones must sign.
+
+    400: `roots` is missing, and there is no document yet.
+    """
+    return TrustDocumentBody.of(here.run(serving.draft, roots=query.wanted()))
+
+
+@routes.put("/v1/trust")
+@serves(
+    serving.publish,
+    raises=(Conflict, NotSignedByRoots),
+    kind=WorkKind.PUBLICATION,
+)
+async def publish_trust(here: ApiRequest, body: PublishTrust) -> PublishedTrust:
+    """Publish a trust document that the roots have signed.
+
+    If the same document is published already, nothing changes.
+
+    400: the code is `invalid_signature` if not enough roots have signed.
+
+    409: the document is outdated; get another draft. It has to name the signers of now.
+    """
+    head = here.make(serving.publish, payload=body.Payload, signatures=body.signatures())
+    return PublishedTrust.of(head)
+
+
+app = create_app(routes)
+handler = lambda_handler(app)

@@ -1,0 +1,146 @@
+"""Bodies of the endpoints of trust documents (TRUST-8, TRUST-17)."""
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue
+from pydantic.json_schema import WithJsonSchema
+
+from shared.authorizer.formats import ed25519
+from shared.authorizer.formats.documents import SIGNATURES_MAX, SignedDocument
+from shared.authorizer.formats.members import from_base64
+from shared.authorizer.formats.trust import ROOTS_MAX, Roots
+from shared.errors import InvalidRequest
+from shared.model.trust.head import TrustHead
+from shared.web.fields import (
+    BASE64,
+    MomentOut,
+    PublicKey,
+    RequestBody,
+    ResponseBody,
+    Signature,
+    example,
+    shown,
+)
+
+_KEY: Final = "3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
+_SIGNATURE: Final = (
+    "JeAvmkK35L+RL9lDd6gCC7Bw66Pw4hA0XZrSU93mGUGcSuvABerYZI3Jyh72MGdc4C2h/PGqRKEHvzfc65DbAw=="
+)
+_SIGNED: Final[dict[str, JsonValue]] = {
+    "Payload": "qGRMb2ej",
+    "Signatures": [{"Key": _KEY, "Signature": _SIGNATURE}],
+}
+
+
+def _base64(value: Any) -> bytes:
+    try:
+        return from_base64(value)
+    except (TypeError, ValueError):
+        raise ValueError("must be base64 as an encoder writes it") from None
+
+
+Bytes = Annotated[bytes, BeforeValidator(_base64), WithJsonSchema({"type": "string", **BASE64})]
+
+
+class RootSignature(ResponseBody):
+    """A signature over a document."""
+
+    model_config = example(Key=_KEY, Signature=_SIGNATURE)
+
+    Key: PublicKey
+    Signature: Signature
+
+
+class TrustDocumentBody(ResponseBody):
+    """A trust document with its signatures."""
+
+    model_config = example(**_SIGNED)
+
+    Payload: str = shown("Base64 of the document, a CBOR map.", **BASE64)
+    Signatures: list[RootSignature] = shown(
+        "Signatures of roots, and of the list signer, over `rescind-trust-v1`, a line feed and the "
+        "SHA-256 of the document."
+    )
+
+    @classmethod
+    def of(cls, signed: SignedDocument) -> Self:
+        """Return the body for a document."""
+        return cls.model_validate(signed.form())
+
+
+class TrustDocuments(ResponseBody):
+    """The documents that a client needs."""
+
+    model_config = example(documents=[_SIGNED])
+
+    documents: list[TrustDocumentBody] = shown(
+        "The documents whose roots differ from those before them, then the newest."
+    )
+
+
+class GivenSignature(RequestBody):
+    """A signature over the document."""
+
+    Key: Bytes = Field(description="The public key of the root: base64 of its 32 bytes.")
+    Signature: Bytes = Field(description="Its signature: base64 of 64 bytes.")
+
+
+class PublishTrust(RequestBody):
+    """The document that was signed."""
+
+    model_config = example(**_SIGNED)
+
+    Payload: Bytes = Field(description="The document that `GET /v1/trust/draft` returned.")
+    Signatures: list[GivenSignature] = Field(
+        description="The signatures of the roots, each by another key.",
+        min_length=1,
+        max_length=SIGNATURES_MAX,
+    )
+
+    def signatures(self) -> dict[bytes, bytes]:
+        """Return the signatures by key. Raises `InvalidRequest`."""
+        found = {each.Key: each.Signature for each in self.Signatures}
+        if len(found) < len(self.Signatures) or not all(map(ed25519.is_safe, found)):
+            raise InvalidRequest("Signatures: must be by different keys of Ed25519.")
+        return found
+
+
+class PublishedTrust(ResponseBody):
+    """The newest trust document."""
+
+    model_config = example(version=7, pin="9f" * 32, expires_at="2027-05-20T12:00:00Z")
+
+    version: int = shown("The version of the document.", minimum=1)
+    pin: str = shown("The pin of its roots.", pattern="^[0-9a-f]{64}$")
+    expires_at: MomentOut = shown("When it expires.")
+
+    @classmethod
+    def of(cls, head: TrustHead) -> Self:
+        """Return the body for a head."""
+        return cls(version=head.version, pin=head.pin, expires_at=head.expires_at)
+
+
+class DraftQuery(BaseModel):
+    """The roots of the draft, if they are to be others than those of the present document."""
+
+    roots: str | None = Field(
+        default=None,
+        description=f"The public keys of the roots, 1 to {ROOTS_MAX}, each base64 of 32 bytes, "
+        "separated by commas. By default the roots stay as they are.",
+    )
+    threshold: int = Field(
+        default=1, ge=1, le=ROOTS_MAX, description="How many of these roots have to sign."
+    )
+
+    def wanted(self) -> Roots | None:
+        """Return the roots that are asked for. Raises `InvalidRequest`."""
+        if self.roots is None:
+            return None
+        try:
+            keys = tuple(sorted({from_base64(each) for each in self.roots.split(",")}))
+            return Roots.of({"Keys": [*keys], "Threshold": self.threshold})
+        except ValueError:
+            raise InvalidRequest(
+                f"roots: must be 1 to {ROOTS_MAX} keys of Ed25519 in base64, separated by commas, "
+                "and threshold at most their number."
+            ) from None

@@ -1,0 +1,1 @@
+"""The trust documents of a tenant, as they are stored."""

@@ -1,0 +1,104 @@
+"""The head of a tenant's trust documents: the item that says which is the newest (TRUST-16)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from shared.authorizer.formats.documents import SignedDocument
+from shared.authorizer.formats.wire import Reference
+from shared.errors import Corrupt
+from shared.model.items import Address, Table
+from shared.model.records import Record
+
+# How long a document is valid that this service signs alone, and one that waits for people.
+LIFETIME: Final = timedelta(days=14)
+LIFETIME_BY_HAND: Final = timedelta(days=180)
+
+# After this time, a document that this service signs alone is replaced.
+RENEWED_AFTER: Final = timedelta(days=1)
+
+_DIGITS: Final = 20
+_KEYS: Final = "keys"
+
+
+@dataclass(frozen=True, slots=True)
+class TrustHead(Record):
+    """The newest trust document of a tenant; a blob has it with its signatures.
+
+    `sha256` is the hash (32 bytes) of its payload, `pin` that of its roots. `turns` are the
+    versions, in decimal digits, of the documents whose roots differ from those before them: the
+    first one, and those that a client with an old pin has to follow. `keys_sha256` is the hash (32
+    bytes) of the blob of the signing keys that the document covers.
+    """
+
+    version: int
+    sha256: bytes
+    pin: str
+    issued_at: datetime
+    expires_at: datetime
+    turns: tuple[str, ...]
+    keys_sha256: bytes
+
+    @classmethod
+    def after(cls, before: Self | None, signed: SignedDocument, *, keys_sha256: bytes) -> Self:
+        """Return the head that follows `before` when this document is published."""
+        document = signed.document
+        version, sha256, pin = document.version, signed.reference.sha256, document.roots.pin
+        turns = before.turns if before else ()
+        if before is None or before.pin != pin:
+            turns = (*turns, str(version))
+        issued_at, expires_at = document.issued_at, document.expires_at
+        return cls(version, sha256, pin, issued_at, expires_at, turns, keys_sha256)
+
+    @property
+    def reference(self) -> Reference:
+        """How a head of the feed names the document."""
+        return Reference(self.sha256, self.version)
+
+    @property
+    def warns_at(self) -> datetime:
+        """When the last third of the document's life begins."""
+        return self.expires_at - (self.expires_at - self.issued_at) / 3
+
+    def since(self, version: int) -> list[int]:
+        """Return the versions that a client needs that holds `version`, or 0 (TRUST-8)."""
+        turns = (int(each) for each in self.turns)
+        return [each for each in sorted({*turns, self.version}) if each > version]
+
+
+def head_address(tenant_id: str) -> Address:
+    """Return the address of the head of a tenant's trust documents."""
+    return Address(Table.KEYS, tenant_id, "trust#head")
+
+
+def folder(tenant_id: str) -> str:
+    """Return the folder of a tenant's trust documents."""
+    return f"trust/{tenant_id}"
+
+
+def document_blob(tenant_id: str, version: int) -> str:
+    """Return the name of the blob of the document of this version."""
+    return f"{folder(tenant_id)}/{version:0{_DIGITS}d}"
+
+
+def keys_folder(tenant_id: str) -> str:
+    """Return the folder of the blobs of a tenant's signing keys."""
+    return f"{folder(tenant_id)}/{_KEYS}"
+
+
+def keys_blob(tenant_id: str, sha256: bytes) -> str:
+    """Return the name of the blob of signing keys that has this hash (32 bytes)."""
+    return f"{keys_folder(tenant_id)}/{sha256.hex()}"
+
+
+def version_of(blob: str) -> int | None:
+    """Return the version of the document in this blob; None for one of signing keys.
+
+    Raises `Corrupt` if it is neither.
+    """
+    above, _, name = blob.rpartition("/")
+    if above.endswith(f"/{_KEYS}"):
+        return None
+    if len(name) != _DIGITS or not name.isdecimal():
+        raise Corrupt("a blob among the trust documents of a tenant has another name")
+    return int(name)

@@ -1,0 +1,1 @@
+"""Makes, signs, publishes and serves trust documents, and blobs of signing keys."""

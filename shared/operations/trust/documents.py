@@ -1,0 +1,61 @@
+"""The stored trust documents: blobs, and the item that says which one is the newest."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from shared.authorizer.formats import documents as formats
+from shared.authorizer.formats.documents import NotTrusted, SignedDocument
+from shared.authorizer.formats.trust import Use
+from shared.errors import Corrupt
+from shared.model.trust import head as model
+from shared.model.trust.head import TrustHead
+from shared.ports import Ports
+
+
+def head(ports: Ports, tenant_id: str) -> TrustHead | None:
+    """Read the head; None before the first document. Raises `Corrupt`, `Unavailable`."""
+    item = ports.store.get(model.head_address(tenant_id))
+    return None if item is None else TrustHead.from_item(item)
+
+
+def read_all(ports: Ports, tenant_id: str, versions: Iterable[int]) -> list[SignedDocument]:
+    """Read the documents of these versions, in order. Raises `Corrupt`, `Unavailable`."""
+    return [*ports.gather(*(partial(read, ports, tenant_id, each) for each in versions))]
+
+
+def read(ports: Ports, tenant_id: str, version: int) -> SignedDocument:
+    """Read the document of a version. Raises `Corrupt` if it is missing or altered."""
+    data = ports.blobs.get(model.document_blob(tenant_id, version))
+    found = None if data is None else opened(data)
+    if found is None or (found.document.tenant_id, found.document.version) != (tenant_id, version):
+        raise Corrupt(f"the trust document of version {version} is missing or altered")
+    return found
+
+
+def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...] | None:
+    """Return the keys (32 bytes each) whose heads clients accept; None without a document.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    found = head(ports, tenant_id)
+    if found is None:
+        return None
+    return read(ports, tenant_id, found.version).document.named(Use.LISTS)
+
+
+def opened(data: bytes) -> SignedDocument | None:
+    """Return the document in a blob, without a look at its signatures; None if it is none."""
+    try:
+        (found,) = formats.documents(data)
+    except (NotTrusted, ValueError):
+        return None
+    return found
+
+
+def highest(ports: Ports, tenant_id: str) -> int:
+    """Return the highest version that has a blob, published or not; 0 without one.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    names = ports.blobs.names(model.folder(tenant_id))
+    return max((found for each in names if (found := model.version_of(each))), default=0)

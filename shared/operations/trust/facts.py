@@ -1,0 +1,201 @@
+"""The facts for a trust document: the signers of a tenant, its feed, its log, and its roots."""
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from shared.authorizer.formats import wire
+from shared.authorizer.formats.documents import SignedDocument
+from shared.authorizer.formats.signing_keys import PublishedKey, covering
+from shared.authorizer.formats.trust import (
+    SIGNERS_MAX,
+    LogAnchor,
+    NamedSigner,
+    Roots,
+    TrustDocument,
+    Use,
+)
+from shared.authorizer.formats.wire import Position
+from shared.model import times
+from shared.model.audit import checkpoint
+from shared.model.audit.signers import AuditSigner
+from shared.model.feed import FeedHead
+from shared.model.fleet import native
+from shared.model.fleet.native import NativeSigner
+from shared.model.lists.signers import ListSigner, SignerStatus
+from shared.model.tenants import TenantSettings
+from shared.model.trust.head import RENEWED_AFTER, TrustHead
+from shared.operations.audit import log
+from shared.operations.audit import signers as audit_signers
+from shared.operations.base import tenants
+from shared.operations.lists import in_force, signers
+from shared.operations.trust import documents, signing_keys
+from shared.ports import Ports
+
+_IN_USE = (SignerStatus.ACTIVE, SignerStatus.PENDING)
+
+
+@dataclass(frozen=True, slots=True)
+class SignerUses:
+    """Keys (32 bytes) by use: the document must name all of `needed`, and may name `spare`.
+
+    `spare` are replaced keys that nobody has revoked, the newest first. The next document names
+    those of `listed`, whose last list may still be in a cache.
+    """
+
+    needed: Mapping[bytes, Use]
+    spare: Mapping[bytes, Use]
+    listed: tuple[bytes, ...]
+
+    def named(self) -> tuple[NamedSigner, ...]:
+        """Return the signers that the next document names, sorted; there may be 256."""
+        room = SIGNERS_MAX - len(self.needed)
+        found = {**self.needed, **{each: self.spare[each] for each in self.listed[:room]}}
+        return tuple(sorted(NamedSigner(key, (use.value,)) for key, use in found.items()))
+
+    def are_those_of(self, document: TrustDocument) -> bool:
+        """Return whether a document names each needed key, and others only of `spare`."""
+        named = {each.key: each.uses for each in document.signers}
+        known = {key: (use.value,) for key, use in {**self.spare, **self.needed}.items()}
+        return self.needed.keys() <= named.keys() and named.items() <= known.items()
+
+
+@dataclass(frozen=True, slots=True)
+class TrustFacts:
+    """The facts that the next document relies on. Its write expects `head` as it was read.
+
+    `chain` are the documents that a client follows from the first root, the newest last. `signer`
+    is the active list signer, `newest` the head of the feed: None if the tenant has none yet.
+    `keys` are the signing keys, and `covers` those that the newest document covers.
+    """
+
+    settings: TenantSettings
+    head: TrustHead | None
+    chain: tuple[SignedDocument, ...]
+    signer: ListSigner
+    newest: FeedHead | None
+    uses: SignerUses
+    log: LogAnchor | None
+    keys: tuple[PublishedKey, ...]
+    covers: tuple[PublishedKey, ...]
+
+    @property
+    def tenant_id(self) -> str:
+        """The tenant whose document it is."""
+        return self.settings.tenant_id
+
+    @property
+    def held(self) -> TrustDocument | None:
+        """The newest document."""
+        return self.chain[-1].document if self.chain else None
+
+    @property
+    def feed(self) -> Position:
+        """Where the feed ends."""
+        if self.newest is None:
+            return Position(0, wire.first_chain(self.tenant_id))
+        return Position(self.newest.sequence, self.newest.signed.chain)
+
+    def may_sign(self, root: bytes | None) -> bool:
+        """Return whether the root with this key alone can sign the next document."""
+        if root is None or self.held is None:
+            return root is not None
+        roots = self.held.roots
+        return roots.threshold == 1 and root in roots.keys
+
+    @property
+    def _has_unvouched(self) -> bool:
+        """Whether a signing key waits for the next document, because no key vouches for it."""
+        blob = signing_keys.vouched(self.tenant_id, self.keys, self.covers)
+        return len(blob.keys) < len(self.keys)
+
+    def is_due(self, now: datetime, *, is_online: bool) -> bool:
+        """Return whether the next document is due: by its age, or because keys have changed.
+
+        One that waits for people is due in the last third of the life of the present one.
+        """
+        if self.head is None or self.held is None or not self.uses.are_those_of(self.held):
+            return True
+        if self._has_unvouched:
+            return True
+        if not is_online:
+            return now >= self.head.warns_at
+        issued_at = self.head.issued_at
+        return times.is_ahead(issued_at, now) or now >= issued_at + RENEWED_AFTER
+
+
+def read(ports: Ports, tenant_id: str) -> TrustFacts:
+    """Read what the next document relies on. Raises `Corrupt`, `Unavailable`."""
+    # The signers after the head: a document that names fewer is not the newest then.
+    head, settings = ports.gather(
+        partial(documents.head, ports, tenant_id), partial(tenants.settings, ports, tenant_id)
+    )
+    chain, (_, signer), newest = ports.gather(
+        lambda: documents.read_all(ports, tenant_id, head.since(0) if head else ()),
+        partial(in_force.head_and_signer, ports, tenant_id),
+        partial(in_force.feed_head, ports, tenant_id),
+    )
+    uses, anchor = ports.gather(
+        partial(_uses, ports, tenant_id), partial(_log_anchor, ports, tenant_id)
+    )
+    keys, covers = ports.gather(
+        partial(signing_keys.read, ports, tenant_id),
+        lambda: signing_keys.covered(ports, tenant_id, head.keys_sha256) if head else (),
+    )
+    return TrustFacts(settings, head, tuple(chain), signer, newest, uses, anchor, keys, covers)
+
+
+def _uses(ports: Ports, tenant_id: str) -> SignerUses:
+    standby, records = ports.gather(
+        partial(signers.standby, ports, tenant_id), partial(signers.read, ports, tenant_id)
+    )
+    item, auditors = ports.gather(
+        partial(ports.store.get, native.signer_address(tenant_id)),
+        partial(audit_signers.all_of, ports, tenant_id),
+    )
+    now = ports.now()
+    of_lists = [*([standby] if standby else []), *(x for x in records if x.status in _IN_USE)]
+    retired = [each for each in records if each.status is SignerStatus.RETIRED]
+    needed = {each.public_bytes: Use.LISTS for each in of_lists}
+    needed |= {_raw(each): Use.LOG for each in auditors if each.signs(now)}
+    if item is not None:
+        needed[NativeSigner.from_item(item).public_bytes] = Use.NATIVE
+    spare = {each.public_bytes: Use.LISTS for each in retired}
+    spare |= {_raw(each): Use.LOG for each in auditors if not each.signs(now)}
+    return SignerUses(needed, spare, _keys(signers.listed(retired, now)))
+
+
+def _keys(found: Iterable[ListSigner]) -> tuple[bytes, ...]:
+    return tuple(each.public_bytes for each in found)
+
+
+def _raw(signer: AuditSigner) -> bytes:
+    return base64.b64decode(signer.public_key)
+
+
+def _log_anchor(ports: Ports, tenant_id: str) -> LogAnchor | None:
+    found = log.head(ports, tenant_id)
+    if found is None or not found.size:
+        return None
+    return LogAnchor(checkpoint.origin(tenant_id, found.generation), found.size, found.root)
+
+
+def draft(
+    facts: TrustFacts, roots: Roots, *, version: int, lifetime: timedelta, now: datetime
+) -> TrustDocument:
+    """Return the next document, valid for `lifetime` from `now` on."""
+    issued_at = times.whole(now)
+    return TrustDocument(
+        facts.tenant_id,
+        version,
+        issued_at,
+        issued_at + lifetime,
+        roots,
+        facts.uses.named(),
+        facts.feed,
+        facts.log,
+        facts.held.witnesses if facts.held else None,
+        covering(facts.keys),
+    )

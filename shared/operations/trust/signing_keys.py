@@ -1,0 +1,99 @@
+"""The blob of a tenant's signing keys, which heads of the feed name by its hash (TRUST-9).
+
+The newest document covers the keys of its time. A later key is in the blob if a key in it vouches
+for it (TRUST-15); any other waits for the next document.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+
+from shared.authorizer.formats import signing_keys as formats
+from shared.authorizer.formats.documents import NotTrusted
+from shared.authorizer.formats.members import Malformed
+from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys
+from shared.authorizer.formats.wire import Reference
+from shared.errors import BlobExists, Corrupt
+from shared.model import signing_keys
+from shared.model.signing_keys import SigningKey
+from shared.model.trust import head as model
+from shared.model.trust_bundle import TrustedKey
+from shared.operations.lists import verdicts
+from shared.ports import Ports
+
+
+def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
+    """Read all versions of all signing keys, with their certificates.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    rows = ports.store.query(signing_keys.keys(tenant_id))
+    found = [SigningKey.from_item(row.item) for row in rows]
+    # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
+    markers = frozenset(verdicts.revoked_signers(ports, tenant_id))
+    # A version without a public key, which only a repair leaves, verifies nothing.
+    return tuple(
+        each.published._replace(status=TrustedKey.of(each, markers=markers).status.value)
+        for each in found
+        if each.public_key
+    )
+
+
+def put(ports: Ports, blob: PublishedKeys, known: Reference | None = None) -> Reference:
+    """Store a blob unless it is `known`; return how a head names it.
+
+    Raises `OutOfSpace`, `Unavailable`.
+    """
+    data = blob.encode()
+    made = formats.reference(data)
+    if made != known:
+        # A blob of this name has the same bytes.
+        with suppress(BlobExists):
+            ports.blobs.put(model.keys_blob(blob.tenant_id, made.sha256), data)
+    return made
+
+
+def bare(tenant_id: str, keys: Iterable[PublishedKey]) -> PublishedKeys:
+    """Return the blob of keys that a document covers, which need no certificates."""
+    return PublishedKeys(tenant_id, tuple(each._replace(certificate=None) for each in keys))
+
+
+def covered(ports: Ports, tenant_id: str, sha256: bytes) -> tuple[PublishedKey, ...]:
+    """Return the keys that a document covers, by the blob that was published with it.
+
+    Raises `Corrupt` if the blob is missing or altered; `Unavailable`.
+    """
+    data = ports.blobs.get(model.keys_blob(tenant_id, sha256))
+    try:
+        if data is None or formats.reference(data).sha256 != sha256:
+            raise Corrupt("the signing keys that the trust document covers are missing or altered")
+        found = PublishedKeys.decode(data)
+    except Malformed as error:
+        raise Corrupt("the signing keys that the trust document covers are malformed") from error
+    return tuple(each for each in found.keys if each.certificate is None)
+
+
+def vouched(
+    tenant_id: str, keys: Collection[PublishedKey], covers: Collection[PublishedKey]
+) -> PublishedKeys:
+    """Return the blob of those of `keys` that a client accepts which holds a document.
+
+    `covers` are the keys that the document covers. Raises `Corrupt` if a client would refuse it.
+    """
+    names = {each.name for each in covers}
+    ready = [each._replace(certificate=None) for each in keys if each.name in names]
+    waiting = defaultdict(list)
+    for each in keys:
+        if each.name not in names and each.certificate is not None:
+            waiting[each.certificate.by].append(each)
+    found = list[PublishedKey]()
+    while ready:
+        signer = ready.pop()
+        found.append(signer)
+        ready += [each for each in waiting[signer.name] if each.may_be_certified_by(signer)]
+    blob = PublishedKeys(tenant_id, tuple(found))
+    try:
+        blob.check(formats.covering(covers))
+    except NotTrusted as error:
+        raise Corrupt("a signing key contradicts its certificate or the trust document") from error
+    return blob

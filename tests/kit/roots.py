@@ -1,0 +1,55 @@
+"""Root keys of tests, and documents that they have signed."""
+
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from shared.authorizer.formats.documents import SignedDocument, signed_part
+from shared.authorizer.formats.members import to_base64
+from shared.authorizer.formats.trust import Roots
+from shared.model.callers import Caller
+from shared.operations.trust import documents, serving
+from shared.ports import Ports
+
+
+class SeedRoot:
+    """A `RootSigner` whose key is made from one byte."""
+
+    def __init__(self, number: int) -> None:
+        self._key = Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)
+
+    @property
+    def public_key(self) -> bytes:
+        return self._key.public_key().public_bytes_raw()
+
+    def sign(self, data: bytes) -> bytes:
+        return self._key.sign(data)
+
+
+OFFLINE: Final = SeedRoot(1)
+
+
+def roots_of(*roots: SeedRoot, threshold: int = 1) -> Roots:
+    return Roots(tuple(sorted(each.public_key for each in roots)), threshold)
+
+
+def signed_draft(
+    ports: Ports, caller: Caller, *signing: SeedRoot, roots: Roots | None = None
+) -> SignedDocument:
+    """The draft of now, signed by these roots, or by one that is offline."""
+    signing = signing or (OFFLINE,)
+    if roots is None and documents.head(ports, caller.tenant_id) is None:
+        roots = roots_of(*signing)
+    made = serving.draft(ports, caller, roots=roots)
+    part = signed_part(made.payload)
+    signatures = {each.public_key: each.sign(part) for each in signing}
+    return SignedDocument(made.payload, signatures, made.document)
+
+
+def body_of(signed: SignedDocument) -> dict[str, Any]:
+    """The body that publishes a document."""
+    signatures = [
+        {"Key": to_base64(key), "Signature": to_base64(signature)}
+        for key, signature in signed.signatures.items()
+    ]
+    return {"Payload": to_base64(signed.payload), "Signatures": signatures}

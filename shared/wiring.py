@@ -243,19 +243,38 @@ def default_root(settings: Settings) -> Path | None:
     return Path(settings.keys.location).with_name("root.key")
 
 
-def root_at(place: str, passphrase: Path | None = None) -> RootSigner | None:
-    """Return the root at a place, as in `SVC_ROOT`. Raises `InvalidSettings`."""
+def root_at(place: str, passphrase: bytes | None = None) -> RootSigner:
+    """Return the root at a place: a file, or as in `SVC_ROOT`. Raises `InvalidSettings`."""
     scheme, _, location = place.partition(":")
-    if scheme not in _ROOTS or not location:
-        raise InvalidSettings(f"{place} is no place of a root: give a file, pkcs11:… or kms:ARN.")
-    return _ROOTS[scheme](location, str(passphrase or ""))
+    open_ = _ROOTS.get(scheme) if location else None
+    return open_(location, passphrase) if open_ else _root_file(place, passphrase)
 
 
-def create_root(file: Path) -> None:
-    """Create a root key without a passphrase. Raises `InvalidSettings` if the file exists."""
+def is_root_encrypted(place: str) -> bool:
+    """Return whether the root at a place is in a file that needs a passphrase.
+
+    Raises `InvalidSettings`.
+    """
     from shared.adapters import file_root
 
-    file_root.FileRoot.create(file)
+    scheme, _, location = place.partition(":")
+    if location and scheme in _ROOTS:
+        return scheme == "file" and file_root.FileRoot.is_encrypted(Path(location))
+    return file_root.FileRoot.is_encrypted(Path(place))
+
+
+def read_passphrase(file: Path) -> bytes:
+    """Return the first line of a file that only its owner can use. Raises `InvalidSettings`."""
+    from shared.adapters import file_root
+
+    return file_root.read_passphrase(file)
+
+
+def create_root(file: Path, passphrase: bytes | None = None) -> RootSigner:
+    """Create a root key, and return it. Raises `InvalidSettings` if the file exists."""
+    from shared.adapters import file_root
+
+    return file_root.FileRoot.create(file, passphrase=passphrase)
 
 
 def blobs_in(folder: Path) -> BlobStore:
@@ -429,25 +448,31 @@ def _vault(location: str) -> Sealer:
 
 
 def _root(settings: Settings) -> RootSigner | None:
-    if settings.root is not None:
-        return _ROOTS[settings.root.scheme](settings.root.location, settings.root_passphrase)
     file = default_root(settings)
-    return _root_file(str(file), "") if file is not None and file.exists() else None
+    if settings.root is None:
+        return _root_file(str(file), None) if file is not None and file.exists() else None
+    if settings.root.scheme == _OFFLINE:
+        return None
+    named = settings.root_passphrase
+    passphrase = read_passphrase(Path(named)) if named else None
+    return _ROOTS[settings.root.scheme](settings.root.location, passphrase)
 
 
-def _offline(*_: str) -> None:
-    """No document can be signed here."""
+def _root_file(file: str, passphrase: bytes | None) -> RootSigner:
+    from shared.adapters import file_root
+
+    return file_root.FileRoot(Path(file), passphrase=passphrase)
 
 
-def _root_in_kms(key_id: str, _: str) -> RootSigner:
+def _root_in_kms(key_id: str, _: bytes | None) -> RootSigner:
     from shared.adapters import kms, kms_root
 
-    # The ARN of a key has the region that it is in.
-    region = key_id.split(":")[3] if key_id.startswith("arn:") else None
+    # The ARN of a key has the region that it is in: arn:aws:kms:REGION:…
+    region = "".join(key_id.split(":")[3:4]) or None
     return kms_root.KmsRoot(_early(lambda: kms.connect(region=region)), key_id=key_id)
 
 
-def _root_in_hsm(location: str, _: str) -> RootSigner:
+def _root_in_hsm(location: str, _: bytes | None) -> RootSigner:
     from shared.adapters.pkcs11_uri import Pkcs11Uri
 
     uri = Pkcs11Uri.parse(location)
@@ -455,13 +480,6 @@ def _root_in_hsm(location: str, _: str) -> RootSigner:
         from shared.adapters import pkcs11_root
 
     return pkcs11_root.Pkcs11Root(uri)
-
-
-def _root_file(file: str, passphrase: str) -> RootSigner:
-    from shared.adapters import file_root
-
-    secret = file_root.read_passphrase(Path(passphrase)) if passphrase else None
-    return file_root.FileRoot(Path(file), passphrase=secret)
 
 
 def _sqs(url: str) -> Queue:
@@ -501,19 +519,19 @@ _KEYS: Final[Mapping[str, Callable[[str], Sealer]]] = {
     "kms": _kms,
     "vault": _vault,
 }
-# Of each, its place and the file of its passphrase.
-_ROOTS: Final[Mapping[str, Callable[[str, str], RootSigner | None]]] = {
+# Of each, its place and its passphrase.
+_ROOTS: Final[Mapping[str, Callable[[str, bytes | None], RootSigner]]] = {
     "file": _root_file,
     "kms": _root_in_kms,
     "pkcs11": _root_in_hsm,
-    "offline": _offline,
 }
+_OFFLINE: Final = "offline"
 _QUEUES: Final[Mapping[str, Callable[[str], Queue]]] = {"sqs": _sqs}
 _SINKS: Final[Mapping[str, Callable[[str], AuditSink]]] = {"file": _file_sink, "s3": _s3_sink}
 _SCHEMES: Final[Mapping[str, Collection[str]]] = {
     "SVC_STORE": _STORES,
     "SVC_BLOBS": _BLOBS,
     "SVC_KEYS": _KEYS,
-    "SVC_ROOT": _ROOTS,
+    "SVC_ROOT": (*_ROOTS, _OFFLINE),
     "SVC_QUEUE": _QUEUES,
 }

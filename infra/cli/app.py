@@ -41,6 +41,7 @@ _MODULES: Final = {
     "warrants": ("warrants", _USERS),
     "api-keys": ("api_keys", _USERS),
     "accounts": ("service_accounts", _USERS),
+    "trust": ("trust", _USERS),
     "audit": ("audit_log", _USERS),
     "authorizers": ("authorizers", _USERS),
     "webhooks": ("webhooks", _USERS),

@@ -66,6 +66,10 @@ class Api:
         """Return the JSON of an answer."""
         return _json(self.send("PATCH", path, body=body))
 
+    def put(self, path: str, body: object) -> Any:
+        """Return the JSON of an answer."""
+        return _json(self.send("PUT", path, body=body))
+
     def delete(self, path: str, params: Params | None = None) -> None:
         """Delete a resource, or those that `params` name."""
         self.send("DELETE", path, params=params)

@@ -63,7 +63,7 @@ def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
     out.say("The stores are ready; now run rescind serve with the same settings.")
 
 
-def _make_file(out: Output, file: Path, create: Callable[[Path], None]) -> None:
+def _make_file(out: Output, file: Path, create: Callable[[Path], object]) -> None:
     """Create a key file. Another `setup` may do the same."""
     if file.exists():
         return

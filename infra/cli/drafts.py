@@ -1,0 +1,123 @@
+"""Drafts of trust documents: files that go from root to root until enough have signed (TRUST-18).
+
+A file is an answer of `GET /v1/trust`: the newest document if there is one, then the draft. So each
+holder of a root sees, without the service, what the draft changes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from infra.cli.errors import WrongUsage
+from shared.authorizer import files
+from shared.authorizer.formats import documents, ed25519
+from shared.authorizer.formats.documents import NotTrusted, SignedDocument
+from shared.authorizer.formats.following import LIFETIME_MAX
+from shared.authorizer.formats.members import to_base64
+from shared.authorizer.formats.trust import Roots
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A document that is to be signed, and the newest one that is signed: None before the first."""
+
+    before: SignedDocument | None
+    next: SignedDocument
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return the draft in a file.
+
+        Raises `WrongUsage`, also if the roots of the present document did not sign that.
+        """
+        try:
+            found = documents.documents(path.read_bytes())
+        except OSError as error:
+            raise WrongUsage(f"{path}: {error.strerror}.") from None
+        except NotTrusted as error:
+            raise _refused(path, f"is not a file of rescind trust draft ({error.reason})") from None
+        match found:
+            case (made,):
+                draft = cls(None, made)
+            case (before, made):
+                draft = cls(before, made)
+            case _:
+                raise _refused(path, "must have the newest document and the draft")
+        if problem := draft._problem():
+            raise _refused(path, problem)
+        return draft
+
+    def write(self, path: Path) -> None:
+        """Replace the file in one step. Raises `WrongUsage`."""
+        given = [*([self.before] if self.before else []), self.next]
+        try:
+            files.replace(path, documents.answer(given))
+        except OSError as error:
+            raise WrongUsage(f"{path}: {error.strerror}.") from None
+
+    @property
+    def roots(self) -> tuple[Roots, ...]:
+        """The roots that must sign: those of the present document, and the draft's own."""
+        own = self.next.document.roots
+        present = self.before.document.roots if self.before else own
+        return (own,) if present == own else (present, own)
+
+    def check_current(self, now: datetime) -> None:
+        """Raise `WrongUsage` if clients refuse the draft, whoever signs it."""
+        made = self.next.document
+        if now >= made.expires_at:
+            raise WrongUsage("The draft has expired. Get another: rescind trust draft.")
+        if made.expires_at - made.issued_at > LIFETIME_MAX:
+            raise WrongUsage(f"The draft is valid for more than {LIFETIME_MAX.days} days.")
+
+    def signed(self, key: bytes, signature: bytes) -> Self:
+        """Return the draft with a signature. Raises `WrongUsage` if the key is not a root of it."""
+        if not any(key in roots.keys for roots in self.roots):
+            raise WrongUsage(f"The key {to_base64(key)} is not a root of this document.")
+        signatures = {**self.next.signatures, key: signature}
+        return replace(self, next=replace(self.next, signatures=signatures))
+
+    def missing(self) -> int:
+        """Return how many signatures of roots are missing at least."""
+        return max(roots.threshold - len(self.signers(roots)) for roots in self.roots)
+
+    def signers(self, roots: Roots) -> list[bytes]:
+        """Return those of these roots whose signature is there and verifies."""
+        part = documents.signed_part(self.next.payload)
+        given = self.next.signatures
+        return [
+            key
+            for key in roots.keys
+            if key in given and ed25519.is_signed(part, given[key], public_key=key)
+        ]
+
+    def _problem(self) -> str | None:
+        """Return why nobody must sign the draft, however it reads."""
+        if self.before is None:
+            return None
+        before, made = self.before.document, self.next.document
+        if not self.before.is_signed_by(before.roots):
+            return "has a present document that its roots did not sign"
+        if before.tenant_id != made.tenant_id:
+            return "has documents of two tenants"
+        if before.version >= made.version:
+            return "has a draft that is older than the present document"
+        return None
+
+
+def merged(drafts: Sequence[Draft]) -> Draft:
+    """Return one draft with all signatures. Raises `WrongUsage` if they are different drafts."""
+    if len({each.next.payload for each in drafts}) != 1:
+        raise WrongUsage("The files are different drafts: let all roots sign copies of one.")
+    signatures = _all(each.next.signatures.items() for each in drafts)
+    return replace(drafts[0], next=replace(drafts[0].next, signatures=signatures))
+
+
+def _all(given: Iterable[Iterable[tuple[bytes, bytes]]]) -> dict[bytes, bytes]:
+    return {key: signature for each in given for key, signature in each}
+
+
+def _refused(path: Path, problem: str) -> WrongUsage:
+    return WrongUsage(f"{path} {problem}. Get another: rescind trust draft.")

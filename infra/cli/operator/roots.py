@@ -1,0 +1,176 @@
+"""`rescind trust new-root`, `sign` and `rotate-root`, for those who hold a root."""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from infra.cli import trust_api
+from infra.cli.commands import ApiSession, command, confirm, local_command
+from infra.cli.draft_words import words
+from infra.cli.drafts import Draft
+from infra.cli.errors import WrongUsage, Yes, checked
+from infra.cli.output import Output
+from shared import wiring
+from shared.authorizer.formats.documents import signed_part
+from shared.authorizer.formats.members import to_base64
+from shared.authorizer.formats.trust import Roots
+from shared.model.lists.verification import public_key_bytes
+from shared.ports.roots import RootSigner
+
+_PASSPHRASE_MIN: Final = 12
+
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file for the new key.")]
+DraftFile = Annotated[Path, typer.Argument(metavar="FILE", help="The draft; it is replaced.")]
+Place = Annotated[
+    str, typer.Option("--key", metavar="ROOT", help="Your root: a file, pkcs11:… or kms:ARN.")
+]
+PresentPlaces = Annotated[
+    list[str],
+    typer.Option("--key", metavar="ROOT", help="A present root that signs; may be repeated."),
+]
+NewPlaces = Annotated[
+    list[str] | None,
+    typer.Option("--new", metavar="ROOT", help="A new root that signs here; may be repeated."),
+]
+NewKeys = Annotated[
+    list[bytes] | None,
+    typer.Option(
+        "--new-public",
+        parser=checked(public_key_bytes),
+        metavar="BASE64",
+        help="A new root that is elsewhere, by its public key; may be repeated.",
+    ),
+]
+Threshold = Annotated[
+    int, typer.Option("--threshold", min=1, metavar="N", help="How many new roots must sign.")
+]
+Passphrase = Annotated[
+    Path | None,
+    typer.Option(
+        "--passphrase-file", metavar="FILE", help="Has the passphrase; otherwise it is asked for."
+    ),
+]
+Plain = Annotated[
+    bool, typer.Option("--no-passphrase", help="Whoever reads the file may sign documents.")
+]
+DraftOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file for the draft.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to those of `rescind trust`."""
+    local_command(app, "new-root", example="rescind trust new-root --out root-1.key")(new_root)
+    local_command(app, "sign", example="rescind trust sign draft.json --key root-1.key")(sign)
+    example = (
+        "rescind trust rotate-root --key .data/root.key --new root-1.key --new root-2.key "
+        "--threshold 2 --out draft.json"
+    )
+    command(app, "rotate-root", example=example)(rotate_root)
+
+
+def new_root(
+    out: Output, out_file: Out, passphrase_file: Passphrase = None, no_passphrase: Plain = False
+) -> None:
+    """Make a root key in a new file, and show its public key.
+
+    Keep it away from the service, and keep a copy. The file is PKCS#8, encrypted with scrypt.
+    """
+    passphrase = None if no_passphrase else _new_passphrase(passphrase_file)
+    made = wiring.create_root(out_file, passphrase)
+    alone = Roots((made.public_key,), 1)
+    out.record({"file": str(out_file), "public_key": to_base64(made.public_key), "pin": alone.pin})
+    out.say("The pin is for clients of a tenant whose only root this is.")
+
+
+def sign(
+    out: Output,
+    file: DraftFile,
+    key: Place,
+    passphrase_file: Passphrase = None,
+    yes: Yes = False,
+) -> None:
+    """Show what a draft changes, and sign it with your root. The service is not needed.
+
+    Sign only what you expected: whoever has enough signatures decides which keys clients believe.
+    """
+    draft = Draft.read(file)
+    draft.check_current(datetime.now(UTC))
+    root = _opened(key, passphrase_file)
+    # Before anybody is asked.
+    draft.signed(root.public_key, b"")
+    out.record(words(draft))
+    confirm("Sign this document?", yes=yes)
+    signed = _signed(draft, [root])
+    signed.write(file)
+    missing = signed.missing()
+    rest = f"{missing} more are missing" if missing else f"now run: rescind trust publish {file}"
+    out.say(f"Signed {file}; {rest}.")
+
+
+def rotate_root(
+    session: ApiSession,
+    key: PresentPlaces,
+    out: DraftOut,
+    new: NewPlaces = None,
+    new_public: NewKeys = None,
+    threshold: Threshold = 1,
+    passphrase_file: Passphrase = None,
+    yes: Yes = False,
+) -> None:
+    """Replace the roots: a document that the present and the new ones sign.
+
+    Clients follow it, and need no other pin. If roots elsewhere must sign, too, the draft waits for
+    them in the file. Otherwise it is published. The service renews documents by itself only if
+    SVC_ROOT is one of the new roots, and alone suffices.
+    """
+    present = [_opened(each, passphrase_file) for each in key]
+    added = [_opened(each, passphrase_file) for each in new or []]
+    keys = sorted({*(each.public_key for each in added), *(new_public or [])})
+    if not threshold <= len(keys):
+        raise WrongUsage("--threshold is more than there are new roots; add --new or --new-public.")
+    draft = trust_api.drafted(session, keys, threshold)
+    draft.check_current(datetime.now(UTC))
+    session.out.record(words(draft))
+    confirm("Replace the roots by these?", yes=yes)
+    signed = _signed(draft, [*present, *added])
+    signed.write(out)
+    if missing := signed.missing():
+        session.out.say(f"Wrote {out}; {missing} signature(s) are missing: rescind trust sign.")
+        return
+    trust_api.publish(session, signed)
+
+
+def _signed(draft: Draft, roots: Sequence[RootSigner]) -> Draft:
+    for root in roots:
+        draft = draft.signed(root.public_key, root.sign(signed_part(draft.next.payload)))
+    return draft
+
+
+def _opened(place: str, passphrase_file: Path | None) -> RootSigner:
+    """Open a root; ask for its passphrase if that is needed and no file has it."""
+    passphrase = None
+    if wiring.is_root_encrypted(place):
+        if passphrase_file is not None:
+            passphrase = wiring.read_passphrase(passphrase_file)
+        else:
+            passphrase = _asked(f"Passphrase of {place}").encode()
+    return wiring.root_at(place, passphrase)
+
+
+def _new_passphrase(file: Path | None) -> bytes:
+    if file is not None:
+        found = wiring.read_passphrase(file)
+    else:
+        found = _asked("Passphrase of the new root", twice=True).encode()
+    if len(found) < _PASSPHRASE_MIN:
+        raise WrongUsage(f"A passphrase must have {_PASSPHRASE_MIN} characters or more.")
+    return found
+
+
+def _asked(what: str, *, twice: bool = False) -> str:
+    if not sys.stdin.isatty():
+        raise WrongUsage(f"{what}: nobody can answer here: add --passphrase-file.")
+    return str(typer.prompt(what, hide_input=True, confirmation_prompt=twice, err=True))

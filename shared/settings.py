@@ -19,6 +19,9 @@ passphrase of the key file.
 `SVC_AUDIT_SINK` is where sealed audit entries are copied to: `file:<folder>` or `s3:<bucket>`, a
 bucket with Object Lock. The default is nowhere.
 
+`SVC_WITNESSES` has the witnesses of the sealed log: how many of them must have signed, then the
+verifier key and the URL of each, with spaces between them. The default is none.
+
 `SVC_TRUSTED_PROXIES` has networks such as `10.0.0.0/8,2001:db8::/32`: the proxies whose
 X-Forwarded-For is used. The default is none.
 
@@ -48,6 +51,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, TypeAlias, TypeVar
 
 from shared.errors import InvalidSettings
+from shared.model.audit.witnesses import WitnessPolicy
 
 Network: TypeAlias = IPv4Network | IPv6Network
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -56,6 +60,7 @@ _TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
 _MODE: Final = "SVC_MODE"
 _DUTIES: Final = "SVC_DUTIES"
 _AUDIT_SINK: Final = "SVC_AUDIT_SINK"
+_WITNESSES: Final = "SVC_WITNESSES"
 _WEBHOOK_NETWORKS: Final = "SVC_WEBHOOK_ALLOW"
 _BASE_PATH: Final = "SVC_BASE_PATH"
 # As in template.yaml.
@@ -131,6 +136,10 @@ class Settings:
         )
         _proxies(environment, problems)
         _networks(_WEBHOOK_NETWORKS, environment, problems)
+        try:
+            witnesses(environment)
+        except InvalidSettings as error:
+            problems.append(str(error))
         chosen = _chosen(_MODE, Mode.OPEN, environment, problems)
         _chosen(_DUTIES, Duties.ON, environment, problems)
         if problems:
@@ -179,6 +188,18 @@ def audit_sink(environment: Mapping[str, str], schemes: Collection[str]) -> Uri 
     if problems:
         raise InvalidSettings(*problems)
     return uri
+
+
+def witnesses(environment: Mapping[str, str]) -> WitnessPolicy | None:
+    """Return the witnesses of the sealed log, or None. Raises `InvalidSettings`."""
+    value = environment.get(_WITNESSES, "").strip()
+    try:
+        return WitnessPolicy.parse(value) if value else None
+    except ValueError as error:
+        raise InvalidSettings(
+            f"{_WITNESSES} is not valid: {error}. Set it to such as "
+            "1 witness.example+1a2b3c4d+BAbc…= https://witness.example"
+        ) from error
 
 
 def mode(environment: Mapping[str, str]) -> Mode:

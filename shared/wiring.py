@@ -20,6 +20,7 @@ from ulid import LaxMonotonicPolicy, ULIDGenerator
 from shared import logs
 from shared.errors import InvalidSettings, Unavailable
 from shared.model import deployment
+from shared.model.audit.witnesses import WitnessPolicy
 from shared.model.deployment import Deployment
 from shared.ports import NewId, Ports
 from shared.ports.audit_sink import AuditSink
@@ -31,6 +32,7 @@ from shared.ports.sealer import Sealer
 from shared.ports.sender import Sender
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
+from shared.ports.witnesses import WitnessClient
 from shared.settings import Duties, Mode, Network, Settings, Uri
 from shared.settings import audit_sink as load_audit_sink
 from shared.settings import base_path as load_base_path
@@ -40,6 +42,7 @@ from shared.settings import mode as load_mode
 from shared.settings import prepares as load_prepares
 from shared.settings import trusted_proxies as load_trusted_proxies
 from shared.settings import webhook_networks as load_webhook_networks
+from shared.settings import witnesses as load_witnesses
 
 C = TypeVar("C")
 
@@ -129,6 +132,19 @@ def audit_sink_from_environment() -> AuditSink | None:
     """Return where audit entries are copied to, or None. Raises `InvalidSettings`."""
     uri = load_audit_sink(os.environ, _SINKS)
     return None if uri is None else _SINKS[uri.scheme](uri.location)
+
+
+@cache
+def witnesses() -> WitnessPolicy | None:
+    """Return the witnesses of the sealed log, or None. Raises `InvalidSettings`."""
+    return load_witnesses(os.environ)
+
+
+def witness_client() -> WitnessClient:
+    """Return what asks witnesses."""
+    from shared.adapters import http_witnesses
+
+    return http_witnesses.HttpWitnesses()
 
 
 @cache

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import Path, Response
+from fastapi import Path, Query, Response
 from fastapi.responses import PlainTextResponse
 
-from functions.audit_log.sealed_log_schemas import AuditProof, AuditSignerList
+from functions.audit_log.sealed_log_schemas import AuditProof, AuditSignerList, CheckpointQuery
 from shared.errors import Conflict, NotFound
 from shared.model.audit.merkle import Place
 from shared.operations.audit import sealed_log
@@ -30,14 +30,20 @@ routes = router("Audit log")
 
 @routes.get("/v1/audit-logs/checkpoint", response_class=PlainTextResponse, responses=_CHECKPOINT)
 @serves(sealed_log.checkpoint, raises=(NotFound,))
-async def get_audit_checkpoint(here: ApiRequest) -> PlainTextResponse:
+async def get_audit_checkpoint(
+    here: ApiRequest, query: Annotated[CheckpointQuery, Query()]
+) -> PlainTextResponse:
     """Get the newest checkpoint of the sealed log, a signed note.
 
-    It states how many entries are sealed, and the root of the Merkle tree over their records.
+    It states how many entries are sealed, and the root of the Merkle tree over their records. With
+    `witnessed`, it has the cosignatures of witnesses too (C2SP tlog-cosignature).
 
-    404: nothing is sealed yet. The first entries of a tenant are sealed within a minute.
+    404: nothing is sealed yet. The first entries of a tenant are sealed within a minute. Or no
+    quorum of witnesses has signed yet.
     """
-    return PlainTextResponse(here.run(sealed_log.checkpoint), headers=_FRESH)
+    return PlainTextResponse(
+        here.run(sealed_log.checkpoint, witnessed=query.witnessed), headers=_FRESH
+    )
 
 
 @routes.get("/v1/audit-logs/keys")

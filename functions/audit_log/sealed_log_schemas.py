@@ -3,7 +3,7 @@
 import base64
 from typing import Final, Self
 
-from pydantic import JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from shared.model.audit.signers import AuditSigner as Signer
 from shared.model.identifiers import AUDIT_ENTRY, SIGNING_KEY, TENANT
@@ -35,6 +35,15 @@ _ROOT: Final = "SBNJTRN+FjG7owHVrKtue7eqdM4RhdRWVl71HXN2d7I="
 _SIGNATURE: Final = (
     "C3yCiR/iS+npO2G/pTmS8ZtRKXttp+iDh0qTBFYwSGc+ApageOemZ4aJlabSjhhoY6OC3F2R9hMSjV1SN2SBXz1+GAI="
 )
+
+
+class CheckpointQuery(BaseModel):
+    """The query of GET /v1/audit-logs/checkpoint."""
+
+    witnessed: bool = Field(
+        default=False,
+        description="The newest checkpoint that a quorum of witnesses signed, with their lines.",
+    )
 
 
 class AuditSignerBody(ResponseBody):

@@ -1,7 +1,11 @@
-"""Append new audit entries to the sealed logs. A stream and a schedule call it; no HTTP."""
+"""Append new audit entries to the sealed logs, and have witnesses sign them; no HTTP.
+
+A stream and two schedules call it.
+"""
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,7 +14,7 @@ from typing import Any, Final
 from shared import logs, wiring
 from shared.model.audit.audit_log import entry_of
 from shared.model.audit.records import milliseconds, ulid_of
-from shared.operations.audit import sealing, sink, statements
+from shared.operations.audit import sealing, sink, statements, witnessing
 from shared.operations.audit.sealing import Extended
 from shared.operations.base import tenants
 from shared.ports import Ports
@@ -27,6 +31,8 @@ class NotSealedError(Exception):
 def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     """Seal the entries that a batch of the stream names, or sweep all tenants if there is no batch.
 
+    With `witnesses` in the event, nothing is sealed, and witnesses are asked instead (LOG-31).
+
     A failure is logged and counted, and stops no other tenant. At the end it raises
     `NotSealedError`, so that the stream delivers the batch again.
     """
@@ -34,6 +40,8 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     ports = wiring.from_environment()
     if not ports.is_in_charge():
         return {}
+    if event.get("witnesses"):
+        return _cosign(ports)
     named = _named(event["Records"]) if "Records" in event else None
     tenant_ids = list(tenants.identifiers(ports)) if named is None else named
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="seal") as pool:
@@ -41,6 +49,25 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     if failed := outcomes.count("failed"):
         raise NotSealedError(f"{failed} of {len(outcomes)} logs could not be extended")
     return {each: outcomes.count(each) for each in ("sealed", "nothing new")}
+
+
+def _cosign(ports: Ports) -> dict[str, int]:
+    """Ask the witnesses about each tenant's log. A failure is logged, and stops no other tenant."""
+    policy = wiring.witnesses()
+    if policy is None:
+        return {}
+    asking = witnessing.Round(ports, wiring.witness_client(), policy)
+    return dict(Counter(_cosigned(asking, each) for each in tenants.identifiers(ports)))
+
+
+def _cosigned(asking: witnessing.Round, tenant_id: str) -> str:
+    try:
+        found = asking.cosign(tenant_id)
+    except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+        figures = {"AuditWitnessingFailed": 1}
+        _log.exception("witnessing", extra=logs.fields(tenant_id=tenant_id, metrics=figures))
+        return "failed"
+    return "nothing new" if found is None else "refused" if found.problems else "signed"
 
 
 def _named(batch: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:

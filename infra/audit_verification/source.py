@@ -21,6 +21,10 @@ class Source(Protocol):
         """Return the newest checkpoint, a signed note, or None if the service shows none."""
         ...
 
+    def witnessed(self) -> str | None:
+        """Return the newest checkpoint that witnesses signed, or None if the service has none."""
+        ...
+
     def verifier_keys(self) -> list[str]:
         """Return the verifier keys that the service lists."""
         ...
@@ -42,7 +46,8 @@ class Report:
     minute older than one before them: they were sealed late, or were backdated. `pending` has the
     identifiers of entries that are too young to be sealed. `begun` says that the log began anew
     since a pin, by a recovery that the log names: only its owner knows whether there was one.
-    `records` counts those compared, and `statements` the times between two statements that were.
+    `witnessed` is the number of leaves that a quorum of witnesses signed. `records` counts those
+    compared, and `statements` the times between two statements that were.
     """
 
     origin: str = ""
@@ -51,6 +56,7 @@ class Report:
     expired: int = 0
     records: int = 0
     statements: int = 0
+    witnessed: int = 0
     findings: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)

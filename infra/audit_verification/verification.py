@@ -12,6 +12,7 @@ from typing import Final
 from infra.audit_verification import tree
 from infra.audit_verification.entries import CreatedRecord, Creations, Ledger
 from infra.audit_verification.source import Pin, Report, Source
+from infra.audit_verification.trusted import TrustedLog
 from shared.errors import Corrupt
 from shared.model import revocations
 from shared.model.audit.audit_log import Action
@@ -122,11 +123,13 @@ def verify(
     pins: list[Pin],
     now: Callable[[], datetime],
     records: Iterable[CreatedRecord] | None = None,
+    trusted: TrustedLog | None = None,
 ) -> tuple[Report, Pin | None]:
     """Verify the audit log of a tenant, and that it continues what the `pins` say.
 
     If `records` are given, each must have been created by an entry, and the statements of the log
-    must agree with its entries.
+    must agree with its entries. If the log is `trusted`, by a document that roots signed, its keys
+    are those of the document, and the log extends what that names and what witnesses signed.
 
     Also returns the pin to keep: None if there is a finding, if the log began anew, or if nothing
     is sealed yet.
@@ -135,13 +138,20 @@ def verify(
     # Before the checkpoint: the first signer is stored together with the first checkpoint.
     keys = [NoteKey.parse(each) for each in source.verifier_keys()]
     note = source.checkpoint()
+    if trusted is not None:
+        trusted.check_times(now(), report)
     if note is None:
-        _check_absence(source, keys, pins, now(), report)
+        known = [each.checkpoint for each in pins] + _anchors(trusted)
+        _check_absence(source, keys, known, now(), report)
         return report, None
     stated = _stated(note, tenant_id, report)
     if stated is None:
         return report, None
-    signed = _signed_by(note, stated.origin, keys, pins, report)
+    if trusted is None:
+        signed = _signed_by(note, stated.origin, keys, pins, report)
+    else:
+        # The document vouches for the keys, whatever was pinned.
+        signed = _signed_by(note, stated.origin, trusted.keys(stated.origin), [], report)
     report.origin, report.size = stated.origin, stated.size
     leaves = tree.read(source, stated, report)
     ledger = Ledger(leaves, report)
@@ -150,19 +160,27 @@ def verify(
     statements = Statements(stated.origin.rpartition("/")[2])
     named, begun = set[str | None](), dict[str, str]()
     entries = ledger.sealed(creations.noted(source.entries()), now())
-    for each in statements.noted(entries, ledger.leaf):
-        named.add(_named(each))
-        if each.get("action") == _BEGUN:
-            told = " at ".join(str(each.get(name)) for name in ("id", "timestamp"))
-            begun[str(each.get("resource_id"))] = told
-    for pin in pins:
-        _check_pin(leaves, stated, pin.checkpoint, begun, report)
+    for entry in statements.noted(entries, ledger.leaf):
+        named.add(_named(entry))
+        if entry.get("action") == _BEGUN:
+            told = " at ".join(str(entry.get(name)) for name in ("id", "timestamp"))
+            begun[str(entry.get("resource_id"))] = told
+    for each in [*(pin.checkpoint for pin in pins), *_anchors(trusted)]:
+        _check_pin(leaves, stated, each, begun, report)
+    if trusted is not None:
+        trusted.check_witnessed(source.witnessed(), leaves, stated, now(), report)
     ledger.find_removed(now())
     creations.compare(listed, report)
     if records is not None:
         statements.compare(ledger.is_absent, report)
     is_continued = report.is_whole and not report.begun
-    return report, Pin(note, _trusted(signed, pins, named)) if is_continued else None
+    believed = pins if trusted is None else []
+    return report, Pin(note, _trusted(signed, believed, named)) if is_continued else None
+
+
+def _anchors(trusted: TrustedLog | None) -> list[Checkpoint]:
+    """Return the checkpoint that the trust document names, if there is one."""
+    return [] if trusted is None or trusted.anchor is None else [trusted.anchor]
 
 
 def _named(item: Item) -> str | None:
@@ -188,11 +206,11 @@ def _trusted(signed: list[NoteKey], pins: list[Pin], named: set[str | None]) -> 
 
 
 def _check_absence(
-    source: Source, keys: list[NoteKey], pins: list[Pin], now: datetime, report: Report
+    source: Source, keys: list[NoteKey], known: list[Checkpoint], now: datetime, report: Report
 ) -> None:
-    """Report what says that there was a log: a pin, a signer, or an entry that is not young."""
-    if pins:
-        size = max(pin.checkpoint.size for pin in pins)
+    """Report what says that there was a log: a pin, a document, a signer, or an older entry."""
+    if known:
+        size = max(each.size for each in known)
         report.findings.append(f"there is no log, smaller than the pinned one of {size}")
     if keys:
         report.findings.append("the log has signers, but no checkpoint: it was cut or removed")

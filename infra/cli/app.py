@@ -47,6 +47,7 @@ _MODULES: Final = {
     "webhooks": ("webhooks", _USERS),
     "settings": ("tenant_settings", _USERS),
     "serve": ("operator.serve", _OPERATORS),
+    "witness": ("operator.witness", _OPERATORS),
     "setup": ("operator.setup", _OPERATORS),
     "console": ("operator.console", _OPERATORS),
     "tenant": ("operator.tenants", _OPERATORS),

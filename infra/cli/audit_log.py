@@ -16,12 +16,14 @@ import typer
 
 from infra.audit_verification.entries import CreatedRecord
 from infra.audit_verification.source import Pin, Report
+from infra.audit_verification.trusted import TrustedLog
 from infra.audit_verification.verification import verify as verify_log
 from infra.cli import profiles
 from infra.cli.client import Api
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import SHOWN, ApiError, Exit, Limit, NoUsableAnswer, Since, Until, WrongUsage
 from infra.cli.output import Column
+from infra.cli.trusted import Root, followed
 from shared.model.audit.merkle import Place
 from shared.model.identifiers import API_KEY
 from shared.model.items import Item
@@ -51,6 +53,11 @@ class ServedLog:
         It has none if nothing is sealed yet. It refuses to show one if its log was cut.
         """
         answer = self._found("checkpoint", but=(_NOT_FOUND, _UNAVAILABLE))
+        return None if answer is None else answer.text
+
+    def witnessed(self) -> str | None:
+        """Return the newest checkpoint that a quorum of witnesses signed, or None."""
+        answer = self._found("checkpoint?witnessed=true", but=(_NOT_FOUND, _UNAVAILABLE))
         return None if answer is None else answer.text
 
     def verifier_keys(self) -> list[str]:
@@ -130,7 +137,16 @@ _KINDS: Final = {
     "revocation.delete_batch": "take_back",
 }
 _FOLDED: Final = {"batch_id", "summary_id", "revocations"}
-_SHOWN: Final = ("whole", "origin", "size", "checked", "expired", "records", "statements")
+_SHOWN: Final = (
+    "whole",
+    "origin",
+    "size",
+    "checked",
+    "expired",
+    "records",
+    "statements",
+    "witnessed",
+)
 
 Warrant = Annotated[str | None, typer.Option("--warrant", help="Entries about this warrant.")]
 ApiKey = Annotated[str | None, typer.Option("--key", help="Changes by this API key.")]
@@ -271,11 +287,13 @@ def verify(
         bool,
         typer.Option("--records", help="Also compare keys and revocations with the entries."),
     ] = False,
+    root: Root = None,
 ) -> int:
     """Verify that no entry was changed, removed, inserted or reordered; exit code 1 if one was.
 
     The verified checkpoint is pinned in the profile, and the next verification demands that the log
-    continues it. Exit code 3: a recovery began the log anew since then.
+    continues it. With --root, also what the trust document names, and a quorum of witnesses. Exit
+    code 3: a recovery began the log anew since then.
     """
     tenant_id = str(session.api.get("/v1/whoami")["tenant_id"])
     path = session.profile.folder / f"audit-{tenant_id}.json"
@@ -288,6 +306,7 @@ def verify(
         pins=pins,
         now=lambda: datetime.now(UTC),
         records=records(session.api) if with_records else None,
+        trusted=TrustedLog(followed(session, tenant_id, root)) if root else None,
     )
     if pin is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

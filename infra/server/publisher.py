@@ -5,6 +5,7 @@ import select
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from infra.server import leader
 from infra.server.board import PUBLISHER, Board
@@ -15,11 +16,20 @@ from infra.server.sealing import Sealing
 from infra.server.timer import Timer
 from infra.server.trust import TrustKeeper
 from infra.server.webhooks import Webhooks
+from infra.server.witnessing import Witnessing
 from shared import wiring
 from shared.errors import Corrupt, Unavailable
 from shared.ports import Ports
 
 _log = logging.getLogger("rescind")
+
+
+class _Duty(Protocol):
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def join(self) -> None: ...
 
 
 def run(stop: int, board: Board, publications: Publications) -> None:
@@ -82,7 +92,8 @@ def _do_duties(
     sink = wiring.audit_sink_from_environment()
     timer, sealing = Timer(ports, board.begun), Sealing(ports, webhooks.sealed, sink)
     trust = TrustKeeper(ports)
-    parts = (Feed(ports, timer.publish, trust.look), timer, webhooks, sealing, trust)
+    parts: list[_Duty] = [Feed(ports, timer.publish, trust.look), timer, webhooks, sealing, trust]
+    parts += _witnessing(ports)
     try:
         for each in parts:
             each.start()
@@ -95,6 +106,11 @@ def _do_duties(
             each.stop()
         for each in parts:
             each.join()
+
+
+def _witnessing(ports: Ports) -> list[_Duty]:
+    policy = wiring.witnesses()
+    return [] if policy is None else [Witnessing(ports, wiring.witness_client(), policy)]
 
 
 def _is_over(stop: int, board: Board, seconds: float) -> bool:

@@ -1,17 +1,25 @@
 """The function that seals the audit log: by the stream of new entries, and by the daily sweep."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from functions.audit_log_sealing.handler import NotSealedError, handler
+from shared import wiring
+from shared.model.audit import witnesses
+from shared.model.audit.checkpoint import Checkpoint
+from shared.model.audit.witnesses import WitnessPolicy
 from shared.model.items import Address, Table
 from shared.model.tenants import settings_address
-from shared.operations.audit import log
+from shared.operations.audit import log, sealing, witnessing
 from shared.ports import Ports
-from shared.ports.store import Delete, Expect
+from shared.ports.store import Delete, Expect, Put
 from tests.infra.templates import events
 from tests.kit.lambda_events import streamed
 from tests.kit.sealed_log import entered, sealed
 from tests.kit.tenants import Tenant
+from tests.kit.witnesses import Witnessed, answering, know, made, policy, url
 from tests.kit.worlds import Clock
 
 
@@ -63,5 +71,40 @@ def test_the_sweep_reaches_every_tenant(ports: Ports, now: Clock) -> None:
     assert len(sealed(ports, acme.id)) == 2
     (entries,) = events("AuditLogSealing", "DynamoDB")
     assert entries["MaximumRecordAgeInSeconds"] == 24 * 3600
-    (sweep,) = events("AuditLogSealing", "ScheduleV2")
+    sweep, witnessing = events("AuditLogSealing", "ScheduleV2")
     assert sweep["ScheduleExpression"] == "rate(1 day)"
+    assert (witnessing["ScheduleExpression"], json.loads(witnessing["Input"])) == (
+        "rate(1 minute)",
+        {"witnesses": True},
+    )
+
+
+def test_witnesses_are_asked_each_minute(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LOG-31, F810d: An event of the schedule asks witnesses about each tenant, and seals nothing.
+
+    A failure for one tenant stops no other. Without witnesses nothing is done.
+    """
+    event = {"witnesses": True}
+    acme, globex, hooli = (Tenant.create(ports, each) for each in ("acme", "globex", "hooli"))
+    assert handler(event, None) == {}
+    memory = made(tmp_path, "w")
+    sealing.extend(ports, acme.id)
+    know(memory, ports, acme.id)
+    client = Witnessed({url(memory): answering(memory)})
+
+    def found() -> WitnessPolicy:
+        return policy(1, memory)
+
+    monkeypatch.setattr(wiring, "witnesses", found)
+    monkeypatch.setattr(wiring, "witness_client", lambda: client)
+    assert handler(event, None) == {"signed": 1, "nothing new": 2}
+    assert handler(event, None) == {"nothing new": 3}
+    sealing.extend(ports, globex.id)
+    ports.store.write(Put(witnesses.address(hooli.id), {"version": "x"}, Expect.ABSENT))
+    assert handler(event, None) == {"nothing new": 1, "refused": 1, "failed": 1}
+    assert log.head(ports, hooli.id) is None
+    note = witnessing.agreed(ports, acme.id)
+    assert note
+    assert Checkpoint.parse(note).size == 1

@@ -2,18 +2,21 @@
 
 import base64
 import hashlib
+from pathlib import Path
 
 import pytest
 
+from shared import wiring
 from shared.model.audit import checkpoint as checkpoint_model
-from shared.model.audit import merkle, records
+from shared.model.audit import cosignatures, merkle, records
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
 from shared.model.audit.signers import signers
-from shared.operations.audit import log, sealed_log, sealing
+from shared.operations.audit import log, sealed_log, sealing, witnessing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.api import Tenant
 from tests.kit.sealed_log import entry_made, head_of, root_by_path
+from tests.kit.witnesses import Witnessed, answering, know, made, policy, url
 from tests.kit.worlds import Clock
 
 AT = "/v1/audit-logs"
@@ -147,3 +150,21 @@ def test_a_lost_seed_of_a_replaced_signer_stops_nothing(
     sealing.extend(ports, tenant.id)
     head = head_of(ports, tenant.id)
     assert checkpoint_model.is_signed_by(head.checkpoint, NoteKey.parse(second["verifier_key"]))
+
+
+def test_cosignatures_are_served(
+    ports: Ports, tenant: Tenant, tmp_path: Path, clock: Clock
+) -> None:
+    """LOG-32, F814a: With `witnessed`, the checkpoint has the lines of a quorum of witnesses."""
+    clock.advance(seconds=(wiring.now() - clock()).total_seconds())
+    sealing.extend(ports, tenant.id)
+    assert tenant.read_only.get(f"{AT}/checkpoint?witnessed=true").status_code == 404
+    assert tenant.read_only.get(f"{AT}/checkpoint?witnessed=perhaps").status_code == 400
+    memory = made(tmp_path, "w")
+    know(memory, ports, tenant.id)
+    client = Witnessed({url(memory): answering(memory)})
+    witnessing.Round(ports, client, policy(1, memory)).cosign(tenant.id)
+    answer = tenant.read_only.get(f"{AT}/checkpoint?witnessed=true")
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert cosignatures.cosigned_at(answer.text, memory.identity.key)
+    assert answer.text.startswith(tenant.read_only.get(f"{AT}/checkpoint").text)

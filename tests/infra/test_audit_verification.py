@@ -3,101 +3,19 @@
 import base64
 import copy
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.verification import verify
 from shared.model import seeds
-from shared.model.audit import merkle as tiles
 from shared.model.audit import records
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.merkle import NOTHING, WIDTH, Place
-from shared.wiring import identifiers
-
-TENANT: Final = "svc_tnt_01m7yzmhg0ffxxxxxxxxxxxxxx"
-ORIGIN: Final = f"rescind/{TENANT}/1"
-SEED: Final = bytes(range(32))
-START: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
-NOW: Final = START + timedelta(days=1)
-RETENTION: Final = 400 * 86_400
-SIZE: Final = 520
-
-
-def entry(number: int, made: datetime, expires: int | None = None) -> dict[str, Any]:
-    """An audit entry as it is stored."""
-    return {
-        "id": identifiers(lambda: made)("evt", at=made),
-        "timestamp": "2026-11-21T12:00:00Z",
-        "actor": "admin@acme.svc",
-        "action": "revocation.create",
-        "resource_id": f"svc_rev_{number}",
-        "result": "success",
-        "details": {"warrant_id": f"svc_wrt_{number}", "reason": "stolen"},
-        "expires": int(made.timestamp()) + RETENTION if expires is None else expires,
-    }
-
-
-@dataclass
-class Log:
-    """A sealed log and its audit log, as data that a test may tamper with."""
-
-    stored: dict[str, dict[str, Any]]
-    data: list[bytes]
-    tiles: dict[Place, bytes] = field(default_factory=dict)
-    note: str | None = None
-    seed: bytes = SEED
-
-    def seal(self, size: int | None = None, origin: str = ORIGIN) -> "Log":
-        """Make all tiles from the records, and sign the root."""
-        self.data = self.data[:size]
-        edge, full = NOTHING.extended([records.leaf(each) for each in self.data])
-        self.tiles = dict(full)
-        for level, rest in enumerate(edge.levels):
-            number = tiles.count(level, edge.size) // WIDTH
-            if rest:
-                self.tiles[Place(level, number, len(rest))] = b"".join(rest)
-        for start in range(0, edge.size, WIDTH):
-            self.bundle(start // WIDTH)
-        self.note = Checkpoint(origin, edge.size, edge.root()).signed([self.seed])
-        return self
-
-    def bundle(self, number: int) -> None:
-        """Store the records of a bundle as they are now."""
-        part = self.data[number * WIDTH : (number + 1) * WIDTH]
-        self.tiles[Place(None, number, len(part))] = tiles.bundle(part)
-
-    def hash_anew(self, number: int) -> None:
-        """Store the hashes of a bundle's records as they are now."""
-        part = self.data[number * WIDTH : (number + 1) * WIDTH]
-        self.tiles[Place(0, number, len(part))] = b"".join(map(records.leaf, part))
-
-    def id(self, leaf: int) -> str:
-        return records.AuditRecord.parse(self.data[leaf]).id
-
-    # What a verification reads.
-
-    def checkpoint(self) -> str | None:
-        return self.note
-
-    def verifier_keys(self) -> list[str]:
-        return [str(NoteKey(ORIGIN, base64.b64decode(seeds.public_key(self.seed))))]
-
-    def tile(self, place: Place) -> bytes | None:
-        return self.tiles.get(place)
-
-    def entries(self) -> Iterator[dict[str, Any]]:
-        return iter(self.stored.values())
-
-
-def of(entries: list[dict[str, Any]]) -> Log:
-    """The log of these entries, sealed."""
-    data = [records.AuditRecord.of(each).data for each in entries]
-    return Log({each["id"]: each for each in entries}, data).seal()
+from shared.model.audit.merkle import Place
+from tests.kit.sealed_copies import NOW, ORIGIN, SEED, SIZE, START, TENANT, Log, entry, of
 
 
 @pytest.fixture(scope="module")

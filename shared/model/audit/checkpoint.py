@@ -5,46 +5,58 @@ signature.
 """
 
 import base64
-import binascii
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Self
 
+from shared.authorizer.formats import ed25519
 from shared.authorizer.formats.ed25519 import is_signed
 from shared.model import seeds
 from shared.model.audit.merkle import HASH_BYTES
 
-_ED25519: Final = b"\x01"
+ED25519: Final = b"\x01"
+# Of timestamped cosignatures (C2SP tlog-cosignature).
+COSIGNATURE: Final = b"\x04"
 _KEY_ID_BYTES: Final = 4
 _SIGNED: Final = "\u2014 "
 _LINES: Final = 3
 
 
 class NoteKey(NamedTuple):
-    """A public key (32 bytes) under the name by which notes mention it."""
+    """A public key (32 bytes) under the name by which notes mention it, and its type of signature.
+
+    The type is `ED25519` or `COSIGNATURE`.
+    """
 
     name: str
     public_key: bytes
+    kind: bytes = ED25519
 
     @property
     def id(self) -> bytes:
         """The 4 bytes that name the key in a signature."""
-        named = self.name.encode() + b"\n" + _ED25519 + self.public_key
+        named = self.name.encode() + b"\n" + self.kind + self.public_key
         return hashlib.sha256(named).digest()[:_KEY_ID_BYTES]
 
     def __str__(self) -> str:
         """Return the verifier key, `<name>+<key id in hex>+<base64>` (C2SP signed-note)."""
-        return f"{self.name}+{self.id.hex()}+{_base64(_ED25519 + self.public_key)}"
+        return f"{self.name}+{self.id.hex()}+{_base64(self.kind + self.public_key)}"
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the key of a verifier key. Raises `ValueError`."""
+    def parse(cls, text: str, kind: bytes = ED25519) -> Self:
+        """Return the key of a verifier key of this type. Raises `ValueError`."""
         name, key_id, encoded = text.split("+", 2)
         data = base64.b64decode(encoded, validate=True)
-        key = cls(name, data[1:])
-        if str(key) != text or len(key.public_key) != HASH_BYTES:
+        key = cls(name, data[1:], kind)
+        if str(key) != text or not ed25519.is_safe(key.public_key):
             raise ValueError(f"not a verifier key: the key identifier is not {key_id}")
+        if not name or any(each.isspace() or each < " " for each in name):
+            raise ValueError("not a verifier key: the name is empty or has a space")
         return key
+
+    def line(self, signature: bytes) -> str:
+        """Return the line of a note with this signature, with its line feed."""
+        return f"{_SIGNED}{self.name} {_base64(self.id + signature)}\n"
 
 
 class Checkpoint(NamedTuple):
@@ -64,8 +76,7 @@ class Checkpoint(NamedTuple):
         lines = []
         for seed in signing:
             key = NoteKey(self.origin, base64.b64decode(seeds.public_key(seed)))
-            signature = key.id + seeds.signature(self.text.encode(), seed=seed)
-            lines.append(f"{_SIGNED}{key.name} {_base64(signature)}\n")
+            lines.append(key.line(seeds.signature(self.text.encode(), seed=seed)))
         return self.text + "\n" + "".join(lines)
 
     @classmethod
@@ -85,21 +96,28 @@ def origin(tenant_id: str, generation: int) -> str:
 
 def is_signed_by(note: str, key: NoteKey) -> bool:
     """Return whether the note has a valid signature by this key."""
-    text, _, signatures = note.partition("\n\n")
-    for each in signatures.splitlines():
+    signed = text_of(note).encode()
+    return any(is_signed(signed, each, public_key=key.public_key) for each in signatures(note, key))
+
+
+def text_of(note: str) -> str:
+    """Return the text of a note: what its signatures cover."""
+    return note.partition("\n\n")[0] + "\n"
+
+
+def signatures(note: str, key: NoteKey) -> Iterator[bytes]:
+    """Yield what the lines of a note have as signatures of this key, valid or not."""
+    for each in note.partition("\n\n")[2].split("\n"):
         mark, _, rest = each.partition(f"{key.name} ")
         data = _decoded(rest) if mark == _SIGNED else b""
         if data[:_KEY_ID_BYTES] == key.id:
-            signed = f"{text}\n".encode()
-            if is_signed(signed, data[_KEY_ID_BYTES:], public_key=key.public_key):
-                return True
-    return False
+            yield data[_KEY_ID_BYTES:]
 
 
 def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
         return b""
 
 

@@ -69,6 +69,55 @@ def inclusion(index: int, size: int, subtree: Subtree) -> list[bytes]:
     return path[::-1]
 
 
+def consistency(prior: int, size: int, subtree: Subtree) -> list[bytes]:
+    """Return the proof that a tree of `size` leaves extends that of `prior` (RFC 6962, 2.1.2).
+
+    It is empty if `prior` is 0 or `size`.
+    """
+    start, end, path = 0, size, list[bytes]()
+    while 0 < prior < end:
+        middle = start + _split(end - start)
+        if prior <= middle:
+            path.append(_range(middle, end, subtree))
+            end = middle
+        else:
+            path.append(_range(start, middle, subtree))
+            start = middle
+    if start:
+        path.append(_range(start, end, subtree))
+    return path[::-1]
+
+
+def extends(prior: int, prior_root: bytes, size: int, root: bytes, path: Sequence[bytes]) -> bool:
+    """Return whether the proof shows that a tree extends the one before (RFC 9162, 2.1.4.2).
+
+    The trees have `prior` and `size` leaves, and these roots. Each tree extends the empty one.
+    """
+    if prior in (0, size):
+        return not path and (prior_root == root or not prior)
+    if not 0 < prior < size or not path:
+        return False
+    hashes = [prior_root, *path] if prior.bit_count() == 1 else [*path]
+    shift = _trailing_ones(prior - 1)
+    first, last = prior - 1 >> shift, size - 1 >> shift
+    old = new = hashes[0]
+    for each in hashes[1:]:
+        if not last:
+            return False
+        if first & 1 or first == last:
+            old, new = node(each, old), node(each, new)
+            while first and not first & 1:
+                first, last = first >> 1, last >> 1
+        else:
+            new = node(new, each)
+        first, last = first >> 1, last >> 1
+    return (old, new, last) == (prior_root, root, 0)
+
+
+def _trailing_ones(number: int) -> int:
+    return (~number & number + 1).bit_length() - 1
+
+
 def _split(size: int) -> int:
     """Return the largest power of two that is less than `size`."""
     return 1 << (size - 1).bit_length() - 1

@@ -150,6 +150,13 @@ class Tree:
         """Return the path of a leaf to the root. Raises `Corrupt`, `Unavailable`."""
         return merkle.inclusion(index, self._head.size, self._subtree)
 
+    def extends(self, size: int) -> list[bytes]:
+        """Return the proof that the log extends its first `size` leaves (RFC 6962, 2.1.2).
+
+        Raises `Corrupt`, `Unavailable`.
+        """
+        return merkle.consistency(size, self._head.size, self._subtree)
+
     def _subtree(self, level: int, number: int) -> bytes:
         place, first = merkle.holding(level, number)
         return merkle.perfect(self._hashes(place)[first : first + (1 << level % 8)])

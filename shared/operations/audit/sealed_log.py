@@ -13,7 +13,7 @@ from shared.model.audit.signers import AuditSigner
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import AUDIT_ENTRY, is_identifier
 from shared.model.items import Item
-from shared.operations.audit import log, outside, signers
+from shared.operations.audit import log, outside, signers, witnessing
 from shared.operations.base import audit, tenants
 from shared.operations.base.idempotency import Keep, Outcome, item, once
 from shared.operations.base.operation import operation
@@ -23,6 +23,7 @@ from shared.ports.store import At, Change, Expect, Put
 READERS = (Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 
 _SEALS: Final = ["sealed_seed"]
+_UNWITNESSED = "No quorum of witnesses has signed a checkpoint: see SVC_WITNESSES."
 _NOTHING = "The tenant has no checkpoint yet; its first entries are sealed within a minute."
 
 
@@ -49,12 +50,18 @@ class AuditSigners:
 
 
 @operation(*READERS)
-def checkpoint(ports: Ports, caller: Caller) -> str:
-    """Return the newest checkpoint.
+def checkpoint(ports: Ports, caller: Caller, *, witnessed: bool = False) -> str:
+    """Return the newest checkpoint, or the newest one that a quorum of witnesses signed (LOG-32).
 
-    Raises `NotFound` if nothing is sealed yet, `Corrupt` if the log was cut (LOG-12).
+    Raises `NotFound` if there is none yet, `Corrupt` if the log was cut (LOG-12).
     """
-    return _sealed(outside.head(ports, caller.tenant_id)).checkpoint
+    newest = _sealed(outside.head(ports, caller.tenant_id)).checkpoint
+    if not witnessed:
+        return newest
+    found = witnessing.agreed(ports, caller.tenant_id)
+    if found is None:
+        raise NotFound(_UNWITNESSED)
+    return found
 
 
 @operation(*READERS)

@@ -17,7 +17,7 @@ from shared.model.lists.verification import verify
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.tenants import DirectoryEntry
 from shared.operations.audit import signers as generations
-from shared.operations.audit import whole
+from shared.operations.audit import whole, witnessing
 from shared.operations.base import seals, tenants
 from shared.operations.fleet import canary
 from shared.operations.lists import expiring, in_force, unpublished
@@ -38,6 +38,7 @@ _REPLACE: Final = "replace it before then: see docs/api-keys.md#keys-that-expire
 
 _FLEET: Final = "docs/fleet.md#stragglers"
 _LOG_GUIDE: Final = "docs/incidents.md#the-audit-log-was-cut-or-altered"
+_WITNESS_GUIDE: Final = "docs/audit-log.md#witnesses"
 _GUIDE: Final = "restore the data (docs/deploy.md#restore)"
 
 
@@ -173,6 +174,7 @@ def _findings(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Iterator[
         _list_is_valid,
         _list_is_newest,
         _log_is_newest,
+        _log_is_witnessed,
         _nothing_has_returned,
         _is_reviewed,
         _list_is_on_time,
@@ -239,6 +241,12 @@ def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Ite
         yield Finding(
             tenant.handle, "its sealed log has leaves that its records lack", _recover(tenant)
         )
+
+
+def _log_is_witnessed(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
+    """Find witnesses that did not sign the sealed log the last time (LOG-31)."""
+    for problem, is_away in witnessing.problems(ports, tenant.tenant_id):
+        yield Finding(tenant.handle, problem, f"see {_WITNESS_GUIDE}", is_remark=is_away)
 
 
 def _log_is_whole(

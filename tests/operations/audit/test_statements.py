@@ -55,6 +55,9 @@ class Log:
             str(NoteKey(found.origin, base64.b64decode(each.public_key))) for each in found.signers
         ]
 
+    def witnessed(self) -> None:
+        return None
+
     def tile(self, place: Place) -> bytes | None:
         return served.tile(self.ports, self.tenant.operator, place=place)
 

@@ -213,7 +213,7 @@ class Newest:
 
     @property
     def logs(self) -> list[Kept]:
-        """What the newest states say of the sealed log."""
+        """The checkpoints of the sealed log that the newest states name."""
         return [each.log for each in self.states if each.log is not None]
 
     @property

@@ -1,0 +1,97 @@
+"""The trust document of a tenant, applied to its sealed log by a verifier (LOG-34)."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from infra.audit_verification.source import Report
+from infra.audit_verification.tree import Leaves, check_history
+from shared.authorizer.formats.trust import TrustDocument, Use
+from shared.errors import Corrupt
+from shared.model import times
+from shared.model.audit import checkpoint, cosignatures
+from shared.model.audit.checkpoint import Checkpoint, NoteKey
+from shared.model.audit.records import AuditRecord
+
+# How old the cosignatures may be, how far clocks of witnesses may be ahead, and how old an entry is
+# that a quorum must have seen.
+FRESH: Final = timedelta(hours=24)
+_AHEAD: Final = timedelta(seconds=60)
+_SEEN: Final = timedelta(hours=1)
+
+
+class TrustedLog:
+    """The document of a tenant, as it applies to the log.
+
+    Each check names what is wrong in the report.
+    """
+
+    def __init__(self, document: TrustDocument) -> None:
+        self._document = document
+
+    def keys(self, origin: str) -> list[NoteKey]:
+        """Return the keys that sign checkpoints of this origin."""
+        return [NoteKey(origin, each) for each in self._document.named(Use.LOG)]
+
+    @property
+    def anchor(self) -> Checkpoint | None:
+        """The checkpoint that the document names, or None."""
+        log = self._document.log
+        return None if log is None else Checkpoint(log.origin, log.size, log.root)
+
+    def check_times(self, now: datetime, report: Report) -> None:
+        """Check that the document has not expired."""
+        if now >= self._document.expires_at:
+            expired = times.text(self._document.expires_at)
+            report.findings.append(f"the trust document expired at {expired}: renew it")
+
+    def check_witnessed(
+        self, note: str | None, leaves: Leaves, stated: Checkpoint, now: datetime, report: Report
+    ) -> None:
+        """Check that a quorum of witnesses signed a part of the log, not long ago.
+
+        `note` is the checkpoint that the service has with cosignatures, or None.
+        """
+        named = self._document.witnesses
+        if named is None or not named.quorum:
+            return
+        witnessed = _parsed(note)
+        if note is None or witnessed is None or witnessed.origin != stated.origin:
+            report.findings.append("no checkpoint of this log has cosignatures of witnesses")
+            return
+        keys = [_key(each) for each in named.keys]
+        known = [each for each in keys if each is not None]
+        at = cosignatures.agreed_at(note, known, named.quorum, now + _AHEAD)
+        if at is None:
+            report.findings.append(f"fewer than {named.quorum} witnesses signed the checkpoint")
+        elif now - at > FRESH:
+            report.findings.append(f"the witnesses last signed a checkpoint at {times.text(at)}")
+        else:
+            report.witnessed = witnessed.size
+            check_history(leaves, stated, witnessed, report)
+            _check_seen(leaves, witnessed.size, now, report)
+
+
+def _check_seen(leaves: Leaves, size: int, now: datetime, report: Report) -> None:
+    """Check that the witnesses signed all leaves but the newest ones."""
+    for index, data in enumerate(leaves.data[size:], size):
+        try:
+            made_ms = AuditRecord.parse(data).made_ms
+        except Corrupt:  # pragma: no cover (records of the right length only)
+            continue
+        if made_ms < (now - _SEEN).timestamp() * 1000:
+            report.findings.append(f"leaf {index} is an hour old, and no quorum has signed it")
+            return
+
+
+def _parsed(note: str | None) -> Checkpoint | None:
+    try:
+        return None if note is None else Checkpoint.parse(note)
+    except ValueError:
+        return None
+
+
+def _key(text: str) -> NoteKey | None:
+    try:
+        return NoteKey.parse(text, checkpoint.COSIGNATURE)
+    except ValueError:
+        return None

@@ -1,0 +1,75 @@
+"""`rescind witness`: run a witness of sealed logs."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+import uvicorn
+
+from infra.cli.commands import local_command
+from infra.cli.errors import checked
+from infra.cli.output import Output
+from infra.server import addresses, protocol
+from infra.witness import service
+from infra.witness.memory import Memory
+from shared.model.audit.checkpoint import NoteKey
+
+EXAMPLE: Final = "rescind witness --data .witness --name witness.example/1"
+
+
+def _key(text: str) -> str:
+    return str(NoteKey.parse(text))
+
+
+def witness(
+    out: Output,
+    data: Annotated[
+        Path, typer.Option("--data", metavar="FOLDER", help="Where the witness keeps its memory.")
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Its name, such as witness.example/1: for a new one."),
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--log",
+            parser=checked(_key),
+            metavar="KEY",
+            help="A verifier key of a log that it signs from now on, as `GET /v1/audit-logs/keys` "
+            "has it. Once is enough.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="IP address to serve on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="TCP port.")] = 7380,
+) -> None:
+    """Run a witness: it signs that each checkpoint of a log extends those that it signed before.
+
+    Run it where those who run the service cannot change it. Never put back an older copy of its
+    folder: make a new witness instead. Ctrl-C stops it.
+    """
+    memory = Memory.opened(data, name)
+    for each in log or ():
+        memory.add(NoteKey.parse(each))
+    address = addresses.ip(host)
+    with addresses.bind(address, port) as listener:
+        listener.listen()
+        place = f"{addresses.named(address)}:{listener.getsockname()[1]}"
+        out.say(f"This is the witness {memory.identity.key}")
+        out.say(f"http://{place}")
+        config = uvicorn.Config(
+            service.application(memory),
+            log_config=None,
+            log_level="error",
+            lifespan="off",
+            ws="none",
+            http=protocol.LocalProtocol,
+            proxy_headers=False,
+            server_header=False,
+        )
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command."""
+    local_command(root, "witness", example=EXAMPLE)(witness)

@@ -1,0 +1,180 @@
+"""Asking witnesses to sign the newest checkpoint of a tenant's log (LOG-31).
+
+This runs beside sealing, and nothing waits for it. The answers are kept beside the head.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final
+
+from shared.errors import ExpectationLost
+from shared.model.audit import checkpoint, cosignatures
+from shared.model.audit import witnesses as model
+from shared.model.audit.cosignatures import Submission
+from shared.model.audit.head import LogHead
+from shared.model.audit.witnesses import LogWitnessing, Witness, WitnessPolicy
+from shared.operations.audit import log
+from shared.ports import Ports
+from shared.ports.store import At, Expect, Put
+from shared.ports.witnesses import WitnessAnswer, WitnessClient
+
+# How far the clock of a witness may be ahead.
+_AHEAD: Final = timedelta(seconds=60)
+# The second time, a witness has said how many leaves it knows.
+_TRIES: Final = 2
+
+_NO_ANSWER: Final = "it does not answer"
+_UNKNOWN: Final = (
+    "it does not know the log: give the verifier keys of GET /v1/audit-logs/keys to who runs it"
+)
+_OTHER: Final = "it has signed another history: the log was rewritten, or the witness is wrong"
+_PROBLEMS: Final = {
+    0: _NO_ANSWER,
+    HTTPStatus.FORBIDDEN: _UNKNOWN,
+    HTTPStatus.NOT_FOUND: _UNKNOWN,
+    HTTPStatus.UNPROCESSABLE_ENTITY: _OTHER,
+}
+
+_log = logging.getLogger(__name__)
+
+
+def read(ports: Ports, tenant_id: str) -> LogWitnessing:
+    """Return what witnesses have said of a tenant's log. Raises `Corrupt`, `Unavailable`."""
+    item = ports.store.get(model.address(tenant_id))
+    return LogWitnessing() if item is None else LogWitnessing.from_item(item)
+
+
+def agreed(ports: Ports, tenant_id: str) -> str | None:
+    """Return the newest checkpoint that a quorum signed, with cosignatures; None without one.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    return read(ports, tenant_id).agreed.whole or None
+
+
+class Round:
+    """One round over tenants: a witness that does not answer is not asked again in it."""
+
+    def __init__(self, ports: Ports, client: WitnessClient, policy: WitnessPolicy) -> None:
+        self._ports, self._client, self._policy = ports, client, policy
+        self._away = set[Witness]()
+
+    def cosign(self, tenant_id: str) -> LogWitnessing | None:
+        """Have the newest checkpoint of a tenant signed by the witnesses that have not signed it.
+
+        Returns what was kept, or None if there was nothing to ask. If another process keeps
+        something at the same time, that counts. Raises `Corrupt`, `Unavailable`.
+        """
+        ports, before = self._ports, read(self._ports, tenant_id)
+        head = log.head(ports, tenant_id)
+        if head is None or not head.size:
+            return None
+        origin = checkpoint.origin(tenant_id, head.generation)
+        found = before.asked(origin, head.checkpoint)
+        due = [
+            each
+            for each in self._policy.witnesses
+            if not found.newest.is_fresh(each.key, ports.now())
+        ]
+        if not due:
+            return None
+        after = self._asked(tenant_id, head, found, due).settled(self._policy)
+        _tell(tenant_id, before, after)
+        _keep(ports, tenant_id, before, after)
+        return after
+
+    def _asked(
+        self, tenant_id: str, head: LogHead, found: LogWitnessing, due: list[Witness]
+    ) -> LogWitnessing:
+        tree = log.Tree(self._ports, tenant_id, head)
+        for _ in range(_TRIES):
+            asked = [each for each in due if each not in self._away]
+            answers = self._client.ask(
+                [(f"{each.url}/add-checkpoint", _body(head, found, each, tree)) for each in asked]
+            )
+            again = list[Witness]()
+            for each, answer in zip(asked, answers, strict=True):
+                before = found.known.get(str(each.key), 0)
+                found = self._judged(found, each, answer, head)
+                if answer.status == HTTPStatus.CONFLICT:
+                    again += [each] if found.known.get(str(each.key), 0) != before else []
+                elif not answer.status:
+                    self._away.add(each)
+            due = again
+        return _with_away(found, self._away)
+
+    def _judged(
+        self, found: LogWitnessing, witness: Witness, answer: WitnessAnswer, head: LogHead
+    ) -> LogWitnessing:
+        """Return what follows from an answer."""
+        if answer.status == HTTPStatus.CONFLICT:
+            return _conflicted(found, witness, answer.body, head.size)
+        if answer.status != HTTPStatus.OK:
+            said = _PROBLEMS.get(answer.status, f"it answers with status {answer.status}")
+            return found.refused(witness, said)
+        note = head.checkpoint + answer.body.decode(errors="replace")
+        at = cosignatures.cosigned_at(note, witness.key)
+        if at is None:
+            return found.refused(witness, "its answer has no signature by its key")
+        if at > self._ports.now() + _AHEAD:
+            return found.refused(witness, "its clock is ahead")
+        return found.signed(witness, cosignatures.lines_of(note, witness.key), head.size)
+
+
+def _body(head: LogHead, found: LogWitnessing, witness: Witness, tree: log.Tree) -> bytes:
+    # A witness that knows more says so, and nothing is proved to it.
+    old = min(found.known.get(str(witness.key), 0), head.size)
+    return Submission(old, tuple(tree.extends(old)), head.checkpoint).encode()
+
+
+def _conflicted(found: LogWitnessing, witness: Witness, body: bytes, size: int) -> LogWitnessing:
+    """Return what follows from the number of leaves that a witness says it has signed."""
+    try:
+        known = cosignatures.number(body.decode().removesuffix("\n"))
+    except ValueError:
+        return found.refused(witness, "it does not say how many leaves it has signed")
+    if known > size:
+        problem = f"it has signed {known} leaves, and the log has {size}: it was cut or put back"
+        return found.refused(witness, problem)
+    return found.knowing(witness, known).refused(witness, f"it insists on {known} leaves")
+
+
+def _with_away(found: LogWitnessing, away: set[Witness]) -> LogWitnessing:
+    for each in away:
+        found = found.refused(each, _NO_ANSWER)
+    return found
+
+
+def _keep(ports: Ports, tenant_id: str, before: LogWitnessing, after: LogWitnessing) -> None:
+    item = {**after.to_item(), "version": before.version + 1}
+    expect = At(before.version) if before.version else Expect.ABSENT
+    with suppress(ExpectationLost):
+        ports.store.write(Put(model.address(tenant_id), item, expect))
+
+
+def _tell(tenant_id: str, before: LogWitnessing, after: LogWitnessing) -> None:
+    """Log what has changed."""
+    for key in sorted({*before.problems, *after.problems}):
+        was, is_now = before.problems.get(key), after.problems.get(key)
+        name = key.partition("+")[0]
+        if is_now is None:
+            _log.warning("the witness %s signs the log of tenant %s again", name, tenant_id)
+        elif is_now != was:
+            _log.error(
+                "the witness %s does not sign the log of tenant %s: %s", name, tenant_id, is_now
+            )
+
+
+def problems(ports: Ports, tenant_id: str) -> Iterator[tuple[str, bool]]:
+    """Yield why witnesses did not sign, and whether that is no answer alone.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    for key, why in sorted(read(ports, tenant_id).problems.items()):
+        yield (
+            f"the witness {key.partition('+')[0]} does not sign its sealed log: {why}",
+            (why == _NO_ANSWER),
+        )

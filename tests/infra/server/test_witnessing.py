@@ -1,0 +1,99 @@
+"""The thread that asks witnesses, apart from all others (LOG-31)."""
+
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from infra.server.witnessing import Witnessing
+from shared import wiring
+from shared.errors import Unavailable
+from shared.operations.audit import sealing, witnessing
+from shared.ports import Ports
+from shared.ports.witnesses import WitnessAnswer
+from tests.kit.tenants import Tenant
+from tests.kit.waiting import soon
+from tests.kit.witnesses import Witnessed, answering, know, made, policy, url
+from tests.kit.worlds import Clock
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(wiring.now())
+
+
+@pytest.fixture
+def tenant(ports: Ports) -> Tenant:
+    return Tenant.create(ports)
+
+
+def test_each_tenant_is_signed(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
+    """LOG-31, F810a: The thread has the log of each tenant signed, unasked."""
+    other = Tenant.create(ports, handle="other")
+    memory = made(tmp_path, "w")
+    for each in (tenant, other):
+        sealing.extend(ports, each.id)
+        know(memory, ports, each.id)
+    client = Witnessed({url(memory): answering(memory)})
+    thread = Witnessing(ports, client, policy(1, memory), pause=0.01)
+    thread.start()
+    for each in (tenant, other):
+        soon(lambda each=each: witnessing.agreed(ports, each.id), seconds=30)  # type: ignore[misc]
+    thread.stop()
+    thread.join()
+    assert not thread._thread.is_alive()
+
+
+def test_a_slow_witness_holds_nobody(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
+    """LOG-31, F810b: While a witness does not answer, passes seal, and the server can end."""
+    sealing.extend(ports, tenant.id)
+    memory, asked, may_end = made(tmp_path, "w"), threading.Event(), threading.Event()
+
+    def slow(_: bytes) -> WitnessAnswer:
+        asked.set()
+        may_end.wait(30)
+        return WitnessAnswer(0)
+
+    client = Witnessed({url(memory): slow})
+    thread = Witnessing(ports, client, policy(1, memory), pause=0.01)
+    thread.start()
+    try:
+        assert asked.wait(30)
+        tenant.revoke(ports, "svc_wrt_1")
+        assert sealing.extend(ports, tenant.id).size == 2
+        thread.stop()
+        thread.join()
+        assert thread._thread.is_alive()
+    finally:
+        may_end.set()
+    thread._thread.join(30)
+
+
+def test_a_failure_is_logged_once(
+    ports: Ports,
+    tenant: Tenant,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """LOG-31, F810c: If the store fails, that is logged once, and tried again."""
+    sealing.extend(ports, tenant.id)
+    memory = made(tmp_path, "w")
+    know(memory, ports, tenant.id)
+    caplog.set_level(logging.ERROR)
+    failures, get = iter(range(3)), ports.store.get
+
+    def fails(*arguments: object) -> object:
+        if next(failures, None) is not None:
+            raise Unavailable
+        return get(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ports.store, "get", fails)
+    client = Witnessed({url(memory): answering(memory)})
+    thread = Witnessing(ports, client, policy(1, memory), pause=0.01)
+    thread.start()
+    soon(lambda: client.asked, seconds=30)
+    thread.stop()
+    thread.join()
+    assert len([each for each in caplog.records if "cannot be asked" in each.message]) == 1

@@ -1,0 +1,66 @@
+"""Witnesses of sealed logs for tests: ours, in this process, with its real memory."""
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from infra.witness import service
+from infra.witness.decision import NotCosigned
+from infra.witness.memory import Memory
+from shared.model.audit.checkpoint import NoteKey
+from shared.model.audit.witnesses import Witness, WitnessPolicy
+from shared.operations.audit import log, signers
+from shared.ports import Ports
+from shared.ports.witnesses import WitnessAnswer
+
+Answer = Callable[[bytes], WitnessAnswer]
+
+
+@dataclass
+class Witnessed:
+    """Witnesses by address, as a `WitnessClient`; `asked` are the addresses of all requests."""
+
+    answers: dict[str, Answer] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def ask(self, asked: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
+        """What each of them answers."""
+        self.asked += [url for url, _ in asked]
+        return [self.answers[url.removesuffix("/add-checkpoint")](body) for url, body in asked]
+
+
+def made(folder: Path, name: str) -> Memory:
+    """A new witness."""
+    return Memory.opened(folder / name, f"{name}.example/w")
+
+
+def answering(memory: Memory) -> Answer:
+    """What the service of this witness answers."""
+
+    def answer(body: bytes) -> WitnessAnswer:
+        try:
+            return WitnessAnswer(200, service.sign(memory, body).encode())
+        except NotCosigned as refused:
+            return WitnessAnswer(refused.status, refused.said.encode())
+
+    return answer
+
+
+def know(memory: Memory, ports: Ports, tenant_id: str) -> None:
+    """Let a witness know the log of a tenant, as it is now."""
+    head = log.head(ports, tenant_id)
+    generation = head.generation if head else 1
+    for each in signers.all_of(ports, tenant_id):
+        key = NoteKey(f"rescind/{tenant_id}/{generation}", base64.b64decode(each.public_key))
+        memory.add(key)
+
+
+def policy(quorum: int, *memories: Memory) -> WitnessPolicy:
+    """The policy that asks these witnesses, each at the address of its name."""
+    return WitnessPolicy(quorum, tuple(Witness(each.identity.key, url(each)) for each in memories))
+
+
+def url(memory: Memory) -> str:
+    """The address of a witness."""
+    return f"http://{memory.identity.name}"

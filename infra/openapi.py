@@ -230,9 +230,11 @@ def _components(schemas: dict[str, Any]) -> dict[str, Any]:
     codes = [code_of(error) for answer in ERRORS.values() for error in answer.examples]
     return {
         "schemas": _named(schemas) | _error_schemas(codes),
-        # Each operation describes its own conflicts.
+        # Each operation describes its own conflicts and limits.
         "responses": {
-            each.name: _error(status, codes) for status, each in ERRORS.items() if status != "409"
+            each.name: _error(status, set(codes) - {errors.AuthorizerLimit.code})
+            for status, each in ERRORS.items()
+            if status != "409"
         },
         "headers": {
             name: {

@@ -170,7 +170,12 @@ ERRORS: Final = {
     "429": ErrorAnswer(
         "RateLimited",
         "The rate limit is exceeded; wait for the seconds in `Retry-After`",
-        (errors.RateLimited(retry_after=1),),
+        (
+            errors.RateLimited(retry_after=1),
+            errors.AuthorizerLimit(
+                retry_after=300, message="checkout@acme.svc has registered 200 authorizers."
+            ),
+        ),
     ),
     "500": ErrorAnswer(
         "InternalError",

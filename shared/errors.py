@@ -11,6 +11,7 @@
     │   ├── NotSignedByRoots        invalid_signature
     │   ├── TrustUnsigned           trust_unsigned
     │   └── RateLimited             rate_limited
+    │       └── AuthorizerLimit     authorizer_limit
     ├── Unavailable                 unavailable: a store or key service cannot answer now
     │   ├── Corrupt                 stored data is damaged; it is never skipped
     │   ├── OutOfSpace              the disk is full; nothing was stored
@@ -123,6 +124,12 @@ class RateLimited(RequestError):
     ) -> None:
         self.retry_after = retry_after
         super().__init__(message)
+
+
+class AuthorizerLimit(RateLimited):
+    """The owner or the tenant may register no more authorizers (FLEET-3)."""
+
+    code = "authorizer_limit"
 
 
 class Unavailable(RescindError):

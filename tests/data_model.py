@@ -57,6 +57,7 @@ _PLACEHOLDERS: Final = {
     "ulid": identifiers.ULID,
     "digest": "[0-9a-f]{64}",
     "name": "[a-z0-9-]{1,63}",
+    "identity": r"[a-z0-9_+.-]+@[a-z0-9-]{1,63}\.svc",
     "time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
     "month": r"\d{4}-\d\d",
     "n": "[0-9a-f]{1,2}",

@@ -15,11 +15,11 @@ from functions.authorizers.stock_schemas import (
     StockEvent,
     StockReport,
 )
-from shared.errors import NotFound
+from shared.errors import AuthorizerLimit, Conflict, NotFound
 from shared.model.fleet.native import AGE_MAX
 from shared.model.lists.head import CACHE_CONTROL, MEDIA_TYPE
 from shared.model.rate_limit import Purpose
-from shared.operations.fleet import authorizers, native_list, stale
+from shared.operations.fleet import authorizers, native_list, registering, stale
 from shared.web import stored
 from shared.web.freshness import AGE, FRESHNESS
 from shared.web.routes import ApiRequest, router, serves
@@ -50,7 +50,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 @routes.post(f"{_ROOT}/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
-@serves(authorizers.register, purpose=Purpose.HEARTBEATS)
+@serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=Purpose.HEARTBEATS)
 async def register_stock_authorizer(
     here: ApiRequest, body: RegisterStockAuthorizer, response: Response
 ) -> RegisteredAuthorizer:
@@ -58,13 +58,15 @@ async def register_stock_authorizer(
 
     As `POST /v1/authorizers/register`, but what does not fit is left out.
 
-    429: the rate limit is exceeded, or the API key or the tenant may have no more authorizers.
+    409: our authorizers have proved another key for this name.
+
+    429: the rate limit is exceeded, or the caller or the tenant may have no more authorizers.
     """
-    return registered(here, body.description(), response, is_stock=True)
+    return registered(here, response, body.description())
 
 
 @routes.post(f"{_ROOT}/authorizers/{{id}}/heartbeat")
-@serves(authorizers.heartbeat, raises=(NotFound,), purpose=Purpose.HEARTBEATS)
+@serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=Purpose.HEARTBEATS)
 async def send_stock_heartbeat(
     here: ApiRequest, authorizer_id: Identifier, body: StockReport
 ) -> HeartbeatTaken:
@@ -74,6 +76,8 @@ async def send_stock_heartbeat(
     and nothing is stored.
 
     404: this cannot be the identifier of an authorizer.
+
+    409: the authorizer has proved a key, so that only signed reports count.
     """
     taken = here.run(
         authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat(), is_stock=True

@@ -17,42 +17,49 @@ from functions.authorizers.schemas import (
     ReportsTaken,
     SendReports,
 )
-from shared.errors import NotFound
+from shared.errors import AuthorizerLimit, Conflict, NotFound
 from shared.model.identifiers import API_KEY
 from shared.model.rate_limit import Purpose
-from shared.operations.fleet import authorizers
+from shared.operations.fleet import authorizers, registering
 from shared.web.app import create_app, lambda_handler
-from shared.web.fields import identifier
+from shared.web.fields import sample
 from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Authorizers")
 
 Identifier = Annotated[AuthorizerId, Path(alias="id")]
-OwnerKey = Annotated[
-    str, Query(description="Identifier of the API key.", json_schema_extra=identifier(API_KEY))
+Owner = Annotated[
+    str,
+    Query(
+        description="Identifier of an API key, or `owner` as the list shows it.",
+        json_schema_extra={"examples": [sample(API_KEY), "checkout@acme.svc"]},
+    ),
 ]
 
 
 @routes.post("/v1/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
-@serves(authorizers.register, purpose=Purpose.HEARTBEATS)
+@serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=Purpose.HEARTBEATS)
 async def register_authorizer(
     here: ApiRequest, body: RegisterAuthorizer, response: Response
 ) -> RegisteredAuthorizer:
     """Register an authorizer, so that the service knows who must hold each revocation.
 
-    If the same caller registered one of this `name` and `public_key` before, the response is 200
-    with the same `id`. Unknown fields of the body are ignored.
+    If the same caller registered one of this `name` before, the response is 200 with the same `id`.
+    A `public_key` without a `proof` is a part of the name. With a `proof`, the key is bound to the
+    name, and from then on only reports count that this key signed. Unknown fields of the body are
+    ignored.
 
-    409: the API key has registered as many authorizers as the setting `authorizers_max` allows.
+    409: the name is that of an authorizer with another key. The message says what to do.
 
-    429: the rate limit is exceeded, or the tenant has 20,000 authorizers.
+    429: the rate limit is exceeded, or the caller has as many authorizers as the setting
+    `authorizers_max` allows, or the tenant has 20,000.
     """
-    return registered(here, body.description(), response)
+    return registered(here, response, body.description(), body.statement())
 
 
 @routes.post("/v1/authorizers/{id}/heartbeat")
-@serves(authorizers.heartbeat, raises=(NotFound,), purpose=Purpose.HEARTBEATS)
+@serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=Purpose.HEARTBEATS)
 async def send_heartbeat(
     here: ApiRequest, authorizer_id: Identifier, body: ReportBody
 ) -> HeartbeatTaken:
@@ -62,7 +69,10 @@ async def send_heartbeat(
     after `report_after_seconds`. Unknown fields of the body are ignored.
 
     404: the caller has not registered the authorizer, or it was removed, or it did not report for
-    more than 30 days. Register it again.
+    more than 30 days and there is no room. Register it again.
+
+    409: the authorizer has proved a key, and the report is not signed by it, or is not newer than
+    the last one. The message says what to do.
     """
     taken = here.run(authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat())
     return HeartbeatTaken.of(taken)
@@ -113,17 +123,17 @@ async def remove_authorizer(here: ApiRequest, authorizer_id: Identifier) -> None
 
 
 @routes.delete("/v1/authorizers", status_code=204)
-@serves(authorizers.remove_of_key, raises=(NotFound,))
-async def remove_authorizers_of_key(here: ApiRequest, owner: OwnerKey) -> None:
-    """Remove all authorizers that an API key registered, such as a stolen one.
+@serves(authorizers.remove_of_owner, raises=(NotFound,))
+async def remove_authorizers_of_owner(here: ApiRequest, owner: Owner) -> None:
+    """Remove all authorizers of an owner, such as a stolen API key.
 
     Each request removes up to 2,000.
 
-    404: the caller has not the scope `admin`, and names another key than its own.
+    404: the caller has not the scope `admin`, and names another owner than itself.
 
     429: the rate limit is exceeded, or some authorizers are left; repeat the request.
     """
-    here.run(authorizers.remove_of_key, key_id=owner)
+    here.run(authorizers.remove_of_owner, owner=owner)
 
 
 app = create_app(native.routes, routes, compat.routes)

@@ -5,8 +5,8 @@ from typing import Any, Final
 from fastapi import Response
 
 from functions.authorizers.schemas import RegisteredAuthorizer
-from shared.model.fleet.authorizers import Description
-from shared.operations.fleet import authorizers
+from shared.model.fleet.heartbeats import Description, SignedStatement
+from shared.operations.fleet import registering
 from shared.web.routes import ApiRequest
 
 REGISTERED_BEFORE: Final[dict[int | str, dict[str, Any]]] = {
@@ -18,9 +18,12 @@ REGISTERED_BEFORE: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def registered(
-    here: ApiRequest, described: Description, response: Response, *, is_stock: bool = False
+    here: ApiRequest,
+    response: Response,
+    described: Description,
+    proof: SignedStatement | None = None,
 ) -> RegisteredAuthorizer:
     """Register an authorizer, or find it. `response` gets 201 if it is new, and 200 otherwise."""
-    made = here.run(authorizers.register, described=described, is_stock=is_stock)
+    made = here.run(registering.register, described=described, proof=proof)
     response.status_code = 201 if made.is_new else 200
     return RegisteredAuthorizer.of(made)

@@ -9,16 +9,19 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from shared.authorizer.formats.wire import NUMBER_MAX
 from shared.model import text
-from shared.model.fleet.authorizers import (
-    REPORTS_MAX,
+from shared.model.fleet.authorizers import REPORTS_MAX, Registered, native_version
+from shared.model.fleet.heartbeats import (
+    REASONS_MAX,
     Description,
     Heartbeat,
-    Registered,
-    native_version,
+    RefusedReport,
+    SignedStatement,
+    are_reasons,
 )
 from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
-from shared.operations.fleet.authorizers import HeartbeatAnswer, HeartbeatStatus, Registration
+from shared.operations.fleet.authorizers import HeartbeatAnswer, HeartbeatStatus
 from shared.operations.fleet.heartbeats import HeartbeatOutcome, Taken
+from shared.operations.fleet.registering import Registration
 from shared.web.fields import (
     CURSOR,
     MomentIn,
@@ -57,14 +60,17 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
     "refused": {},
     "foreign": False,
     "api_key_id": sample(API_KEY),
+    "proven": True,
+    "trust_version": 7,
 }
+
+# The longest base64 of a payload, with room for one that is refused as too large (TRUST-10).
+_BASE64_MAX: Final = 8192
 
 # A registration is stored in one item of at most 2 KB (FLEET-3).
 _NAME_BYTES_MAX: Final = 255
 WORD_BYTES_MAX: Final = 64
 METADATA_BYTES_MAX: Final = 512
-_REASONS_MAX: Final = 20
-_REASON: Final = re.compile("[a-z_]{1,16}")
 
 
 def _short(value: str) -> str:
@@ -97,8 +103,8 @@ def _metadata(value: dict[str, str]) -> dict[str, str]:
 
 
 def _refused(value: dict[str, int]) -> dict[str, int]:
-    if not all(_REASON.fullmatch(each) for each in value) or len(value) > _REASONS_MAX:
-        raise ValueError(f"must have at most {_REASONS_MAX} reasons, each a word of a-z and '_'")
+    if not are_reasons(value):
+        raise ValueError(f"must have at most {REASONS_MAX} reasons, each a word of a-z and '_'")
     return value
 
 
@@ -118,6 +124,7 @@ ShortName = Annotated[Name, AfterValidator(_short)]
 Word = Annotated[Name, AfterValidator(_word)]
 Hash = Annotated[str, AfterValidator(_hex), Field(json_schema_extra=_HASH)]
 Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
+Base64 = Annotated[str, Field(max_length=_BASE64_MAX)]
 AuthorizerId = Annotated[str, shown("Identifier of the authorizer.", **identifier(AUTHORIZER))]
 
 
@@ -137,6 +144,16 @@ class OpenBody(BaseModel):
     """
 
     model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class RegistrationProof(OpenBody):
+    """A registration that the authorizer signed (TRUST-10). Unknown fields are ignored."""
+
+    payload: Base64 = Field(description="The registration: deterministic CBOR, in base64.")
+    signature: Base64 = Field(
+        description="The Ed25519 signature over `rescind-register-v1`, a line feed and the "
+        "payload, in base64."
+    )
 
 
 class RegisterAuthorizer(OpenBody):
@@ -161,6 +178,19 @@ class RegisterAuthorizer(OpenBody):
     relay: Word | None = Field(
         default=None, description="The name of the relay that polls and reports for it, if any."
     )
+    proof: RegistrationProof | None = Field(
+        default=None, description="The proof that it has the private key of `public_key`."
+    )
+    passes_reports: bool = Field(
+        default=False,
+        description="Whether the relay passes signed reports on. Otherwise `proof` does not count.",
+    )
+
+    def statement(self) -> SignedStatement | None:
+        """Return the proof. That of a relay which would lose the signed reports does not count."""
+        if self.proof is None or (self.relay and not self.passes_reports):
+            return None
+        return SignedStatement(self.proof.payload, self.proof.signature)
 
     def description(self) -> Description:
         """Return the argument of the operation."""
@@ -210,6 +240,16 @@ class ReportBody(OpenBody):
     refused: Annotated[dict[str, Number], AfterValidator(_refused)] | None = Field(
         default=None, description="How many answers of the service it refused, by reason."
     )
+    report: Base64 | None = Field(
+        default=None,
+        description="The same, as the authorizer signed it: deterministic CBOR, in base64. If the "
+        "authorizer has proved a key, nothing else of the body counts.",
+    )
+    signature: Base64 | None = Field(
+        default=None,
+        description="The Ed25519 signature over `rescind-report-v1`, a line feed and `report`, in "
+        "base64.",
+    )
 
     def beat(self, *, seen_at: datetime | None = None) -> Heartbeat:
         """Return the argument of the operation."""
@@ -221,7 +261,13 @@ class ReportBody(OpenBody):
             self.allow_when_stale,
             self.refused or {},
             seen_at,
+            self._signed(),
         )
+
+    def _signed(self) -> SignedStatement | None:
+        if self.report is None:
+            return None
+        return SignedStatement(self.report, self.signature or "")
 
     def _held(self) -> int | None:
         if self.sequence is None and self.srl_version:
@@ -278,14 +324,27 @@ class Pace(ResponseBody):
 class RegisteredAuthorizer(Pace):
     """A registered authorizer."""
 
-    model_config = example(id=sample(AUTHORIZER), report_after_seconds=300, spread_seconds=0)
+    model_config = example(
+        id=sample(AUTHORIZER),
+        proven=True,
+        last_number=0,
+        report_after_seconds=300,
+        spread_seconds=0,
+    )
 
     id: AuthorizerId
+    proven: bool = shown("Whether only signed reports count.")
+    last_number: int = shown(
+        "The number of the last signed report; the next ones have higher ones."
+    )
 
     @classmethod
     def of(cls, made: Registration) -> Self:
         """Return the body for a registration."""
-        return cls(id=made.authorizer.id, **pace(made.numbers))
+        found = made.authorizer
+        return cls(
+            id=found.id, proven=found.is_proven, last_number=found.number, **pace(made.numbers)
+        )
 
 
 class HeartbeatTaken(Pace):
@@ -315,21 +374,29 @@ class HeartbeatTaken(Pace):
 class ReportResult(ResponseBody):
     """What became of one report of a relay."""
 
-    model_config = example(id=sample(AUTHORIZER), status="ok")
+    model_config = example(id=sample(AUTHORIZER), status="ok", reason=None)
 
     id: AuthorizerId
     status: HeartbeatOutcome = shown(
         "`ok`: it was taken. `foreign`: likewise, but the authorizer holds entries that this "
         "service did not publish. `not_found`: the caller has not registered the authorizer, or it "
-        "was removed. Register it again."
+        "was removed. Register it again. `refused`: it is not the signed report that counts."
     )
+    reason: RefusedReport | None = shown("Why it is refused; null if it is not.")
+
+    @classmethod
+    def of(cls, authorizer_id: str, outcome: HeartbeatOutcome | RefusedReport) -> Self:
+        """Return the body for an outcome."""
+        if isinstance(outcome, RefusedReport):
+            return cls(id=authorizer_id, status=HeartbeatOutcome.REFUSED, reason=outcome)
+        return cls(id=authorizer_id, status=outcome, reason=None)
 
 
 class ReportsTaken(Pace):
     """The answer to the reports of a relay."""
 
     model_config = example(
-        results=[{"id": sample(AUTHORIZER), "status": "ok"}],
+        results=[{"id": sample(AUTHORIZER), "status": "ok", "reason": None}],
         latest_sequence=61,
         latest_srl_version=62,
         report_after_seconds=300,
@@ -344,7 +411,7 @@ class ReportsTaken(Pace):
     def of(cls, ids: Iterable[str], taken: Taken) -> Self:
         """Return the body for what became of the reports with these identifiers."""
         pairs = zip(ids, taken.outcomes, strict=True)
-        results = [ReportResult(id=each, status=outcome) for each, outcome in pairs]
+        results = [ReportResult.of(each, outcome) for each, outcome in pairs]
         return cls(results=results, **latest(taken.latest), **pace(taken.numbers))
 
 
@@ -384,6 +451,14 @@ class AuthorizerBody(RecordBody):
     api_key_id: OrNull = Field(
         validation_alias="key_id",
         description="The API key that registered it; null if a release before 0.4.0 did.",
+    )
+    proven: bool = Field(
+        validation_alias="is_proven",
+        description="Whether it has proved `public_key`, so that only signed reports count.",
+    )
+    trust_version: int = Field(
+        validation_alias="trust",
+        description="The version of the trust document that it held; 0 if it held none.",
     )
 
 

@@ -14,7 +14,7 @@ from functions.authorizers.schemas import (
     ShortName,
 )
 from shared.model import text, times
-from shared.model.fleet.authorizers import Description, Heartbeat
+from shared.model.fleet.heartbeats import Description, Heartbeat
 from shared.model.fleet.native import STALE_AFTER_SECONDS, NativeSigner
 from shared.model.identifiers import SIGNING_KEY
 from shared.operations.fleet.stale import SignedEvent, StockCounts

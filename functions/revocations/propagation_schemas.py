@@ -30,6 +30,7 @@ _STRAGGLER: Final[dict[str, JsonValue]] = {
     "id": sample(AUTHORIZER),
     "name": "gateway-7",
     "proof": "unknown",
+    "proven": True,
     "holds": 58,
     "seen_at": "2026-11-21T11:58:02Z",
     "denies_all_from": "2026-11-21T12:01:31Z",
@@ -73,6 +74,10 @@ class AuthorizerCounts(RecordBody):
         "the state that they accept."
     )
     unknown: int = shown("The others.")
+    unproven: int = shown(
+        "Those of all that are registered without a key of their own, so that others may report "
+        "for them."
+    )
 
 
 class StragglerBody(ResponseBody):
@@ -83,6 +88,7 @@ class StragglerBody(ResponseBody):
     id: str = shown("Identifier of the authorizer.", **identifier(AUTHORIZER))
     name: str = shown("The name that it registered with.")
     proof: str = shown("What is known of it.", enum=[Proof.CLOSED, Proof.UNKNOWN])
+    proven: bool = shown("Whether it has a key, and signs its reports.")
     holds: int | None = shown("The last entry that it reported; null if it reported none.")
     seen_at: MomentOut = shown("The time of its last heartbeat that was stored.")
     denies_all_from: MomentOut | None = shown(
@@ -98,6 +104,7 @@ class StragglerBody(ResponseBody):
             id=authorizer.id,
             name=authorizer.name,
             proof=judged.proof,
+            proven=authorizer.is_proven,
             holds=authorizer.sequence,
             seen_at=authorizer.seen_at,
             denies_all_from=judged.denies_all_from,
@@ -117,8 +124,15 @@ class RevocationPropagation(ResponseBody):
         revoked_at="2026-11-21T12:00:00Z",
         feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z"},
         list={"version": 44},
-        authorizers={"registered": 240, "holding": 236, "closed": 3, "unknown": 1},
+        authorizers={
+            "registered": 240,
+            "holding": 236,
+            "closed": 3,
+            "unknown": 1,
+            "unproven": 0,
+        },
         complete=False,
+        proven=False,
         stragglers=[_STRAGGLER],
     )
 
@@ -141,6 +155,7 @@ class RevocationPropagation(ResponseBody):
         "Whether every registered authorizer refuses the warrant: none is unknown, and at least "
         "one is registered."
     )
+    proven: bool = shown("Whether it is complete, and no registered authorizer is unproven.")
     stragglers: Stragglers = shown(
         "The authorizers that are not holding: the unknown ones first, then those that were not "
         "seen for the longest time.",
@@ -161,5 +176,6 @@ class RevocationPropagation(ResponseBody):
             ended_at=traced.ended_at,
             authorizers=AuthorizerCounts.of(found),
             complete=found.is_complete,
+            proven=found.is_proven,
             stragglers=[StragglerBody.of(each) for each in found.stragglers],
         )

@@ -17,6 +17,7 @@ from shared.model.tenants import (
     ROTATION_GRACE_SECONDS_MIN,
     SRL_TTL_SECONDS_MAX,
     SRL_TTL_SECONDS_MIN,
+    CountedReports,
     ListPublication,
     TakeBack,
 )
@@ -63,7 +64,13 @@ _TAKE_BACK: Final = (
 )
 
 
-_AUTHORIZERS: Final = "How many authorizers one API key may register. A relay registers many."
+_AUTHORIZERS: Final = (
+    "How many authorizers one service account, or one API key without an account, may register. A "
+    "relay registers many."
+)
+_REPORTS: Final = (
+    "Which reports of authorizers count for a proof of propagation: `any`, or only `signed` ones."
+)
 
 
 def _seconds(value: Any) -> Any:
@@ -74,6 +81,8 @@ def _seconds(value: Any) -> Any:
 OnePublication = Annotated[ListPublication, Field(strict=False)]
 
 OneTakeBack = Annotated[TakeBack, Field(strict=False)]
+
+OneReports = Annotated[CountedReports, Field(strict=False)]
 
 # A span of time, shown in whole seconds.
 Seconds = Annotated[int, BeforeValidator(_seconds)]
@@ -103,6 +112,7 @@ class UpdateTenantSettings(RequestBody):
         int, Field(ge=AUTHORIZERS_MAX_MIN, le=AUTHORIZERS_MAX_MAX), _optional(_AUTHORIZERS)
     ] = 0
     take_back: Annotated[OneTakeBack, _optional(_TAKE_BACK)] = TakeBack.ANY
+    reports: Annotated[OneReports, _optional(_REPORTS)] = CountedReports.ANY
 
 
 class TenantSettingsBody(RecordBody):
@@ -118,6 +128,7 @@ class TenantSettingsBody(RecordBody):
         list_publication="scheduled",
         authorizers_max=200,
         take_back="any",
+        reports="any",
         rate_limit_per_second=1000,
         rate_limit_burst=2000,
         created_at="2026-11-21T12:00:00Z",
@@ -133,6 +144,7 @@ class TenantSettingsBody(RecordBody):
     list_publication: ListPublication = shown(_PUBLICATION)
     authorizers_max: int = shown(_AUTHORIZERS)
     take_back: TakeBack = shown(_TAKE_BACK)
+    reports: CountedReports = shown(_REPORTS)
     rate_limit_per_second: int = shown("Requests per second that the tenant may make.")
     rate_limit_burst: int = shown("Requests at once that the tenant may make after a pause.")
     created_at: MomentOut = shown("When the tenant was created.")

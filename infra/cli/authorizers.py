@@ -14,7 +14,9 @@ _COLUMNS: Final = (
     Column("authorizer", "id"),
     Column("holds", "sequence"),
     Column("seen at", "seen_at"),
+    Column("proven", "proven"),
     Column("relay", "relay"),
+    Column("owner", "owner"),
     Column("name", "name", wraps=True),
 )
 
@@ -22,7 +24,10 @@ AuthorizerId = Annotated[str, typer.Argument(metavar="AUTHORIZER", help="svc_azr
 
 Removed = Annotated[str | None, typer.Argument(metavar="[AUTHORIZER]", help="svc_azr_…")]
 Owner = Annotated[
-    str | None, typer.Option("--owner", metavar="KEY", help="Remove those that this API key made.")
+    str | None,
+    typer.Option(
+        "--owner", metavar="OWNER", help="Remove those of this API key, or of this owner."
+    ),
 ]
 
 app = noun("Authorizers: list them, and see the entry that each holds.")
@@ -50,14 +55,14 @@ def show(session: ApiSession, authorizer: AuthorizerId) -> None:
 def remove(
     session: ApiSession, authorizer: Removed = None, owner: Owner = None, yes: Yes = False
 ) -> None:
-    """Remove an authorizer that is gone, or all of an API key. Those that run register again."""
+    """Remove an authorizer that is gone, or all of an owner. Those that run register again."""
     if (authorizer is None) == (owner is None):
-        raise WrongUsage("Name an authorizer, or the API key with --owner.")
+        raise WrongUsage("Name an authorizer, or with --owner an API key or another owner.")
     if authorizer is not None:
         confirm(f"Remove the authorizer {authorizer}?", yes=yes)
         session.api.delete(f"{_PATH}/{segment(authorizer)}")
         session.out.say(f"{authorizer} is removed.")
     else:
-        confirm(f"Remove all authorizers that the API key {owner} registered?", yes=yes)
+        confirm(f"Remove all authorizers that {owner} registered?", yes=yes)
         session.api.delete(_PATH, {"owner": owner})
         session.out.say(f"The authorizers of {owner} are removed.")

@@ -43,6 +43,13 @@ class TakeBack(StrEnum):
     OWN = "own"
 
 
+class CountedReports(StrEnum):
+    """Which reports of authorizers count: any, or only signed ones (FLEET-27)."""
+
+    ANY = "any"
+    SIGNED = "signed"
+
+
 @dataclass(frozen=True, slots=True)
 class TenantSettings(Record):
     """A tenant's settings. The operator chose `handle`, and may change it (docs/adr/05).
@@ -64,6 +71,7 @@ class TenantSettings(Record):
     removal_at: datetime | None = None
     authorizers_max: int = field(default=REGISTERED_MAX_DEFAULT, metadata=ADDED)
     take_back: TakeBack = field(default=TakeBack.ANY, metadata=ADDED)
+    reports: CountedReports = field(default=CountedReports.ANY, metadata=ADDED)
 
     @classmethod
     def initial(cls, tenant_id: str, handle_: str, created_at: datetime) -> Self:
@@ -120,6 +128,7 @@ class SettingsChange:
     list_publication: ListPublication | None = None
     authorizers_max: int | None = None
     take_back: TakeBack | None = None
+    reports: CountedReports | None = None
 
     def beside(self, settings: TenantSettings) -> dict[str, Any]:
         """Return the new values that differ from those of `settings`, by name."""

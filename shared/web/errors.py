@@ -55,6 +55,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     PayloadTooLarge: 413,
     UnsupportedMediaType: 415,
     errors.RateLimited: 429,
+    errors.AuthorizerLimit: 429,
 }
 
 _UNAVAILABLE: Final = "The service cannot answer now; retry after the time in Retry-After."

@@ -9,7 +9,10 @@ from functions.revocations.propagation_schemas import RevocationPropagation
 from shared.adapters.dynamodb_items import encode_address, encode_item
 from shared.model import times
 from shared.model.fleet import authorizers as model
-from shared.model.fleet.authorizers import Authorizer, Description, Heartbeat
+from shared.model.fleet.authorizers import (
+    Authorizer,
+)
+from shared.model.fleet.heartbeats import Description, Heartbeat
 from shared.model.identifiers import AUTHORIZER
 from shared.model.items import Address, Item, Partition
 from shared.operations.changes import revocations

@@ -1,7 +1,15 @@
-"""What is stored of authorizers."""
+"""Authorizers as they are stored, and authorizers with keys of their own."""
 
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shared.authorizer.formats.members import to_base64
+from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
 from shared.model.fleet.authorizers import Authorizer, authorizers
-from tests.kit.api import Tenant
+from tests.authorizer.feeds import public, signer
+from tests.kit.api import Client, Tenant
+
+REGISTER = "/v1/authorizers/register"
 
 
 def stored(tenant: Tenant, authorizer_id: str) -> Authorizer:
@@ -9,3 +17,64 @@ def stored(tenant: Tenant, authorizer_id: str) -> Authorizer:
     item = tenant.ports.store.get(authorizers(tenant.id).address(authorizer_id))
     assert item is not None
     return Authorizer.from_item(item)
+
+
+@dataclass
+class Gate:
+    """An authorizer that signs its reports with the key of a number, through an API key."""
+
+    tenant: Tenant
+    client: Client
+    name: str = "gate"
+    key: int = 11
+    id: str = ""
+
+    @property
+    def public_key(self) -> bytes:
+        return public(signer(self.key))
+
+    def statement(self, **changes: Any) -> ProvenRegistration:
+        now = self.tenant.ports.now()
+        made = ProvenRegistration(self.tenant.id, self.name, self.public_key, now)
+        return replace(made, **changes)
+
+    def proof(self, **changes: Any) -> dict[str, str]:
+        """The proof of a registration."""
+        payload = self.statement(**changes).encode()
+        signature = signer(self.key).sign(ProvenRegistration.signed_part(payload))
+        return {"payload": to_base64(payload), "signature": to_base64(signature)}
+
+    def register(self, **fields: Any) -> Any:
+        """The answer to a registration with a proof, or with other fields."""
+        body = {"name": self.name, "proof": self.proof()} | fields
+        return self.client.post(REGISTER, json=body)
+
+    def begin(self) -> "Gate":
+        """Register."""
+        answer = self.register()
+        assert answer.status_code in {200, 201}, answer.text
+        self.id = answer.json()["id"]
+        return self
+
+    def signed(self, **changes: Any) -> dict[str, str]:
+        """The signed fields of a report, by default of nothing that is held."""
+        now = self.tenant.ports.now()
+        made = ProvenReport(
+            tenant_id=self.tenant.id,
+            authorizer_id=self.id,
+            number=int(now.timestamp() * 1000),
+            trust=0,
+            sequence=None,
+            chain=b"",
+            verified_at=now,
+            max_staleness=30,
+            allow_when_stale=False,
+        )
+        payload = replace(made, **changes).encode()
+        signature = signer(self.key).sign(ProvenReport.signed_part(payload))
+        return {"report": to_base64(payload), "signature": to_base64(signature)}
+
+    def beat(self, fields: Any = None, *, of: str = "", **changes: Any) -> Any:
+        """The answer to a signed report, or to other fields, sent for this authorizer or `of`."""
+        path = f"/v1/authorizers/{of or self.id}/heartbeat"
+        return self.client.post(path, json=fields or self.signed(**changes))

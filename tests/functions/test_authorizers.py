@@ -9,14 +9,16 @@ from shared.model.callers import Scope
 from shared.model.feed import FeedHead, entry_address, head_address
 from shared.model.fleet.authorizers import (
     REGISTERED_MAX,
-    OfKey,
+    OfOwner,
     Registered,
     authorizers,
-    of_keys,
+    ended,
+    of_owners,
     registered_address,
 )
 from shared.model.fleet.authorizers import removed as removed_partition
 from shared.model.identifiers import AUTHORIZER
+from shared.model.items import Address
 from shared.model.rate_limit import BURST, Purpose, microseconds
 from shared.operations.changes import feed as feed_api
 from shared.operations.fleet import authorizers as api
@@ -78,7 +80,8 @@ def test_a_registration(tenant: Tenant) -> None:
     assert first.status_code == 201
     made = first.json()
     assert made["id"].startswith("svc_azr_")
-    assert made == {"id": made["id"], "report_after_seconds": 300, "spread_seconds": 0}
+    pace = {"report_after_seconds": 300, "spread_seconds": 0}
+    assert made == {"id": made["id"], "proven": False, "last_number": 0, **pace}
     assert (numbers(tenant).count, numbers(tenant).polling) == (1, 1)
     count = audited(tenant)
     again = tenant.authorizer.post(REGISTER, json=body | {"version": "2", "relay": "r"})
@@ -202,7 +205,7 @@ def test_a_full_tenant_refuses_in_a_way_that_clients_retry(tenant: Tenant) -> No
     address = registered_address(tenant.id)
     tenant.ports.store.write(Increment(address, {"count": REGISTERED_MAX - 1}, Expect.PRESENT))
     refused = tenant.authorizer.post(REGISTER, json={"name": "new"})
-    assert refusal(refused) == (429, "rate_limited")
+    assert refusal(refused) == (429, "authorizer_limit")
     assert int(refused.headers["Retry-After"]) >= 60
     assert register(tenant.authorizer) == made
     answer = beat(tenant.authorizer, made, sequence=0).json()
@@ -367,6 +370,8 @@ def test_reading_authorizers(tenant: Tenant) -> None:
         "allow_when_stale": False,
         "foreign": True,
         "api_key_id": tenant.authorizer.key_id,
+        "proven": False,
+        "trust_version": 0,
     }
 
 
@@ -419,18 +424,17 @@ def test_who_removes_an_authorizer(tenant: Tenant) -> None:
 # --- the quota of a key ---
 
 
-def test_a_key_registers_no_more_than_its_quota(tenant: Tenant, clock: Clock) -> None:
+def test_an_owner_registers_no_more_than_its_quota(tenant: Tenant, clock: Clock) -> None:
     """FLEET-3, F561a: One API key cannot fill the registry; other keys still register."""
     thief = tenant.client(Scope.AUTHORIZER)
     tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 3})
     made = [register(thief, f"false-{number}") for number in range(3)]
     beat(thief, made[0], sequence=0)
     refused = thief.post(REGISTER, json={"name": "false-3"})
-    assert refusal(refused) == (409, "conflict")
+    assert (refusal(refused), refused.headers["Retry-After"]) == ((429, "authorizer_limit"), "300")
     assert "authorizers_max" in refused.json()["error"]["message"]
-    # A stock authorizer retries no other status.
     stock = thief.post("/compat/tenuo/v1/authorizers/register", json={"name": "stock"})
-    assert (refusal(stock), stock.headers["Retry-After"]) == ((429, "rate_limited"), "300")
+    assert refusal(stock) == (429, "authorizer_limit")
     assert register(thief, "false-0") == made[0]
     assert numbers(tenant).count == 3
     register(tenant.authorizer)
@@ -438,32 +442,29 @@ def test_a_key_registers_no_more_than_its_quota(tenant: Tenant, clock: Clock) ->
     tenant.admin.delete(f"/v1/authorizers/{made[0]}")
     register(thief, "false-3")
     clock.advance(days=30)
-    assert refusal(thief.post(REGISTER, json={"name": "a"})) == (409, "conflict")
+    assert refusal(thief.post(REGISTER, json={"name": "a"})) == (429, "authorizer_limit")
     assert thief.post(REGISTER, json={"name": "a"}).status_code == 201
 
 
 def test_the_quota_has_a_default_for_every_tenant(tenant: Tenant) -> None:
-    """FLEET-3: Without a setting, an API key may register 200 authorizers."""
+    """FLEET-3: Without a setting, an owner may register 200 authorizers."""
     assert tenant.admin.get("/v1/tenant/settings").json()["authorizers_max"] == 200
-    partition = of_keys(tenant.id)
     register(tenant.authorizer)
-    address = partition.address(tenant.authorizer.key_id)
+    address = counter_of(tenant, tenant.authorizer)
     tenant.ports.store.write(Increment(address, {"count": 198}, Expect.PRESENT))
     register(tenant.authorizer, "edge-200")
     answer = tenant.authorizer.post(REGISTER, json={"name": "edge-201"})
-    assert refusal(answer) == (409, "conflict")
+    assert refusal(answer) == (429, "authorizer_limit")
 
 
 def test_lost_counts_are_made_again(tenant: Tenant) -> None:
     """F261b, F561b: If the count is lost, the next heartbeat counts the authorizers.
 
-    It also corrects how many each API key has registered.
+    It also corrects how many each owner has registered.
     """
     made = register(tenant.authorizer)
     register(tenant.admin)
-    addresses = [
-        of_keys(tenant.id).address(each.key_id) for each in (tenant.authorizer, tenant.admin)
-    ]
+    addresses = [counter_of(tenant, each) for each in (tenant.authorizer, tenant.admin)]
     tenant.ports.store.write(
         Increment(addresses[0], {"count": 70, "version": 1}, Expect.PRESENT),
         Delete(addresses[1], Expect.PRESENT),
@@ -472,10 +473,14 @@ def test_lost_counts_are_made_again(tenant: Tenant) -> None:
     beat(tenant.authorizer, made, sequence=0)
     assert (numbers(tenant).count, numbers(tenant).polling) == (2, 2)
     items = tenant.ports.store.get_many(addresses)
-    assert [OfKey.from_item(items[each]).count for each in addresses] == [1, 1]
+    assert [OfOwner.from_item(items[each]).count for each in addresses] == [1, 1]
 
 
 # --- all of a key ---
+
+
+def counter_of(tenant: Tenant, owner: Client) -> Address:
+    return of_owners(tenant.id).address(owner.get("/v1/whoami").json()["identity"])
 
 
 def of_key(client: Client, key_id: str) -> Any:
@@ -515,7 +520,7 @@ def test_many_authorizers_of_a_key_are_removed_in_steps(
 
 
 def test_who_removes_all_of_a_key(tenant: Tenant) -> None:
-    """FLEET-19: Only an administrator removes what another API key registered."""
+    """FLEET-19: Only an administrator removes what another owner registered."""
     made = register(tenant.authorizer)
     other = tenant.client(Scope.AUTHORIZER)
     assert refusal(of_key(other, tenant.authorizer.key_id)) == (404, "not_found")
@@ -535,7 +540,7 @@ def test_registrations_of_the_release_before(tenant: Tenant) -> None:
     tenant.ports.store.write(
         Put(row, item, Expect.PRESENT),
         Put(kept, {"id": kept.sk, "removed_at": NOW}, Expect.ABSENT),
-        Delete(of_keys(tenant.id).address(tenant.authorizer.key_id), Expect.PRESENT),
+        Delete(counter_of(tenant, tenant.authorizer), Expect.PRESENT),
     )
     assert tenant.admin.get(f"/v1/authorizers/{made}").json()["api_key_id"] is None
     assert beat(tenant.authorizer, made, sequence=0).status_code == 200
@@ -575,8 +580,10 @@ def test_what_ended_is_removed(tenant: Tenant, clock: Clock) -> None:
     beat(tenant.authorizer, made, sequence=0)
     assert [row.sk for row in tenant.ports.store.query(authorizers(tenant.id))] == [made]
     assert (numbers(tenant).count, numbers(tenant).polling) == (1, 1)
-    # Not even the names are left: the same names are other authorizers.
-    assert register(tenant.authorizer, "edge-0") != gone[0]
+    assert len(list(tenant.ports.store.query(ended(tenant.id)))) == 51
+    # Their names still lead to them.
+    assert register(tenant.authorizer, "edge-0") == gone[0]
+    assert numbers(tenant).count == 2
 
 
 def test_a_full_tenant_finds_room_again(tenant: Tenant, clock: Clock) -> None:

@@ -42,6 +42,7 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         "list_publication": "scheduled",
         "authorizers_max": 200,
         "take_back": "any",
+        "reports": "any",
         "rate_limit_per_second": 1000,
         "rate_limit_burst": 2000,
         "created_at": "2026-11-21T12:00:00Z",
@@ -67,6 +68,7 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         ("authorizers_max", 1, 1),
         ("authorizers_max", 20_000, 20_000),
         ("take_back", "own", "own"),
+        ("reports", "signed", "signed"),
     ],
 )
 def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) -> None:
@@ -109,6 +111,7 @@ def test_changing_all_of_them(tenant: Tenant) -> None:
         *variants({}, "feed_window_ms", -1, 60_001, "0", 0.5, True, None),
         *variants({}, "authorizers_max", 0, 20_001, -1, "200", 1.5, None),
         *variants({}, "take_back", "", "Own", 1, None),
+        *variants({}, "reports", "", "Signed", 1, None),
         *variants({}, "list_publication", "", "Follow", "never", 1, None, ["follow"]),
         *variants({}, "name", "", " ", "x" * 256, "a\x07b", 5, None),
         *({name: 1} for name in ("rate_limit_per_second", "rate_limit_burst", "ttl", "version")),

@@ -26,6 +26,7 @@ from shared.model.audit.merkle import Place
 from shared.model.callers import Caller
 from shared.model.feed import StoredEntry
 from shared.model.fleet import authorizers, native
+from shared.model.fleet.heartbeats import Description
 from shared.model.lists import schedule as srl_schedule
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX, Turn
@@ -41,8 +42,8 @@ from shared.operations.base import tenants
 from shared.operations.changes import revocations, signing_keys, srl, warrants
 from shared.operations.changes.warrants import Order
 from shared.operations.fleet import propagation
-from shared.operations.fleet.authorizers import register
 from shared.operations.fleet.canary import canary, watched
+from shared.operations.fleet.registering import register
 from shared.operations.lists import decisions, expiring, in_force, publication, records
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists.journal import Journals
@@ -399,8 +400,9 @@ def _authorizers_that_ended(tenant: Tenant, admin: Client) -> None:
     _age(tenant, authorizers.registered_address(tenant.id), "counted_at")
     assert admin.delete(f"{path}/{ids[0]}").status_code == 204
     assert admin.delete(f"{path}?owner={tenant.authorizer.key_id}").status_code == 204
+    identity = admin.get("/v1/whoami").json()["identity"]
     tenant.ports.store.write(
-        Delete(authorizers.of_keys(tenant.id).address(tenant.admin.key_id), Expect.ANYTHING)
+        Delete(authorizers.of_owners(tenant.id).address(identity), Expect.ANYTHING)
     )
     made = admin.post(f"{path}/register", json={"name": "new"}).json()["id"]
     reports = {"relay": "r", "reports": [{"id": made, "sequence": 1}]}
@@ -447,7 +449,7 @@ def _schedule(tenant: Tenant) -> None:
     long_ago = replace(tenant.ports, now=lambda: datetime.now(UTC) - timedelta(days=60))
     end = datetime.now(UTC) + timedelta(days=5)
     signing_keys.create(long_ago, tenant.operator, type_=Type.ROOT, name="k", expires_at=end)
-    described = authorizers.Description("gateway")
+    described = Description("gateway")
     register(tenant.ports, tenant.operator, described=described)
     note = authorizers.stale(tenant.id).address(tenant.ports.new_id("azr"))
     tenant.ports.store.write(Put(note, {}, Expect.ABSENT))

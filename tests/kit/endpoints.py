@@ -404,7 +404,7 @@ _KEY = _names("id name scopes status created_at expires_at") | {"scopes": [...]}
 _USED = _KEY | _names("last_used_at")
 _AUTHORIZER = _names(
     "id name type version public_key owner relay registered_at seen_at sequence chain verified_at",
-    "max_staleness_seconds allow_when_stale foreign api_key_id",
+    "max_staleness_seconds allow_when_stale foreign api_key_id proven trust_version",
 ) | {"metadata": {}, "refused": {}}
 _PACE = _names("report_after_seconds spread_seconds")
 _SIGNED_HEAD = _names("Payload Signature")
@@ -430,8 +430,8 @@ _ENTRY = _names(
 _KEY_DETAILS = _names("name service_account_id expires_at") | {"scopes": [...]}
 _SETTINGS = _names(
     "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
-    "list_publication authorizers_max take_back rate_limit_per_second rate_limit_burst created_at",
-    "removal_at",
+    "list_publication authorizers_max take_back reports rate_limit_per_second rate_limit_burst",
+    "created_at removal_at",
 )
 _AUDIT_SIGNER = _names("key_id algorithm public_key verifier_key created_at signs_until")
 _WEBHOOK = _names(
@@ -499,11 +499,11 @@ _ROWS = (
     ),
     _row(
         "GET /v1/revocations/{id}/propagation getRevocationPropagation",
-        _names("revocation_id warrant_id revoked_at list complete")
+        _names("revocation_id warrant_id revoked_at list complete proven")
         | {
             "feed": _names("sequence issued_at"),
-            "authorizers": _names("registered holding closed unknown"),
-            "stragglers": [_names("id name proof holds seen_at denies_all_from")],
+            "authorizers": _names("registered holding closed unknown unproven"),
+            "stragglers": [_names("id name proof proven holds seen_at denies_all_from")],
         },
         on=_propagation,
         scopes=_REVIEWERS,
@@ -688,7 +688,7 @@ _ROWS = (
     ),
     _row(
         "POST /v1/authorizers/register registerAuthorizer 201 authorizer.register",
-        _PACE | _names("id"),
+        _PACE | _names("id proven last_number"),
         body={"name": "edge"},
         scopes=_FLEET,
     ),
@@ -702,7 +702,7 @@ _ROWS = (
     ),
     _row(
         "POST /v1/authorizers/reports sendReports",
-        _HEARD | {"results": [_names("id status")]},
+        _HEARD | {"results": [_names("id status reason")]},
         body={"relay": "r", "reports": [{"id": "svc_azr_01kbm4xt3rfz8c5w7y2q9n6d1e"}]},
         scopes=_FLEET,
         is_kept=False,
@@ -710,7 +710,7 @@ _ROWS = (
     _row("GET /v1/authorizers listAuthorizers", _page("authorizers", _AUTHORIZER), on=_authorizer),
     _row("GET /v1/authorizers/{id} getAuthorizer", _AUTHORIZER, on=_authorizer),
     _row(
-        "DELETE /v1/authorizers removeAuthorizersOfKey authorizer.remove_batch",
+        "DELETE /v1/authorizers removeAuthorizersOfOwner authorizer.remove_batch",
         on=_of_key,
         scopes=_FLEET,
     ),
@@ -734,7 +734,7 @@ _ROWS = (
     ),
     _row(
         f"POST {_COMPAT}/authorizers/register registerStockAuthorizer 201 authorizer.register",
-        _PACE | _names("id"),
+        _PACE | _names("id proven last_number"),
         body={"name": "stock", "type": "sidecar", "version": "0.3.3"},
         scopes=_FLEET,
     ),

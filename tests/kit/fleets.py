@@ -30,10 +30,10 @@ from shared.authorizer.policy import NeedsBase
 from shared.authorizer.reports import Schedule
 from shared.authorizer.state import State, Trusted, advance
 from shared.authorizer.view import Moment, View
-from shared.model.fleet.authorizers import Heartbeat
+from shared.model.fleet.heartbeats import Heartbeat
 from shared.model.rate_limit import RESERVE, Bucket, microseconds
 from shared.operations.changes import feed, revocations
-from shared.operations.fleet import authorizers
+from shared.operations.fleet import authorizers, registering
 from shared.operations.lists import in_force, publication, wake
 from shared.ports import Ports
 from shared.ports.store import Check
@@ -159,7 +159,7 @@ class Fleet:
             # As the relay passes it on.
             said |= {"relay": self._relay(member)} if self.relays else {}
             described = RegisterAuthorizer.model_validate(said).description()
-            made = authorizers.register(self._counting, self.caller, described=described)
+            made = registering.register(self._counting, self.caller, described=described)
             body = RegisteredAuthorizer.of(made).model_dump_json().encode()
             schedule.registered(reports.ReportAnswer.parse(body, has="id"), self.now)
             return

@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from shared.model import times
+from shared.model.fleet import authorizers as fleet
 from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
 from shared.operations.audit import sealing
 from shared.operations.base import operation
@@ -17,6 +18,7 @@ from shared.operations.trust import renewal
 from shared.operations.trust.renewal import TrustOutcome
 from shared.operations.webhooks import delivery
 from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Put
 from tests.kit.api import Tenant, serve
 from tests.kit.endpoints import ENDPOINTS, call, name_signers
 from tests.kit.worlds import Clock
@@ -108,6 +110,19 @@ def _fall_behind(tenant: Tenant, clock: Clock) -> None:
         assert bool(stale.announce_all(tenant.ports, found.settled)) == is_registered
         if is_registered:
             assert tenant.admin.delete(f"/v1/authorizers/{made}").status_code == 204
+    _end(tenant, clock)
+
+
+def _end(tenant: Tenant, clock: Clock) -> None:
+    """Let a registration end, and revive it."""
+    ended, other = (_done(tenant, "authorizers/register", name=name)["id"] for name in "ab")
+    address = fleet.authorizers(tenant.id).address(ended)
+    item = dict(tenant.ports.store.get(address) or {})
+    item["seen_at"] = times.text(clock() - timedelta(days=60))
+    counter = fleet.registered_address(tenant.id)
+    tenant.ports.store.write(Put(address, item, Expect.PRESENT), Delete(counter, Expect.PRESENT))
+    for each in (other, ended):
+        _done(tenant, f"authorizers/{each}/heartbeat", sequence=0)
 
 
 def _publish(tenant: Tenant, clock: Clock) -> None:

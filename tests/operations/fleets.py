@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from shared.model.fleet.authorizers import Description, Heartbeat
-from shared.operations.fleet import authorizers
+from shared.model.fleet.heartbeats import Description, Heartbeat
+from shared.operations.fleet import authorizers, registering
 from shared.operations.fleet.authorizers import HeartbeatAnswer
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
@@ -21,7 +21,7 @@ class Fleet:
     def add(self, *names: str) -> "Fleet":
         """Register authorizers."""
         for name in names:
-            made = authorizers.register(
+            made = registering.register(
                 self.ports, self.tenant.operator, described=Description(name)
             )
             self.ids[name] = made.authorizer.id

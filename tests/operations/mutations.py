@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from shared.model.callers import Scope
-from shared.model.fleet.authorizers import Description
+from shared.model.fleet.heartbeats import Description
 from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.signing_keys import SigningKey
 from shared.model.tenants import SettingsChange
@@ -20,7 +20,7 @@ from shared.operations.changes import (
     warrants,
 )
 from shared.operations.changes.warrants import Order
-from shared.operations.fleet import authorizers
+from shared.operations.fleet import authorizers, registering
 from shared.operations.lists import in_force
 from shared.operations.webhooks import managing
 from shared.ports import Ports
@@ -105,12 +105,12 @@ def _sign(ports: Ports, tenant: Tenant, key_id: str) -> object:
 
 def register(ports: Ports, tenant: Tenant) -> str:
     described = Description("edge")
-    return authorizers.register(ports, tenant.operator, described=described).authorizer.id
+    return registering.register(ports, tenant.operator, described=described).authorizer.id
 
 
 def _of_key(ports: Ports, tenant: Tenant) -> str:
     caller = replace(tenant.operator, key_id=_KEY)
-    return authorizers.register(ports, caller, described=Description("edge")).authorizer.id
+    return registering.register(ports, caller, described=Description("edge")).authorizer.id
 
 
 def _removed_authorizer(ports: Ports, tenant: Tenant) -> str:
@@ -249,7 +249,7 @@ CASES = [
     Case(
         "authorizer.remove_batch",
         _of_key,
-        lambda p, t, _: authorizers.remove_of_key(p, t.operator, key_id=_KEY),
+        lambda p, t, _: authorizers.remove_of_owner(p, t.operator, owner=_KEY),
     ),
     Case("authorizer.register", _removed_authorizer, lambda p, t, _: register(p, t)),
     Case(

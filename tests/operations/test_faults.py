@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import RescindError, Unavailable
-from shared.model.fleet.authorizers import Heartbeat
+from shared.model.fleet.heartbeats import Heartbeat
 from shared.operations.changes import revocations
 from shared.operations.fleet import authorizers
 from shared.ports import Ports

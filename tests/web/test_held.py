@@ -11,10 +11,10 @@ from starlette.types import Message
 from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
 from shared.model.feed import head_address
-from shared.model.fleet.authorizers import Description, Heartbeat
+from shared.model.fleet.heartbeats import Description, Heartbeat
 from shared.operations.access import api_keys
 from shared.operations.changes import revocations
-from shared.operations.fleet import authorizers
+from shared.operations.fleet import authorizers, registering
 from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Address, Expect, Put
@@ -191,7 +191,7 @@ class Proof:
         revocation_id = tenant.revoke("svc_wrt_a")
         publication.publish_feed(tenant.ports, tenant.id)
         described = Description("gateway")
-        made = authorizers.register(tenant.ports, tenant.operator, described=described)
+        made = registering.register(tenant.ports, tenant.operator, described=described)
         return cls(tenant, revocation_id, made.authorizer.id)
 
     def get(self, wait: str = "?wait=1") -> Answer:

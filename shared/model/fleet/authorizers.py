@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from shared.model.fleet.heartbeats import Description, Heartbeat
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
 
@@ -15,11 +15,12 @@ REGISTERED_MAX: Final = 20_000
 # The most reports in one request of a relay.
 REPORTS_MAX: Final = 100
 
-# How many of them one API key may register, unless the tenant has another setting.
+# How many of them one owner may register, unless the tenant has another setting.
 REGISTERED_MAX_DEFAULT: Final = 200
 
-# How long a registration counts without a heartbeat.
+# How long a registration counts without a heartbeat, and for how long after that it is remembered.
 UNSEEN: Final = timedelta(days=30)
+REMEMBERED: Final = timedelta(days=400)
 # A heartbeat that says nothing new is stored only this long after the last one. It is a little
 # shorter than the shortest pause between heartbeats, which no client keeps to the second.
 STORED_EVERY: Final = timedelta(seconds=270)
@@ -35,41 +36,6 @@ _NEWS_PER_SECOND: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
-    """The description that an authorizer gives of itself when it registers.
-
-    `public_key` is 64 hexadecimal digits, or empty. `relay` names the relay that reports for it; it
-    is empty if the authorizer reports by itself.
-    """
-
-    name: str
-    type: str = ""
-    program_version: str = ""
-    public_key: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    relay: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """The state that an authorizer reports.
-
-    `sequence` is the last entry of the feed that it applied, None if it holds nothing. `chain` is
-    the chain there in hex, empty if it does not report it. `verified_at` is when the service last
-    confirmed what it holds. `refused` counts answers that it did not accept, by reason. `seen_at`
-    is when a relay heard from it; None means now.
-    """
-
-    sequence: int | None
-    chain: str = ""
-    verified_at: datetime | None = None
-    max_staleness_seconds: int | None = None
-    allow_when_stale: bool = False
-    refused: Mapping[str, int] = field(default_factory=dict)
-    seen_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Authorizer(Record):
     """The registration of an authorizer, with its last stored heartbeat.
 
@@ -77,8 +43,11 @@ class Authorizer(Record):
     empty if release 0.3.0 registered it. `seen_at` is the time of the last
     stored heartbeat, or of the registration. The fields from `sequence` to `refused` are those of
     `Heartbeat`, but `chain` is 32 bytes, or none; before the first one, `sequence` is None.
-    `is_foreign` is whether it reported a chain that this service does not have at `sequence`. All
-    registrations are read to prove that a revocation has reached them, so they are stored small.
+    `is_foreign` is whether it reported a chain that this service does not have at `sequence`. If
+    `is_proven`, it proved that it has the private key of `public_key`, and only reports that it
+    signed count; `number` is that of the last one, and `trust` the version of the trust document
+    that it held (TRUST-10). All registrations are read to prove that a revocation has reached them,
+    so they are stored small.
     """
 
     id: str
@@ -100,6 +69,9 @@ class Authorizer(Record):
     is_foreign: bool = field(default=False, metadata=SPARSE)
     version: int = 1
     key_id: str = field(default="", metadata=SPARSE)
+    is_proven: bool = field(default=False, metadata=SPARSE)
+    number: int = field(default=0, metadata=SPARSE)
+    trust: int = field(default=0, metadata=SPARSE)
 
     @classmethod
     def new(
@@ -124,6 +96,7 @@ class Authorizer(Record):
             metadata=dict(described.metadata),
             relay=described.relay,
             key_id=key_id,
+            is_proven=described.is_proven,
         )
 
     @property
@@ -145,24 +118,47 @@ class Authorizer(Record):
         """Return whether the registration has ended, so that it does not count any more."""
         return self.expires_at <= now
 
-    def is_registered_by(self, key_id: str) -> bool:
-        """Return whether this API key registered it. Without `key_id`, the owner may name the key.
+    def is_forgotten(self, now: datetime) -> bool:
+        """Return whether the registration ended so long ago that nothing revives it."""
+        return self.expires_at + REMEMBERED <= now
 
-        It does so if the key belongs to no service account.
+    def is_of(self, owner: str) -> bool:
+        """Return whether `owner` registered it: an identity, or the identifier of an API key.
+
+        Without `key_id`, the identity names the key if that belongs to no service account.
         """
-        return (self.key_id or self.owner.partition("@")[0]) == key_id
+        return owner in (self.owner, self.key_id or self.owner.partition("@")[0])
+
+    def is_named_by(self, described: Description) -> bool:
+        """Return whether who describes itself so may have the name of this registration.
+
+        A name whose key was proved is that key's until the registration ends (FLEET-27).
+        """
+        has_key = described.is_proven and described.public_key == self.public_key
+        return has_key or not self.is_proven
 
     def described_as(self, described: Description, now: datetime) -> "Authorizer":
-        """Return the registration after it was registered again with this description."""
+        """Return the registration after it was registered again with this description.
+
+        Reports with another key, or without one, do not count for a new key.
+        """
+        key = (described.public_key, described.is_proven)
+        before = self if key == (self.public_key, self.is_proven) else self._without_report()
         return replace(
-            self,
+            before,
             type=described.type,
             program_version=described.program_version,
+            public_key=described.public_key,
+            is_proven=described.is_proven,
             metadata=dict(described.metadata),
             relay=described.relay,
             seen_at=max(now, self.seen_at),
             version=self.version + 1,
         )
+
+    def _without_report(self) -> "Authorizer":
+        new = Authorizer(self.id, self.name, self.owner, self.registered_at, self.seen_at)
+        return replace(new, key_id=self.key_id)
 
     def after(
         self, beat: Heartbeat, now: datetime, *, relay: str, is_foreign: bool
@@ -174,10 +170,12 @@ class Authorizer(Record):
         return replace(
             self,
             relay=relay,
-            seen_at=max(self.seen_at, _no_later(beat.seen_at, now) or now),
+            number=beat.number or self.number,
+            trust=beat.trust,
+            seen_at=max(self.seen_at, beat.heard_at(now)),
             sequence=beat.sequence,
             chain=bytes.fromhex(beat.chain),
-            verified_at=_no_later(beat.verified_at, now),
+            verified_at=None if beat.verified_at is None else min(beat.verified_at, now),
             max_staleness_seconds=beat.max_staleness_seconds,
             allow_when_stale=beat.allow_when_stale,
             refused=dict(beat.refused),
@@ -193,6 +191,8 @@ class Authorizer(Record):
             seen_at=self.seen_at,
             verified_at=self.verified_at,
             refused=self.refused,
+            number=self.number,
+            trust=self.trust,
             version=self.version,
         )
         return not same or self.seen_at - before.seen_at >= STORED_EVERY
@@ -235,8 +235,8 @@ class Registered(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class OfKey(Record):
-    """How many of the registered authorizers an API key has registered (FLEET-3).
+class OfOwner(Record):
+    """How many of the registered authorizers an owner has registered (FLEET-3).
 
     A lost write may leave a wrong number, until the next count.
     """
@@ -255,6 +255,11 @@ def authorizers(tenant_id: str) -> Partition:
     return Partition(Table.REVOCATIONS, f"{tenant_id}#authorizers")
 
 
+def ended(tenant_id: str) -> Partition:
+    """Return the partition of the registrations that have ended, as long as they are remembered."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#ended-authorizers")
+
+
 def removed(tenant_id: str) -> Partition:
     """Return the partition of what release 0.3.0 kept of removed authorizers, which has no use."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#removed-authorizers")
@@ -270,9 +275,9 @@ def registered_address(tenant_id: str) -> Address:
     return Address(Table.REVOCATIONS, f"{tenant_id}#registered-authorizers")
 
 
-def of_keys(tenant_id: str) -> Partition:
-    """Return the partition of how many authorizers each API key has registered, by its id."""
-    return Partition(Table.REVOCATIONS, f"{tenant_id}#authorizers-of-keys")
+def of_owners(tenant_id: str) -> Partition:
+    """Return the partition of how many authorizers each owner has registered, by its identity."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#authorizers-of-owners")
 
 
 def name_address(tenant_id: str, *, owner: str, name: str, public_key: str) -> Address:
@@ -280,7 +285,3 @@ def name_address(tenant_id: str, *, owner: str, name: str, public_key: str) -> A
     bound = json.dumps([owner, name, public_key])
     digest = hashlib.sha256(bound.encode()).hexdigest()
     return Address(Table.REVOCATIONS, f"{tenant_id}#authorizer-names", digest)
-
-
-def _no_later(reported: datetime | None, now: datetime) -> datetime | None:
-    return None if reported is None else min(reported, now)

@@ -49,26 +49,29 @@ class Judged:
     """An authorizer, and what is known of it.
 
     It refuses everything from `denies_all_from` on unless it has the entry then. None if that
-    cannot be said.
+    cannot be said. `counts` is False if its reports do not count, because it does not sign them.
     """
 
     authorizer: Authorizer
     proof: Proof
     denies_all_from: datetime | None = None
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Propagation:
     """How many authorizers are registered, and what is known of them.
 
-    `stragglers` are those that are not holding, at most `STRAGGLERS_MAX`: unknown ones first, and
-    among these the ones with the oldest report.
+    `unproven` are those without a key, whatever is known of them. `stragglers` are those that are
+    not holding, at most `STRAGGLERS_MAX`: unknown ones first, and among these the ones with the
+    oldest report.
     """
 
     registered: int
     holding: int
     closed: int
     unknown: int
+    unproven: int
     stragglers: tuple[Judged, ...]
 
     @property
@@ -76,12 +79,29 @@ class Propagation:
         """Whether each authorizer refuses the warrant. False if none is registered."""
         return self.registered > 0 and self.unknown == 0
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether it is complete by reports alone that the authorizers signed."""
+        return self.is_complete and self.unproven == 0
+
 
 def propagation(
-    authorizers: Iterable[Authorizer], published: Published | None, now: datetime
+    authorizers: Iterable[Authorizer],
+    published: Published | None,
+    now: datetime,
+    *,
+    only_signed: bool = False,
 ) -> Propagation:
-    """Return how far an entry has got; `published` is None if there is none yet."""
-    judged = [judge(each, published, now) for each in authorizers]
+    """Return how far an entry has got; `published` is None if there is none yet.
+
+    If `only_signed`, authorizers without a key are unknown (FLEET-27).
+    """
+    judged = [
+        Judged(each, Proof.UNKNOWN, counts=False)
+        if only_signed and not each.is_proven
+        else judge(each, published, now)
+        for each in authorizers
+    ]
     behind = [each for each in judged if each.proof is not Proof.HOLDING]
     closed = sum(each.proof is Proof.CLOSED for each in behind)
     return Propagation(
@@ -89,6 +109,7 @@ def propagation(
         holding=len(judged) - len(behind),
         closed=closed,
         unknown=len(behind) - closed,
+        unproven=sum(not each.authorizer.is_proven for each in judged),
         stragglers=tuple(heapq.nsmallest(STRAGGLERS_MAX, behind, key=_urgency)),
     )
 

@@ -1,42 +1,50 @@
 """The registry of authorizers: register, and report what an authorizer holds (FLEET-1)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
 
-from shared.errors import InvalidRequest, NotFound, RateLimited
-from shared.model import times
+from shared.errors import Conflict, InvalidRequest, NotFound, RateLimited
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.fleet import authorizers as model
 from shared.model.fleet.authorizers import POLL_SECONDS_MIN as POLL_SECONDS_MIN
-from shared.model.fleet.authorizers import Authorizer, Description, Heartbeat, OfKey, Registered
+from shared.model.fleet.authorizers import Authorizer, Registered
+from shared.model.fleet.heartbeats import Heartbeat, RefusedReport
 from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
-from shared.model.items import Item, Value
-from shared.model.tenants import TenantSettings
-from shared.operations.base import audit, tenants
+from shared.model.items import Value
+from shared.operations.base import audit
 from shared.operations.base.allowance import find
-from shared.operations.base.idempotency import Keep, nested, once
-from shared.operations.base.idempotency import Outcome as Kept
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
 from shared.operations.fleet import heartbeats
 from shared.operations.fleet import registrations as rules
 from shared.operations.fleet.heartbeats import HeartbeatOutcome, Taken
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
+from shared.ports.store import Change
+
+# What an authorizer can do about a report that was refused.
+_REFUSED: Final = {
+    RefusedReport.UNSIGNED: "the authorizer has a key, and the report is not signed. Sign it, or "
+    "remove the authorizer, and register without a key.",
+    RefusedReport.UNPROVEN: "the authorizer has no key. Register again with a proof.",
+    RefusedReport.TOO_LARGE: "it may have at most 4,096 bytes.",
+    RefusedReport.SIGNATURE: "the key of this authorizer did not sign it. If the key is lost, "
+    "remove the authorizer, and register again.",
+    RefusedReport.MALFORMED: "it must be a report in deterministic CBOR, in base64.",
+    RefusedReport.TENANT: "it names another tenant.",
+    RefusedReport.ROLLBACK: "its number must be above that of the last report. Register again: the "
+    "response has that number.",
+}
 
 # The most authorizers that one request removes.
 _REMOVED_MAX: Final = 2_000
+_LEFT: Final = f"{_REMOVED_MAX:,} authorizers are removed; repeat the request for the others."
 
-
-class Registration(NamedTuple):
-    """The registration of an authorizer; `is_new` is False if it was registered before."""
-
-    authorizer: Authorizer
-    is_new: bool
-    numbers: Registered
+# The identity of a caller (ACCOUNT-2).
+_IDENTITY: Final = re.compile(r"[^@\s]{1,255}@[a-z0-9-]{1,63}\.svc")
 
 
 class HeartbeatStatus(StrEnum):
@@ -57,94 +65,20 @@ class HeartbeatAnswer(NamedTuple):
     numbers: Registered
 
 
-def _registration_kept(made: Registration) -> Item:
-    return {"authorizer": made.authorizer.to_item(), "is_new": made.is_new}
-
-
-def _registration_again(ports: Ports, caller: Caller, kept: Item, **_: object) -> Registration:
-    authorizer = Authorizer.from_item(nested(kept, "authorizer"))
-    # When to report is what holds now.
-    numbers = rules.registered(ports.store.get(model.registered_address(caller.tenant_id)))
-    return Registration(authorizer, bool(kept["is_new"]), numbers)
-
-
-@once(Scope.ADMIN, Scope.AUTHORIZER, keeps=Kept(_registration_kept, _registration_again))
-def register(
-    ports: Ports,
-    caller: Caller,
-    keep: Keep[Registration],
-    *,
-    described: Description,
-    is_stock: bool = False,
-) -> Registration:
-    """Register an authorizer, or find the one that the caller registered before (FLEET-2).
-
-    That is the one of the same owner, name and public key. Raises `RateLimited` if the tenant has
-    `REGISTERED_MAX` authorizers; that or `Conflict` if the API key has as many as it may (FLEET-3).
-    """
-    tenant_id, now = caller.tenant_id, times.whole(ports.now())
-    name, public_key = described.name, described.public_key
-    named = model.name_address(tenant_id, owner=caller.identity, name=name, public_key=public_key)
-    counter = model.registered_address(tenant_id)
-    items = ports.store.get_many([named, counter])
-    numbers = rules.registered(items.get(counter))
-    before = _named(ports, tenant_id, items.get(named))
-    if before is not None:
-        found = Registration(before.described_as(described, now), is_new=False, numbers=numbers)
-        if changes := rules.change(tenant_id, before, found.authorizer):
-            ports.store.write(*changes, *keep(found))
-        return found
-    settings = tenants.settings(ports, tenant_id)
-    _check_room(ports, caller, numbers, settings, is_stock=is_stock)
-    key_id = caller.key_id or ""
-    new = Authorizer.new(
-        ports.new_id(AUTHORIZER), described, owner=caller.identity, key_id=key_id, now=now
-    )
-    made = Registration(new, is_new=True, numbers=numbers)
-    ports.store.write(
-        *rules.creation(tenant_id, new),
-        # If the item is there, but not the registration, another write may have removed that.
-        Put(named, {"id": new.id}, Expect.ANYTHING if named in items else Expect.ABSENT),
-        audit.entry(
-            ports, caller, Action.AUTHORIZER_REGISTER, new.id, settings=settings, name=new.name
-        ),
-        *keep(made),
-    )
-    return made
-
-
-def _check_room(
-    ports: Ports,
-    caller: Caller,
-    numbers: Registered,
-    settings: TenantSettings,
-    *,
-    is_stock: bool,
-) -> None:
-    """Raise `RateLimited` or `Conflict` if the caller has reached the limit."""
-    most, now = settings.authorizers_max, ports.now()
-    of_keys = model.of_keys(caller.tenant_id)
-    item = ports.store.get(of_keys.address(caller.key_id)) if caller.key_id else None
-    is_at_quota = item is not None and OfKey.from_item(item).count >= most
-    if numbers.room and not is_at_quota:
-        return
-    if rules.is_due(numbers, now, is_full=True):
-        rules.recount(ports, caller.tenant_id, numbers)
-    raise rules.at_quota(most, is_stock=is_stock) if is_at_quota else rules.full()
-
-
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def heartbeat(
     ports: Ports, caller: Caller, *, authorizer_id: str, beat: Heartbeat, is_stock: bool = False
 ) -> HeartbeatAnswer:
     """Take what an authorizer reports (FLEET-4). Store it if it says something new.
 
-    Raises `NotFound` if the caller has not registered it. A stock authorizer would never register
-    again, so its heartbeat is then answered, and nothing is stored (NATIVE-6); a malformed
-    identifier is still not found.
+    Raises `NotFound` if the caller has not registered it, `Conflict` if the report is refused. A
+    stock authorizer would never register again, so its heartbeat is then answered, and nothing is
+    stored (NATIVE-6); a malformed identifier is still not found.
     """
     taken = heartbeats.take(ports, caller, {authorizer_id: beat}, relay="")
     (outcome,) = taken.outcomes
+    if isinstance(outcome, RefusedReport):
+        raise Conflict(f"The report is refused ({outcome.value}): {_REFUSED[outcome]}")
     if outcome is not HeartbeatOutcome.NOT_FOUND:
         return HeartbeatAnswer(HeartbeatStatus(outcome), taken.latest, taken.numbers)
     if not is_stock or not is_identifier(authorizer_id, kind=AUTHORIZER):
@@ -194,55 +128,56 @@ def remove(ports: Ports, caller: Caller, *, authorizer_id: str) -> None:
 
     Raises `NotFound`, also if the caller is no administrator and has not registered it.
     """
-    gone = _find(ports, caller, authorizer_id)
+    kept = rules.ended(ports, caller.tenant_id, _well_formed(authorizer_id))
+    gone = kept.get(authorizer_id) or _find(ports, caller, authorizer_id)
     if not caller.is_admin and gone.owner != caller.identity:
         raise NotFound
+    removal = rules.forgetting if kept else rules.removal
     ports.store.write(
-        *rules.removal(caller.tenant_id, gone),
+        *removal(caller.tenant_id, gone),
         audit.entry(ports, caller, Action.AUTHORIZER_REMOVE, gone.id, name=gone.name),
     )
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def remove_of_key(ports: Ports, caller: Caller, *, key_id: str) -> None:
-    """Remove the authorizers that an API key registered (FLEET-19).
+def remove_of_owner(ports: Ports, caller: Caller, *, owner: str) -> None:
+    """Remove the authorizers of an owner: of an API key, or of an identity (FLEET-19).
 
     Raises `RateLimited` if some are left, `InvalidRequest`; `NotFound` if the caller is no
-    administrator and names another key than its own.
+    administrator and names another owner than itself.
     """
-    if not is_identifier(key_id, kind=API_KEY):
-        raise InvalidRequest("owner: must be the identifier of an API key.")
-    if not caller.is_admin and key_id != caller.key_id:
+    if not is_identifier(owner, kind=API_KEY) and not _IDENTITY.fullmatch(owner):
+        raise InvalidRequest("owner: must be an API key, or an owner as the list shows it.")
+    if not caller.is_admin and owner not in (caller.key_id, caller.identity):
         raise NotFound
-    rows = ports.store.query(model.authorizers(caller.tenant_id))
-    found = (Authorizer.from_item(row.item) for row in rows)
-    gone = list(islice((each for each in found if each.is_registered_by(key_id)), _REMOVED_MAX + 1))
-    for start in range(0, min(len(gone), _REMOVED_MAX), rules.AT_ONCE):
-        end = min(start + rules.AT_ONCE, _REMOVED_MAX)
-        _remove_some(ports, caller, key_id, gone[start:end])
-    if len(gone) > _REMOVED_MAX:
-        raise RateLimited(
-            retry_after=1,
-            message=f"{_REMOVED_MAX:,} authorizers are removed; repeat the request for the others.",
-        )
+    tenant_id, left = caller.tenant_id, _REMOVED_MAX
+    for partition, removal in (
+        (model.authorizers(tenant_id), rules.removal),
+        (model.ended(tenant_id), rules.forgetting),
+    ):
+        rows = ports.store.query(partition)
+        found = (Authorizer.from_item(row.item) for row in rows)
+        gone = list(islice((each for each in found if each.is_of(owner)), left + 1))
+        for start in range(0, min(len(gone), left), rules.AT_ONCE):
+            some = gone[start : min(start + rules.AT_ONCE, left)]
+            _remove_some(ports, caller, owner, removal(tenant_id, *some), some)
+        left -= len(gone)
+        if left < 0:
+            raise RateLimited(retry_after=1, message=_LEFT)
 
 
-def _remove_some(ports: Ports, caller: Caller, key_id: str, gone: Sequence[Authorizer]) -> None:
+def _remove_some(
+    ports: Ports, caller: Caller, owner: str, changes: Sequence[Change], gone: Sequence[Authorizer]
+) -> None:
     named: list[Value] = [{"id": each.id, "name": each.name} for each in gone]
-    ports.store.write(
-        *rules.removal(caller.tenant_id, *gone),
-        audit.entry(ports, caller, Action.AUTHORIZER_REMOVE_BATCH, key_id, authorizers=named),
-    )
+    entry = audit.entry(ports, caller, Action.AUTHORIZER_REMOVE_BATCH, owner, authorizers=named)
+    ports.store.write(*changes, entry)
+
+
+def _well_formed(authorizer_id: str) -> list[str]:
+    return [authorizer_id] if is_identifier(authorizer_id, kind=AUTHORIZER) else []
 
 
 def _find(ports: Ports, caller: Caller, authorizer_id: str) -> Authorizer:
     partition = model.authorizers(caller.tenant_id)
     return find(ports, partition, authorizer_id, kind=AUTHORIZER, record=Authorizer)
-
-
-def _named(ports: Ports, tenant_id: str, item: Item | None) -> Authorizer | None:
-    """Read the registration that the item of a name leads to."""
-    if item is None:
-        return None
-    found = ports.store.get(model.authorizers(tenant_id).address(str(item["id"])))
-    return None if found is None else Authorizer.from_item(found)

@@ -40,6 +40,8 @@ class Straggler(NamedTuple):
         name = f"its authorizer {found.name} ({found.id})"
         if found.is_foreign:
             return f"{name} reported entries of the feed that this service did not publish"
+        if not self.judged.counts:
+            return f"{name} has no key, so its reports do not count (setting reports): upgrade it"
         held = "none" if found.sequence is None else f"entry {found.sequence}"
         seen = f"at {times.text(found.seen_at)} it reported {held}"
         return f"{name} is not known to have entry {self.sequence} of the feed: {seen}"

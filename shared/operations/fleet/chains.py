@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from shared.model import feed as model
 from shared.model.feed import FeedHead, StoredEntry
-from shared.model.fleet.authorizers import Heartbeat
+from shared.model.fleet.heartbeats import Heartbeat
 from shared.model.items import Item
 from shared.ports import Ports
 

@@ -2,20 +2,24 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from shared import logs
-from shared.errors import ExpectationLost
+from shared.errors import AuthorizerLimit, ExpectationLost
 from shared.model import feed, times
+from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.fleet import authorizers as model
-from shared.model.fleet.authorizers import Authorizer, Heartbeat, Registered
+from shared.model.fleet import proofs
+from shared.model.fleet.authorizers import Authorizer, Registered
+from shared.model.fleet.heartbeats import Heartbeat, RefusedReport
 from shared.model.identifiers import AUTHORIZER, is_identifier
-from shared.operations.base import steps
-from shared.operations.fleet import chains
+from shared.operations.base import audit, steps, tenants
+from shared.operations.fleet import chains, room
 from shared.operations.fleet import registrations as rules
 from shared.operations.fleet.chains import Chains
 from shared.ports import Ports
@@ -28,36 +32,45 @@ class HeartbeatOutcome(StrEnum):
     """What became of a heartbeat.
 
     `foreign`: it was taken, but the authorizer holds entries that this service did not publish.
-    `not_found`: the authorizer is not registered, or another owner registered it.
+    `not_found`: the authorizer is not registered, or another owner registered it. `refused`: it is
+    not the signed report that its registration demands (FLEET-27).
     """
 
     OK = "ok"
     FOREIGN = "foreign"
     NOT_FOUND = "not_found"
+    REFUSED = "refused"
 
 
-_Decision: TypeAlias = tuple[HeartbeatOutcome, Sequence[Change]]
+_Outcome: TypeAlias = HeartbeatOutcome | RefusedReport
+_Decision: TypeAlias = tuple[_Outcome, Sequence[Change]]
 
 
 class Taken(NamedTuple):
-    """The outcomes, in the order of the heartbeats.
+    """The outcomes, in the order of the heartbeats; for a refused one, why it is.
 
     `latest` is the last entry of the feed, None before the first list.
     """
 
-    outcomes: list[HeartbeatOutcome]
+    outcomes: list[_Outcome]
     latest: int | None
     numbers: Registered
 
 
 @dataclass(frozen=True, slots=True)
 class _HeartbeatFacts:
-    """The records that were read, and the reporter. `relay` is as in `take`."""
+    """The records that were read, and the reporter. `relay` is as in `take`.
+
+    `own` are the registrations of the reporter. `kept` are those among them that ended and are
+    remembered. `reported` is what counts of each of their heartbeats, or why nothing does.
+    """
 
     caller: Caller
     relay: str
     now: datetime
     own: Mapping[str, Authorizer]
+    kept: AbstractSet[str]
+    reported: Mapping[str, Heartbeat | RefusedReport]
     chains: Chains
     numbers: Registered
 
@@ -69,13 +82,13 @@ def take(ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], *, relay:
     `ExpectationLost` if a registration changed meanwhile; some heartbeats may then be stored.
     """
     facts = _read(ports, caller, beats, relay)
-    outcomes, changes = list[HeartbeatOutcome](), list[Sequence[Change]]()
-    for authorizer_id, beat in beats.items():
-        outcome, change = _report(facts, facts.own.get(authorizer_id), beat)
+    outcomes, changes = list[_Outcome](), list[Sequence[Change]]()
+    for authorizer_id in beats:
+        outcome, change = _report(ports, facts, authorizer_id)
         outcomes.append(outcome)
         changes.append(change)
     _store(ports, changes)
-    _tell_of_foreign(facts, dict(zip(beats, outcomes, strict=True)))
+    _tell(facts, dict(zip(beats, outcomes, strict=True)))
     if rules.is_due(facts.numbers, facts.now):
         rules.recount(ports, caller.tenant_id, facts.numbers)
     return Taken(outcomes, facts.chains.newest, facts.numbers)
@@ -90,23 +103,67 @@ def _read(
     # Malformed identifiers are not valid as keys of every store, and nobody has them.
     ids = [each for each in beats if is_identifier(each, kind=AUTHORIZER)]
     items = ports.store.get_many([counter, head, *map(partition.address, ids)])
-    own = {each: items[at] for each in ids if (at := partition.address(each)) in items}
+    found = {
+        each: Authorizer.from_item(items[at])
+        for each in ids
+        if (at := partition.address(each)) in items
+    }
+    kept = rules.ended(ports, tenant_id, [each for each in ids if each not in found])
+    own = {each: of for each, of in (found | kept).items() if of.owner == caller.identity}
+    reported = {
+        each: proofs.reported(beats[each], before, tenant_id=tenant_id)
+        for each, before in own.items()
+    }
+    counted = [each for each in reported.values() if isinstance(each, Heartbeat)]
     return _HeartbeatFacts(
         caller,
         relay,
         times.whole(ports.now()),
-        {each: Authorizer.from_item(item) for each, item in own.items()},
-        chains.of(ports, tenant_id, items.get(head), beats.values()),
+        own,
+        kept.keys(),
+        reported,
+        chains.of(ports, tenant_id, items.get(head), counted),
         rules.registered(items.get(counter)),
     )
 
 
-def _report(facts: _HeartbeatFacts, before: Authorizer | None, beat: Heartbeat) -> _Decision:
-    """Decide about a heartbeat. A heartbeat registers nobody (FLEET-5)."""
-    if before is None or before.owner != facts.caller.identity:
+def _report(ports: Ports, facts: _HeartbeatFacts, authorizer_id: str) -> _Decision:
+    """Decide about a heartbeat. An identifier that was never issued registers nobody (FLEET-5)."""
+    before, beat = facts.own.get(authorizer_id), facts.reported.get(authorizer_id)
+    if before is None or beat is None:
         return HeartbeatOutcome.NOT_FOUND, []
+    if isinstance(beat, RefusedReport):
+        return beat, []
     after = _after(facts, before, beat)
+    if before.is_expired(facts.now):
+        # A late report does not show that the authorizer runs.
+        if after.is_expired(facts.now):
+            return HeartbeatOutcome.NOT_FOUND, []
+        return _revived(ports, facts, before, after)
     return _outcome(after), rules.change(facts.caller.tenant_id, before, after)
+
+
+def _revived(
+    ports: Ports, facts: _HeartbeatFacts, before: Authorizer, after: Authorizer
+) -> _Decision:
+    """Let a registration that has ended count again, if there is room (FLEET-5)."""
+    caller, is_kept = facts.caller, before.id in facts.kept
+    settings = tenants.settings(ports, caller.tenant_id)
+    if is_kept:
+        try:
+            room.check(ports, caller, facts.numbers, settings)
+        except AuthorizerLimit:
+            return HeartbeatOutcome.NOT_FOUND, []
+    changes = rules.revival(caller.tenant_id, before, after, is_kept=is_kept)
+    entry = audit.entry(
+        ports,
+        caller,
+        Action.AUTHORIZER_REGISTER,
+        after.id,
+        settings=settings,
+        **rules.details(after, is_revived=True),
+    )
+    return _outcome(after), [*changes, entry]
 
 
 def _after(facts: _HeartbeatFacts, before: Authorizer, beat: Heartbeat) -> Authorizer:
@@ -122,14 +179,23 @@ def _outcome(authorizer: Authorizer) -> HeartbeatOutcome:
     return HeartbeatOutcome.FOREIGN if authorizer.is_foreign else HeartbeatOutcome.OK
 
 
-def _tell_of_foreign(facts: _HeartbeatFacts, outcomes: Mapping[str, HeartbeatOutcome]) -> None:
-    """Log which authorizers report a foreign chain that did not do so before (FLEET-16)."""
+def _tell(facts: _HeartbeatFacts, outcomes: Mapping[str, _Outcome]) -> None:
+    """Log which reports were refused, and who reports a foreign chain as news (FLEET-16)."""
     told = {each for each, before in facts.own.items() if before.is_foreign}
     found = [each for each, outcome in outcomes.items() if outcome is HeartbeatOutcome.FOREIGN]
+    tenant_id = facts.caller.tenant_id
     if new := [each for each in found if each not in told]:
         figures = {"EquivocationReported": len(new)}
-        more = logs.fields(tenant_id=facts.caller.tenant_id, authorizer_ids=new, metrics=figures)
+        more = logs.fields(tenant_id=tenant_id, authorizer_ids=new, metrics=figures)
         _log.warning("equivocation", extra=more)
+    refused = {
+        each: outcome.value
+        for each, outcome in outcomes.items()
+        if isinstance(outcome, RefusedReport)
+    }
+    if refused:
+        more = logs.fields(tenant_id=tenant_id, authorizers=refused)
+        _log.warning("reports were refused", extra=more)
 
 
 def _store(ports: Ports, changes: Sequence[Sequence[Change]]) -> None:

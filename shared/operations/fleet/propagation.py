@@ -11,6 +11,7 @@ from shared.model.fleet import authorizers, propagation
 from shared.model.fleet.authorizers import Authorizer
 from shared.model.fleet.propagation import Propagation, Published
 from shared.model.revocations import Revocation
+from shared.model.tenants import CountedReports
 from shared.operations.base import tenants
 from shared.operations.lists import in_force, reach
 from shared.operations.lists.reach import Traced
@@ -60,7 +61,9 @@ def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> tuple[Tra
     # The authorizers first: what they report was published before the feed is read.
     registered = list(registrations(ports, tenant_id))
     traced = reach.traced(ports, tenant_id, record)
-    return traced, propagation.propagation(registered, traced.published, now)
+    only_signed = _only_signed(ports, tenant_id)
+    found = propagation.propagation(registered, traced.published, now, only_signed=only_signed)
+    return traced, found
 
 
 def of_feed(ports: Ports, tenant_id: str) -> Settled | None:
@@ -81,7 +84,9 @@ def of_feed(ports: Ports, tenant_id: str) -> Settled | None:
     published = reach.published_before(ports, newest, now - SETTLED_AFTER)
     if published is None:
         return None
-    return Settled(published, propagation.propagation(registered, published, now))
+    only_signed = _only_signed(ports, tenant_id)
+    found = propagation.propagation(registered, published, now, only_signed=only_signed)
+    return Settled(published, found)
 
 
 def is_due(now: datetime) -> bool:
@@ -120,3 +125,7 @@ def registrations(ports: Ports, tenant_id: str) -> Iterator[Authorizer]:
     rows = ports.store.query(authorizers.authorizers(tenant_id))
     found = (Authorizer.from_item(row.item) for row in rows)
     return (each for each in found if not each.is_expired(now))
+
+
+def _only_signed(ports: Ports, tenant_id: str) -> bool:
+    return tenants.settings(ports, tenant_id).reports is CountedReports.SIGNED

@@ -1,34 +1,26 @@
-"""Registrations of authorizers: their number, and the changes that store and remove them."""
+"""Registrations of authorizers: their number, and the changes that store, end and remove them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final, NamedTuple
 
-from shared.errors import Conflict, ExpectationLost, RateLimited
+from shared.errors import ExpectationLost
 from shared.model import times
 from shared.model.fleet import authorizers as model
-from shared.model.fleet.authorizers import Authorizer, OfKey, Registered
-from shared.model.items import Address, Item
+from shared.model.fleet.authorizers import Authorizer, OfOwner, Registered
+from shared.model.fleet.heartbeats import Description
+from shared.model.items import Address, Item, Value
 from shared.operations.base import steps
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, At, Change, Delete, Expect, Increment, Put
-
-# How long a client waits that found no room: the registrations are counted again by then.
-_RETRY_AFTER: Final = 300
-
-_FULL: Final = (
-    f"The tenant has {model.REGISTERED_MAX:,} authorizers, which is the most; remove some, or "
-    "retry after the time in Retry-After."
-)
-
 
 # How long after a count the next one is due, and how long if the tenant is full.
 COUNTED_EVERY: Final = timedelta(days=1)
 COUNTED_EVERY_IF_FULL: Final = timedelta(minutes=10)
 
-# The most ended registrations that are removed at one count.
+# The most registrations that one count moves or forgets.
 _REMOVED_MAX: Final = 1_000
 # How many registrations one write removes: three changes for each, one for the numbers, and one
 # for the audit entry.
@@ -40,24 +32,34 @@ def registered(item: Item | None) -> Registered:
     return Registered() if item is None else Registered.from_item(item)
 
 
-def full() -> RateLimited:
-    """Return the error for a tenant with the most authorizers that it may have (FLEET-3).
+def registered_by_id(ports: Ports, tenant_id: str, ids: Iterable[str]) -> dict[str, Authorizer]:
+    """Read those of these registrations that are stored as registered, by identifier.
 
-    An authorizer that gets any other refusal may never come back.
+    Raises `Corrupt`, `Unavailable`.
     """
-    return RateLimited(retry_after=_RETRY_AFTER, message=_FULL)
+    addresses = [_address(tenant_id, each) for each in ids]
+    items = ports.store.get_many(addresses) if addresses else {}
+    return {each.id: each for each in map(Authorizer.from_item, items.values())}
 
 
-def at_quota(most: int, *, is_stock: bool) -> Conflict | RateLimited:
-    """Return the error for an API key that has registered `most` authorizers (FLEET-3).
+def ended(ports: Ports, tenant_id: str, ids: Iterable[str]) -> dict[str, Authorizer]:
+    """Read those of these registrations that have ended and are remembered, by identifier.
 
-    A stock authorizer retries only the second (NATIVE-6).
+    Raises `Corrupt`, `Unavailable`.
     """
-    message = (
-        f"The API key has registered {most:,} authorizers, which is the setting authorizers_max of "
-        "the tenant; remove some, or raise the setting."
-    )
-    return RateLimited(retry_after=_RETRY_AFTER, message=message) if is_stock else Conflict(message)
+    partition, now = model.ended(tenant_id), ports.now()
+    addresses = [partition.address(each) for each in ids]
+    items = ports.store.get_many(addresses) if addresses else {}
+    found = (Authorizer.from_item(each) for each in items.values())
+    return {each.id: each for each in found if not each.is_forgotten(now)}
+
+
+def details(of: Authorizer, *, is_revived: bool = False) -> dict[str, Value]:
+    """Return the details of the audit entry of a registration (FLEET-2)."""
+    found: dict[str, Value] = {"name": of.name}
+    if of.is_proven:
+        found["public_key"] = of.public_key
+    return found | ({"revived": True} if is_revived else {})
 
 
 def creation(tenant_id: str, new: Authorizer) -> list[Change]:
@@ -65,8 +67,23 @@ def creation(tenant_id: str, new: Authorizer) -> list[Change]:
     return [
         Put(_address(tenant_id, new.id), new.to_item(), Expect.ABSENT),
         _counting(tenant_id, count=1, polling=int(new.polls)),
-        *_counting_keys(tenant_id, Counter({new.key_id: 1})),
+        *_counting_owners(tenant_id, Counter({new.owner: 1})),
     ]
+
+
+def revival(
+    tenant_id: str, before: Authorizer, after: Authorizer, *, is_kept: bool
+) -> list[Change]:
+    """Return the changes after which a registration that has ended counts again, as `after`.
+
+    `is_kept` is whether the count has moved it to those that are remembered.
+    """
+    if is_kept:
+        return [
+            Delete(_ended(tenant_id, before.id), At(before.version)),
+            *creation(tenant_id, after),
+        ]
+    return [*change(tenant_id, before, after)]
 
 
 def change(tenant_id: str, before: Authorizer, after: Authorizer) -> Sequence[Change]:
@@ -82,22 +99,54 @@ def change(tenant_id: str, before: Authorizer, after: Authorizer) -> Sequence[Ch
 
 def removal(tenant_id: str, *gone: Authorizer) -> list[Change]:
     """Return the changes that remove registrations, their names, and their counts."""
-    polling = sum(each.polls for each in gone)
     return [
         *(Delete(_address(tenant_id, each.id), At(each.version)) for each in gone),
         *(Delete(name_address(tenant_id, each), Expect.ANYTHING) for each in gone),
-        _counting(tenant_id, count=-len(gone), polling=-polling),
-        *_counting_keys(tenant_id, Counter(each.key_id for each in gone), sign=-1),
+        *_uncounting(tenant_id, gone),
     ]
 
 
-def name_address(tenant_id: str, of: Authorizer) -> Address:
-    """Return the address of the item that finds `of` by its owner, name and public key."""
-    return model.name_address(tenant_id, owner=of.owner, name=of.name, public_key=of.public_key)
+def forgetting(tenant_id: str, *gone: Authorizer) -> list[Change]:
+    """Return the changes that forget registrations which have ended, and their names."""
+    return [
+        *(Delete(_ended(tenant_id, each.id), At(each.version)) for each in gone),
+        *(Delete(name_address(tenant_id, each), Expect.ANYTHING) for each in gone),
+    ]
+
+
+def name_address(tenant_id: str, of: Authorizer | Description, owner: str = "") -> Address:
+    """Return the address of the item that finds `of`, of this owner or its own, by its name.
+
+    A key that was not proved is a part of the name, so that other programs may share it (FLEET-2).
+    """
+    owner = of.owner if isinstance(of, Authorizer) else owner
+    public_key = "" if of.is_proven else of.public_key
+    return model.name_address(tenant_id, owner=owner, name=of.name, public_key=public_key)
+
+
+def _ending(tenant_id: str, gone: Sequence[Authorizer]) -> list[Change]:
+    """Return the changes after which registrations are no more than remembered."""
+    return [
+        *(Delete(_address(tenant_id, each.id), At(each.version)) for each in gone),
+        *(Put(_ended(tenant_id, each.id), each.to_item(), Expect.ANYTHING) for each in gone),
+        *_uncounting(tenant_id, gone),
+    ]
+
+
+def _uncounting(tenant_id: str, gone: Sequence[Authorizer]) -> list[Increment]:
+    polling = sum(each.polls for each in gone)
+    return [
+        _counting(tenant_id, count=-len(gone), polling=-polling),
+        *_counting_owners(tenant_id, Counter(each.owner for each in gone), sign=-1),
+    ]
 
 
 def _address(tenant_id: str, authorizer_id: str) -> Address:
     return model.authorizers(tenant_id).address(authorizer_id)
+
+
+def _ended(tenant_id: str, authorizer_id: str) -> Address:
+    return model.ended(tenant_id).address(authorizer_id)
 
 
 def _counting(tenant_id: str, *, count: int, polling: int) -> Increment:
@@ -105,14 +154,11 @@ def _counting(tenant_id: str, *, count: int, polling: int) -> Increment:
     return Increment(address, {"count": count, "polling": polling, "version": 1}, Expect.ANYTHING)
 
 
-def _counting_keys(tenant_id: str, counts: Counter[str], *, sign: int = 1) -> list[Increment]:
-    partition = model.of_keys(tenant_id)
+def _counting_owners(tenant_id: str, counts: Counter[str], *, sign: int = 1) -> list[Increment]:
+    partition = model.of_owners(tenant_id)
     return [
-        Increment(
-            partition.address(key_id), {"count": sign * number, "version": 1}, Expect.ANYTHING
-        )
-        for key_id, number in counts.items()
-        if key_id
+        Increment(partition.address(owner), {"count": sign * number, "version": 1}, Expect.ANYTHING)
+        for owner, number in counts.items()
     ]
 
 
@@ -122,7 +168,7 @@ class _FoundRegistrations(NamedTuple):
     stored: int
     polling: int
     ended: list[Authorizer]
-    of_keys: Counter[str]
+    of_owners: Counter[str]
 
 
 def is_due(numbers: Registered, now: datetime, *, is_full: bool = False) -> bool:
@@ -132,7 +178,7 @@ def is_due(numbers: Registered, now: datetime, *, is_full: bool = False) -> bool
 
 
 def recount(ports: Ports, tenant_id: str, numbers: Registered) -> None:
-    """Count the registrations, correct the numbers, and remove what has ended.
+    """Count the registrations, correct the numbers, and move what has ended out of the list.
 
     If somebody else counts at the moment, nothing is done. If registrations change meanwhile, the
     next count corrects the numbers. Raises `Corrupt`, `Unavailable`.
@@ -147,9 +193,9 @@ def recount(ports: Ports, tenant_id: str, numbers: Registered) -> None:
         "version": 1,
     }
     _add(ports, Increment(model.registered_address(tenant_id), more, At(numbers.version + 1)))
-    _correct_keys(ports, tenant_id, found.of_keys)
-    _remove(ports, tenant_id, found.ended)
-    _forget(ports, tenant_id)
+    _correct_owners(ports, tenant_id, found.of_owners)
+    _end(ports, tenant_id, found.ended)
+    _forget(ports, tenant_id, now)
 
 
 def _claim(ports: Ports, tenant_id: str, numbers: Registered, now: datetime) -> bool:
@@ -170,42 +216,48 @@ def _add(ports: Ports, change: Increment) -> bool:
 
 
 def _count(ports: Ports, tenant_id: str, now: datetime) -> _FoundRegistrations:
-    stored, polling, ended, of_keys = 0, 0, list[Authorizer](), Counter[str]()
+    stored, polling, gone, of_owners = 0, 0, list[Authorizer](), Counter[str]()
     for row in ports.store.query(model.authorizers(tenant_id)):
         each = Authorizer.from_item(row.item)
         stored += 1
         polling += each.polls
-        of_keys[each.key_id] += 1
+        of_owners[each.owner] += 1
         if each.is_expired(now):
-            ended.append(each)
-    return _FoundRegistrations(stored, polling, ended, of_keys)
+            gone.append(each)
+    return _FoundRegistrations(stored, polling, gone, of_owners)
 
 
-def _correct_keys(ports: Ports, tenant_id: str, found: Counter[str]) -> None:
-    """Correct how many authorizers each API key has, unless it registers one meanwhile."""
-    partition = model.of_keys(tenant_id)
-    known = {row.sk: OfKey.from_item(row.item) for row in ports.store.query(partition)}
-    for key_id in filter(None, known.keys() | found.keys()):
-        before = known.get(key_id, OfKey())
-        more = {"count": found[key_id] - before.count, "version": 1}
+def _correct_owners(ports: Ports, tenant_id: str, found: Counter[str]) -> None:
+    """Correct how many authorizers each owner has, unless it registers one meanwhile."""
+    partition = model.of_owners(tenant_id)
+    known = {row.sk: OfOwner.from_item(row.item) for row in ports.store.query(partition)}
+    for owner in known.keys() | found.keys():
+        before = known.get(owner, OfOwner())
+        more = {"count": found[owner] - before.count, "version": 1}
         expected = At(before.version) if before.version else Expect.ABSENT
         if more["count"]:
-            _add(ports, Increment(partition.address(key_id), more, expected))
+            _add(ports, Increment(partition.address(owner), more, expected))
 
 
-def _remove(ports: Ports, tenant_id: str, ended: Sequence[Authorizer]) -> None:
-    """Remove some registrations, unless a heartbeat comes meanwhile."""
-    rest = iter(ended[:_REMOVED_MAX])
+def _end(ports: Ports, tenant_id: str, gone: Sequence[Authorizer]) -> None:
+    """Move some registrations to those that are remembered, unless a heartbeat comes meanwhile."""
+    rest = iter(gone[:_REMOVED_MAX])
     while batch := list(islice(rest, AT_ONCE)):
         try:
-            ports.store.write(*removal(tenant_id, *batch))
+            ports.store.write(*_ending(tenant_id, batch))
         except ExpectationLost:
-            # The next count removes the others of the batch.
+            # The next count moves the others of the batch.
             continue
 
 
-def _forget(ports: Ports, tenant_id: str) -> None:
-    """Delete the notes of removed authorizers, which only release 0.3.0 used."""
+def _forget(ports: Ports, tenant_id: str, now: datetime) -> None:
+    """Forget registrations that ended long ago, and what only release 0.3.0 used.
+
+    It looks at those that were registered first: whoever is behind them is forgotten later.
+    """
+    rows = ports.store.query(model.ended(tenant_id), limit=_REMOVED_MAX)
+    old = [each for row in rows if (each := Authorizer.from_item(row.item)).is_forgotten(now)]
+    steps.apply(ports, [forgetting(tenant_id, each) for each in old], most=2)
     partition = model.removed(tenant_id)
-    old = [row.sk for row in ports.store.query(partition, limit=_REMOVED_MAX)]
-    steps.apply(ports, [[Delete(partition.address(sk), Expect.ANYTHING)] for sk in old], most=1)
+    unused = [row.sk for row in ports.store.query(partition, limit=_REMOVED_MAX)]
+    steps.apply(ports, [[Delete(partition.address(sk), Expect.ANYTHING)] for sk in unused], most=1)

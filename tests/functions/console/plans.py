@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from shared.model import times
-from shared.model.fleet.authorizers import Authorizer, Description
+from shared.model.fleet.authorizers import (
+    Authorizer,
+)
+from shared.model.fleet.heartbeats import Description
 from shared.model.identifiers import AUTHORIZER, SIGNING_KEY
 from shared.model.signing_keys import SigningKey
 from shared.operations.changes import feed as feed_api

@@ -6,7 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.model.fleet.authorizers import Authorizer, Description
+from shared.model.fleet.authorizers import (
+    Authorizer,
+)
+from shared.model.fleet.heartbeats import Description
 from shared.model.fleet.propagation import (
     STRAGGLERS_MAX,
     VISIBLE_AFTER,

@@ -1,0 +1,96 @@
+"""Whether an authorizer signed its registration or its report with its key (TRUST-10, FLEET-27)."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from shared.authorizer.formats.documents import NotTrusted, RootReason
+from shared.authorizer.formats.members import from_base64
+from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
+from shared.errors import InvalidRequest
+from shared.model import times
+from shared.model.fleet.authorizers import Authorizer
+from shared.model.fleet.heartbeats import (
+    Description,
+    Heartbeat,
+    RefusedReport,
+    SignedStatement,
+    are_reasons,
+)
+
+# What to do, by the reason for which a registration is refused.
+_REGISTRATION: Final = {
+    RootReason.TOO_LARGE: "its payload may have at most 4,096 bytes.",
+    RootReason.MALFORMED: "its payload must be a registration in deterministic CBOR.",
+    RootReason.TENANT: "it names another tenant; check the tenant of the authorizer.",
+    RootReason.SIGNATURE: "the key that it names must sign it.",
+}
+
+
+def proved(
+    described: Description, statement: SignedStatement, *, tenant_id: str, now: datetime
+) -> Description:
+    """Return the description with the key that the statement proves.
+
+    Raises `InvalidRequest` if the statement is not of this name, tenant and time, or not signed.
+    """
+    try:
+        proof = ProvenRegistration.opened(*_bytes(statement), tenant_id=tenant_id, now=now)
+    except NotTrusted as refused:
+        why = _REGISTRATION.get(refused.reason) or _clock(now)
+        raise InvalidRequest(f"proof: {refused.reason}: {why}") from None
+    public_key = proof.public_key.hex()
+    if proof.name != described.name:
+        raise InvalidRequest("proof: it must have the name of the registration.")
+    if described.public_key not in ("", public_key):
+        raise InvalidRequest("proof: it must have the public_key of the registration.")
+    return replace(described, public_key=public_key, is_proven=True)
+
+
+def reported(beat: Heartbeat, before: Authorizer, *, tenant_id: str) -> Heartbeat | RefusedReport:
+    """Return what counts of a heartbeat of `before`, or why nothing does.
+
+    Of an authorizer that proved its key, nothing counts but what it signed.
+    """
+    if beat.signed is None:
+        return RefusedReport.UNSIGNED if before.is_proven else beat
+    if not before.is_proven:
+        return RefusedReport.UNPROVEN
+    key = bytes.fromhex(before.public_key)
+    try:
+        report = ProvenReport.opened(*_bytes(beat.signed), public_key=key)
+        report.check(tenant_id=tenant_id, authorizer_id=before.id, after=before.number)
+    except NotTrusted as refused:
+        return RefusedReport(refused.reason.value)
+    if not are_reasons(report.refused):
+        return RefusedReport.MALFORMED
+    return Heartbeat(
+        report.sequence,
+        report.chain.hex(),
+        report.verified_at,
+        report.max_staleness,
+        report.allow_when_stale,
+        report.refused,
+        beat.seen_at,
+        number=report.number,
+        trust=report.trust,
+    )
+
+
+def _bytes(statement: SignedStatement) -> tuple[bytes, bytes]:
+    """Return the payload and the signature. Raises `NotTrusted`: `MALFORMED`, `SIGNATURE`."""
+    try:
+        payload = from_base64(statement.payload)
+    except ValueError:
+        raise NotTrusted(RootReason.MALFORMED) from None
+    try:
+        signature = from_base64(statement.signature)
+    except ValueError:
+        raise NotTrusted(RootReason.SIGNATURE) from None
+    return payload, signature
+
+
+def _clock(now: datetime) -> str:
+    return (
+        f"the clock is wrong, or the proof is more than five minutes old; it is {times.text(now)}."
+    )

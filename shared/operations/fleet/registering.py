@@ -1,0 +1,182 @@
+"""Registering an authorizer: a new one, or one that is known by its name (FLEET-2, FLEET-27)."""
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from shared.errors import Conflict
+from shared.model import times
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.fleet import authorizers as model
+from shared.model.fleet import proofs
+from shared.model.fleet.authorizers import Authorizer, Registered
+from shared.model.fleet.heartbeats import Description, SignedStatement
+from shared.model.identifiers import AUTHORIZER
+from shared.model.items import Address, Item
+from shared.model.tenants import TenantSettings
+from shared.operations.base import audit, tenants
+from shared.operations.base.idempotency import Keep, nested, once
+from shared.operations.base.idempotency import Outcome as Kept
+from shared.operations.fleet import registrations as rules
+from shared.operations.fleet import room
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+
+_TAKEN: Final = (
+    "The name is that of the authorizer {id}, which has another key. If it is gone, or has lost "
+    "its key, remove it (`rescind authorizers remove {id}`), and register again. Otherwise take "
+    "another name."
+)
+
+
+class Registration(NamedTuple):
+    """The registration of an authorizer; `is_new` is False if it was registered before."""
+
+    authorizer: Authorizer
+    is_new: bool
+    numbers: Registered
+
+
+def _registration_kept(made: Registration) -> Item:
+    return {"authorizer": made.authorizer.to_item(), "is_new": made.is_new}
+
+
+def _registration_again(ports: Ports, caller: Caller, kept: Item, **_: object) -> Registration:
+    authorizer = Authorizer.from_item(nested(kept, "authorizer"))
+    # When to report is what holds now.
+    numbers = rules.registered(ports.store.get(model.registered_address(caller.tenant_id)))
+    return Registration(authorizer, bool(kept["is_new"]), numbers)
+
+
+@once(Scope.ADMIN, Scope.AUTHORIZER, keeps=Kept(_registration_kept, _registration_again))
+def register(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[Registration],
+    *,
+    described: Description,
+    proof: SignedStatement | None = None,
+) -> Registration:
+    """Register an authorizer, or find the one that the caller registered before (FLEET-2).
+
+    That is the one of the same owner and name; without a proof, also of the same public key.
+    `proof` shows that the authorizer has its private key (FLEET-27). Raises `InvalidRequest` if it
+    does not, `Conflict` if the name is that of another key, and `AuthorizerLimit` if the owner or
+    the tenant has as many authorizers as it may (FLEET-3).
+    """
+    tenant_id, now = caller.tenant_id, times.whole(ports.now())
+    if proof is not None:
+        described = proofs.proved(described, proof, tenant_id=tenant_id, now=now)
+    known = _known(ports, caller, described)
+    holder, before = known.holder, known.before
+    if holder and not holder.is_expired(now) and not holder.is_named_by(described):
+        raise Conflict(_TAKEN.format(id=holder.id))
+    if before is None:
+        return _made(ports, caller, keep, known, described)
+    return _again(ports, caller, keep, known, before, described)
+
+
+class _Known(NamedTuple):
+    """The stored state of a name: the numbers, its address, and the registrations that have it.
+
+    `before` is the one of the same name and unproven key, and `holder` the one without such a key.
+    `is_kept` is whether `before` has ended, and is only remembered.
+    """
+
+    numbers: Registered
+    name: Address
+    is_named: bool
+    holder: Authorizer | None
+    before: Authorizer | None
+    is_kept: bool
+
+
+def _known(ports: Ports, caller: Caller, described: Description) -> _Known:
+    tenant_id, owner = caller.tenant_id, caller.identity
+    name = rules.name_address(tenant_id, described, owner)
+    plain = rules.name_address(tenant_id, Description(described.name), owner)
+    counter = model.registered_address(tenant_id)
+    items = ports.store.get_many([*dict.fromkeys((name, plain)), counter])
+    ids = {each: str(items[each]["id"]) for each in (name, plain) if each in items}
+    found = rules.registered_by_id(ports, tenant_id, set(ids.values()))
+    kept = rules.ended(ports, tenant_id, [each for each in ids.values() if each not in found])
+    all_ = found | kept
+    return _Known(
+        rules.registered(items.get(counter)),
+        name,
+        name in items,
+        all_.get(ids.get(plain, "")),
+        all_.get(ids.get(name, "")),
+        ids.get(name) in kept,
+    )
+
+
+def _made(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[Registration],
+    known: _Known,
+    described: Description,
+) -> Registration:
+    """Make a new registration."""
+    settings = tenants.settings(ports, caller.tenant_id)
+    room.check(ports, caller, known.numbers, settings)
+    new = Authorizer.new(
+        ports.new_id(AUTHORIZER),
+        described,
+        owner=caller.identity,
+        key_id=caller.key_id or "",
+        now=times.whole(ports.now()),
+    )
+    made = Registration(new, is_new=True, numbers=known.numbers)
+    ports.store.write(
+        *rules.creation(caller.tenant_id, new),
+        # If the item is there, but not the registration, another write may have removed that.
+        Put(known.name, {"id": new.id}, Expect.ANYTHING if known.is_named else Expect.ABSENT),
+        _entry(ports, caller, new, settings),
+        *keep(made),
+    )
+    return made
+
+
+def _again(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[Registration],
+    known: _Known,
+    before: Authorizer,
+    described: Description,
+) -> Registration:
+    """Register an authorizer again. It is audited if it had ended, or has another key now."""
+    tenant_id, now = caller.tenant_id, times.whole(ports.now())
+    after = before.described_as(described, now)
+    is_revived = before.is_expired(now)
+    if not is_revived and after.public_key == before.public_key:
+        found = Registration(after, is_new=False, numbers=known.numbers)
+        if changes := rules.change(tenant_id, before, after):
+            ports.store.write(*changes, *keep(found))
+        return found
+    after = replace(after, key_id=caller.key_id or "")
+    found = Registration(after, is_new=False, numbers=known.numbers)
+    settings = tenants.settings(ports, tenant_id)
+    if known.is_kept:
+        room.check(ports, caller, known.numbers, settings)
+    ports.store.write(
+        *rules.revival(tenant_id, before, after, is_kept=known.is_kept),
+        _entry(ports, caller, after, settings, is_revived=is_revived),
+        *keep(found),
+    )
+    return found
+
+
+def _entry(
+    ports: Ports,
+    caller: Caller,
+    of: Authorizer,
+    settings: TenantSettings,
+    *,
+    is_revived: bool = False,
+) -> Put:
+    details = rules.details(of, is_revived=is_revived)
+    action = Action.AUTHORIZER_REGISTER
+    return audit.entry(ports, caller, action, of.id, settings=settings, **details)

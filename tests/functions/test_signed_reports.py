@@ -1,0 +1,546 @@
+"""Authorizers that prove a key, and sign what they report (FLEET-27, TRUST-10)."""
+
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.model import times
+from shared.model.callers import Scope
+from shared.model.feed import FeedHead
+from shared.model.fleet.authorizers import authorizers, ended, of_owners, registered_address
+from shared.model.identifiers import AUTHORIZER
+from shared.operations.changes import feed as feed_api
+from shared.operations.lists import publication
+from shared.ports.store import Delete, Expect, Increment
+from tests.functions.fleet import REGISTER, Gate, stored
+from tests.functions.signing import refusal
+from tests.kit.api import Client, Tenant
+from tests.kit.endpoints import audit_entries
+from tests.kit.worlds import Clock
+
+STOCK = "/compat/tenuo/v1/authorizers"
+_MONTH = {"days": 30}
+
+
+@pytest.fixture
+def gate(tenant: Tenant) -> Gate:
+    """A gate that has registered with its key."""
+    return Gate(tenant, tenant.authorizer).begin()
+
+
+def published(tenant: Tenant) -> FeedHead:
+    """A new entry of the feed."""
+    tenant.admin.post("/v1/revocations/srl/regenerate")
+    tenant.revoke(tenant.ports.new_id("wrt"))
+    publication.publish_feed(tenant.ports, tenant.id)
+    return feed_api.news(tenant.ports, tenant.operator).head
+
+
+def held(head: FeedHead) -> dict[str, Any]:
+    """What a report of this head says."""
+    return {"sequence": head.sequence, "chain": head.signed.chain}
+
+
+def unsigned(head: FeedHead) -> dict[str, Any]:
+    """The fields of a report that nobody signed."""
+    return {"sequence": head.sequence, "chain": head.signed.chain.hex()}
+
+
+def registrations(tenant: Tenant) -> list[dict[str, Any]]:
+    """The audit entries of registrations of this month, oldest first."""
+    return [dict(each) for each in audit_entries(tenant) if each["action"] == "authorizer.register"]
+
+
+def reasoned(answer: Any) -> str:
+    """The reason for which a report was refused."""
+    assert refusal(answer) == (409, "conflict"), answer.text
+    message: str = answer.json()["error"]["message"]
+    return message.partition("(")[2].partition(")")[0]
+
+
+def proof_of(tenant: Tenant, revocation_id: str) -> Any:
+    return tenant.admin.get(f"/v1/revocations/{revocation_id}/propagation").json()
+
+
+# --- what a registration proves ---
+
+
+def test_a_proof_binds_a_key_to_a_name(tenant: Tenant, clock: Clock) -> None:
+    """FLEET-27: A registration with a proof binds its key, and is audited with it.
+
+    The same one again has the same identifier, and leaves no entry.
+    """
+    gate = Gate(tenant, tenant.authorizer)
+    first = gate.register()
+    assert first.status_code == 201
+    made = first.json()
+    assert (made["proven"], made["last_number"]) == (True, 0)
+    gate.id = made["id"]
+    shown = tenant.admin.get(f"/v1/authorizers/{made['id']}").json()
+    assert (shown["proven"], shown["public_key"]) == (True, gate.public_key.hex())
+    clock.advance(seconds=10)
+    number = int(tenant.ports.now().timestamp() * 1000)
+    assert gate.beat(trust=7).json()["status"] == "ok"
+    again = gate.register(public_key=gate.public_key.hex())
+    assert (again.status_code, again.json()) == (200, made | {"last_number": number})
+    (entry,) = registrations(tenant)
+    assert entry["details"] == {"name": "gate", "public_key": gate.public_key.hex()}
+    assert entry["actor_key_id"] == tenant.authorizer.key_id
+    assert tenant.admin.get(f"/v1/authorizers/{made['id']}").json()["trust_version"] == 7
+
+
+def test_a_known_name_with_another_key_is_refused(tenant: Tenant, gate: Gate) -> None:
+    """FLEET-27, F770a: Nobody takes the name of an authorizer with another key, or without one.
+
+    The owner may remove it, and register anew.
+    """
+    before = stored(tenant, gate.id)
+    other = Gate(tenant, tenant.authorizer, key=12)
+    public_key = gate.public_key.hex()
+    stock = tenant.authorizer.post(f"{STOCK}/register", json={"name": "gate"})
+    for answer in (
+        other.register(),
+        other.register(proof=None),
+        gate.register(proof=None, public_key=public_key),
+        other.register(proof=None, public_key=other.public_key.hex()),
+        stock,
+    ):
+        assert refusal(answer) == (409, "conflict")
+        message = answer.json()["error"]["message"]
+        assert f"rescind authorizers remove {gate.id}" in message
+    assert stored(tenant, gate.id) == before
+    assert len(registrations(tenant)) == 1
+    assert tenant.authorizer.delete(f"/v1/authorizers/{gate.id}").status_code == 204
+    anew = other.register()
+    assert anew.status_code == 201
+    assert anew.json()["id"] != gate.id
+    assert gate.beat().status_code == 404
+
+
+def test_a_name_is_that_of_an_owner(tenant: Tenant, gate: Gate) -> None:
+    """FLEET-1, F770b: Another owner has names of its own, and knows nothing of the others."""
+    thief = Gate(tenant, tenant.client(Scope.AUTHORIZER), key=12).begin()
+    assert thief.id != gate.id
+    # Not even with the genuine report of the other.
+    assert thief.beat(gate.signed(), of=gate.id).status_code == 404
+    assert stored(tenant, gate.id).number == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"tenant_id": "svc_tnt_other"}, "tenant"),
+        ({"name": "other"}, "name"),
+        ({"public_key": b"\x01" + bytes(31)}, "malformed"),
+        ({"name": "x" * 4096}, "too_large"),
+    ],
+)
+def test_a_proof_of_something_else(tenant: Tenant, changes: dict[str, Any], word: str) -> None:
+    """FLEET-27, F771a: A proof for another tenant, name or key registers nothing, and says why."""
+    gate = Gate(tenant, tenant.authorizer)
+    if "public_key" in changes:
+        # Nobody has the private key of this one.
+        payload = gate.statement(**changes).encode()
+        answer = gate.register(proof=gate.proof() | {"payload": base64.b64encode(payload).decode()})
+    else:
+        answer = gate.register(proof=gate.proof(**changes))
+    assert refusal(answer) == (400, "invalid_request")
+    message = answer.json()["error"]["message"]
+    assert message.startswith("proof: ")
+    assert word in message
+    other = gate.register(public_key=Gate(tenant, tenant.authorizer, key=12).public_key.hex())
+    assert "public_key" in other.json()["error"]["message"]
+    assert list(tenant.ports.store.query(authorizers(tenant.id))) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status"), [(-301, 400), (-300, 201), (0, 201), (30, 201), (31, 400)]
+)
+def test_a_proof_has_a_time(tenant: Tenant, seconds: int, status: int) -> None:
+    """TRUST-10, F771b: A proof is five minutes old at most; the refusal says the right time."""
+    gate = Gate(tenant, tenant.authorizer)
+    at = tenant.ports.now() + timedelta(seconds=seconds)
+    answer = gate.register(proof=gate.proof(issued_at=at))
+    assert answer.status_code == status
+    if status == 400:
+        assert "2026-11-21T12:00:00Z" in answer.json()["error"]["message"]
+        assert "clock" in answer.json()["error"]["message"]
+
+
+def flipped(encoded: str, place: int) -> str:
+    data = bytearray(base64.b64decode(encoded))
+    data[place] ^= 1 << place % 8
+    return base64.b64encode(data).decode()
+
+
+def test_no_byte_of_a_proof_may_be_altered(standing: Tenant) -> None:
+    """FLEET-27, F771c: A registration with any byte of its proof altered registers nothing."""
+    gate = Gate(standing, standing.authorizer)
+    good = gate.proof()
+    for part, encoded in good.items():
+        for place in range(len(base64.b64decode(encoded))):
+            answer = gate.register(proof=good | {part: flipped(encoded, place)})
+            assert refusal(answer) == (400, "invalid_request"), (part, place)
+    for wrong in ("", "?", "é", good["payload"][:-4] + "A==="):
+        assert gate.register(proof=good | {"payload": wrong}).status_code == 400
+        assert gate.register(proof=good | {"signature": wrong}).status_code == 400
+    assert list(standing.ports.store.query(authorizers(standing.id))) == []
+
+
+def test_a_relay_that_would_lose_reports_proves_nothing(tenant: Tenant, clock: Clock) -> None:
+    """FLEET-27, F771d: Behind a relay of an earlier release an authorizer goes on as unproven.
+
+    Once the relay passes signed reports on, the authorizer is told to register again.
+    """
+    gate = Gate(tenant, tenant.authorizer)
+    first = gate.register(relay="site-a").json()
+    assert first["proven"] is False
+    assert stored(tenant, first["id"]).public_key == ""
+    gate.id = first["id"]
+    assert gate.beat({"sequence": 0}).status_code == 200
+    assert reasoned(gate.beat()) == "unproven"
+    again = gate.register(relay="site-a", passes_reports=True).json()
+    assert (again["id"], again["proven"]) == (gate.id, True)
+
+
+# --- what counts ---
+
+
+def test_only_signed_reports_count(tenant: Tenant, gate: Gate) -> None:
+    """FLEET-27, F772a: Of an authorizer with a key nothing counts but what it signed."""
+    head = published(tenant)
+    assert reasoned(gate.beat(unsigned(head))) == "unsigned"
+    assert reasoned(gate.beat(unsigned(head) | {"signature": "AA=="})) == "unsigned"
+    path = f"{STOCK}/{gate.id}/heartbeat"
+    assert refusal(tenant.authorizer.post(path, json={"srl_version": 1})) == (409, "conflict")
+    assert stored(tenant, gate.id).sequence is None
+    # The fields beside it do not count, and nor does what a relay says.
+    lies = {"sequence": 0, "chain": "ab" * 32, "allow_when_stale": True, "refused": {"gap": 9}}
+    signed = gate.signed(**held(head), refused={"rollback": 2})
+    assert gate.beat(lies | signed).json()["status"] == "ok"
+    found = stored(tenant, gate.id)
+    assert (found.sequence, found.chain) == (head.sequence, head.signed.chain)
+    assert (found.allow_when_stale, found.refused) == (False, {"rollback": 2})
+    assert found.max_staleness_seconds == 30
+
+
+def test_a_report_of_another_is_refused(tenant: Tenant, gate: Gate) -> None:
+    """FLEET-27, F772b: B's report for A is refused, whoever signs it, and A stays as it was."""
+    other = Gate(tenant, tenant.authorizer, name="b", key=12).begin()
+    head = published(tenant)
+    thief = Gate(tenant, tenant.authorizer, key=12, id=gate.id)
+    for fields, why in [
+        (thief.signed(**held(head)), "signature"),
+        (other.signed(**held(head)), "signature"),
+        (gate.signed(**held(head), authorizer_id=other.id), "signature"),
+        (gate.signed(**held(head), tenant_id="svc_tnt_other"), "tenant"),
+        (gate.signed(refused={"A": 1}), "malformed"),
+        (gate.signed(refused={"x" * 200 + str(n): 1 for n in range(20)}), "too_large"),
+        ({"report": "?", "signature": "AA=="}, "malformed"),
+        (gate.signed() | {"signature": "?"}, "signature"),
+    ]:
+        assert reasoned(gate.beat(fields)) == why
+    assert stored(tenant, gate.id).number == 0
+    assert gate.beat(**held(head)).status_code == 200
+    assert stored(tenant, other.id).sequence is None
+
+
+def test_no_byte_of_a_report_may_be_altered(standing: Tenant) -> None:
+    """FLEET-27, F772c: A report with any byte altered is refused, and stores nothing."""
+    gate = Gate(standing, standing.authorizer).begin()
+    good = gate.signed(number=5)
+    for part, encoded in good.items():
+        for place in range(len(base64.b64decode(encoded))):
+            fields = good | {part: flipped(encoded, place)}
+            assert reasoned(gate.beat(fields)) == "signature", (part, place)
+    assert stored(standing, gate.id).version == 1
+    assert gate.beat(good).status_code == 200
+
+
+def test_a_report_is_not_replayed(tenant: Tenant, gate: Gate, clock: Clock) -> None:
+    """FLEET-27, F773a: A report counts once; an older one never replaces a newer one."""
+    old = gate.signed(allow_when_stale=True)
+    clock.advance(seconds=1)
+    new = gate.signed()
+    assert gate.beat(new).status_code == 200
+    assert reasoned(gate.beat(new)) == "rollback"
+    assert reasoned(gate.beat(old)) == "rollback"
+    assert not stored(tenant, gate.id).allow_when_stale
+
+
+def test_a_late_report_does_not_prolong(tenant: Tenant, gate: Gate, clock: Clock) -> None:
+    """FLEET-27, F773b: Who passes on an old report late does not make its authorizer seen later.
+
+    It does not bring back a registration that has ended, either.
+    """
+    head = published(tenant)
+    gate.beat()
+    clock.advance(seconds=60)
+    kept = gate.signed(**held(head))
+    clock.advance(days=29)
+    assert gate.beat(kept).status_code == 200
+    assert times.text(stored(tenant, gate.id).seen_at) == "2026-11-21T12:01:00Z"
+    last = gate.signed(number=int(tenant.ports.now().timestamp() * 1000) - 28 * 86_400_000)
+    clock.advance(days=2)
+    assert gate.beat(last).status_code == 404
+    assert gate.beat().status_code == 200
+
+
+def test_a_clock_that_was_ahead(tenant: Tenant, gate: Gate, clock: Clock) -> None:
+    """FLEET-27, F773c: An authorizer whose clock was years ahead goes on above its last number.
+
+    A number that is no time at all is one, too.
+    """
+    for number in (4_000_000_000_000, 2**53 - 1):
+        # What is no news would not be stored.
+        assert gate.beat(number=number, max_staleness=number).status_code == 200
+        assert stored(tenant, gate.id).seen_at == tenant.ports.now()
+        assert reasoned(gate.beat()) == "rollback"
+        assert gate.register().json()["last_number"] == number
+        assert gate.beat(number=number + 1).status_code == 200
+
+
+def test_reports_are_written_as_seldom_as_before(tenant: Tenant, gate: Gate, clock: Clock) -> None:
+    """FLEET-4: A number and the version of the trust document alone are no news."""
+    gate.beat()
+    version = stored(tenant, gate.id).version
+    clock.advance(seconds=269)
+    assert gate.beat(trust=5).status_code == 200
+    assert stored(tenant, gate.id).version == version
+    clock.advance(seconds=1)
+    gate.beat(trust=5)
+    found = stored(tenant, gate.id)
+    assert (found.version, found.trust) == (version + 1, 5)
+
+
+def test_relayed_reports(tenant: Tenant, gate: Gate) -> None:
+    """FLEET-7, F774a: In a batch of a relay each signed report counts or is refused by itself."""
+    head = published(tenant)
+    other = Gate(tenant, tenant.authorizer, name="b", key=12).begin()
+    old = Gate(tenant, tenant.authorizer, name="c")
+    old.id = old.register(proof=None).json()["id"]
+    reports = [
+        {"id": gate.id, **gate.signed(**held(head))},
+        {"id": other.id, **gate.signed(**held(head))},
+        {"id": old.id, **unsigned(head)},
+    ]
+    body = {"relay": "site-a", "reports": reports}
+    results = tenant.authorizer.post("/v1/authorizers/reports", json=body).json()["results"]
+    assert [(each["status"], each["reason"]) for each in results] == [
+        ("ok", None),
+        ("refused", "signature"),
+        ("ok", None),
+    ]
+    assert stored(tenant, gate.id).relay == "site-a"
+    assert [stored(tenant, each.id).sequence for each in (other, old)] == [None, head.sequence]
+
+
+# --- what an operator sees ---
+
+
+def test_a_proof_by_signed_reports_alone(tenant: Tenant, gate: Gate) -> None:
+    """FLEET-27, F775a: A propagation is proven if nobody reports without a key.
+
+    With the setting `reports`, those without one are unknown.
+    """
+    head, old = published(tenant), Gate(tenant, tenant.authorizer, name="old")
+    revocation = tenant.admin.get("/v1/revocations").json()["revocations"][0]["id"]
+    old.id = old.register(proof=None).json()["id"]
+    gate.beat(**held(head))
+    old.beat(unsigned(head))
+    found = proof_of(tenant, revocation)
+    assert (found["complete"], found["proven"]) == (True, False)
+    counts = {"registered": 2, "holding": 2, "closed": 0, "unknown": 0, "unproven": 1}
+    assert found["authorizers"] == counts
+    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"reports": "signed"})
+    found = proof_of(tenant, revocation)
+    assert (found["complete"], found["proven"]) == (False, False)
+    assert found["authorizers"] == counts | {"holding": 1, "unknown": 1}
+    (straggler,) = found["stragglers"]
+    named = {name: straggler[name] for name in ("id", "proof", "proven", "denies_all_from")}
+    assert named == {"id": old.id, "proof": "unknown", "proven": False, "denies_all_from": None}
+    # An upgrade of the authorizer suffices: the registration gets the key, and counts anew.
+    assert old.begin().register().json()["proven"]
+    assert proof_of(tenant, revocation)["authorizers"]["unproven"] == 0
+    old.beat(**held(head))
+    found = proof_of(tenant, revocation)
+    assert (found["complete"], found["proven"]) == (True, True)
+
+
+def test_what_was_said_without_a_key_does_not_count_for_it(tenant: Tenant) -> None:
+    """FLEET-27, F775b: An authorizer that gets a key is unknown until it reports with it.
+
+    The change is audited.
+    """
+    head, gate = published(tenant), Gate(tenant, tenant.authorizer)
+    gate.id = gate.register(proof=None, metadata={"zone": "a"}).json()["id"]
+    gate.beat(unsigned(head) | {"max_staleness_seconds": 5})
+    made = gate.register(metadata={"zone": "b"})
+    assert (made.status_code, made.json()["id"]) == (200, gate.id)
+    found = stored(tenant, gate.id)
+    assert (found.sequence, found.chain, found.max_staleness_seconds) == (None, b"", None)
+    assert (found.metadata, found.is_proven) == ({"zone": "b"}, True)
+    assert [each["details"].get("public_key") for each in registrations(tenant)] == [
+        None,
+        gate.public_key.hex(),
+    ]
+
+
+# --- what ended ---
+
+
+def end(tenant: Tenant, clock: Clock, client: Client) -> None:
+    """Let a month pass, and the count of a day find what ended."""
+    clock.advance(**_MONTH)
+    counting = Gate(tenant, client, name="counting").begin()
+    counting.beat()
+
+
+def test_what_ended_is_remembered(tenant: Tenant, gate: Gate, clock: Clock) -> None:
+    """FLEET-5, F776a: A heartbeat revives a registration that ended; this is audited.
+
+    So a stock authorizer, which registers only at its start, counts again.
+    """
+    body = {"name": "stock", "public_key": "ab" * 32}
+    stock = tenant.authorizer.post(f"{STOCK}/register", json=body).json()["id"]
+    end(tenant, clock, tenant.admin)
+    assert {row.sk for row in tenant.ports.store.query(ended(tenant.id))} == {gate.id, stock}
+    assert tenant.admin.get(f"/v1/authorizers/{gate.id}").status_code == 404
+    # Not by what it did not sign, or by another owner.
+    assert reasoned(gate.beat({"sequence": 0})) == "unsigned"
+    assert tenant.admin.post(f"/v1/authorizers/{stock}/heartbeat", json={}).status_code == 404
+    path = f"{STOCK}/{stock}/heartbeat"
+    assert tenant.authorizer.post(path, json={"srl_version": 1}).status_code == 200
+    assert gate.beat().status_code == 200
+    assert list(tenant.ports.store.query(ended(tenant.id))) == []
+    assert stored(tenant, stock).sequence == 0
+    revived = registrations(tenant)[1:]
+    assert {each["resource_id"] for each in revived} == {gate.id, stock}
+    assert all(each["details"]["revived"] for each in revived)
+    assert tenant.admin.get("/v1/authorizers").json()["total"] == 3
+
+
+def test_one_that_has_just_ended_is_revived_too(tenant: Tenant, gate: Gate, clock: Clock) -> None:
+    """FLEET-5, F776b: What no list shows any more comes back with an audit entry only."""
+    clock.advance(**_MONTH)
+    assert gate.beat().status_code == 200
+    assert [each["details"]["revived"] for each in registrations(tenant)] == [True]
+    clock.advance(**_MONTH)
+    assert gate.register().json()["id"] == gate.id
+    assert [each["details"]["revived"] for each in registrations(tenant)] == [True]
+
+
+def test_a_name_that_ended_is_free(tenant: Tenant, gate: Gate, clock: Clock) -> None:
+    """FLEET-27, F776c: A registration that has ended does not keep its name from another key."""
+    gate.beat()
+    end(tenant, clock, tenant.admin)
+    other = Gate(tenant, tenant.authorizer, key=12).begin()
+    assert other.id == gate.id
+    assert stored(tenant, gate.id).number == 0
+    assert reasoned(gate.beat()) == "signature"
+    assert refusal(gate.register()) == (409, "conflict")
+    assert other.beat().status_code == 200
+
+
+def test_what_ended_is_forgotten(tenant: Tenant, gate: Gate, clock: Clock) -> None:
+    """FLEET-5, F776d: 400 days after it ended, a registration is as if it had never been."""
+    end(tenant, clock, tenant.admin)
+    clock.advance(days=400, seconds=-1)
+    assert gate.register().json()["id"] == gate.id
+    end(tenant, clock, tenant.admin)
+    clock.advance(days=400)
+    assert gate.beat().status_code == 404
+    end(tenant, clock, tenant.admin)
+    assert gate.id not in {row.sk for row in tenant.ports.store.query(ended(tenant.id))}
+    assert gate.register().json()["id"] != gate.id
+
+
+def test_what_ended_can_be_removed(tenant: Tenant, gate: Gate, clock: Clock) -> None:
+    """FLEET-19, F776e: A registration that is only remembered is removed as others are."""
+    second = Gate(tenant, tenant.authorizer, name="second").begin()
+    end(tenant, clock, tenant.admin)
+    assert tenant.admin.delete(f"/v1/authorizers/{gate.id}").status_code == 204
+    assert gate.beat().status_code == 404
+    path = f"/v1/authorizers?owner={tenant.authorizer.key_id}"
+    assert tenant.admin.delete(path).status_code == 204
+    assert second.beat().status_code == 404
+    assert list(tenant.ports.store.query(ended(tenant.id))) == []
+
+
+def test_a_revival_needs_room(tenant: Tenant, gate: Gate, clock: Clock) -> None:
+    """FLEET-3, F777a: Nobody gets above its quota by reviving what has ended."""
+    others = [Gate(tenant, tenant.authorizer, name=str(number)).begin() for number in range(2)]
+    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 2})
+    end(tenant, clock, tenant.admin)
+    for each in others:
+        assert each.beat().status_code == 200
+    assert gate.beat().status_code == 404
+    assert refusal(gate.register()) == (429, "authorizer_limit")
+    assert tenant.admin.delete(f"/v1/authorizers/{others[0].id}").status_code == 204
+    assert gate.beat().status_code == 200
+
+
+# --- the attacks of the review ---
+
+
+def test_the_201st_registration(tenant: Tenant) -> None:
+    """FLEET-3, F777b: One identity registers 200 authorizers, with all its keys; then none.
+
+    Others are not affected, and each registration has its audit entry.
+    """
+    account = tenant.admin.post("/v1/service-accounts", json={"name": "edge"}).json()["id"]
+    keys = [tenant.client(Scope.AUTHORIZER, service_account_id=account) for _ in range(2)]
+    for number in range(200):
+        answer = keys[number % 2].post(REGISTER, json={"name": f"false-{number}"})
+        assert answer.status_code == 201
+    for each in keys:
+        refused = each.post(REGISTER, json={"name": "the 201st"})
+        assert refusal(refused) == (429, "authorizer_limit")
+        assert "edge@acme.svc" in refused.json()["error"]["message"]
+    assert Gate(tenant, tenant.authorizer).register().status_code == 201
+    assert tenant.admin.get("/v1/authorizers").json()["total"] == 201
+    path = "/v1/authorizers?owner=edge@acme.svc"
+    assert tenant.authorizer.delete(path).status_code == 404
+    assert keys[0].delete(path).status_code == 204
+    assert tenant.admin.get("/v1/authorizers").json()["total"] == 1
+    removed = [
+        each for each in audit_entries(tenant) if str(each["action"]).endswith("remove_batch")
+    ]
+    assert {each["resource_id"] for each in removed} == {"edge@acme.svc"}
+
+
+def test_invented_identifiers(tenant: Tenant, gate: Gate) -> None:
+    """FLEET-5, F777c: Invented identifiers register nothing, and spoil no proof.
+
+    Stock authorizers get 200, as they give up after any other answer (NATIVE-6).
+    """
+    head = published(tenant)
+    revocation = tenant.admin.get("/v1/revocations").json()["revocations"][0]["id"]
+    gate.beat(**held(head))
+    invented = [tenant.ports.new_id(AUTHORIZER) for _ in range(30)]
+    for each in invented:
+        assert gate.beat({"sequence": 0}, of=each).status_code == 404
+        assert gate.beat(of=each).status_code == 404
+        stock = tenant.authorizer.post(f"{STOCK}/{each}/heartbeat", json={"srl_version": 1})
+        assert stock.status_code == 200
+    body = {"relay": "r", "reports": [{"id": each} for each in invented]}
+    results = tenant.authorizer.post("/v1/authorizers/reports", json=body).json()["results"]
+    assert {each["status"] for each in results} == {"not_found"}
+    found = proof_of(tenant, revocation)
+    assert found["authorizers"]["registered"] == 1
+    assert (found["complete"], found["proven"]) == (True, True)
+
+
+def test_an_owner_that_was_not_counted_yet(tenant: Tenant) -> None:
+    """FLEET-3, F777d: Registrations of release 0.3.0, which kept no number, count at once."""
+    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 3})
+    for number in range(3):
+        Gate(tenant, tenant.authorizer, name=str(number)).begin()
+    owner = tenant.authorizer.get("/v1/whoami").json()["identity"]
+    tenant.ports.store.write(Delete(of_owners(tenant.id).address(owner), Expect.PRESENT))
+    late = Increment(registered_address(tenant.id), {"version": 1}, Expect.PRESENT)
+    tenant.ports.store.write(late)
+    answer = Gate(tenant, tenant.authorizer, name="4").register()
+    assert refusal(answer) == (429, "authorizer_limit")

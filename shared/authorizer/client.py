@@ -222,6 +222,7 @@ class AuthorizerClient:
             lambda: self._follower.view,
             self._counts,
             self._note,
+            tenant=self.tenant,
             name=self._name,
             folder=floor.folder if isinstance(floor, FileFloor) else None,
         )

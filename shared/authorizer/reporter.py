@@ -8,13 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from . import events, files, reports
+from . import events, files, identity, reports
 from .answers import NoAnswer, Response, retry_after, unexpected
+from .identity import DamagedIdentity, Identity
 from .policy import Policy
 from .reports import ReportAnswer, ReportedState, Schedule
 from .transport import Transport
@@ -25,6 +27,9 @@ _log = logging.getLogger("rescind_authorizer")
 _ANSWER_MAX: Final = 64 * 1024
 _GOOD: Final = frozenset({200, 201})
 
+# A difference of clocks for which a service may refuse a proof.
+_CLOCK_DIFFERS: Final = timedelta(seconds=20)
+
 # How long the thread pauses after an error that nobody foresaw.
 _PAUSE: Final = 60.0
 
@@ -34,7 +39,8 @@ class Reporter:
 
     `counts` are the refused answers by reason, since the client was made. `name` is that of the
     host by default. Processes that share `folder` get names of their own: the second one has
-    ` #2` at the end. `emit` gets an event for each report.
+    ` #2` at the end. The folder keeps the key that signs the reports. `emit` gets an event for each
+    report.
     """
 
     def __init__(  # noqa: PLR0913
@@ -45,9 +51,11 @@ class Reporter:
         counts: Mapping[str, int],
         emit: Callable[[events.Event], None],
         *,
+        tenant: str,
         name: str | None = None,
         folder: Path | None = None,
     ) -> None:
+        self._tenant = tenant
         self._transport = transport
         self._policy = policy
         self._view = view
@@ -59,6 +67,10 @@ class Reporter:
         self._number = 1
         self._claimed: int | None = None
         self._schedule = Schedule()
+        self._identity: Identity | None = None
+        self._last_number = 0
+        # How far the service's clock is ahead of this one.
+        self._ahead = timedelta()
         self._news = threading.Event()
         self._at: datetime | None = None
 
@@ -112,21 +124,35 @@ class Reporter:
             return left
         try:
             self._register() if self._schedule.id is None else self._report(view, sequence)
-        except NoAnswer as error:
+        except (NoAnswer, DamagedIdentity) as error:
             self._failed(str(error), None, 0.0)
         return 0.0
 
     def _register(self) -> None:
-        body = reports.registration(self._own_name(), _version())
+        # A folder that cannot be written does not keep a client from reporting.
+        with suppress(OSError):
+            self._identity = self._identity or identity.of_folder(self._folder)
+        name, proof = self._own_name(), None
+        if self._identity:
+            proof = self._identity.proof(self._tenant, name, datetime.now(UTC) + self._ahead)
+        body = reports.registration(name, _version(), proof)
         answer = self._post(reports.REGISTER, body, has="id")
         if answer:
+            self._last_number = max(self._last_number, answer.last_number)
             self._schedule.registered(answer, time.monotonic())
 
     def _report(self, view: View, sequence: int) -> None:
         counts = Counter(self._counts)
         refused = {reason: count for reason, count in (counts - self._sent).items() if reason}
-        path = reports.report_path(self._schedule.id or "")
-        answer = self._post(path, reports.report(view, self._policy, refused), has="status")
+        own = self._schedule.id or ""
+        # Milliseconds since 1970, also while the clock is set back.
+        self._last_number = max(self._last_number + 1, time.time_ns() // 1_000_000)
+        stated = reports.statement(
+            view, self._policy, refused, tenant=self._tenant, of=own, number=self._last_number
+        )
+        signed = self._identity.signed(stated) if self._identity else None
+        body = reports.report(stated, signed)
+        answer = self._post(reports.report_path(own), body, has="status")
         if answer:
             self._sent, self._at = counts, datetime.now(UTC)
             self._schedule.accepted(answer, sequence, time.monotonic())
@@ -136,12 +162,27 @@ class Reporter:
         """Return the answer, or None if there is none that can be used. Raises `NoAnswer`."""
         response = self._transport.post(path, body, limit=_ANSWER_MAX)
         if response.status not in _GOOD:
-            self._failed(str(unexpected(response)), response, retry_after(response))
+            is_known = self._learn_time(response)
+            failed = response if is_known else None
+            self._failed(str(unexpected(response)), failed, retry_after(response))
             return None
         try:
             return ReportAnswer.parse(response.body, has=has)
         except ValueError as error:
             raise NoAnswer(str(error)) from None
+
+    def _learn_time(self, response: Response) -> bool:
+        """Take the time of the service from its answer; return whether it was known before.
+
+        A service refuses a proof if the clock here is wrong. Nothing else uses this time.
+        """
+        try:
+            there = parsedate_to_datetime(response.headers["date"])
+            ahead = there - datetime.now(UTC)
+        except (KeyError, ValueError, TypeError, OverflowError):
+            return True
+        before, self._ahead = self._ahead, ahead
+        return abs(ahead - before) < _CLOCK_DIFFERS
 
     def _failed(self, message: str, response: Response | None, seconds: float) -> None:
         status = response.status if response else None

@@ -14,6 +14,8 @@ from random import SystemRandom
 from typing import Any, Final, Self
 from urllib.parse import quote
 
+from .formats.members import NUMBER_MAX, text
+from .formats.proofs import ProvenReport
 from .policy import Policy
 from .view import NEVER, View
 
@@ -30,8 +32,9 @@ _BACKOFF: Final = 5.0
 _BACKOFF_MAX: Final = 300.0
 _ASK_AGAIN: Final = 3_600.0
 
-_NOT_FOUND: Final = 404
-_NO_REGISTRY: Final = frozenset(range(400, 500)) - {401, 403, 408, 425, 429}
+# The service does not know the registration, or does not take its reports: it needs another one.
+_FORGOTTEN: Final = frozenset({404, 409})
+_NO_REGISTRY: Final = frozenset(range(400, 500)) - {401, 403, 408, 409, 425, 429}
 _ID_LENGTH_MAX: Final = 200
 _KIND: Final = "rescind-authorizer"
 
@@ -83,11 +86,15 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswer:
-    """The answer to a registration, which has the `id`, or to a report, which has the `status`."""
+    """The answer to a registration, which has the `id`, or to a report, which has the `status`.
+
+    `last_number` is the number of the last signed report that the service has.
+    """
 
     terms: Terms
     id: str = ""
     status: str = ""
+    last_number: int = 0
 
     @classmethod
     def parse(cls, body: bytes, *, has: str) -> Self:
@@ -99,9 +106,15 @@ class ReportAnswer:
         if not isinstance(members, dict):
             raise ValueError("the answer is no object")  # noqa: TRY004
         value = members.get(has)
-        if not isinstance(value, str) or not 0 < len(value) <= _ID_LENGTH_MAX:
+        if (
+            not isinstance(value, str)
+            or not 0 < len(value) <= _ID_LENGTH_MAX
+            or not value.isascii()
+        ):
             raise ValueError(f"the answer has no {has}")
-        return cls(Terms.of(members), **{has: value})
+        last = members.get("last_number")
+        number = last if type(last) is int and 0 <= last < NUMBER_MAX else 0
+        return cls(Terms.of(members), last_number=number, **{has: value})
 
 
 class Schedule:
@@ -147,7 +160,7 @@ class Schedule:
 
     def failed(self, status: int | None, retry_after: float, now: float) -> float:
         """Note that the service answered with `status`, or not. Return the seconds to pause."""
-        is_forgotten = status == _NOT_FOUND and self.id is not None
+        is_forgotten = status in _FORGOTTEN and self.id is not None
         if status in _NO_REGISTRY and not is_forgotten:
             self.state, pause = Reporting.UNSUPPORTED, _ASK_AGAIN
         else:
@@ -162,9 +175,13 @@ class Schedule:
         return pause
 
 
-def registration(name: str, version: str) -> bytes:
-    """Return the body of a registration. Only the name says whose client this is."""
-    return _body({"name": name, "type": _KIND, "version": version})
+def registration(name: str, version: str, proof: Mapping[str, str] | None = None) -> bytes:
+    """Return the body of a registration. Only the name and the key say whose client this is.
+
+    The key is in the proof alone: release 0.3.0 would take it for that of another authorizer.
+    """
+    members = {"name": name, "type": _KIND, "version": version}
+    return _body(members | ({} if proof is None else {"proof": proof}))
 
 
 def report_path(identifier: str) -> str:
@@ -172,23 +189,48 @@ def report_path(identifier: str) -> str:
     return f"/v1/authorizers/{quote(identifier, safe='')}/heartbeat"
 
 
-def report(view: View, policy: Policy, refused: Mapping[str, int]) -> bytes:
-    """Return the body of a report of `view`, which has a state.
+def statement(
+    view: View, policy: Policy, refused: Mapping[str, int], *, tenant: str, of: str, number: int
+) -> ProvenReport:
+    """Return what the authorizer `of` reports of `view`, which has a state.
 
     `refused` counts the answers of the service that were refused since the last report, by reason.
+    `number` is above those of the reports before.
     """
     if view.state is None:
         raise ValueError("there is nothing to report before the first state")
+    is_confirmed = view.confirmed != NEVER
+    return ProvenReport(
+        tenant_id=tenant,
+        authorizer_id=of,
+        number=number,
+        # No client follows trust documents yet.
+        trust=0,
+        sequence=view.state.sequence,
+        chain=view.state.head.chain,
+        verified_at=datetime.fromtimestamp(view.confirmed.wall, UTC) if is_confirmed else None,
+        max_staleness=math.ceil(policy.max_staleness),
+        allow_when_stale=policy.allow_when_stale,
+        refused=refused,
+    )
+
+
+def report(stated: ProvenReport, signed: Mapping[str, str] | None = None) -> bytes:
+    """Return the body of a report, and the members `signed` beside it.
+
+    A service or a relay of an earlier release reads the members that are not signed.
+    """
     members: dict[str, Any] = {
-        "sequence": view.state.sequence,
-        "chain": view.state.head.chain.hex(),
-        "max_staleness_seconds": math.ceil(policy.max_staleness),
-        "allow_when_stale": policy.allow_when_stale,
+        "sequence": stated.sequence,
+        "chain": stated.chain.hex(),
+        "max_staleness_seconds": stated.max_staleness,
+        "allow_when_stale": stated.allow_when_stale,
     }
-    if view.confirmed != NEVER:
-        moment = datetime.fromtimestamp(view.confirmed.wall, UTC)
-        members["verified_at"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return _body(members | ({"refused": dict(refused)} if refused else {}))
+    if stated.verified_at:
+        members["verified_at"] = text(stated.verified_at)
+    if stated.refused:
+        members["refused"] = dict(stated.refused)
+    return _body(members | dict(signed or {}))
 
 
 def _body(members: Mapping[str, Any]) -> bytes:

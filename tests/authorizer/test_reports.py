@@ -19,7 +19,7 @@ from shared.authorizer import (
     events,
     reporter,
 )
-from shared.authorizer.reports import ReportAnswer, Reporting, Schedule, Terms, report
+from shared.authorizer.reports import ReportAnswer, Reporting, Schedule, Terms, statement
 from shared.authorizer.view import View
 from tests.authorizer.clients import Made, arguments
 from tests.authorizer.feeds import signer
@@ -137,7 +137,7 @@ def test_a_service_without_a_registry_is_left_alone(status: int) -> None:
 
 def test_a_report_of_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="nothing to report"):
-        report(View(), Policy(), {})
+        statement(View(), Policy(), {}, tenant="", of="", number=1)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +149,7 @@ def test_a_report_of_nothing_is_an_error() -> None:
         b"[" * 100_000,
         b'{"id": ""}',
         b'{"id": 7}',
+        b'{"id": "\\ud800", "report_after_seconds": 300, "spread_seconds": 0}',
         b'{"id": "a", "spread_seconds": 0}',
         b'{"id": "a", "report_after_seconds": true, "spread_seconds": 0}',
         b'{"id": "a", "report_after_seconds": NaN, "spread_seconds": 0}',
@@ -194,12 +195,14 @@ def test_a_client_reports_what_it_holds(service: Service, made: Made) -> None:
     client = made(policy=Policy(poll_seconds=0.01, max_staleness=7.5), on_event=seen.append).start()
     soon(lambda: reports(service))
     (first,) = registrations(service)
-    assert first.keys() == {"name", "type", "version"}
+    assert first.keys() == {"name", "type", "version", "proof"}
     assert (first["name"], first["type"]) == (socket.gethostname(), "rescind-authorizer")
     service.revoke("svc_wrt_a")
     soon(lambda: len(reports(service)) > 1)
     told = reports(service)[-1]
     assert told.pop("verified_at").endswith("Z")
+    assert told.pop("report")
+    assert told.pop("signature")
     assert told == {
         "sequence": 1,
         "chain": service.feed.chain.hex(),
@@ -298,13 +301,10 @@ def test_an_error_does_not_end_the_reports(
 ) -> None:
     """F293c: An error that nobody foresaw does not end the thread that reports."""
     monkeypatch.setattr(reporter, "_PAUSE", 0.05)
-    service.registry = {**ACCEPTED, "id": "\ud800"}
-    made().start()
-    soon(lambda: "a report failed" in caplog.text)
-    service.registry = dict(ACCEPTED)
-    monkeypatch.setattr(
-        "shared.authorizer.reports.report_path", lambda _id: f"/v1/authorizers/{ID}/heartbeat"
-    )
+    with monkeypatch.context() as broken:
+        broken.setattr("shared.authorizer.reports.report_path", lambda _id: 1 / 0)
+        made().start()
+        soon(lambda: "a report failed" in caplog.text)
     soon(lambda: reports(service))
 
 

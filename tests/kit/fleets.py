@@ -164,7 +164,10 @@ class Fleet:
             schedule.registered(reports.ReportAnswer.parse(body, has="id"), self.now)
             return
         view = View.of(member.state, self._moment(), _POLICY.max_staleness)
-        beat = ReportBody.model_validate_json(reports.report(view, _POLICY, {})).beat()
+        stated = reports.statement(
+            view, _POLICY, {}, tenant=self.caller.tenant_id, of=schedule.id, number=1
+        )
+        beat = ReportBody.model_validate_json(reports.report(stated)).beat()
         answer = reports.ReportAnswer.parse(self._taken(member, schedule.id, beat), has="status")
         assert answer.status == "ok"
         schedule.accepted(answer, member.state.sequence, self.now)

@@ -1,5 +1,6 @@
 """The requests of authorizers behind a relay that report (FLEET-25)."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,6 +18,10 @@ from .relay import Relay, age
 
 _BODY_MAX: Final = 64 * 1024
 _FULL_SECONDS: Final = "60"
+_REFUSED: Final = (
+    "The service refused the report before this one: its authorizer did not sign it, or it was not "
+    "newer than the last one. Register again."
+)
 
 
 ROOT: Final = "/compat/tenuo/v1"
@@ -41,15 +46,18 @@ class Fleet:
 
     async def heartbeat(self, request: Request) -> Response:
         """Take a report, and answer with what the service said of the one before."""
-        return self.taken(request.path_params["id"], await members(request))
+        return self.taken(request, await members(request))
 
-    def taken(self, identifier: str, reported: Mapping[str, Any]) -> Response:
+    def taken(self, request: Request, reported: Mapping[str, Any]) -> Response:
         """Return the answer to a report. Raises `Problem`."""
-        outcome = self._relay.reports.take(identifier, reported)
+        identifier = request.path_params["id"]
+        outcome = self._relay.reports.take(identifier, reported, caller(request))
         if outcome is None or outcome.status == "full":
             raise Problem(429, "rate_limited", "Too many authorizers report.", _FULL_SECONDS)
         if outcome.status == "not_found":
             raise Problem(404, "not_found", "There is no such authorizer.")
+        if outcome.status == "refused":
+            raise Problem(409, "conflict", _REFUSED)
         held = self._relay.news.held
         latest = held.head.sequence if held else 0
         return JSONResponse(
@@ -61,6 +69,12 @@ class Fleet:
                 "spread_seconds": int(outcome.terms.spread),
             }
         )
+
+
+def caller(request: Request) -> str:
+    """Return a name for the holder of the token of a request, which does not give it away."""
+    _, _, token = request.headers.get("authorization", "").partition(" ")
+    return hashlib.sha256(token.strip().encode()).hexdigest()
 
 
 def repeated(answer: Answer) -> Response:
@@ -106,7 +120,7 @@ class Stock:
 
     async def heartbeat(self, request: Request) -> Response:
         """Take a report."""
-        return self._fleet.taken(request.path_params["id"], _report(await members(request)))
+        return self._fleet.taken(request, _report(await members(request)))
 
     async def events(self, request: Request) -> Response:
         """Pass events on, and answer as the service does."""

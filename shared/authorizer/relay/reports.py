@@ -5,10 +5,10 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ..answers import NoAnswer, Response, retry_after, unexpected
 from ..reports import REGISTER, Terms
@@ -42,7 +42,12 @@ _MEMBERS: Final = (
     "max_staleness_seconds",
     "allow_when_stale",
     "refused",
+    "report",
+    "signature",
 )
+
+# An authorizer, and the caller that reports for it.
+_Key: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,8 @@ class ReportOutcome:
 class Reports:
     """Registers authorizers, and collects their reports. It belongs to one event loop.
 
-    `name` is that of the relay.
+    `name` is that of the relay. The reports of callers with different tokens are kept apart, as the
+    relay cannot tell whose authorizer it is: the service can, by the signature.
     """
 
     def __init__(self, registering: Line, reporting: Line, name: str) -> None:
@@ -65,9 +71,9 @@ class Reports:
         self._reporting = reporting
         self._name = name
         self._terms = Terms()
-        self._pending: dict[str, dict[str, Any]] = {}
-        self._sending: set[str] = set()
-        self._outcomes: dict[str, str] = {}
+        self._pending: dict[_Key, dict[str, Any]] = {}
+        self._sending: set[_Key] = set()
+        self._outcomes: dict[_Key, str] = {}
         self._task: asyncio.Task[None] | None = None
         self._failures = 0
 
@@ -92,7 +98,8 @@ class Reports:
 
         The relay becomes its owner, and the registration names the relay. Raises `NoAnswer`.
         """
-        body = json.dumps({**members, "relay": self._name}).encode()
+        own = {"relay": self._name, "passes_reports": True}
+        body = json.dumps({**members, **own}).encode()
         return await self._registering.run(
             lambda transport: transport.post(path, body, limit=_ANSWER_MAX)
         )
@@ -105,24 +112,27 @@ class Reports:
             lambda line: line.post(f"{path}/{identifier}/events", data, limit=_ANSWER_MAX)
         )
 
-    def take(self, identifier: str, members: Mapping[str, Any]) -> ReportOutcome | None:
-        """Note a report, to be passed on soon; None if there are too many.
+    def take(
+        self, identifier: str, members: Mapping[str, Any], caller: str = ""
+    ) -> ReportOutcome | None:
+        """Note a report of this caller, to be passed on soon; None if there are too many.
 
         Return what the service said of the one before.
         """
+        key = identifier, caller
         if not _ID.fullmatch(identifier):
             return ReportOutcome("not_found", self._terms)
         # Only what is not "ok" is kept; it is said once.
-        status = self._outcomes.pop(identifier, "ok")
+        status = self._outcomes.pop(key, "ok")
         if status == "not_found":
             return ReportOutcome(status, self._terms)
         known = self._sending.union(self._pending)
-        if identifier not in known and len(known) >= AUTHORIZERS_MAX:
+        if key not in known and len(known) >= AUTHORIZERS_MAX:
             return None
         report = {name: members[name] for name in _MEMBERS if members.get(name) is not None}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         report |= {"id": identifier, "seen_at": now}
-        self._pending[identifier] = _joined(self._pending.get(identifier), report)
+        self._pending[key] = _joined(self._pending.get(key), report)
         return ReportOutcome(status, self._terms)
 
     async def _run(self) -> None:
@@ -138,46 +148,55 @@ class Reports:
     async def _send_all(self) -> float:
         """Pass on all reports. Return for how many seconds to leave the service alone."""
         while self._pending:
-            ids = list(self._pending)[:BATCH_MAX]
-            batch = [self._pending.pop(each) for each in ids]
-            self._sending = set(ids)
+            batch = {each: self._pending.pop(each) for each in self._next()}
+            self._sending = set(batch)
             try:
                 await self._send(batch)
             except NoAnswer as error:
-                for each in batch:
-                    newer = self._pending.get(each["id"])
-                    self._pending[each["id"]] = _joined(each, newer) if newer else each
+                for key, each in batch.items():
+                    newer = self._pending.get(key)
+                    self._pending[key] = _joined(each, newer) if newer else each
                 return self._failed(error)
             finally:
                 self._sending = set()
             self._failures = 0
         return 0.0
 
-    async def _send(self, batch: list[dict[str, Any]]) -> None:
+    def _next(self) -> list[_Key]:
+        """Return the oldest reports of one request, which has each authorizer once."""
+        found: dict[str, _Key] = {}
+        for key in self._pending:
+            found.setdefault(key[0], key)
+            if len(found) == BATCH_MAX:
+                break
+        return list(found.values())
+
+    async def _send(self, batch: dict[_Key, dict[str, Any]]) -> None:
         """Pass on some reports. One that the service refuses is dropped, and no other."""
-        body = json.dumps({"relay": self._name, "reports": batch}).encode()
+        reports = list(batch.values())
+        body = json.dumps({"relay": self._name, "reports": reports}).encode()
         response = await self._reporting.run(lambda line: _post(line, body))
         if response.status == _OK:
-            self._taken(response)
+            self._taken(response, batch)
             self.counts["sent"] += len(batch)
         elif response.status not in _BAD:
             raise NoAnswer(str(unexpected(response)), retry_after=retry_after(response))
         elif len(batch) == 1:
             self.counts["dropped"] += 1
-            _log.warning("the report of %s is dropped: %s", batch[0]["id"], unexpected(response))
+            _log.warning("the report of %s is dropped: %s", reports[0]["id"], unexpected(response))
         else:
-            half = len(batch) // 2
-            await self._send(batch[:half])
-            await self._send(batch[half:])
+            pairs, half = list(batch.items()), len(batch) // 2
+            await self._send(dict(pairs[:half]))
+            await self._send(dict(pairs[half:]))
 
-    def _taken(self, response: Response) -> None:
+    def _taken(self, response: Response, batch: Iterable[_Key]) -> None:
         try:
             members = json.loads(response.body)
             outcomes = {each["id"]: each["status"] for each in members["results"]}
             self._terms = Terms.of(members)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise NoAnswer("the answer to reports is malformed") from None
-        bad = {each: status for each, status in outcomes.items() if status != "ok"}
+        bad = {key: outcomes[key[0]] for key in batch if outcomes.get(key[0], "ok") != "ok"}
         self._outcomes |= bad
         while len(self._outcomes) > AUTHORIZERS_MAX:
             del self._outcomes[next(iter(self._outcomes))]

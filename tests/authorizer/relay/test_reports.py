@@ -11,7 +11,7 @@ from shared.authorizer import AuthorizerClient
 from shared.authorizer.relay import reports
 from shared.authorizer.reports import Reporting
 from tests.authorizer.clients import arguments
-from tests.authorizer.relay.relays import Running, running
+from tests.authorizer.relay.relays import Reply, Running, running
 from tests.authorizer.service import Response, Service
 from tests.kit.waiting import soon
 
@@ -129,7 +129,8 @@ def test_one_bad_report_does_not_stop_the_others(registry: Registry, relay: Runn
 
 
 @pytest.mark.parametrize(
-    ("outcome", "status"), [("ok", 200), ("foreign", 200), ("not_found", 404), ("full", 429)]
+    ("outcome", "status"),
+    [("ok", 200), ("foreign", 200), ("not_found", 404), ("full", 429), ("refused", 409)],
 )
 def test_the_next_report_learns_what_the_service_said(
     registry: Registry, relay: Running, outcome: str, status: int
@@ -147,6 +148,59 @@ def test_the_next_report_learns_what_the_service_said(
             "latest_srl_version": 2,
             **PACE,
         }
+
+
+def test_signed_reports_are_passed_on_unchanged(registry: Registry, relay: Running) -> None:
+    """FLEET-25, F785a: A relay passes proofs and signed reports on as they are.
+
+    It says that it does.
+    """
+    proof = {"payload": "cGF5bG9hZA==", "signature": "c2ln"}
+    assert (
+        relay.post(REGISTER, {"name": "a", "proof": proof, "passes_reports": False}).status == 201
+    )
+    sent = {"name": "a", "proof": proof, "passes_reports": True, "relay": "site-a"}
+    assert registry.service.posted[-1] == (REGISTER, sent)
+    signed = {"report": "cmVwb3J0", "signature": "c2ln", "sequence": 1}
+    assert relay.post(beat(1), signed).status == 200
+    soon(lambda: registry.reported().get(named(1), {}).items() >= signed.items())
+
+
+def test_callers_do_not_replace_the_reports_of_each_other(
+    registry: Registry, relay: Running
+) -> None:
+    """FLEET-25, F785b: What B says of A neither replaces what A says, nor learns its answers.
+
+    A is told nothing of the refusals of B.
+    """
+
+    def said(token: str, report: str) -> Reply:
+        body = json.dumps({"report": report, "signature": "c2ln"}).encode()
+        return relay.get(beat(1), method="POST", data=body, Authorization=f"Bearer {token}")
+
+    registry.fails = True
+    assert said("token-of-a", "YQ==").status == 200
+    for number in range(3):
+        assert said("token-of-b", f"YmI{number}").status == 200
+    assert relay.relay.reports.pending == 2
+    soon(lambda: relay.relay.reports.counts["failures"])
+
+    def taken(body: dict[str, Any]) -> Response:
+        results = [
+            {"id": each["id"], "status": "ok" if each["report"] == "YQ==" else "refused"}
+            for each in body["reports"]
+        ]
+        return Response(json.dumps({"results": results, **PACE}).encode())
+
+    registry.taken = taken  # type: ignore[method-assign]
+    registry.fails = False
+    soon(lambda: relay.relay.reports.counts["sent"] == 2)
+    # A request has each authorizer once.
+    answered = [[each["report"] for each in batch] for batch in registry.batches()]
+    assert sorted(answered[-2:]) == [["YQ=="], ["YmI2"]]
+    assert said("token-of-a", "YQ==").status == 200
+    reply = said("token-of-b", "YmI=")
+    assert (reply.status, reply.json()["error"]["code"]) == (409, "conflict")
 
 
 def test_too_many_authorizers_are_told_to_wait(

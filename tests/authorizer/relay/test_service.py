@@ -3,13 +3,16 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.authorizer import AuthorizerClient, Guard, Transport, Verdict
+from shared.authorizer import AuthorizerClient, FileFloor, Guard, Transport, Verdict, identity
+from shared.authorizer.formats.proofs import ProvenReport
+from shared.authorizer.reports import Reporting, report
 from tests.authorizer.clients import arguments
 from tests.authorizer.relay.relays import Running, running
 from tests.infra.following import Server
@@ -44,9 +47,16 @@ def relay(server: Server, settings: dict[str, Any], tmp_path: Path) -> Iterator[
         yield relay
 
 
-def client(relay: Running, settings: dict[str, Any], name: str) -> AuthorizerClient:
+def client(relay: Running, settings: dict[str, Any], name: str, **more: Any) -> AuthorizerClient:
     of_tenant = {"tenant": settings["tenant"], "public_keys": settings["pinned"]}
-    return AuthorizerClient(relay.url, **arguments(api_key="a-token", name=name, **of_tenant))
+    made = arguments(api_key="token-of-a", name=name, **of_tenant, **more)
+    return AuthorizerClient(relay.url, **made)
+
+
+def _chain(relay: Running) -> str:
+    held = relay.relay.news.held
+    assert held
+    return held.head.chain.hex()
 
 
 def test_the_service_proves_what_is_behind_a_relay(
@@ -65,6 +75,50 @@ def test_the_service_proves_what_is_behind_a_relay(
             ("two", "site-a"),
         }
         assert one.status.refusals == {}
+
+
+def test_no_client_of_a_relay_reports_for_another(
+    server: Server, settings: dict[str, Any], relay: Running, tmp_path: Path
+) -> None:
+    """FLEET-27, F785c: B, with another token of the relay, cannot make A seem to hold an entry.
+
+    B sends the heartbeat of A, unsigned and signed by itself, and takes the name of A. Meanwhile A
+    is down, and the propagation stays incomplete; when A comes back, it is proven.
+    """
+    floor = FileFloor(tmp_path / "a")
+    with client(relay, settings, "a", floor=floor).start() as held:
+        soon(lambda: held.status.reporting is Reporting.ON)
+    own = held.status.authorizer_id or ""
+    made = server.call("POST", "/revocations", warrant_id="svc_wrt_a", reason="a test")
+    path = f"/revocations/{made['id']}/propagation"
+    entry = soon(lambda: server.call("GET", path)["feed"])["sequence"]
+    thief = identity.of_folder(None)
+    stated = ProvenReport(
+        tenant_id=settings["tenant"],
+        authorizer_id=own,
+        number=2**50,
+        trust=0,
+        sequence=entry,
+        chain=bytes.fromhex(_chain(relay)),
+        verified_at=None,
+        max_staleness=0,
+        allow_when_stale=False,
+    )
+    proof = thief.proof(settings["tenant"], "a", datetime.now(UTC))
+    taken = relay.post("/v1/authorizers/register", {"name": "a", "proof": proof})
+    assert taken.status == 409
+    assert own in taken.json()["error"]["message"]
+    for signed in ({}, thief.signed(stated)):
+        body = json.loads(report(stated, signed))
+        reply = relay.post(f"/v1/authorizers/{own}/heartbeat", body)
+        assert reply.status in {200, 409}
+        sent = relay.relay.reports.counts["sent"]
+        soon(lambda sent=sent: relay.relay.reports.counts["sent"] > sent)  # type: ignore[misc]
+    found = server.call("GET", path)
+    assert (found["complete"], found["authorizers"]["holding"]) == (False, 0)
+    with client(relay, settings, "a", floor=FileFloor(tmp_path / "a")).start():
+        soon(lambda: server.call("GET", path)["proven"], seconds=20)
+    assert [each["id"] for each in server.call("GET", "/authorizers")["authorizers"]] == [own]
 
 
 def test_clients_of_a_relay_follow_the_service(

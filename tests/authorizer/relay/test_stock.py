@@ -162,7 +162,7 @@ def test_registrations_and_events_are_answered_by_the_service(
     answers[f"{ROOT}/register"] = Response(b'{"id": "x"}', 201)
     answers[f"{ROOT}/{ID}/events"] = Response(b'{"verified": 1, "refused": 0}', 202)
     assert relay.post(f"{ROOT}/register", {"name": "stock"}).status == 201
-    assert service.posted[-1][1] == {"name": "stock", "relay": "site-a"}
+    assert service.posted[-1][1] == {"name": "stock", "relay": "site-a", "passes_reports": True}
     events = relay.post(f"{ROOT}/{ID}/events", [{"signature": "a"}])
     assert (events.status, events.body) == (202, b'{"verified": 1, "refused": 0}')
     path, said = service.posted[-1]

@@ -223,9 +223,14 @@ class AuthorizerClient:
             self._counts,
             self._note,
             tenant=self.tenant,
+            trust_version=self._trust_version,
             name=self._name,
             folder=floor.folder if isinstance(floor, FileFloor) else None,
         )
+
+    def _trust_version(self) -> int:
+        trust = self._follower.trust
+        return trust.version if isinstance(trust, Belief) else 0
 
     def _after_fork(self) -> None:
         """Leave the parent its threads."""

@@ -18,7 +18,7 @@ from . import events, files, identity, reports
 from .answers import NoAnswer, Response, retry_after, unexpected
 from .identity import DamagedIdentity, Identity
 from .policy import Policy
-from .reports import ReportAnswer, ReportedState, Schedule
+from .reports import ReportAnswer, ReportedBy, ReportedState, Schedule
 from .transport import Transport
 from .view import View
 
@@ -40,7 +40,7 @@ class Reporter:
     `counts` are the refused answers by reason, since the client was made. `name` is that of the
     host by default. Processes that share `folder` get names of their own: the second one has
     ` #2` at the end. The folder keeps the key that signs the reports. `emit` gets an event for each
-    report.
+    report. `trust_version` returns the version of the held trust document, 0 without one.
     """
 
     def __init__(  # noqa: PLR0913
@@ -52,10 +52,12 @@ class Reporter:
         emit: Callable[[events.Event], None],
         *,
         tenant: str,
+        trust_version: Callable[[], int],
         name: str | None = None,
         folder: Path | None = None,
     ) -> None:
         self._tenant = tenant
+        self._trust_version = trust_version
         self._transport = transport
         self._policy = policy
         self._view = view
@@ -147,9 +149,8 @@ class Reporter:
         own = self._schedule.id or ""
         # Milliseconds since 1970, also while the clock is set back.
         self._last_number = max(self._last_number + 1, time.time_ns() // 1_000_000)
-        stated = reports.statement(
-            view, self._policy, refused, tenant=self._tenant, of=own, number=self._last_number
-        )
+        by = ReportedBy(self._tenant, own, self._last_number, self._trust_version())
+        stated = reports.statement(view, self._policy, refused, by)
         signed = self._identity.signed(stated) if self._identity else None
         body = reports.report(stated, signed)
         answer = self._post(reports.report_path(own), body, has="status")

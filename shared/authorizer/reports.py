@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from random import SystemRandom
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 
 from .formats.members import NUMBER_MAX, text
@@ -189,23 +189,34 @@ def report_path(identifier: str) -> str:
     return f"/v1/authorizers/{quote(identifier, safe='')}/heartbeat"
 
 
+class ReportedBy(NamedTuple):
+    """The authorizer that reports, by its identifier in a tenant.
+
+    `number` is above those of its reports before, and `trust` is the version of the trust document
+    that it holds, 0 without one.
+    """
+
+    tenant: str
+    id: str
+    number: int
+    trust: int = 0
+
+
 def statement(
-    view: View, policy: Policy, refused: Mapping[str, int], *, tenant: str, of: str, number: int
+    view: View, policy: Policy, refused: Mapping[str, int], by: ReportedBy
 ) -> ProvenReport:
-    """Return what the authorizer `of` reports of `view`, which has a state.
+    """Return what an authorizer reports of `view`, which has a state.
 
     `refused` counts the answers of the service that were refused since the last report, by reason.
-    `number` is above those of the reports before.
     """
     if view.state is None:
         raise ValueError("there is nothing to report before the first state")
     is_confirmed = view.confirmed != NEVER
     return ProvenReport(
-        tenant_id=tenant,
-        authorizer_id=of,
-        number=number,
-        # No client follows trust documents yet.
-        trust=0,
+        tenant_id=by.tenant,
+        authorizer_id=by.id,
+        number=by.number,
+        trust=by.trust,
         sequence=view.state.sequence,
         chain=view.state.head.chain,
         verified_at=datetime.fromtimestamp(view.confirmed.wall, UTC) if is_confirmed else None,

@@ -20,8 +20,8 @@ from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
 from shared.authorizer.identity import DamagedIdentity
 from shared.authorizer.reports import Reporting
 from tests.authorizer.clients import Made
-from tests.authorizer.feeds import TENANT
-from tests.authorizer.service import Response, Service
+from tests.authorizer.feeds import TENANT, signer
+from tests.authorizer.service import PIN, Response, Service
 from tests.kit.waiting import soon
 
 ID = "svc_azr_01KAJ3TMF0000000000000GATE"
@@ -151,6 +151,16 @@ def test_a_client_signs_what_it_reports(service: Service, made: Made, tmp_path: 
     assert found.verified_at.strftime("%Y-%m-%dT%H:%M:%SZ") == second["verified_at"]
     assert report(first, key).number < found.number
     assert abs(found.number / 1000 - time.time()) < 60
+
+
+def test_a_report_has_the_version_of_the_trust_document(service: Service, made: Made) -> None:
+    """TRUST-10, F781d: A report says which trust document the client holds."""
+    service.revoke("svc_wrt_a")
+    document = service.vouch(service.feed.key, signer(102)).document
+    client = made(trust_root=PIN).start()
+    soon(lambda: client.status.reporting is Reporting.ON)
+    key = proof(posted(service, REGISTER)[0]).public_key
+    assert report(posted(service, "heartbeat")[0], key).trust == document.version == 1
 
 
 def test_numbers_rise_whatever_the_clock_says(

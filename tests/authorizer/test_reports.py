@@ -19,7 +19,14 @@ from shared.authorizer import (
     events,
     reporter,
 )
-from shared.authorizer.reports import ReportAnswer, Reporting, Schedule, Terms, statement
+from shared.authorizer.reports import (
+    ReportAnswer,
+    ReportedBy,
+    Reporting,
+    Schedule,
+    Terms,
+    statement,
+)
 from shared.authorizer.view import View
 from tests.authorizer.clients import Made, arguments
 from tests.authorizer.feeds import signer
@@ -137,7 +144,7 @@ def test_a_service_without_a_registry_is_left_alone(status: int) -> None:
 
 def test_a_report_of_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="nothing to report"):
-        statement(View(), Policy(), {}, tenant="", of="", number=1)
+        statement(View(), Policy(), {}, ReportedBy("", "", 1))
 
 
 @pytest.mark.parametrize(

@@ -164,9 +164,8 @@ class Fleet:
             schedule.registered(reports.ReportAnswer.parse(body, has="id"), self.now)
             return
         view = View.of(member.state, self._moment(), _POLICY.max_staleness)
-        stated = reports.statement(
-            view, _POLICY, {}, tenant=self.caller.tenant_id, of=schedule.id, number=1
-        )
+        by = reports.ReportedBy(self.caller.tenant_id, schedule.id, number=1)
+        stated = reports.statement(view, _POLICY, {}, by)
         beat = ReportBody.model_validate_json(reports.report(stated)).beat()
         answer = reports.ReportAnswer.parse(self._taken(member, schedule.id, beat), has="status")
         assert answer.status == "ok"

@@ -96,7 +96,8 @@ def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manife
     """Add the blobs and the manifest to a copy of the store, after the copy was verified."""
     with closing(opened(partial / STORE, data / BLOBS, key)) as ports:
         directory = list(tenants.directory(ports))
-        names = [name for each in directory for name in operations.blobs(ports, each.tenant_id)]
+        needed = (operations.blobs, operations.journal_blobs)
+        names = [n for each in directory for of in needed for n in of(ports, each.tenant_id)]
         made_at = times.text(ports.now())
         with closing(opened(partial / STORE, partial / BLOBS, key)) as copy:
             for name in dict.fromkeys(names):

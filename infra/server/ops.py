@@ -80,6 +80,8 @@ class Health:
     async def ready(self, _request: Request) -> Response:
         """`GET /readyz`: 200 with the ages of the lists and of what waits to be published.
 
+        It also counts the tenants that were restored and whose recovery nobody has reviewed.
+
         503 if a store does not answer, if a change was not published for too long, or if this
         server is about to stop.
         """
@@ -115,7 +117,7 @@ class Health:
             _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
         self._last, self._seen_at = answer, self._clock()
 
-    def _ready(self, lists: Lists, waiting: Waiting) -> _Answer:
+    def _ready(self, lists: Lists, waiting: Waiting, unreviewed: int) -> _Answer:
         if waiting.late:
             return unavailable("Changes that were acknowledged are not published.")
         leader_seconds = int(self.board.leader_seconds())
@@ -125,13 +127,14 @@ class Health:
             "feed": "stopped" if leader_seconds > _LEADERLESS_SECONDS_MAX else "published",
             "leader_seconds": leader_seconds,
             "unpublished_seconds": waiting.oldest_seconds,
+            "unreviewed_restores": unreviewed,
         }
         return _Answer(HTTPStatus.OK, told)
 
 
-def _look(ports: Callable[[], Ports]) -> tuple[Lists, Waiting]:
+def _look(ports: Callable[[], Ports]) -> tuple[Lists, Waiting, int]:
     found = ports()
-    return readiness.look(found), readiness.waiting(found)
+    return readiness.look(found), readiness.waiting(found), readiness.unreviewed(found)
 
 
 def unavailable(message: str) -> _Answer:

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -121,19 +122,27 @@ class AzureBlobs:
         before: str,
         older_than_seconds: float | None = None,
         any_age_before: str = "",
+        at_most: int | None = None,
     ) -> None:
         """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`.
 
         With `older_than_seconds`, only those that were stored longer ago than that, or whose names
-        sort before `any_age_before`.
+        sort before `any_age_before`; and `at_most` so many of them.
         """
         check_blob_name(folder)
         any_age = before if older_than_seconds is None else any_age_before
         oldest = datetime.now(UTC) - timedelta(seconds=older_than_seconds or 0)
-        for name, stored_at in self._run(lambda _: self._list(folder)):
-            own = name.removeprefix(f"{folder}/")
-            if "/" not in own and own < before and (own < any_age or stored_at < oldest):
-                self.remove(name)
+        owns = (
+            (each.removeprefix(f"{folder}/"), at)
+            for each, at in self._run(lambda _: self._list(folder))
+        )
+        found = (
+            own
+            for own, stored_at in owns
+            if "/" not in own and own < before and (own < any_age or stored_at < oldest)
+        )
+        for own in islice(found, at_most):
+            self.remove(f"{folder}/{own}")
 
     def remove(self, name: str) -> None:
         """Remove a blob, if it exists. Raises `Unavailable`."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from shared.adapters import files
@@ -130,22 +131,22 @@ class FileBlobs:
         before: str,
         older_than_seconds: float | None = None,
         any_age_before: str = "",
+        at_most: int | None = None,
     ) -> None:
         """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`.
 
         With `older_than_seconds`, only those that were stored longer ago than that, or whose names
-        sort before `any_age_before`.
+        sort before `any_age_before`; and `at_most` so many of them.
         """
         path = self._path(folder)
         age = -math.inf if older_than_seconds is None else older_than_seconds
         oldest = self._clock() - age
         with _translating_errors(), suppress(FileNotFoundError):
-            for each in path.iterdir():
-                if each.name < before and each.is_file():
-                    # Another process may do the same.
-                    with suppress(FileNotFoundError):
-                        if each.name < any_age_before or each.stat().st_mtime < oldest:
-                            each.unlink()
+            names = (each for each in path.iterdir() if each.name < before and each.is_file())
+            found = (e for e in names if e.name < any_age_before or _stored_at(e) < oldest)
+            for each in islice(found, at_most):
+                # Another process may do the same.
+                each.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
         """Remove a blob, if it exists. Raises `Unavailable`."""
@@ -192,6 +193,14 @@ def _unless_absent(error: OSError) -> None:
     # By default, `os.walk` skips folders that it cannot read.
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error
+
+
+def _stored_at(path: Path) -> float:
+    """Return the time of a file in seconds; that of none is never old."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another process removes old blobs, too
+        return math.inf
 
 
 @contextmanager

@@ -59,6 +59,12 @@ _GET: Final = f"SELECT item FROM items WHERE {_KEY}"  # noqa: S608
 _LOCK: Final = f"{_GET} FOR UPDATE"
 # Several may depend on an item at a time, and none may change it meanwhile.
 _SHARE: Final = f"{_GET} FOR SHARE"
+_MADE: Final = """SELECT oid::bigint, 'items'::regclass::oid::bigint,
+        to_regprocedure('aurora_version()') IS NULL AND NOT pg_is_in_recovery()
+        AND has_function_privilege('pg_control_system()', 'EXECUTE')
+    FROM pg_database WHERE datname = current_database()"""
+_CLUSTER: Final = """SELECT system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8)
+    FROM pg_control_system()"""
 _INSERT: Final = """INSERT INTO items (tbl, pk, sk, item, expires, terms)
     VALUES (%s, %s, %s, %s, %s, %s)"""
 _UPDATE: Final = f"UPDATE items SET item = %s, expires = %s, terms = %s WHERE {_KEY}"  # noqa: S608
@@ -89,8 +95,15 @@ class PostgresqlStore:
         self.database.close()
 
     def made_at(self) -> str:
-        """Return nothing: `restore` marks what it puts back."""
-        return ""
+        """Return what tells this database from one that was put back. Raises `Unavailable`.
+
+        Tables that are made anew have other numbers, as after `pg_restore`; another cluster has
+        another identifier, and one that was recovered to a moment, or a standby that took over,
+        another timeline. A copy of the disks has the same.
+        """
+        database, table, has_timeline = self.database.rows(_MADE)[0]
+        cluster = self.database.rows(_CLUSTER)[0] if has_timeline else ()
+        return ".".join(map(str, (database, table, *cluster)))
 
     def flaws(self) -> Iterator[Flaw]:
         """Yield what is wrong with the configuration of the database. Raises `Unavailable`."""

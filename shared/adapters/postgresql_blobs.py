@@ -31,9 +31,10 @@ _GET: Final = """SELECT size, data FROM blobs LEFT JOIN blob_parts USING (name)
     WHERE name = %s ORDER BY n"""
 _NAMES: Final = "SELECT name FROM blobs WHERE name > %s AND name < %s ORDER BY name LIMIT %s"
 _REMOVE: Final = "DELETE FROM blobs WHERE name = %s RETURNING 1"
-_DISCARD: Final = """DELETE FROM blobs WHERE name > %s AND name < %s
+_DISCARD: Final = """DELETE FROM blobs WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM blobs WHERE name > %s AND name < %s
     AND position('/' IN substr(name, %s)) = 0
-    AND (name < %s OR at < now() - make_interval(secs => %s)) RETURNING 1"""
+    AND (name < %s OR at < now() - make_interval(secs => %s)) LIMIT %s)) RETURNING 1"""
 
 
 class PostgresqlBlobs:
@@ -89,17 +90,19 @@ class PostgresqlBlobs:
         before: str,
         older_than_seconds: float | None = None,
         any_age_before: str = "",
+        at_most: int | None = None,
     ) -> None:
         """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`.
 
         With `older_than_seconds`, only those that were stored longer ago than that, or whose names
-        sort before `any_age_before`.
+        sort before `any_age_before`; and `at_most` so many of them.
         """
         check_blob_name(folder)
         start = f"{folder}/"
         any_age = before if older_than_seconds is None else any_age_before
         age = older_than_seconds or 0.0
-        self._database.rows(_DISCARD, (start, start + before, len(start) + 1, start + any_age, age))
+        names = start, start + before, len(start) + 1, start + any_age
+        self._database.rows(_DISCARD, (*names, age, at_most))
 
     def remove(self, name: str) -> None:
         """Remove a blob, if it exists. Raises `Unavailable`."""

@@ -6,13 +6,15 @@ from enum import StrEnum
 from typing import Final, Self
 
 from shared.errors import InvalidSettings
-from shared.model.items import Address, Item, Table
+from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import ADDED, Record
 
 # Rises if an earlier release would misread or damage what this release stores.
 SCHEMA: Final = 2
 
 ADDRESS: Final = Address(Table.KEYS, "deployment")
+# The marks on restored tenants, by tenant.
+MARKS: Final = Partition(Table.KEYS, "restored")
 LEADER_ADDRESS: Final = Address(Table.KEYS, "servers", "leader")
 
 
@@ -30,7 +32,8 @@ class Deployment(Record):
 
     `schema` is the highest of the releases that wrote to it. `receipt` is a random name that the
     store got when data was last moved to it; `moved_to` is that of the store which is in charge
-    instead of this one. `tables_made_at` tells restored tables from those that an operator saw.
+    instead of this one. `tables_made_at` is what `Store.made_at` said of the tables that an
+    operator saw, so that it tells restored ones from these.
     `region` is that of AWS in which the copies of this store are written; None before a failover.
     """
 
@@ -108,4 +111,4 @@ class Restored(Record):
 
 def address(tenant_id: str) -> Address:
     """Return the address of the mark on a tenant."""
-    return Address(Table.KEYS, tenant_id, "restored")
+    return MARKS.address(tenant_id)

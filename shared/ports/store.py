@@ -147,9 +147,9 @@ class Store(Protocol):
     """
 
     def made_at(self) -> str:
-        """Return when the tables were made, as text that is another one after a restore.
+        """Return when, or by whom, the tables were made: another text after a restore.
 
-        It is empty if a restore makes no tables anew. Only commands of the operator ask.
+        It is empty if it would be the same one. Only commands of the operator ask.
         Raises `Unavailable`.
         """
         ...

@@ -152,6 +152,16 @@ def test_discarding_touches_no_later_blob(blobs: BlobStore) -> None:
         assert blobs.get(name) == name.encode()
 
 
+def test_no_more_are_discarded_than_were_asked_for(blobs: BlobStore) -> None:
+    """F825a: A removal of old blobs is bounded, so that nobody waits for it."""
+    for number in range(5):
+        blobs.put(f"journal/t1/{number}", b"")
+    blobs.discard("journal/t1", before="4", at_most=2)
+    left = list(blobs.names("journal/t1"))
+    assert len(left) >= 3
+    assert "journal/t1/4" in left
+
+
 def test_a_removed_blob_is_gone_and_the_others_stay(blobs: BlobStore) -> None:
     """F401b: A blob that the operator removes is not found any more; its neighbours are."""
     for name in (NAME, NAME + "x"):

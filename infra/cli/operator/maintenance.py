@@ -1,4 +1,4 @@
-"""`rescind doctor`, `upgrade`, `publish`, `recover` and `canary`, for operators."""
+"""`rescind doctor`, `upgrade`, `publish`, `recover`, `restored` and `canary`, for operators."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from shared.model.lists.verification import public_key_bytes
 from shared.operations.access import api_keys
 from shared.operations.base import tenants
 from shared.operations.lists import in_force, publication
-from shared.operations.operator import deployment, doctor
+from shared.operations.operator import deployment, doctor, restored
 from shared.operations.operator.recovery import recovery
 
 _ADMIN_KEY_AGE_MAX: Final = timedelta(days=30)
@@ -38,6 +38,14 @@ Reviewed = Annotated[
         help="End the review that an earlier recovery asked for: remove the restore's mark.",
     ),
 ]
+NothingLost = Annotated[
+    bool,
+    typer.Option(
+        "--nothing-lost",
+        help="The tables were not put back: a synchronous standby of PostgreSQL took over, or they "
+        "were copied whole.",
+    ),
+]
 Seconds = Annotated[int, typer.Option(metavar="N", help="How long to wait for the authorizers.")]
 
 
@@ -55,6 +63,7 @@ def register(root: typer.Typer) -> None:
         ("doctor", "rescind doctor --data .data", examine),
         ("publish", "rescind publish --data .data", publish),
         ("recover", "rescind recover acme --data .data", recover),
+        ("restored", "rescind restored", mark_restored),
         ("upgrade", "rescind upgrade --data .data", upgrade),
         ("canary", "rescind canary acme --seconds 60", fly_canary),
     ):
@@ -93,6 +102,8 @@ def _warn_of_old_admin_key(operator: Operator) -> None:
 def upgrade(operator: Operator) -> None:
     """After an update of all processes: let no earlier release use the data any more."""
     deployment.mark_schema(operator.ports)
+    # From now on, other tables are known as such.
+    restored.are_other_tables(operator.ports)
     operator.out.say(f"The data has schema {SCHEMA}; releases before this one refuse to use it.")
 
 
@@ -132,6 +143,23 @@ def recover(
     if recovered.locked_out:
         operator.out.say(f"No admin key is left; to create one, run: rescind admin-key {tenant}")
     return Exit.UNKNOWN if recovered.unknown else Exit.DONE
+
+
+def mark_restored(operator: Operator, nothing_lost: NothingLost = False) -> None:
+    """After you have put back the store by other means than `restore`: mark its tenants.
+
+    Then run `recover` for each of them. With --nothing-lost, note instead that the tables or their
+    server are other ones, and have every acknowledged change.
+    """
+    if nothing_lost:
+        deployment.note_tables(operator.ports)
+        operator.out.say("Noted: these tables have every acknowledged change.")
+        return
+    restored.mark(operator.ports, copied_at=None)
+    deployment.note_tables(operator.ports)
+    operator.out.say("Marked as restored. Before you start a server, run:")
+    for each in tenants.directory(operator.ports):
+        operator.out.say(f"  rescind recover {each.handle}")
 
 
 def fly_canary(

@@ -43,9 +43,10 @@ def all_of(ports: Ports, tenant_id: str, *, passes_over: bool = False) -> set[Ke
 
 
 def _of_journal(ports: Ports, tenant_id: str, name: str) -> Iterator[Kept]:
-    blob = ports.blobs.get(name)
-    if blob is None:
-        return  # It has expired since it was listed.
+    # It may have expired since it was listed.
+    blob = ports.blobs.get(name) or b""
+    if not journal.payload_of(blob):
+        return
     try:
         found = LogAnchor.among(signed_blob.claimed(blob, journal.PREFIX))
     except Malformed as error:

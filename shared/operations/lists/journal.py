@@ -8,17 +8,19 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, NamedTuple
 
 from shared.authorizer.formats.journal import FIRST, JournalNumber
+from shared.authorizer.formats.trust import LogAnchor
 from shared.errors import BlobExists, Corrupt, Unavailable
 from shared.model import feed, times
 from shared.model.feed import FeedHead
 from shared.model.lists import journal as model
 from shared.model.lists.head import ListHead
 from shared.model.lists.tombstones import Tombstones
-from shared.operations.base import counters
+from shared.operations.base import checkpoints, counters
 from shared.operations.lists import in_force, records
 from shared.operations.lists.facts import Facts
 from shared.operations.lists.storage import Pen
@@ -32,19 +34,35 @@ _TRIES: Final = 5
 _log = logging.getLogger(__name__)
 
 
-class JournalPosition(NamedTuple):
-    """Where a journal ends: its last number, and what that covers of the feed and the tombstones.
+# A number names the checkpoint of the sealed log if none did for so long.
+_ANCHORED_EACH: Final = timedelta(minutes=1)
 
-    `previous` is the hash of its payload (32 bytes).
+
+class Said(NamedTuple):
+    """How far the records, or the journal, go: each number rises as long as no store is restored.
+
+    They are the last entry of the feed, the counter of tombstones, and the version of the newest
+    trust document, 0 without one.
     """
+
+    sequence: int = 0
+    changes: int = 0
+    trust: int = 0
+
+    def is_behind(self, other: "Said") -> bool:
+        """Return whether the other one says more of anything."""
+        return any(own < said for own, said in zip(self, other, strict=True))
+
+
+class JournalPosition(NamedTuple):
+    """Where a journal ends: its last number, the hash of its payload (32 bytes), what it says."""
 
     number: int
     previous: bytes
-    sequence: int
-    changes: int
+    said: Said
 
 
-_START: Final = JournalPosition(0, FIRST, 0, 0)
+_START: Final = JournalPosition(0, FIRST, Said())
 
 
 class FeedPass(NamedTuple):
@@ -62,10 +80,12 @@ class FeedPass(NamedTuple):
     facts: Facts | None = None
     pen: Pen | None = None
 
-    def is_behind(self, end: JournalPosition) -> bool:
-        """Return whether the journal says more than this pass has read."""
-        sequence = 0 if self.head is None else self.head.sequence
-        return sequence < end.sequence or self.changes() < end.changes
+    def said(self) -> Said:
+        """Return how far the records go. Raises `Corrupt`."""
+        if self.head is None:
+            return Said(changes=self.changes())
+        named = self.head.signed.trust
+        return Said(self.head.sequence, self.changes(), 0 if named is None else named.number)
 
 
 class Journals:
@@ -73,6 +93,7 @@ class Journals:
 
     def __init__(self) -> None:
         self._ends: dict[str, JournalPosition] = {}
+        self._anchored: dict[str, datetime] = {}
 
     def catch_up(self, ports: Ports, tenant_id: str, done: FeedPass | None = None) -> None:
         """Write what was published since the last number, if anything was.
@@ -82,11 +103,12 @@ class Journals:
         """
         for _ in range(_TRIES):
             end = self._ends.get(tenant_id) or position(ports, tenant_id)
-            if done is None or done.is_behind(end):
+            if done is None or done.said().is_behind(end.said):
                 done = _read(ports, tenant_id)
                 _check(end, done)
             try:
-                self._ends[tenant_id] = _written(ports, tenant_id, end, done)
+                anchor = partial(self._anchor, ports, tenant_id)
+                self._ends[tenant_id] = _written(ports, tenant_id, end, done, anchor)
             except BlobExists:
                 # Another process wrote this number.
                 self._ends.pop(tenant_id, None)
@@ -94,6 +116,19 @@ class Journals:
             else:
                 return
         raise Unavailable("other processes wrote the journal during every attempt")
+
+    def _anchor(self, ports: Ports, tenant_id: str) -> LogAnchor | None:
+        """Return what the next number says of the sealed log, once in a minute."""
+        now = ports.now()
+        if (
+            abs(now - self._anchored.get(tenant_id, datetime.min.replace(tzinfo=UTC)))
+            < _ANCHORED_EACH
+        ):
+            return None
+        self._anchored[tenant_id] = now
+        with suppress(Corrupt):  # sealing stands still then, and the doctor says so
+            return checkpoints.anchor(ports, tenant_id)
+        return None
 
 
 def names(ports: Ports, tenant_id: str) -> Iterator[tuple[int, str]]:
@@ -131,7 +166,7 @@ def position(ports: Ports, tenant_id: str) -> JournalPosition:
         # Its signature is checked by a recovery. Here it decides only what is written, or refused.
         found = model.claimed(blob, name)
         changes = model.tombstones_of(found).changes
-        return JournalPosition(number, _hash(blob), found.sequence, changes)
+        return JournalPosition(number, _hash(blob), Said(found.sequence, changes, found.trust))
     return _START
 
 
@@ -151,15 +186,17 @@ def begin_anew(ports: Ports, tenant_id: str) -> None:
     number, name = next(names(ports, tenant_id), (0, ""))
     previous = _hash(ports.blobs.get(name) or b"") if name else FIRST
     done = _read(ports, tenant_id)
+    said = done.said()
     listed, signer = in_force.head_and_signer(ports, tenant_id)
     made = JournalNumber(
         tenant_id,
         number + 1,
         previous,
         times.whole(min(ports.now(), listed.issued_at)),
-        sequence=0 if done.head is None else done.head.sequence,
-        changes=done.changes(),
-        tombstones=Tombstones(done.changes()).members(),
+        said.sequence,
+        said.changes,
+        tombstones=Tombstones(said.changes).members(),
+        trust=said.trust,
     )
     with suppress(BlobExists):  # another process goes on from there
         _put(ports, made, Pen(ports).seed(signer))
@@ -174,25 +211,34 @@ def _read(ports: Ports, tenant_id: str) -> FeedPass:
 
 
 def _check(end: JournalPosition, done: FeedPass) -> None:
-    if done.is_behind(end):
-        sequence = 0 if done.head is None else done.head.sequence
+    said = done.said()
+    if said.is_behind(end.said):
         raise Corrupt(
-            f"the records are older than the journal: they end at entry {sequence} of the feed, "
-            f"and the journal at {end.sequence}"
+            f"the records are older than the journal: {_told(said)}, not {_told(end.said)}"
         )
 
 
-def _written(ports: Ports, tenant_id: str, end: JournalPosition, done: FeedPass) -> JournalPosition:
+def _told(said: Said) -> str:
+    return f"entry {said.sequence} of the feed, end {said.changes}, trust document {said.trust}"
+
+
+def _written(
+    ports: Ports,
+    tenant_id: str,
+    end: JournalPosition,
+    done: FeedPass,
+    anchor: Callable[[], LogAnchor | None],
+) -> JournalPosition:
     """Write the next number, if there is anything to say; return where the journal ends then."""
-    head, changes = done.head, done.changes()
-    if head is None or (head.sequence, changes) == (end.sequence, end.changes):
+    head, said = done.head, done.said()
+    if head is None or said == end.said:
         return end
-    entries = _entries(ports, tenant_id, done, max(end.sequence, head.base.sequence))
+    entries = _entries(ports, tenant_id, done, max(end.said.sequence, head.base.sequence))
     if entries is None:
         return end
-    if not entries and changes == end.changes:
+    if not entries and said._replace(sequence=end.said.sequence) == end.said:
         # A list covers the rest.
-        return end._replace(sequence=head.sequence)
+        return end._replace(said=said)
     if done.facts is None:
         listed, signer = in_force.head_and_signer(ports, tenant_id)
     else:
@@ -202,14 +248,16 @@ def _written(ports: Ports, tenant_id: str, end: JournalPosition, done: FeedPass)
         end.number + 1,
         end.previous,
         _known_until(ports, done, head, listed),
-        sequence=head.sequence,
-        changes=end.changes,
+        said.sequence,
+        end.said.changes,
         entries=tuple(entry for entry, _ in entries),
         ends=tuple(ends for _, ends in entries),
-        tombstones=_ended(ports, tenant_id, end, changes, listed).members(),
+        tombstones=_ended(ports, tenant_id, end, said.changes, listed).members(),
+        trust=said.trust,
+        log=anchor(),
     )
     blob = _put(ports, made, (done.pen or Pen(ports)).seed(signer))
-    return JournalPosition(made.number, _hash(blob), made.sequence, changes)
+    return JournalPosition(made.number, _hash(blob), said)
 
 
 def _known_until(ports: Ports, done: FeedPass, head: FeedHead, listed: ListHead) -> datetime:
@@ -222,7 +270,7 @@ def _ended(
     ports: Ports, tenant_id: str, end: JournalPosition, changes: int, listed: ListHead
 ) -> Tombstones:
     """Return the tombstones that the list in force may lack; none if none changed."""
-    if changes == end.changes:
+    if changes == end.said.changes:
         return Tombstones(changes)
     found = records.tombstones(ports, tenant_id, changes=changes)
     return model.since(found, listed.issued_at - _MARGIN)

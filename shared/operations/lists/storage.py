@@ -6,13 +6,13 @@ that contain their hashes, before a head points to them (docs/adr/09, 0024).
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import takewhile
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import Base, Reference
@@ -52,8 +52,12 @@ _log = logging.getLogger(__name__)
 # list fetches it within minutes; a restore needs the newest list.
 _KEPT_VALID: Final = 20
 _KEPT_ALWAYS: Final = 2
-# How long a blob of the journal is kept that the list in force covers.
-_JOURNAL_SECONDS: Final = 24 * 3600.0
+# How long a blob of the journal is kept that the list in force covers, and for how much longer than
+# that list any of them: the clocks of processes differ by less.
+_JOURNAL_SECONDS: Final = 30 * 24 * 3600.0
+_JOURNAL_MARGIN_SECONDS: Final = 24 * 3600.0
+# How many of them are removed at once. They are looked for once in an hour, since there are many.
+_JOURNAL_REMOVED_MAX: Final = 10_000
 
 # How long entries are kept that the base covers: a client that was away needs no base.
 KEPT: Final = timedelta(days=14)
@@ -290,18 +294,39 @@ def discards(ports: Ports, tenant_id: str, head: ListHead) -> list[Callable[[], 
     if the blob store is unavailable.
     """
     lifetime = (head.expires_at - head.issued_at).total_seconds()
-    # The list in force has what is in the journal before it.
-    old = (ports.now() - head.issued_at).total_seconds() + _JOURNAL_SECONDS
     expired, surplus = (
         version_prefix(max(1, head.version - kept + 1)) for kept in (_KEPT_ALWAYS, _KEPT_VALID)
     )
     return [
-        partial(_discard, ports, journal.folder(tenant_id), "~", old),
+        *_of_journal(ports, tenant_id, head),
         *(
-            partial(_discard, ports, folder, expired, lifetime, surplus)
+            partial(
+                _discard,
+                ports,
+                folder,
+                before=expired,
+                older_than_seconds=lifetime,
+                any_age_before=surplus,
+            )
             for folder in folders(tenant_id)
         ),
     ]
+
+
+def _of_journal(ports: Ports, tenant_id: str, head: ListHead) -> Iterator[Callable[[], None]]:
+    """Yield what removes old blobs of the journal that the list in force covers."""
+    now = ports.now()
+    if now.replace(minute=0, second=0, microsecond=0) <= head.issued_at <= now:
+        return
+    covered = (now - head.issued_at).total_seconds() + _JOURNAL_MARGIN_SECONDS
+    yield partial(
+        _discard,
+        ports,
+        journal.folder(tenant_id),
+        before="~",
+        older_than_seconds=max(covered, _JOURNAL_SECONDS),
+        at_most=_JOURNAL_REMOVED_MAX,
+    )
 
 
 def store(
@@ -362,13 +387,9 @@ def _put_all(ports: Ports, signed: SignedList, changes: int, sequence: int | Non
     return replace(head, packed=packed, packed_size=len(signed.packed))
 
 
-def _discard(
-    ports: Ports, folder: str, before: str, older_than: float, any_age_before: str = ""
-) -> None:
+def _discard(ports: Ports, folder: str, **which: Any) -> None:
     try:
-        ports.blobs.discard(
-            folder, before=before, older_than_seconds=older_than, any_age_before=any_age_before
-        )
+        ports.blobs.discard(folder, **which)
     except Unavailable:
         _log.warning("old blobs in %s could not be removed", folder, exc_info=True)
 

@@ -8,7 +8,7 @@ from shared.model.items import Table
 from shared.model.lists.head import folders, version_of
 from shared.model.trust import head as trust
 from shared.operations.base import seals, tenants
-from shared.operations.lists import in_force
+from shared.operations.lists import in_force, journal
 from shared.ports import Ports
 
 
@@ -23,6 +23,14 @@ def blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
         yield from (each for each in ports.blobs.names(folder) if version_of(each) >= version)
     yield from ports.blobs.names(f"audit/{tenant_id}")
     yield from ports.blobs.names(trust.folder(tenant_id))
+
+
+def journal_blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
+    """Yield the names of the blobs of the journal that the list in force may not cover.
+
+    A store that is restored without them has what they say. Raises `Corrupt`, `Unavailable`.
+    """
+    yield from journal.since(ports, tenant_id, in_force.head(ports, tenant_id).issued_at)
 
 
 def problems(ports: Ports) -> Iterator[str]:

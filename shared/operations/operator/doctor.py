@@ -37,6 +37,7 @@ _EXPIRING: Final = 10
 _REPLACE: Final = "replace it before then: see docs/api-keys.md#keys-that-expire"
 
 _FLEET: Final = "docs/fleet.md#stragglers"
+_OTHER_TABLES: Final = "docs/restore.md#other-stores"
 _LOG_GUIDE: Final = "docs/incidents.md#the-audit-log-was-cut-or-altered"
 _WITNESS_GUIDE: Final = "docs/audit-log.md#witnesses"
 _GUIDE: Final = "restore the data (docs/deploy.md#restore)"
@@ -71,7 +72,7 @@ def examine(
     if broken:
         return
     yield from _flaws(ports)
-    restored.notice(ports)
+    yield from _tables_are_known(ports)
     for tenant in _tenants(ports):
         yield from _tenant(ports, tenant, report)
 
@@ -123,6 +124,22 @@ def _flaws(ports: Ports) -> Iterator[Finding]:
     except RescindError as error:
         problem = f"its configuration cannot be read: {_cause(error)}"
         yield Finding("SVC_STORE", problem, "run the command again")
+
+
+def _tables_are_known(ports: Ports) -> Iterator[Finding]:
+    """Find tables that were put back from a copy, or may have been (OPS-10)."""
+    try:
+        if not restored.are_other_tables(ports):
+            return
+    except RescindError as error:
+        problem = f"it is not known whether its tables were restored: {_cause(error)}"
+        yield Finding("SVC_STORE", problem, "run the command again")
+        return
+    yield Finding(
+        "SVC_STORE",
+        "its tables, or its server, are not those that an operator saw last",
+        f"see {_OTHER_TABLES}",
+    )
 
 
 def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:

@@ -36,7 +36,7 @@ def create_tenant(
     """
     model.handle(handle)
     deployment.mark_if_new(ports)
-    restored.notice(ports)
+    restored.are_other_tables(ports)
     return settle(lambda: _create_tenant(ports, handle, user))
 
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from shared.errors import Corrupt, Unavailable
 from shared.model import seeds, times
+from shared.model.deployment import MARKS
 from shared.model.items import Address, Table
 from shared.model.lists.schedule import ISSUES, TURNS, until
 from shared.model.seeds import SeedPurpose
@@ -78,6 +79,17 @@ def waiting(ports: Ports) -> Waiting:
     """
     try:
         return unpublished.of_all(ports)
+    except Unavailable as error:
+        raise PortNotReady("SVC_STORE") from error
+
+
+def unreviewed(ports: Ports) -> int:
+    """Count the tenants that were restored, and not reviewed since (OPS-10): one read.
+
+    Raises `PortNotReady` if the store fails.
+    """
+    try:
+        return ports.store.count(MARKS)
     except Unavailable as error:
         raise PortNotReady("SVC_STORE") from error
 

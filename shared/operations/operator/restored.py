@@ -32,19 +32,31 @@ def mark(ports: Ports, *, copied_at: datetime | None) -> None:
         ports.store.write(Put(made.address, made.to_item(), Expect.ANYTHING))
 
 
-def notice(ports: Ports) -> None:
-    """Mark all tenants if the tables were made anew since an operator saw them: by a restore.
+def are_other_tables(ports: Ports) -> bool:
+    """Return whether these are not the tables that an operator saw: a restore may have made them.
 
     Tables that no operator has seen are noted as they are. Raises `Corrupt`, `Unavailable`.
     """
     made_at = ports.store.made_at()
     found = deployment.read(ports)
     if made_at in ("", found.tables_made_at) or not found.version:
-        return
-    if found.tables_made_at is not None:
+        return False
+    if found.tables_made_at is None:
+        with suppress(ExpectationLost):  # then another command notes it
+            deployment.write(ports, found, found.next(tables_made_at=made_at))
+        return False
+    return True
+
+
+def notice(ports: Ports) -> None:
+    """Mark all tenants if these are not the tables that an operator saw.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    if are_other_tables(ports):
+        # In this order: if it stops between, it is done again.
         mark(ports, copied_at=None)
-    with suppress(ExpectationLost):  # then another command notes it
-        deployment.write(ports, found, found.next(tables_made_at=made_at))
+        deployment.note_tables(ports)
 
 
 def recovered(run: Run) -> None:

@@ -20,6 +20,7 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[str]:
     """
     newest = srl_newest.beside(ports, tenant_id)
     yield from (f"not trusted: {doubt}" for doubt in newest.doubts)
+    yield from newest.journal.gaps
     if not newest.states:
         return
     is_behind = unknown.behind(ports, tenant_id, newest).keys

@@ -25,7 +25,7 @@ from shared.operations.base import counters, tenants
 from shared.operations.base.operation import settle
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes import revocations
-from shared.operations.lists import in_force, publication
+from shared.operations.lists import in_force, journal, publication
 from shared.operations.lists import records as srl_records
 from shared.operations.lists import signers as srl_signers
 from shared.operations.lists.publication import Above
@@ -102,6 +102,7 @@ def recover(
         above = copies.far_above(ports, tenant_id, above)
     head = settle(lambda: publication.publish(ports, operator, above=above))
     settle(lambda: _remove_other_turns(ports, tenant_id))
+    journal.begin_anew(ports, tenant_id)
     if mark is not None and is_reviewed:
         settle(lambda: restored.reviewed(run, mark))
     restored.recovered(run)

@@ -1,6 +1,7 @@
 """A run of a recovery: the values that its steps share."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 

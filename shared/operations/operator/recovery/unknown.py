@@ -12,6 +12,7 @@ from shared.model.deployment import Restored
 from shared.model.lists import schedule
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import TURNS, Turn
+from shared.model.lists.signers import ListSigner, SignerStatus, signers
 from shared.model.records import integer
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
@@ -93,20 +94,22 @@ def unknown(
 
     `mark` says that the tenant was restored, and that nobody has reviewed it yet.
     """
-    reasons = list(_reasons(newest, tables, mark))
+    reasons = list(_reasons(newest, tables, mark, ports.now()))
     if not reasons:
         return Unknown((), ())
     lines = chain(
         _api_keys(ports, tenant_id),
+        _accounts(ports, tenant_id),
         _signing_keys(ports, tenant_id),
+        _list_signers(ports, tenant_id),
         _disabled_since(ports, tenant_id, newest) if tables.keys else (),
         _taken_back(ports, tenant_id, newest) if tables.revocations else (),
     )
     return Unknown(tuple(reasons), tuple(lines))
 
 
-def _reasons(newest: Newest, tables: Behind, mark: Restored | None) -> Iterator[str]:
-    horizon = newest.horizon
+def _reasons(newest: Newest, tables: Behind, mark: Restored | None, now: datetime) -> Iterator[str]:
+    horizon = newest.horizon and min(newest.horizon, now)
     if mark is not None:
         copied = "" if mark.copied_at is None else f" to {times.text(mark.copied_at)}"
         yield f"The records were put back{copied}, at {times.text(mark.restored_at)}."
@@ -115,15 +118,25 @@ def _reasons(newest: Newest, tables: Behind, mark: Restored | None) -> Iterator[
         if newest.journal.issued_at is not None:
             what = "the journal, written until"
         yield f"The tables ({tables}) are older than {what} {times.text(horizon)}."
-    if (mark or tables) and horizon is not None:
-        yield (
-            f"Horizon: revocations until {times.text(horizon)} are known and applied again. Later "
-            "revocations and ends are unknown; whatever was created after the restored moment "
-            "is lost."
-        )
+    if mark or tables:
+        yield _horizon(horizon)
     yield from (f"{gap[0].upper()}{gap[1:]}." for gap in newest.journal.gaps)
     for doubt in newest.doubts:
         yield f"Not trusted and not used: {doubt}."
+
+
+def _horizon(horizon: datetime | None) -> str:
+    """Say until when everything is known, and what cannot be known after that."""
+    known = "no list is left, so none of the changes since the restored moment are known"
+    if horizon is not None:
+        known = (
+            f"revocations until {times.text(horizon)}, and ends of keys and accounts, are known "
+            "and applied again"
+        )
+    return (
+        f"Horizon: {known}. Unknown since then: revocations; ends of API keys, accounts, signing "
+        "keys and list signers. Lost since the restored moment: whatever was created, and settings."
+    )
 
 
 def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
@@ -137,6 +150,20 @@ def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
         used = None if item is None else Usage.from_item(item).last_used_at
         scopes = ", ".join(key.scopes)
         yield f'active API key {key.id} "{key.name}" ({scopes}), last used {_moment(used)}'
+
+
+def _accounts(ports: Ports, tenant_id: str) -> Iterator[str]:
+    for entry in ports.store.query(service_accounts.accounts(tenant_id)):
+        account = ServiceAccount.from_item(entry.item)
+        if account.status is service_accounts.AccountStatus.ACTIVE:
+            yield f'active account {account.id} "{account.name}", API keys: {account.api_key_count}'
+
+
+def _list_signers(ports: Ports, tenant_id: str) -> Iterator[str]:
+    for entry in ports.store.query(signers(tenant_id)):
+        signer = ListSigner.from_item(entry.item)
+        if signer.status in (SignerStatus.ACTIVE, SignerStatus.PENDING):
+            yield f"{signer.status} list signer {signer.id}, public key {signer.public_key}"
 
 
 def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[str]:

@@ -232,7 +232,9 @@ def test_recovery_says_what_it_did(operator: Command, data: Path, acme: str) -> 
     )
     assert lines[2].startswith("Unknown: Horizon: revocations until ")
     assert lines[3].startswith("Review: active API key svc_ak_")
-    assert lines[4:] == ["Published version 3 with 1 warrants."]
+    assert lines[4].startswith("Review: active account svc_sa_")
+    assert lines[5].startswith("Review: active list signer svc_key_")
+    assert lines[6:] == ["Published version 3 with 1 warrants."]
     assert operator.run("doctor", "--data", data).code == 0
     again = operator.run("recover", "acme", "--data", data)
     assert again == Ended(0, "", "Published version 4 with 1 warrants.\n")

@@ -1,0 +1,293 @@
+"""What a journal keeps, states and refuses: its blobs may be old, altered, foreign or forged."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.authorizer.formats.journal import JournalNumber
+from shared.authorizer.formats.wire import FeedEntry
+from shared.errors import Corrupt, InvalidSettings
+from shared.model import feed
+from shared.model.lists import journal as model
+from shared.operations.access import api_keys
+from shared.operations.base import seals
+from shared.operations.changes import list_signers
+from shared.operations.lists import in_force, journal, wake
+from shared.operations.lists.journal import Journals
+from shared.operations.operator import doctor, restored
+from shared.operations.operator.recovery import newest, recovery
+from shared.ports import Ports
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
+from tests.operations.restores import Deployment
+
+pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
+
+
+def published(ports: Ports, tenant: Tenant, writer: Journals | None = None) -> None:
+    woken = wake.publish_soon(ports, tenant.id)
+    (writer or Journals()).catch_up(ports, tenant.id, woken.done)
+
+
+def begun(ports: Ports, clock: Clock, tenant: Tenant, *warrant_ids: str) -> None:
+    """A list, and after it a number for each of these warrants."""
+    tenant.regenerate(ports)
+    for warrant_id in warrant_ids:
+        clock.advance(seconds=5)
+        tenant.revoke(ports, warrant_id)
+        published(ports, tenant)
+
+
+def last(ports: Ports, tenant: Tenant) -> JournalNumber:
+    number, name = next(journal.names(ports, tenant.id))
+    assert name == model.name_of(tenant.id, number)
+    return model.claimed(ports.blobs.get(name) or b"", name)
+
+
+def put(ports: Ports, number: JournalNumber, seed: bytes, name: str = "") -> None:
+    name = name or model.name_of(number.tenant_id, number.number)
+    ports.blobs.remove(name)
+    ports.blobs.put(name, model.sign(number, seed=seed))
+
+
+def seed_of(ports: Ports, tenant: Tenant) -> bytes:
+    return seals.opened(ports, in_force.signer(ports, tenant.id))
+
+
+def gaps(ports: Ports, tenant: Tenant) -> tuple[str, ...]:
+    return newest.beside(ports, tenant.id).journal.gaps
+
+
+def test_a_publication_reads_nothing_for_the_journal(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-23, F826a: After a publication of the feed, the journal makes no trip of the store.
+
+    It opens no seed either.
+    """
+    calls: list[str] = []
+
+    def noted(call: Call) -> Any:
+        calls.append(call.verb)
+        return call()
+
+    writer = Journals()
+    begun(ports, clock, tenant, "svc_wrt_a")
+    writer.catch_up(ports, tenant.id)
+    clock.advance(seconds=5)
+    tenant.revoke(ports, "svc_wrt_b")
+    woken = wake.publish_soon(ports, tenant.id)
+    watched = replace(
+        ports, store=Intercepted(ports.store, noted), sealer=Intercepted(ports.sealer, noted)
+    )
+    before = last(ports, tenant).number
+    writer.catch_up(watched, tenant.id, woken.done)
+    assert last(ports, tenant).number == before + 1
+    assert calls == []
+
+
+def test_a_number_states_no_later_moment_than_it_knows(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-23, F826b: While changes wait for a window, a number states when all before was in it."""
+    begun(ports, clock, tenant, "svc_wrt_a")
+    known = last(ports, tenant).issued_at
+    tenant.api_key(ports, name="other")
+    key = tenant.api_key(ports)
+    clock.advance(milliseconds=100)
+    tenant.revoke(ports, "svc_wrt_b")
+    acknowledged = clock()
+    api_keys.revoke(ports, tenant.operator, key_id=key.api_key.id)
+    clock.advance(milliseconds=100)
+    woken = wake.publish(ports, tenant.id)
+    assert woken.wait_seconds > 0
+    Journals().catch_up(ports, tenant.id, woken.done)
+    made = last(ports, tenant)
+    assert [each.id for each in model.tombstones_of(made).api_keys] == [key.api_key.id]
+    assert known <= made.issued_at <= acknowledged
+    clock.advance(seconds=5)
+    published(ports, tenant)
+    assert last(ports, tenant).issued_at == clock().replace(microsecond=0)
+
+
+def test_no_byte_of_a_number_can_be_altered(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """OPS-23, F827a: Whichever byte of a number is altered, it is named, and nothing of it used."""
+    begun(ports, clock, tenant, "svc_wrt_a", "svc_wrt_b")
+    number, name = next(journal.names(ports, tenant.id))
+    blob = ports.blobs.get(name) or b""
+    keys = [in_force.signer(ports, tenant.id).public_bytes]
+    states = newest.beside(ports, tenant.id).states
+    assert set(newest.replay(ports, tenant.id, keys, states).revoked) == {"svc_wrt_a", "svc_wrt_b"}
+    altered = b""
+
+    def read(call: Call) -> Any:
+        return altered if (call.verb, call.arguments) == ("get", (name,)) else call()
+
+    spoilt = replace(ports, blobs=Intercepted(ports.blobs, read))
+    for place in range(len(blob)):
+        altered = blob[:place] + bytes([blob[place] ^ 1]) + blob[place + 1 :]
+        found = newest.replay(spoilt, tenant.id, keys, states)
+        assert any(each.startswith(f"{name}: ") for each in found.gaps), place
+        assert set(found.revoked) == {"svc_wrt_a"}, place
+    assert number == 2
+
+
+def of_another_tenant(ports: Ports, tenant: Tenant) -> str:
+    """The number of another tenant, in the place of the next one."""
+    other = Tenant.another(ports)
+    other.regenerate(ports)
+    other.revoke(ports, "svc_wrt_x")
+    published(ports, other)
+    foreign = last(ports, other)
+    name = model.name_of(tenant.id, last(ports, tenant).number + 1)
+    put(ports, foreign, seed_of(ports, other), name)
+    return name
+
+
+def for_another_tenant(ports: Ports, tenant: Tenant) -> str:
+    """One that the right signer signed for another tenant, in its place."""
+    number = replace(last(ports, tenant), tenant_id="svc_tnt_another")
+    name = model.name_of(tenant.id, number.number)
+    put(ports, number, seed_of(ports, tenant), name)
+    return name
+
+
+def at_another_number(ports: Ports, tenant: Tenant) -> str:
+    """A number that was copied to the next place."""
+    number = last(ports, tenant)
+    name = model.name_of(tenant.id, number.number + 1)
+    put(ports, number, seed_of(ports, tenant), name)
+    return name
+
+
+@pytest.mark.parametrize("harm", [of_another_tenant, for_another_tenant, at_another_number])
+def test_a_number_counts_in_its_place_alone(
+    ports: Ports, clock: Clock, tenant: Tenant, harm: Callable[[Ports, Tenant], str]
+) -> None:
+    """OPS-23, F827b: A number of another tenant or another place is named, and not used."""
+    begun(ports, clock, tenant, "svc_wrt_a", "svc_wrt_b")
+    name = harm(ports, tenant)
+    assert any(each.startswith(f"{name}: ") for each in gaps(ports, tenant))
+    assert "svc_wrt_x" not in newest.beside(ports, tenant.id).journal.revoked
+    assert any(name in each.problem for each in doctor.examine(ports))
+
+
+def test_a_number_follows_the_one_before(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """OPS-23, F827c: A number in the place of another one is named, though it is signed."""
+    begun(ports, clock, tenant, "svc_wrt_a", "svc_wrt_b")
+    assert gaps(ports, tenant) == ()
+    _, (number, name) = journal.names(ports, tenant.id)
+    first = model.claimed(ports.blobs.get(name) or b"", name)
+    seed = seed_of(ports, tenant)
+    put(ports, replace(first, trust=7), seed)
+    assert gaps(ports, tenant) == (f"{name}: the number after it followed another one",)
+    ports.blobs.remove(name)
+    assert gaps(ports, tenant) == ("the journal lacks the entries 1 to 1 of the feed",)
+    assert number == 1
+
+
+def test_a_stolen_signer_takes_nothing_back(
+    deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-23, F828a: What a stolen list signer signs after its end takes nothing back.
+
+    It is named. The records were put back to a moment at which that signer was active.
+    """
+    begun(ports, clock, tenant, "svc_wrt_a")
+    copy, thief = deployment.copy(), seed_of(ports, tenant)
+    list_signers.rotate(ports, tenant.operator, compromised=True)
+    clock.advance(seconds=5)
+    tenant.revoke(ports, "svc_wrt_b")
+    published(ports, tenant)
+    honest = last(ports, tenant)
+    entry = FeedEntry(honest.sequence + 1, (), ("svc_wrt_a", "svc_wrt_b"))
+    forged = replace(
+        honest,
+        number=honest.number + 1,
+        sequence=entry.sequence,
+        entries=(entry.encode(),),
+        ends=(feed.encoded_ends([]),),
+    )
+    put(ports, forged, thief)
+    successor = in_force.signer(ports, tenant.id).public_bytes
+    deployment.restore(copy)
+    restored.mark(ports, copied_at=None)
+    name = model.name_of(tenant.id, forged.number)
+    done = recovery.recover(ports, tenant.operator, trusted=[successor])
+    assert f"J{name[1:]}: it is not signed by a signer of this tenant." in done.unknown.reasons
+    assert tenant.is_revoked(ports, "svc_wrt_a")
+    assert tenant.is_revoked(ports, "svc_wrt_b")
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b"]
+
+
+def test_a_forged_number_stops_no_start_for_good(
+    deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-22, F828b: After a recovery the journal goes on above whatever others put there."""
+    begun(ports, clock, tenant, "svc_wrt_a")
+    honest = last(ports, tenant)
+    put(ports, replace(honest, number=honest.number + 1, sequence=2**50), bytes(32))
+    ports.blobs.put(f"{model.folder(tenant.id)}/nothing", b"")
+    with pytest.raises(InvalidSettings, match="older than the journal"):
+        restored.check_recovered(ports)
+    assert recovery.recover(ports, tenant.operator).unknown
+    restored.check_recovered(ports)
+    clock.advance(seconds=5)
+    tenant.revoke(ports, "svc_wrt_b")
+    published(ports, tenant)
+    assert gaps(ports, tenant) == ()
+    assert [*doctor.examine(ports)] == []
+
+
+def test_a_bare_copy_is_known_by_each_thing_that_it_lacks(
+    deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-22, F828c: Records that lack an entry, an end or a document are refused."""
+    begun(ports, clock, tenant, "svc_wrt_a")
+    seed = seed_of(ports, tenant)
+    honest = last(ports, tenant)
+    ended = replace(model.tombstones_of(honest), changes=1_000).members()
+    later: list[dict[str, Any]] = [{"trust": 3}, {"tombstones": ended}, {"sequence": 2**40}]
+    for changes in later:
+        put(ports, replace(honest, **changes), seed)
+        with pytest.raises(Corrupt, match="older than the journal"):
+            journal.check_not_ahead(ports, tenant.id)
+        with pytest.raises(Corrupt, match="older than the journal"):
+            Journals().catch_up(ports, tenant.id)
+    put(ports, honest, seed)
+    journal.check_not_ahead(ports, tenant.id)
+
+
+@pytest.mark.parametrize("wrong", [timedelta(0), timedelta(days=365), -timedelta(days=365)])
+def test_numbers_stay_for_thirty_days_and_above_the_list(
+    ports: Ports, clock: Clock, tenant: Tenant, wrong: timedelta
+) -> None:
+    """OPS-23, F829a: Numbers stay 30 days, and however old they are if no list has what they say.
+
+    A wrong clock removes none that no list has.
+    """
+
+    def numbers() -> list[int]:
+        return [number for number, _ in journal.names(ports, tenant.id)]
+
+    begun(ports, clock, tenant, "svc_wrt_a")
+    clock.advance(days=29, hours=23)
+    tenant.regenerate(ports)
+    clock.advance(hours=2)
+    tenant.regenerate(ports)
+    assert numbers() == []
+    tenant.revoke(ports, "svc_wrt_b")
+    published(ports, tenant)
+    clock.advance(days=40)
+    clock.moment += wrong
+    tenant.regenerate(ports)
+    assert len(numbers()) == 1
+    clock.moment -= wrong
+    for _ in range(2):
+        clock.advance(hours=2)
+        tenant.regenerate(ports)
+    assert numbers() == []

@@ -55,6 +55,7 @@ _MODULES: Final = {
     "doctor": ("operator.maintenance", _OPERATORS),
     "publish": ("operator.maintenance", _OPERATORS),
     "recover": ("operator.maintenance", _OPERATORS),
+    "restored": ("operator.maintenance", _OPERATORS),
     "upgrade": ("operator.maintenance", _OPERATORS),
     "canary": ("operator.maintenance", _OPERATORS),
     "backup": ("operator.backup", _OPERATORS),

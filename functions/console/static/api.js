@@ -5,7 +5,7 @@
 
 import { hex } from './format.js'
 
-/** @typedef {{signal?: AbortSignal, query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>, keepalive?: boolean}} Options `keepalive`: the call is made even if the tab is closed */
+/** @typedef {{signal?: AbortSignal, query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>, keepalive?: boolean, raw?: boolean}} Options `keepalive`: the call is made even if the tab is closed; `raw`: the body is bytes, also if it is JSON */
 
 const AT_ONCE = 4
 const TRIES = 6
@@ -164,7 +164,7 @@ export async function call(method, path, body, options = {}) {
       await pause(Number(response.headers.get('Retry-After')) || 1, options.signal)
       continue
     }
-    if (response.ok || response.status === 304) return { status: response.status, headers: response.headers, body: await content(response) }
+    if (response.ok || response.status === 304) return { status: response.status, headers: response.headers, body: await (options.raw ? response.arrayBuffer() : content(response)) }
     throw await failure(response)
   }
 }

@@ -1,11 +1,12 @@
 /**
  * Checks the sealed log of audit entries (docs/spec/sealed-log.md) in the browser: the signature of
- * its checkpoint against a key that the person has, the hash of every leaf, and the entries.
+ * its checkpoint against keys that the person trusts, the hash of every leaf, and the entries.
  */
 
+import { base64, joined, sha256, toBase64 } from './bytes.js'
+import { isSafe, isSigned } from './ed25519.js'
 import { hex } from './format.js'
 import { ulid } from './ulid.js'
-import { base64, ed25519 } from './verify.js'
 
 const RECORD_BYTES = 56
 
@@ -15,11 +16,8 @@ export class Broken extends Error {}
 /** The verifier key cannot be used for this log. */
 export class WrongKey extends Error {}
 
-/** @typedef {{origin: string, size: number, root: string, text: string, signatures: {name: string, hash: string, signature: Uint8Array}[]}} Checkpoint */
+/** @typedef {{origin: string, size: number, root: string, text: string, signatures: {name: string, signature: Uint8Array<ArrayBuffer>}[]}} Checkpoint */
 /** @typedef {{entry: string, expires: number, sha256: string}} Leaf of a sealed entry: its ULID, the end of its retention in seconds, the hash of its line */
-
-/** @param {Uint8Array<ArrayBuffer>} data */
-const sha256 = async (data) => new Uint8Array(await crypto.subtle.digest('SHA-256', data))
 
 /**
  * Read a signed note of three lines. Throws `Broken`.
@@ -36,37 +34,36 @@ export function checkpoint(note) {
     const [, name, value] = /^— (\S+) (\S+)$/.exec(line) ?? []
     const data = base64(value)
     if (!name || !data) throw new Broken('The checkpoint has another form.')
-    return { name, hash: hex(data.subarray(0, 4)), signature: data.slice(4) }
+    return { name, signature: data.slice(4) }
   })
   return { origin, size: Number(size), root, text, signatures }
 }
 
 /**
- * Whether the owner of a verifier key (`name+hash+base64`) signed a checkpoint. Throws `WrongKey` if
- * the key has another form or does not belong to this log.
- * @param {Checkpoint} signed
- * @param {string} verifierKey
+ * Whether the owner of one of these keys (32 bytes each) signed a checkpoint. Throws `NoEd25519`.
+ * @param {Checkpoint} checkpoint
+ * @param {Uint8Array<ArrayBuffer>[]} keys
  */
-export async function isSigned(signed, verifierKey) {
-  const [, name, hash, encoded] = /^(\S+)\+([0-9a-f]{8})\+(\S+)$/.exec(verifierKey.trim()) ?? []
-  if (!name || !hash || !encoded) throw new WrongKey('This is no verifier key. It looks like rescind/…+47a6b6f2+AclzsyU2….')
-  if (name !== signed.origin) throw new WrongKey(`This key is of another log: ${name}.`)
-  const key = await publicKey(encoded)
-  const mine = signed.signatures.find((each) => each.name === name && each.hash === hash)
-  if (!mine) return false
-  return crypto.subtle.verify('Ed25519', key, new Uint8Array(mine.signature), new TextEncoder().encode(signed.text))
+export async function isSignedBy({ origin, text, signatures }, keys) {
+  for (const { name, signature } of signatures) {
+    for (const key of keys) if (name === origin && await isSigned(joined(text), signature, key)) return true
+  }
+  return false
 }
 
 /**
- * The Ed25519 key after the byte that says so. Throws `WrongKey`, also if the browser knows no Ed25519.
- * @param {string} encoded
+ * The public key (32 bytes) in a verifier key, `name+hash+base64`. Throws `WrongKey` if it has another
+ * form, or is not of this log.
+ * @param {string} verifierKey
+ * @param {string} origin of the log
  */
-async function publicKey(encoded) {
-  try {
-    return await ed25519(/** @type {Uint8Array<ArrayBuffer>} */ (base64(encoded)).slice(1))
-  } catch {
-    throw new WrongKey('This is no key of Ed25519, or this browser cannot check Ed25519: it needs a secure address and a browser of 2025.')
-  }
+export async function keyOf(verifierKey, origin) {
+  const [, name = '', hash, encoded] = /^(\S+)\+([0-9a-f]{8})\+(\S+)$/.exec(verifierKey) ?? []
+  const typed = base64(encoded)
+  const named = typed && hex(await sha256(joined(name, '\n', typed))).slice(0, 8)
+  if (typed?.[0] !== 1 || !isSafe(typed.subarray(1)) || named !== hash) throw new WrongKey('This is neither a pin, 64 hexadecimal digits, nor a verifier key: rescind/…+47a6b6f2+AclzsyU2….')
+  if (name !== origin) throw new WrongKey(`This key is of another log: ${name}.`)
+  return typed.slice(1)
 }
 
 /**
@@ -97,39 +94,26 @@ export function leaf(record) {
 export class Tree {
   /** @type {{size: number, hash: Uint8Array<ArrayBuffer>}[]} */
   #subtrees = []
+  size = 0
 
   /** @param {Uint8Array<ArrayBuffer>} record */
   async add(record) {
-    let subtree = { size: 1, hash: await sha256(prefixed(0, record)) }
+    let subtree = { size: 1, hash: await sha256(joined([0], record)) }
     for (let last = this.#subtrees.at(-1); last?.size === subtree.size; last = this.#subtrees.at(-1)) {
       this.#subtrees.pop()
-      subtree = { size: 2 * subtree.size, hash: await sha256(prefixed(1, last.hash, subtree.hash)) }
+      subtree = { size: 2 * subtree.size, hash: await sha256(joined([1], last.hash, subtree.hash)) }
     }
     this.#subtrees.push(subtree)
+    this.size++
   }
 
   /** The hash of all leaves, in base64. */
   async root() {
     const [last, ...rest] = this.#subtrees.map(({ hash }) => hash).reverse()
     let root = last ?? await sha256(new Uint8Array())
-    for (const hash of rest) root = await sha256(prefixed(1, hash, root))
-    return btoa(String.fromCharCode(...root))
+    for (const hash of rest) root = await sha256(joined([1], hash, root))
+    return toBase64(root)
   }
-}
-
-/**
- * @param {number} prefix
- * @param {...Uint8Array} parts
- */
-function prefixed(prefix, ...parts) {
-  const data = new Uint8Array(1 + parts.reduce((sum, part) => sum + part.length, 0))
-  data[0] = prefix
-  let at = 1
-  for (const part of parts) {
-    data.set(part, at)
-    at += part.length
-  }
-  return data
 }
 
 /**

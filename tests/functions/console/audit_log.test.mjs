@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { folded, sentence } from '../../../functions/console/static/parts/audit_sentences.js'
-import { Broken, bundlePath, checkpoint, exported, isSigned, leaf, records, Tree, WrongKey } from '../../../functions/console/static/sealed_log.js'
+import { Broken, bundlePath, checkpoint, exported, isSignedBy, keyOf, leaf, records, Tree, WrongKey } from '../../../functions/console/static/sealed_log.js'
 
 const entry = (action, timestamp, details = {}, actor = 'fraud-desk@local.svc') => ({ action, actor, timestamp, details, resource_id: 'svc_rev_01' })
 const hex = (text) => Uint8Array.from(text.match(/../g) ?? [], (byte) => parseInt(byte, 16))
@@ -66,19 +66,27 @@ test('F477a: the tree has the roots of RFC 6962', async () => {
   }
 })
 
-test('F477b: a checkpoint is signed by the owner of the verifier key, and by nobody else', async () => {
+test('F477b: a checkpoint is signed by the owner of a trusted key, and by nobody else', async () => {
   const keys = await crypto.subtle.generateKey('Ed25519', true, ['sign', 'verify'])
   const raw = Buffer.from(await crypto.subtle.exportKey('raw', keys.publicKey))
-  const text = 'rescind/svc_tnt_1/1\n3\nAAAA\n'
+  const [origin, typed] = ['rescind/svc_tnt_1/1', Buffer.concat([hex('01'), raw])]
+  const text = `${origin}\n3\nAAAA\n`
   const signature = Buffer.from(await crypto.subtle.sign('Ed25519', keys.privateKey, Buffer.from(text)))
-  const note = (body) => `${body}\n— rescind/svc_tnt_1/1 ${Buffer.concat([hex('47a6b6f2'), signature]).toString('base64')}\n`
-  const key = `rescind/svc_tnt_1/1+47a6b6f2+${Buffer.concat([hex('01'), raw]).toString('base64')}`
-  assert.deepEqual([checkpoint(note(text)).size, checkpoint(note(text)).root], [3, 'AAAA'])
-  assert.equal(await isSigned(checkpoint(note(text)), key), true)
-  assert.equal(await isSigned(checkpoint(note(text.replace('3', '4'))), key), false)
-  assert.equal(await isSigned(checkpoint(note(text)), key.replace('47a6b6f2', '00000000')), false)
-  await assert.rejects(isSigned(checkpoint(note(text)), key.replace('svc_tnt_1', 'svc_tnt_2')), WrongKey)
-  await assert.rejects(isSigned(checkpoint(note(text)), 'a key'), WrongKey)
+  const named = Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.concat([Buffer.from(`${origin}\n`), typed]))).subarray(0, 4)
+  const note = (body, name = origin) => checkpoint(`${body}\n— ${name} ${Buffer.concat([named, signature]).toString('base64')}\n`)
+  const verifierKey = (id = named, data = typed) => `${origin}+${id.toString('hex')}+${data.toString('base64')}`
+  assert.deepEqual([note(text).size, note(text).root], [3, 'AAAA'])
+  const key = await keyOf(verifierKey(), origin)
+  assert.deepEqual(Buffer.from(key), raw)
+  const other = new Uint8Array(raw).fill(9, 0, 1)
+  assert.equal(await isSignedBy(note(text), [other, key]), true)
+  assert.equal(await isSignedBy(note(text), [other]), false)
+  assert.equal(await isSignedBy(note(text), []), false)
+  assert.equal(await isSignedBy(note(text.replace('3', '4')), [key]), false)
+  assert.equal(await isSignedBy(note(text, 'rescind/svc_tnt_2/1'), [key]), false)
+  const weak = Buffer.concat([hex('01'), Buffer.alloc(32)])
+  for (const bad of [verifierKey(hex('00000000')), verifierKey(named, weak), verifierKey(named, raw), 'a key', '']) await assert.rejects(keyOf(bad, origin), WrongKey)
+  await assert.rejects(keyOf(verifierKey(), 'rescind/svc_tnt_2/1'), /of another log/)
   assert.throws(() => checkpoint('hello'), Broken)
 })
 

@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from shared.operations.trust import renewal
+
 from shared.model import times
 from shared.operations.audit import sealing
 from shared.operations.lists import publication
@@ -146,8 +148,12 @@ def _carried_out(plan: Plan, folder: Path) -> Seed:
 
 
 def run_schedule(ports: Any, tenant_id: str) -> None:
-    """Seal the audit log of a tenant, publish its feed, then the list if it is due."""
+    """Seal the audit log of a tenant, renew its trust document, publish its feed, then the list.
+
+    Document and list are made if they are due.
+    """
     sealing.extend(ports, tenant_id)
+    renewal.keep(ports, tenant_id)
     publication.publish_feed(ports, tenant_id)
     publication.publish_if_due(ports, tenant_id)
 

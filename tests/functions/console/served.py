@@ -1,6 +1,7 @@
 """The local server in a thread of the test, on a copy of a seed, at a time that the test sets."""
 
 import importlib.util
+import json
 import shutil
 import socket
 import threading
@@ -19,6 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from infra.server import app as local_app
 from infra.server.console import CODES_VARIABLE
 from shared import wiring
+from shared.authorizer.formats import documents
+from shared.authorizer.formats.documents import SignedDocument
+from shared.authorizer.formats.trust import TrustDocument
 from shared.model.rate_limit import BURST, Purpose, microseconds
 from shared.operations.operator import console_codes
 from shared.ports import Ports
@@ -66,6 +70,17 @@ class World:
 
     def post(self, path: str, as_: str = "admin", **body: Any) -> Any:
         return self.call("POST", path, as_, **body)
+
+    def trusted(self) -> SignedDocument:
+        """The newest trust document."""
+        return documents.documents(json.dumps(self.get("trust")).encode())[-1]
+
+    def signed(self, made: TrustDocument) -> Any:
+        """An answer with a document that the root of the world signed."""
+        root, payload = self.ports.root, made.encode()
+        assert root is not None
+        by = {root.public_key: root.sign(documents.signed_part(payload))}
+        return json.loads(documents.answer([SignedDocument.opened(payload, by)]))
 
     def run_schedule(self) -> None:
         """Let feed, schedule and sealing run once: what waits for a list is then in one."""

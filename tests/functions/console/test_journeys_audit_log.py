@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from shared.model import times
+from shared.model.audit.checkpoint import NoteKey
 from shared.model.items import Table, Value
 from shared.operations.audit import sealing
 from shared.ports.store import Expect, Put
@@ -20,11 +22,13 @@ from tests.functions.console.watched import Console
 
 pytestmark = pytest.mark.slow
 
+_DAY = timedelta(days=1)
+
 
 def _check(console: Console, key: str) -> str:
     page = console.page
     page.get_by_role("button", name="Check the log").click()
-    page.get_by_label("Verifier key").fill(key)
+    page.get_by_label("Pin, or verifier key").fill(key)
     page.get_by_role("button", name="Check", exact=True).click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     banner = page.locator("main .banner")
@@ -115,16 +119,46 @@ def test_the_sealed_log_is_checked_in_the_browser(console: Console) -> None:
     world = console.world
     sealing.sweep(world.ports, world.seed.tenant_id)
     (signer,) = world.get("audit-logs/keys")["keys"]
+    key = NoteKey.parse(signer["verifier_key"])
     console.open("#/audit")
-    assert _check(console, "a key").startswith("Nothing was checked.")
+    for none in ("a key", signer["verifier_key"][:-8] + "AAAAAAAA", f"{key._replace(name='x')}"):
+        assert _check(console, none).startswith("Nothing was checked.")
     assert _check(console, signer["verifier_key"]).startswith("The log is whole")
-    forged = signer["verifier_key"][:-8] + "AAAAAAAA"
-    assert "did not sign" in _check(console, forged)
+    assert "No key that you trust signed" in _check(
+        console, f"{key._replace(public_key=b'k' * 32)}"
+    )
     changed = world.get("audit-logs?action=key.revoke")["audit_logs"][0]["id"]
     _change_reason(world, changed)
     said = _check(console, signer["verifier_key"])
     assert said.startswith("The log is not whole"), said
     assert f"The entry {changed} was changed" in said
+
+
+def test_the_sealed_log_is_checked_with_the_pin(console: Console) -> None:
+    """TRUST-12, F881d: With the pin the browser needs no other key, and notices a rewritten log.
+
+    The log has to go on from the checkpoint that the trust document names.
+    """
+    world = console.world
+    sealing.sweep(world.ports, world.seed.tenant_id)
+    held = world.trusted().document
+    assert held.log is not None
+    console.open("#/audit")
+    assert _check(console, held.roots.pin).startswith("The log is whole")
+    said = _check(console, "0" * 64)
+    assert said.startswith("The trust document is refused. Not enough of the roots"), said
+    later, named = replace(held, version=held.version + 1), held.named("log")
+    for made, wrong in (
+        (replace(later, log=held.log._replace(root=b"r" * 32)), "it was rewritten"),
+        (replace(later, log=held.log._replace(size=10**6)), "it was cut"),
+        (
+            replace(later, signers=tuple(x for x in held.signers if x.key not in named)),
+            "No key that you trust signed",
+        ),
+        (replace(later, issued_at=world.clock() - 2 * _DAY, expires_at=world.clock()), "expired"),
+    ):
+        console.answer("**/v1/trust?*", world.signed(made))
+        assert wrong in _check(console, held.roots.pin)
 
 
 def _change_reason(world: World, entry_id: str) -> None:

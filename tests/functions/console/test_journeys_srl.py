@@ -1,7 +1,8 @@
 """The lists: what was published, by whom, and whether it is genuine."""
 
 import json
-from typing import Any
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from playwright.sync_api import Locator, Route, expect
@@ -10,33 +11,25 @@ from tests.functions.console.watched import Console
 
 pytestmark = pytest.mark.slow
 
-# Of a key that signs no list.
-_OTHER = "/5lp4vugTaeGeBxn21sH0Fa+7/XyhWABmbdHrhhvxdE="
+# Of roots that sign for nobody here.
+_OTHER = "e616cada949bfc9e669640b0901490a8a4b7421cf6c58d6f2d8b17879b9d0be7"
 _STATUS = "**/v1/revocations/srl/status"
 _SIGNED = "**/v1/revocations/srl/signed"
-
-
-def answer(console: Console, path: str, body: Any) -> None:
-    """Let the page get this in place of what the service answers."""
-
-    def fulfill(route: Route) -> None:
-        route.fulfill(status=200, content_type="application/json", body=json.dumps(body))
-
-    console.page.unroute(path)
-    console.page.route(path, fulfill)
+_TRUST = "**/v1/trust?*"
+_PIN = "Pin that you trust"
+_DAY = timedelta(days=1)
 
 
 def verify(console: Console, pin: str) -> Locator:
-    """Paste a key, verify, and return what is said."""
+    """Paste a pin, verify, and return what is said."""
     card = console.panel("Verify the list here")
-    card.get_by_label("Public key that you trust").fill(pin)
+    card.get_by_label(_PIN).fill(pin)
     card.get_by_role("button", name="Verify").click()
     return card
 
 
 def pin(console: Console) -> str:
-    keys = console.world.get("revocations/srl/keys")["keys"]
-    return next(str(key["public_key"]) for key in keys if key["status"] == "active")
+    return console.world.trusted().document.roots.pin
 
 
 def outcome(card: Locator, check: str) -> Locator:
@@ -70,25 +63,29 @@ def test_what_was_published_and_when_none_was_valid(console: Console) -> None:
     expect(compared).to_contain_text("The service no longer has list 1")
 
 
-def test_the_browser_checks_the_list_with_the_persons_key(console: Console) -> None:
-    """F467b: The console calls a list genuine only if the pasted key signed just this list."""
+def test_the_browser_checks_the_list_with_the_persons_pin(console: Console) -> None:
+    """TRUST-12, F467b: The console calls a list genuine only if the pasted pin leads to its signer.
+
+    It says which of its checks failed, and that those after it were not made.
+    """
     page, version = console.page, console.world.get("revocations/srl/status")["version"]
     console.open("#/lists")
-    field = page.get_by_label("Public key that you trust")
-    expect(field).to_have_value("")
+    expect(page.get_by_label(_PIN)).to_have_value("")
     card = verify(console, pin(console))
     expect(card.get_by_role("status").first).to_contain_text(f"List {version} is genuine")
-    expect(card.locator(".rowed .tag.force")).to_have_count(7)
+    expect(card.locator(".rowed .tag.force")).to_have_count(9)
     expect(outcome(card, "Not older than one you have seen")).to_have_text("not known")
     console.check_looks("lists-verified", ["dark", "phone"])
     verify(console, _OTHER)
-    expect(card.get_by_role("alert")).to_contain_text("Do not trust this list.")
-    expect(outcome(card, "Signed by the key you gave")).to_have_text("no")
-    expect(outcome(card, "Sorted, nothing twice")).to_have_text("not checked")
+    expect(card.get_by_role("alert")).to_contain_text("Compare the pin with the one")
+    expect(outcome(card, "Your pin leads to the newest trust document")).to_have_text("no")
+    expect(outcome(card, "Signed by a key that the document names")).to_have_text("not checked")
     expect(card.get_by_text("is genuine")).to_have_count(0)
     console.check_looks("lists-refused", ["light"])
-    verify(console, "G1KYaSFD")
-    expect(card.get_by_role("alert")).to_contain_text("A public key is 32 bytes in base64")
+    keys = console.world.get("revocations/srl/keys")["keys"]
+    for none in ("G1KYaSFD", pin(console).upper(), keys[0]["public_key"]):
+        verify(console, none)
+        expect(card.get_by_role("alert")).to_contain_text("A pin is 64 hexadecimal digits")
 
 
 def test_a_list_that_was_changed_or_is_old_is_refused(console: Console) -> None:
@@ -98,29 +95,111 @@ def test_a_list_that_was_changed_or_is_old_is_refused(console: Console) -> None:
     first = world.get("revocations/srl/signed")
     ids = first["payload"]["RevokedIDs"]
     shown = {**first["payload"], "RevokedIDs": ids[1:]}
-    answer(console, _SIGNED, {**first, "payload": shown})
+    console.answer(_SIGNED, {**first, "payload": shown})
     card = verify(console, pin(console))
     expect(outcome(card, "The readable part is what was signed")).to_have_text("no")
     signed = first["srl"]["Payload"]
     other = signed[:200] + ("A" if signed[200] != "A" else "B") + signed[201:]
-    answer(console, _SIGNED, {**first, "srl": {**first["srl"], "Payload": other}})
+    console.answer(_SIGNED, {**first, "srl": {**first["srl"], "Payload": other}})
     verify(console, pin(console))
-    expect(outcome(card, "Signed by the key you gave")).to_have_text("no")
+    expect(outcome(card, "Signed by a key that the document names")).to_have_text("no")
     page.unroute(_SIGNED)
     world.post("revocations/srl/regenerate")
-    page.get_by_label("Remember the key and the list").check()
+    page.get_by_label("Remember the pin").check()
     verify(console, pin(console))
     expect(card.get_by_role("status").first).to_contain_text("is genuine")
-    answer(console, _SIGNED, first)
+    console.answer(_SIGNED, first)
     console.open("#/keys")
     console.open("#/lists")
-    expect(page.get_by_label("Public key that you trust")).to_have_value(pin(console))
+    expect(page.get_by_label(_PIN)).to_have_value(pin(console))
     card.get_by_role("button", name="Verify").click()
     expect(outcome(card, "Not older than one you have seen")).to_have_text("no")
     status = world.get("revocations/srl/status")
-    answer(console, _STATUS, {**status, "count": 20_001})
+    console.answer(_STATUS, {**status, "count": 20_001})
     card.get_by_role("button", name="Verify").click()
     expect(card.get_by_role("status").first).to_contain_text("does not fetch lists of more than")
+
+
+def test_documents_that_are_old_or_expired_are_refused(console: Console) -> None:
+    """TRUST-12, F881a: The console refuses the documents that authorizers refuse, and says why.
+
+    A browser that remembers a document accepts no older one, and none of the same version.
+    """
+    world, card = console.world, console.panel("Verify the list here")
+    console.open("#/lists")
+    console.page.get_by_label("Remember the pin").check()
+    verify(console, pin(console))
+    expect(card.get_by_role("status").first).to_contain_text("is genuine")
+    held, now = world.trusted().document, world.clock()
+    later = replace(held, version=held.version + 1)
+    ended = replace(later, issued_at=now - 9 * _DAY, expires_at=now)
+    row, valid = "Your pin leads to the newest trust document", "The document has not expired"
+    for made, at, said in (
+        (replace(held, version=held.version - 1), row, "This browser has seen a newer document"),
+        (replace(held, expires_at=now + _DAY), row, "signed two documents of one version"),
+        (replace(later, tenant_id="svc_tnt_other"), row, "A document is of another tenant"),
+        (replace(later, expires_at=now + 500 * _DAY), row, "valid for more than 400 days"),
+        (ended, valid, "The document has expired"),
+    ):
+        console.answer(_TRUST, world.signed(made))
+        card.get_by_role("button", name="Verify").click()
+        expect(card.get_by_text(said)).to_be_visible()
+        expect(outcome(card, at)).to_have_text("no")
+        expect(card.get_by_role("alert")).to_contain_text("Do not trust this list.")
+    console.answer(_TRUST, {"documents": []})
+    verify(console, _OTHER)
+    expect(card.get_by_role("status").first).to_contain_text("no trust document yet")
+
+
+def test_a_signer_that_was_just_replaced_is_found(console: Console) -> None:
+    """TRUST-13, TRUST-14, F881b: After a wrong signature the console reads the documents again.
+
+    A list of a signer that the document no longer names is not remembered against later ones.
+    """
+    world, page, card = console.world, console.page, console.panel("Verify the list here")
+    console.open("#/lists")
+    newest = world.trusted().document
+    (one, *_) = (each for each in newest.signers if "native" in each.uses or "log" in each.uses)
+    thief = one._replace(uses=("lists",))
+    before = replace(newest, version=newest.version - 1, signers=(thief,))
+    answers = [world.signed(before)]
+
+    def fulfill(route: Route) -> None:
+        if answers:
+            body = json.dumps(answers.pop())
+            route.fulfill(status=200, content_type="application/json", body=body)
+        else:
+            route.continue_()
+
+    page.route(_TRUST, fulfill)
+    page.get_by_label("Remember the pin").check()
+    verify(console, pin(console))
+    expect(card.get_by_role("status").first).to_contain_text("is genuine")
+    assert not answers
+    key = f"rescind.seen.{world.seed.tenant_id}"
+    script = """([key, version]) => {
+      const seen = JSON.parse(localStorage.getItem(key));
+      localStorage.setItem(key, JSON.stringify({...seen, list: {...seen.list, ...version}}));
+    }"""
+    ahead = {"version": 999_999}
+    page.evaluate(script, [key, ahead])
+    card.get_by_role("button", name="Verify").click()
+    expect(outcome(card, "Not older than one you have seen")).to_have_text("no")
+    page.evaluate(script, [key, {**ahead, "signer": "A" * 43 + "="}])
+    card.get_by_role("button", name="Verify").click()
+    expect(card.get_by_role("status").first).to_contain_text("is genuine")
+
+
+@pytest.mark.parametrize("seen", ['{"pin": "AA==", "version": 5, "sha256": "00"}', "?", "{}"])
+def test_what_cannot_be_read_is_forgotten(console: Console, seen: str) -> None:
+    """F881c: What an earlier page remembered, a list signer's key, is forgotten with a sentence."""
+    key = f"rescind.seen.{console.world.seed.tenant_id}"
+    console.page.evaluate("([key, seen]) => localStorage.setItem(key, seen)", [key, seen])
+    console.open("#/lists")
+    card = console.panel("Verify the list here")
+    expect(card.get_by_role("status").first).to_contain_text("It was forgotten.")
+    expect(card.get_by_label(_PIN)).to_have_value("")
+    assert console.page.evaluate("(key) => localStorage.getItem(key)", key) is None
 
 
 def test_the_signers_of_lists_are_shown_and_changed(console: Console) -> None:

@@ -46,7 +46,8 @@ def _key(raw: bytes) -> str:
 
 def _case(expected: str | set[str] | None, value: Any, **given: Any) -> Case:
     body = vectors.body(value)
-    text = {"body": body.decode(errors="replace"), "key": _key(vectors.public()), "seen": None}
+    keys = [_key(vectors.public())]
+    text = {"body": body.decode(errors="replace"), "keys": keys, "seen": None}
     return {**text, "now": times.text(NOW), "expected": expected, **given}
 
 
@@ -62,7 +63,8 @@ def _forms() -> Iterator[Case]:
 
 def _signatures() -> Iterator[Case]:
     yield _case("signature", document(seed=vectors.OTHER_SEED))
-    yield _case("signature", document(), key=_key(vectors.public(vectors.OTHER_SEED)))
+    yield _case("signature", document(), keys=[_key(vectors.public(vectors.OTHER_SEED))])
+    yield _case("signature", document(), keys=[])
     older, newer = changed(Version=4), document()
     for part in ("Payload", "Signature"):
         mixed = newer["srl"] | {part: older["srl"][part]}
@@ -103,14 +105,11 @@ def _times() -> Iterator[Case]:
     yield _case("version", document(), seen={"version": 5, "sha256": other})
 
 
-def _keys() -> Iterator[Case]:
-    weak = (bytes(32), b"\x01" + bytes(31), (2**255 - 20).to_bytes(32, "little"))
-    for key in ("", "AA==", "A" * 43, "!" * 44, *map(_key, weak)):
-        yield _case("key", document(), key=key)
-
-
 def _right() -> Iterator[Case]:
     yield _case(None, document())
+    yield _case(
+        None, document(), keys=[*map(_key, (vectors.public(vectors.OTHER_SEED), vectors.public()))]
+    )
     yield _case(None, vectors.moved(CLOCK_TOLERANCE, HOUR))
     yield _case(None, vectors.moved(-HOUR, _SECOND))
     yield _case(None, vectors.moved(0 * _SECOND, vectors.WEEK))
@@ -138,18 +137,18 @@ def _failed(cases: list[Case]) -> list[str | None]:
 
 
 def test_the_page_verifies_what_verifiers_do() -> None:
-    """VERIFY-1, F467a: The console accepts a list only if a verifier with that key does.
+    """VERIFY-1, F467a: The console accepts a list only if a verifier with those keys does.
 
     The vectors are those of the service's own check: other signers, altered and mixed lists, other
     encodings, each bit of what is signed and of the signature flipped, times and versions.
     """
-    makers = (_forms, _signatures, _contents, _times, _keys, _right)
+    makers = (_forms, _signatures, _contents, _times, _right)
     cases = [case for make in makers for case in make()]
     wrong = []
     for case, failed in zip(cases, _failed(cases), strict=True):
         expected = case["expected"]
         allowed = expected if isinstance(expected, set) else {expected}
         if failed not in allowed:
-            wrong.append(f"{failed} and not {expected}: {case['body'][:300]} {case['key']}")
+            wrong.append(f"{failed} and not {expected}: {case['body'][:300]} {case['keys']}")
     assert not wrong, "\n".join(wrong[:10])
     assert len(cases) > 1000

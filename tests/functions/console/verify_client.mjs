@@ -3,9 +3,9 @@
 import { readFileSync } from 'node:fs'
 import { Refused, verify } from '../../../functions/console/static/verify.js'
 
-const failed = async ({ body, key, now, seen }) => {
+const failed = async ({ body, keys, now, seen }) => {
   try {
-    await verify(JSON.parse(body), key, Date.parse(now), seen)
+    await verify(JSON.parse(body), keys.map((key) => new Uint8Array(Buffer.from(key, 'base64'))), Date.parse(now), seen)
     return null
   } catch (error) {
     if (error instanceof Refused) return error.check

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
@@ -196,6 +196,11 @@ class Console:
         for status in statuses:
             end = f"the server responded with a status of {status}" if status else "net::ERR_"
             self.expected.append(f"Failed to load resource: {end}")
+
+    def answer(self, path: str, body: Any) -> None:
+        """Let the page get this in place of what the service answers at a path."""
+        self.page.unroute(path)
+        self.page.route(path, lambda route: route.fulfill(json=body))
 
     def look(self, look: str) -> None:
         """Show the page as in `LOOKS`."""

@@ -9,7 +9,7 @@ import { table } from '../parts/table.js'
 import { stateOf, tag } from '../parts/tag.js'
 import { may } from '../session.js'
 
-const MEANING = { pending: 'listed, and signs nothing yet', active: 'signs lists', retired: 'signed before; its last list is still valid', revoked: 'was stolen: its lists are refused' }
+const MEANING = { standby: 'signs at once if another was stolen', pending: 'listed, and signs nothing yet', active: 'signs lists', retired: 'signed before; its last list is still valid', revoked: 'was stolen: its lists are refused' }
 const PATH = '/v1/revocations/srl/keys'
 
 /**
@@ -55,7 +55,7 @@ const actions = (key, change) => html`
 /** @returns {Promise<Api.SrlKey | null>} */
 const create = () => ask({
   title: 'Make the next list signer', action: 'Make the signer', failed: 'The signer could not be made.',
-  body: html`<p>It is listed as pending, with a statement by the present signer, so that authorizers learn of it. It signs nothing until it is activated.</p>`,
+  body: html`<p>It is listed as pending, and the next trust document names it, so that authorizers learn of it. It signs nothing until it is activated.</p>`,
   run: (_form, headers) => post(PATH, undefined, { headers }),
 })
 
@@ -91,6 +91,6 @@ const rotate = (pending) => ask({
 const revoke = ({ key_id, status }) => ask({
   title: `Revoke the list signer ${short(key_id)}`, action: 'Revoke it', danger: true, failed: 'The signer could not be revoked.',
   body: html`<p>Do this if the key was stolen. It cannot be undone.</p>
-    ${status === 'active' && html`<p><strong>Another key takes over at once, and no statement leads to it:</strong> give its public key to every authorizer that pins one. Until then they refuse all.</p>`}`,
+    ${status === 'active' && html`<p><strong>Another key takes over at once.</strong> Authorizers with the pin of the roots follow by themselves. Give the new public key to each one that pins list signers: until then it refuses all.</p>`}`,
   run: (_form, headers) => post(`${PATH}/${key_id}/revoke`, undefined, { headers }),
 })

@@ -1,34 +1,57 @@
-/** The check of the list in force with a key that the person pasted. */
+/** The check of the list in force with the pin that the person pasted. */
 
 import { call } from '../api.js'
-import { count, minute, number, second, short, span } from '../format.js'
+import { NoEd25519 } from '../ed25519.js'
+import { count, minute, number, second, span } from '../format.js'
 import { html, one, put } from '../html.js'
 import { banner, problem } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
-import { who } from '../session.js'
-import { CHECKS, NoEd25519, Refused, verify } from '../verify.js'
+import { REASONS } from '../parts/trust_reasons.js'
+import { begun, dropUnreadable, followed, forget, remember, remembered, seen } from '../pinned.js'
+import { believed, isPin, NotTrusted } from '../trust.js'
+import { CHECKS, Refused, verify } from '../verify.js'
 
-/** @typedef {import('../verify.js').Check} Check */
+/** @typedef {import('../pinned.js').Believed} Believed */
+/** @typedef {import('../trust.js').Document} Document */
 /** @typedef {import('../verify.js').Content} Content */
-/** @typedef {{pin: string, version: number, sha256: string}} Remembered */
+/** @typedef {'trust' | 'valid' | import('../verify.js').Check} Check */
+/** @typedef {{check: Check, message: string, advice: string}} Failed */
+/** @typedef {{state: Believed, list: Believed['list'], content: Content | null}} Found what is believed, the list that was seen before, and the one that passed */
 
 /** Longer lists are not fetched: on AWS they are at another address, which the page may not read. */
 export const LONGEST = 20_000
 
-/** @type {Record<Exclude<Check, 'key'>, {words: string, yes: (content: Content, seen: Remembered | null) => string}>} */
+/** In the order in which they are made. @type {Check[]} */
+const ORDER = ['trust', 'valid', ...CHECKS]
+
+/** What is checked, and what is said if all is well. @type {Record<Check, [string, (held: Document, content: Content, list: Believed['list']) => string]>} */
 const WORDS = {
-  form: { words: 'Has the form of a list', yes: ({ size }) => `${number(size)} bytes are signed` },
-  signature: { words: 'Signed by the key you gave', yes: () => 'Ed25519 over the exact bytes' },
-  members: { words: 'Has the four members in order', yes: ({ version }) => `version ${version}` },
-  shown: { words: 'The readable part is what was signed', yes: ({ sha256 }) => `SHA-256 ${sha256.slice(0, 12)}…` },
-  order: { words: 'Sorted, nothing twice', yes: ({ ids }) => count(ids.length, 'warrant') },
-  times: { words: 'Its times are possible', yes: ({ issuedAt }) => `issued ${second(issuedAt)} UTC` },
-  expired: { words: 'Not expired', yes: ({ expiresAt }) => `${span((expiresAt - Date.now()) / 1000)} left by this computer’s clock` },
-  version: { words: 'Not older than one you have seen', yes: (_content, seen) => seen ? `you saw list ${seen.version} here` : 'this browser remembers no list' },
+  trust: ['Your pin leads to the newest trust document', ({ version, roots }) => `document ${version}, which ${roots.threshold} of ${count(roots.keys.length, 'root')} signed`],
+  valid: ['The document has not expired', ({ expiresAt }) => `valid until ${minute(expiresAt)} UTC`],
+  form: ['Has the form of a list', (_held, { size }) => `${number(size)} bytes are signed`],
+  signature: ['Signed by a key that the document names', (_held, { signer }) => `Ed25519 over the exact bytes, by ${signer.slice(0, 12)}…`],
+  members: ['Has the four members in order', (_held, { version }) => `version ${version}`],
+  shown: ['The readable part is what was signed', (_held, { sha256 }) => `SHA-256 ${sha256.slice(0, 12)}…`],
+  order: ['Sorted, nothing twice', (_held, { ids }) => count(ids.length, 'warrant')],
+  times: ['Its times are possible', (_held, { issuedAt }) => `issued ${second(issuedAt)} UTC`],
+  expired: ['Not expired', (_held, { expiresAt }) => `${span((expiresAt - Date.now()) / 1000)} left by this computer’s clock`],
+  version: ['Not older than one you have seen', (_held, _content, list) => list ? `you saw list ${list.version} here` : 'this browser remembers no list'],
 }
+
+const CLOCK = 'Check the clock of this computer. If it is right,'
+/** What to do if a check of the list fails. @type {Partial<Record<Check, string>>} */
+const ADVICE = {
+  signature: 'Verify again in a minute. If it stays so, somebody else made this list: tell the people who run the service.',
+  shown: 'Something between the service and this browser changes answers. Authorizers read only what is signed.',
+  times: `${CLOCK} that of the service is wrong.`,
+  expired: `${CLOCK} no list is published any more: see Overview.`,
+  version: 'The service was restored from a backup without a recovery, or somebody answers with an old list: tell the people who run it.',
+}
+const REPORT = 'Tell the people who run the service: it never publishes such a list.'
 
 /** @param {AbortSignal} signal */
 export function verifyCard(signal) {
+  const dropped = dropUnreadable()
   const before = remembered()
   const result = one(html`<div class="body" role="status"></div>`)
   const check = async (/** @type {SubmitEvent} */ event) => {
@@ -36,16 +59,17 @@ export function verifyCard(signal) {
     const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
     const pin = String(form.get('pin')).trim()
     try {
-      put(result, await checked(pin, form.has('keep'), signal))
+      put(result, isPin(pin) ? await checked(pin, form.has('keep'), signal) : banner('revoked', html`<strong>That is no pin.</strong> A pin is 64 hexadecimal digits: 0–9 and a–f. The public key of a list signer is none.`))
     } catch (error) {
       if (!signal.aborted) put(result, problem(error, 'The list could not be read.'))
     }
   }
   return html`
-    <p class="soft">This browser checks the list itself. Paste the public key that you were given by another way: a key on this page would come from the same server as the list.</p>
+    <p class="soft">This browser checks the list itself: your pin names the roots, the roots sign a document with the keys of the list signers, and one of these signs the list. Paste the pin that you were given by another way: one on this page would come from the same server as the list.</p>
+    ${dropped && banner('info', 'This browser remembered the key of a list signer, or something that cannot be read. It was forgotten. Lists are now checked with the pin of the roots: ask the people who run the service for it.')}
     <div class="panels"><form @submit=${check}>
-      <label class="field"><span>Public key that you trust</span><input name="pin" required spellcheck="false" autocomplete="off" aria-describedby="pin-form" value=${before?.pin}><small id="pin-form" class="soft">32 bytes in base64: 44 characters</small></label>
-      <label class="tick"><input type="checkbox" name="keep" ?checked=${before !== null}> <span>Remember the key and the list in this browser, so that an older list is noticed.</span></label>
+      <label class="field"><span>Pin that you trust</span><input name="pin" required spellcheck="false" autocomplete="off" aria-describedby="pin-form" value=${before?.pin}><small id="pin-form" class="soft">64 hexadecimal digits</small></label>
+      <label class="tick"><input type="checkbox" name="keep" ?checked=${before !== null}> <span>Remember the pin, the document and the list in this browser, so that older ones are noticed.</span></label>
       <div class="actions"><button class="main">Verify</button></div>
     </form>${result}</div>`
 }
@@ -58,54 +82,77 @@ export function verifyCard(signal) {
 async function checked(pin, keep, signal) {
   const status = /** @type {Api.ListStatus} */ ((await call('GET', '/v1/revocations/srl/status', undefined, { signal })).body)
   if (status.count > LONGEST) return banner('info', html`<strong>The list has ${number(status.count)} warrants.</strong> The page does not fetch lists of more than ${number(LONGEST)}. Use <code>rescind list verify</code>.`)
-  const { headers, body } = await call('GET', '/v1/revocations/srl/signed', undefined, { signal })
-  const last = remembered()
-  const seen = last?.pin === pin ? last : null
+  const state = await begun(pin)
+  /** @type {Found} */
+  const found = { state, list: null, content: null }
   try {
-    const content = await verify(body, pin, Date.now(), seen)
-    remember(keep ? { pin, version: content.version, sha256: content.sha256 } : null)
-    return results(content, seen, null)
+    await find(found, keep, signal)
   } catch (error) {
     if (error instanceof NoEd25519) return banner('unknown', html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 at this address. It must be new enough, and the address must begin with https or be this machine’s. Use <code>rescind list verify</code>.`)
-    if (!(error instanceof Refused)) throw error
-    if (error.check === 'key') return banner('revoked', html`<strong>That is no key.</strong> ${error.message}`)
-    return [results(null, seen, error), error.check === 'signature' && html`<p class="soft">The service says that its signer ${short(headers.get('X-SRL-Key-Id') ?? '')} signed it. If the signer was changed since you got your key, <code>rescind list verify</code> follows its statements.</p>`]
+    return results(found, failure(error))
   }
+  if (!found.content) return banner('info', html`<strong>Nothing was checked.</strong> The service has no trust document yet: its roots have signed none.`)
+  return results(found, null)
+}
+
+/**
+ * Follow the documents, then check the list. Throws what refuses it.
+ * @param {Found} found is filled
+ * @param {boolean} keep
+ * @param {AbortSignal} signal
+ */
+async function find(found, keep, signal) {
+  const keys = async () => {
+    found.state = await followed(found.state, signal)
+    // Before it counts (TRUST-12).
+    if (keep) remember(found.state)
+    const { held, list } = found.state
+    if (held) found.list = seen(held, list)
+    return held && believed(held, 'lists', Date.now())
+  }
+  const first = await keys()
+  if (!first) return
+  const { body } = await call('GET', '/v1/revocations/srl/signed', undefined, { signal })
+  try {
+    found.content = await verify(body, first, Date.now(), found.list)
+  } catch (error) {
+    if (!(error instanceof Refused) || error.check !== 'signature') throw error
+    // The signer may have been replaced meanwhile (TRUST-13).
+    found.content = await verify(body, await keys() ?? [], Date.now(), found.list)
+  }
+  const { version, sha256, signer } = found.content
+  if (keep) remember({ ...found.state, list: { version, sha256, signer } })
+  else forget()
+}
+
+/**
+ * Which check failed. Throws what is no refusal.
+ * @param {unknown} error
+ * @returns {Failed}
+ */
+function failure(error) {
+  if (error instanceof NotTrusted) {
+    const [message, advice] = REASONS[error.reason]
+    return { check: error.reason === 'trust_expired' ? 'valid' : 'trust', message, advice }
+  }
+  if (error instanceof Refused) return { check: error.check, message: error.message, advice: ADVICE[error.check] ?? REPORT }
+  throw error
 }
 
 /**
  * A line for each check.
- * @param {Content | null} content if all passed
- * @param {Remembered | null} seen
- * @param {Refused | null} failed
+ * @param {Found} found
+ * @param {Failed | null} failed
  */
-function results(content, seen, failed) {
-  const stopped = failed ? CHECKS.indexOf(failed.check) : CHECKS.length
-  const line = (/** @type {Exclude<Check, 'key'>} */ check) => {
-    const place = CHECKS.indexOf(check)
-    const { words, yes } = WORDS[check]
+function results({ state: { held }, list, content }, failed) {
+  const stopped = failed ? ORDER.indexOf(failed.check) : ORDER.length
+  const line = (/** @type {Check} */ check, /** @type {number} */ place) => {
+    const [words, yes] = WORDS[check]
     // With nothing to compare with, it is not known whether an older list came back.
-    const passed = check === 'version' && !seen ? tag('unknown', 'not known') : tag('force', 'yes')
-    const [detail, mark] = place < stopped ? [content ? yes(content, seen) : '', passed] : place === stopped ? [failed?.message, tag('revoked', 'no')] : ['', tag('unknown', 'not checked')]
+    const passed = check === 'version' && !list ? tag('unknown', 'not known') : tag('force', 'yes')
+    const [detail, mark] = place < stopped ? [held && content ? yes(held, content, list) : '', passed] : place === stopped ? [failed?.message, tag('revoked', 'no')] : ['', tag('unknown', 'not checked')]
     return html`<div><div><p>${words}</p>${detail && html`<p class="soft"><small>${detail}</small></p>`}</div>${mark}</div>`
   }
-  const verdict = content ? banner('force', html`<strong>List ${content.version} is genuine</strong>, as far as the key that you gave is.`) : banner('revoked', html`<strong>Do not trust this list.</strong> An authorizer with this key refuses it.`)
-  return [verdict, html`<div class="rowed">${/** @type {Exclude<Check, 'key'>[]} */ (CHECKS.slice(1)).map(line)}</div>`, content && html`<p class="soft">Checked ${minute(Date.now())} UTC. The list names no tenant: the key must be that of ${html`<bdi dir="auto">${who().tenant_name}</bdi>`}.</p>`]
-}
-
-const name = () => `rescind.seen.${who().tenant_id}`
-
-/** @returns {Remembered | null} */
-function remembered() {
-  try {
-    return JSON.parse(localStorage.getItem(name()) ?? 'null')
-  } catch {
-    return null
-  }
-}
-
-/** @param {Remembered | null} seen */
-function remember(seen) {
-  if (seen) localStorage.setItem(name(), JSON.stringify(seen))
-  else localStorage.removeItem(name())
+  const verdict = content ? banner('force', html`<strong>List ${content.version} is genuine</strong>, as far as the pin that you gave is.`) : banner('revoked', html`<strong>Do not trust this list.</strong> ${failed?.advice}`)
+  return [verdict, html`<div class="rowed">${ORDER.map(line)}</div>`, content && html`<p class="soft">Checked ${minute(Date.now())} UTC.</p>`]
 }

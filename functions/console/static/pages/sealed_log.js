@@ -1,16 +1,22 @@
 /** The check of the sealed log, as a part of the audit page. */
 
 import { call, now } from '../api.js'
+import { NoEd25519 } from '../ed25519.js'
 import { count, number } from '../format.js'
 import { html, put } from '../html.js'
 import { ask, field } from '../parts/dialog.js'
 import { banner, problem } from '../parts/panel.js'
 import { advance } from '../parts/progress.js'
-import { Broken, bundlePath, checkpoint, exported, isSigned, leaf, records, Tree, WrongKey } from '../sealed_log.js'
+import { REASONS } from '../parts/trust_reasons.js'
+import { begun, followed, remember } from '../pinned.js'
+import { Broken, bundlePath, checkpoint, exported, isSignedBy, keyOf, leaf, records, Tree, WrongKey } from '../sealed_log.js'
+import { believed, isPin, NotTrusted } from '../trust.js'
 import { madeAt } from '../ulid.js'
 
 /** @typedef {import('../sealed_log.js').Checkpoint} Checkpoint */
 /** @typedef {import('../sealed_log.js').Leaf} Leaf */
+/** @typedef {import('../trust.js').Log} Log */
+/** @typedef {import('../trust.js').Bytes} Bytes */
 
 /** Entries may be sealed that much later; until then a missing one says nothing. */
 const SEALING_SECONDS = 600
@@ -22,10 +28,10 @@ const SEALING_SECONDS = 600
  */
 export async function showCheck(place, signal) {
   const pin = await ask({
-    title: 'Check the log', action: 'Check', run: async (form) => String(form.get('pin')),
+    title: 'Check the log', action: 'Check', run: async (form) => String(form.get('pin')).trim(),
     body: [
       html`<p>The browser reads the whole sealed log and all entries, computes every hash anew, and checks the signature. Nothing is changed.</p>`,
-      field('Verifier key', html`<textarea name="pin" rows="3" required spellcheck="false" placeholder="rescind/svc_tnt_…/1+47a6b6f2+AclzsyU2…"></textarea>`, html`Take it from where you keep it. A key that comes from this server proves nothing against this server. An auditor gets it once from <code>GET /v1/audit-logs/keys</code>.`),
+      field('Pin, or verifier key', html`<textarea name="pin" rows="3" required spellcheck="false"></textarea>`, html`The pin of the roots, or the verifier key of the log (<code>rescind/…+47a6b6f2+AclzsyU2…</code>). Take it from where you keep it: one that comes from this server proves nothing against this server.`),
     ],
   })
   if (pin === null) return
@@ -34,6 +40,8 @@ export async function showCheck(place, signal) {
     put(place, await check(pin, place, signal))
   } catch (error) {
     if (error instanceof WrongKey) put(place, banner('wait', html`<strong>Nothing was checked.</strong> ${error.message}`))
+    else if (error instanceof NoEd25519) put(place, banner('unknown', html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 here: it needs a secure address and a browser of 2025.`))
+    else if (error instanceof NotTrusted) put(place, banner('revoked', html`<strong>The trust document is refused.</strong> ${REASONS[error.reason].join(' ')}`))
     else if (error instanceof Broken) put(place, banner('revoked', html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit verify</code> from another machine, and keep what it prints.`))
     else put(place, problem(error, 'The log could not be checked.', () => showCheck(place, signal)))
   }
@@ -47,10 +55,11 @@ export async function showCheck(place, signal) {
 async function check(pin, place, signal) {
   const note = new TextDecoder().decode((await call('GET', '/v1/audit-logs/checkpoint', undefined, { signal })).body)
   const signed = checkpoint(note)
-  if (!await isSigned(signed, pin)) throw new Broken('The owner of this verifier key did not sign the checkpoint.')
+  const { keys, anchor } = await trusted(pin, signed, signal)
+  if (!await isSignedBy(signed, keys)) throw new Broken('No key that you trust signed the checkpoint.')
   /** @type {Map<string, Leaf>} */
   const leaves = new Map()
-  if (!await readLeaves(signed, leaves, place, signal)) return stopped()
+  if (!await readLeaves(signed, anchor, leaves, place, signal)) return stopped()
   const unsealed = await readEntries(leaves, place, signal)
   if (unsealed === null) return stopped()
   const missing = [...leaves.values()].find(({ expires }) => expires > now() / 1000)
@@ -58,16 +67,38 @@ async function check(pin, place, signal) {
   return banner('force', html`<strong>The log is whole</strong> from its first entry to entry ${number(signed.size)}: the signature, every hash, and every entry agree.${unsealed > 0 && ` ${count(unsealed, 'entry', 'entries')} of the last ten minutes ${unsealed === 1 ? 'is' : 'are'} not sealed yet.`} This page came from the same server; <code>rescind audit verify</code> on another machine stays the judge, and remembers what it saw.`)
 }
 
+/**
+ * The keys that may have signed the checkpoint, and the checkpoint that the trust document names, if it
+ * is of this log: a recovery begins another one. Throws `WrongKey`, `NotTrusted`, `NoEd25519`.
+ * @param {string} pin or a verifier key
+ * @param {Checkpoint} signed
+ * @param {AbortSignal} signal
+ * @returns {Promise<{keys: Bytes[], anchor: Log | null}>}
+ */
+async function trusted(pin, { origin }, signal) {
+  if (!isPin(pin)) return { keys: [await keyOf(pin, origin)], anchor: null }
+  const before = await begun(pin)
+  const after = await followed(before, signal)
+  // If an older document is remembered, the person wants that.
+  if (before.held) remember(after)
+  const { held } = after
+  if (!held) throw new WrongKey('The service has no trust document yet. Use the verifier key of the log.')
+  return { keys: believed(held, 'log', Date.now()), anchor: held.log?.origin === origin ? held.log : null }
+}
+
 const stopped = () => banner('info', 'Stopped. Nothing is said about the log.')
 
 /**
- * Read all leaves, and compare their root with the signed one. Throws `Broken`; gives whether it came to the end.
+ * Read all leaves, and compare their root with the signed one, and with that of the anchor at its size.
+ * Throws `Broken`; gives whether it came to the end.
  * @param {Checkpoint} signed
+ * @param {Log | null} anchor
  * @param {Map<string, Leaf>} leaves
  * @param {Element} place
  * @param {AbortSignal} signal
  */
-async function readLeaves(signed, leaves, place, signal) {
+async function readLeaves(signed, anchor, leaves, place, signal) {
+  if (anchor && anchor.size > signed.size) throw new Broken(`The trust document names ${count(anchor.size, 'leaf', 'leaves')}, and the log has ${number(signed.size)}: it was cut.`)
   const tree = new Tree()
   let first = 0
   const whole = await advance(place, async () => {
@@ -75,6 +106,7 @@ async function readLeaves(signed, leaves, place, signal) {
     const bundle = new Uint8Array((await call('GET', bundlePath(first, signed.size), undefined, { signal })).body)
     for (const record of records(bundle)) {
       await tree.add(record)
+      if (tree.size === anchor?.size && await tree.root() !== anchor.root) throw new Broken('The beginning of the log is another one than the trust document names: it was rewritten.')
       const found = leaf(record)
       leaves.set(found.entry, found)
     }

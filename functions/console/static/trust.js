@@ -1,0 +1,334 @@
+/**
+ * Decides which trust documents are believed (docs/spec: TRUST-6 to TRUST-13), by a pin that the person
+ * got by another way. It asks nobody; time and bytes are arguments.
+ */
+
+import { base64, isBefore, joined, sha256, text, toBase64 } from './bytes.js'
+import { decode, moment, NotCbor } from './cbor.js'
+import { isSafe, isSigned } from './ed25519.js'
+import { hex } from './format.js'
+
+/** @typedef {import('./bytes.js').Bytes} Bytes */
+/** @typedef {'too_large' | 'malformed' | 'tenant' | 'root' | 'equivocation' | 'rollback' | 'lifetime' | 'future' | 'trust_expired'} Reason */
+/** @typedef {{Payload: string, Signatures: {Key: string, Signature: string}[]}} Form a document as the API has it */
+/** @typedef {{keys: Bytes[], threshold: number}} Roots */
+/** @typedef {{origin: string, size: number, root: string}} Log the checkpoint of the sealed log that a document names, its root in base64 */
+/** @typedef {{tenant: string, version: number, issuedAt: number, expiresAt: number, roots: Roots, signers: {key: Bytes, uses: string[]}[], log: Log | null}} Content times in milliseconds */
+/** @typedef {Content & {form: Form, payload: Bytes}} Document none of its signatures is verified */
+/** @typedef {{tenant: string, pin: string, held: Document | null}} State what is believed: the roots of the held document, or those of the pin before it */
+
+const DAY = 86_400_000
+const LIFETIME = 400 * DAY
+const AHEAD = 30_000
+const ANSWER_BYTES = 6 * 2 ** 20
+const DOCUMENT_BYTES = 65_536
+const DOCUMENTS = 64
+const SIGNATURES = 16
+const ROOTS = 8
+const SIGNERS = 256
+
+/** Documents that must not be believed. What was believed before stays. */
+export class NotTrusted extends Error {
+  /** @param {Reason} reason */
+  constructor(reason) {
+    super(reason)
+    this.reason = reason
+  }
+}
+
+/**
+ * @param {unknown} holds
+ * @param {Reason} [reason]
+ * @returns {asserts holds}
+ */
+function need(holds, reason = 'malformed') {
+  if (!holds) throw new NotTrusted(reason)
+}
+
+/** @param {string} pin */
+export const isPin = (pin) => /^[0-9a-f]{64}$/.test(pin)
+
+/**
+ * The state after an answer of `GET /v1/trust`; the same one if it has no news. Throws `NotTrusted`, and
+ * then nothing of the answer counts; `NoEd25519`.
+ * @param {State} state
+ * @param {Bytes} answer
+ * @param {number} now in milliseconds
+ * @returns {Promise<State>}
+ */
+export async function follow(state, answer, now) {
+  const documents = read(answer)
+  need(documents.every(({ tenant }) => tenant === state.tenant), 'tenant')
+  if (!documents.length) return state
+  let { held } = state
+  for (const each of documents) held = await after(held, each, state.pin)
+  need(held, 'root')
+  need(documents[documents.length - 1].version >= held.version, 'rollback')
+  if (held === state.held) return state
+  need(held.issuedAt < held.expiresAt && held.expiresAt - held.issuedAt <= LIFETIME, 'lifetime')
+  need(held.issuedAt - now <= AHEAD, 'future')
+  return { ...state, held }
+}
+
+/**
+ * What is held after the next document of an answer.
+ * @param {Document | null} held
+ * @param {Document} next
+ * @param {string} pin
+ * @returns {Promise<Document | null>}
+ */
+async function after(held, next, pin) {
+  if (!held) return await pinOf(next.roots) === pin ? signed(next, next.roots) : null
+  if (next.version < held.version || next.form.Payload === held.form.Payload) return held
+  await signed(next, held.roots)
+  need(next.version > held.version, 'equivocation')
+  return signed(next, next.roots)
+}
+
+/**
+ * The document, if as many of these roots signed it as have to.
+ * @param {Document} document
+ * @param {Roots} roots
+ */
+async function signed(document, { keys, threshold }) {
+  const data = joined('rescind-trust-v1\n', await sha256(document.payload))
+  const signatures = new Map(document.form.Signatures.map(({ Key, Signature }) => [Key, base64(Signature)]))
+  let left = threshold
+  for (const key of keys) {
+    const signature = signatures.get(toBase64(key))
+    if (left && signature && await isSigned(data, signature, key)) left--
+  }
+  need(left === 0, 'root')
+  return document
+}
+
+/**
+ * The pin of roots: 64 hexadecimal digits.
+ * @param {Roots} roots
+ */
+export async function pinOf({ keys, threshold }) {
+  // The CBOR of a map with a short array of keys, and a small number.
+  const members = [[0xa2, 0x64], 'Keys', [0x80 + keys.length], ...keys.flatMap((key) => [[0x58, 32], key]), [0x69], 'Threshold', [threshold]]
+  return hex(await sha256(joined('rescind-roots-v1\n', ...members)))
+}
+
+/**
+ * The keys that a document names for a use.
+ * @param {Document} held
+ * @param {string} use
+ */
+export const named = ({ signers }, use) => signers.filter(({ uses }) => uses.includes(use)).map(({ key }) => key)
+
+/**
+ * The same, unless the document has expired: then throws `NotTrusted`.
+ * @param {Document} held
+ * @param {string} use
+ * @param {number} now in milliseconds
+ */
+export function believed(held, use, now) {
+  need(now < held.expiresAt, 'trust_expired')
+  return named(held, use)
+}
+
+/**
+ * @param {Bytes} answer
+ * @returns {Document[]}
+ */
+function read(answer) {
+  need(answer.length <= ANSWER_BYTES, 'too_large')
+  const { documents } = json(answer) ?? {}
+  need(Array.isArray(documents))
+  const given = documents.map(formOf)
+  need(given.length <= DOCUMENTS, 'too_large')
+  return given.map(opened)
+}
+
+/** @param {Bytes} data */
+function json(data) {
+  try {
+    return JSON.parse(text(data))
+  } catch {
+    throw new NotTrusted('malformed')
+  }
+}
+
+/**
+ * @param {any} given
+ * @returns {Form}
+ */
+function formOf(given) {
+  const { Payload, Signatures } = given ?? {}
+  need(base64(Payload) && Array.isArray(Signatures))
+  const signatures = Signatures.map((each) => {
+    const { Key, Signature } = each ?? {}
+    need(base64(Key) && base64(Signature))
+    return { Key, Signature }
+  })
+  need(new Set(signatures.map(({ Key }) => Key)).size === signatures.length)
+  return { Payload, Signatures: signatures }
+}
+
+/**
+ * The document in a form that is base64. Throws `NotTrusted`.
+ * @param {Form} form
+ * @returns {Document}
+ */
+export function opened(form) {
+  const payload = base64(form.Payload)
+  need(payload)
+  need(payload.length <= DOCUMENT_BYTES && form.Signatures.length <= SIGNATURES, 'too_large')
+  return { ...contentOf(payload), form, payload }
+}
+
+/**
+ * @param {Bytes} payload
+ * @returns {Content}
+ */
+function contentOf(payload) {
+  const members = map(decoded(payload))
+  const feed = map(members.get('Feed'))
+  number(feed, 'Sequence')
+  digest(feed, 'Chain')
+  if (members.has('Witnesses')) checkWitnesses(map(members.get('Witnesses')))
+  if (members.has('SigningKeys')) digest(members, 'SigningKeys')
+  const content = {
+    tenant: string(members, 'Tenant'), version: number(members, 'Version'),
+    issuedAt: time(members, 'IssuedAt'), expiresAt: time(members, 'ExpiresAt'),
+    roots: rootsOf(map(members.get('Roots'))), signers: list(members, 'Signers').map(map).map(signerOf),
+    log: members.has('Log') ? logOf(map(members.get('Log'))) : null,
+  }
+  need(content.version >= 1 && content.signers.length <= SIGNERS)
+  need(isRising(content.signers.map(({ key }) => key)))
+  const roots = content.roots.keys.map(hex)
+  // A root signs nothing but documents.
+  need(!content.signers.some(({ key }) => roots.includes(hex(key))))
+  return content
+}
+
+/** @param {Bytes} payload */
+function decoded(payload) {
+  try {
+    return decode(payload)
+  } catch (error) {
+    if (error instanceof NotCbor) throw new NotTrusted('malformed')
+    throw error
+  }
+}
+
+/**
+ * @param {Map<string, unknown>} members
+ * @returns {Roots}
+ */
+function rootsOf(members) {
+  const keys = list(members, 'Keys').map(key)
+  const threshold = number(members, 'Threshold')
+  need(threshold >= 1 && threshold <= keys.length && keys.length <= ROOTS && isRising(keys))
+  // A member that changes what the roots mean must not be passed over.
+  need(members.size === 2)
+  return { keys, threshold }
+}
+
+/** @param {Map<string, unknown>} members */
+function signerOf(members) {
+  const uses = texts(members, 'Uses')
+  need(uses.length)
+  return { key: key(members.get('Key')), uses }
+}
+
+/**
+ * @param {Map<string, unknown>} log
+ * @returns {Log}
+ */
+const logOf = (log) => ({ origin: string(log, 'Origin'), size: number(log, 'Size'), root: toBase64(digest(log, 'Root')) })
+
+/** @param {Map<string, unknown>} witnesses */
+function checkWitnesses(witnesses) {
+  need(number(witnesses, 'Quorum') <= texts(witnesses, 'Keys').length)
+}
+
+/**
+ * @param {unknown} value
+ * @returns {Map<string, unknown>}
+ */
+function map(value) {
+  need(value instanceof Map)
+  return value
+}
+
+/**
+ * @param {Map<string, unknown>} members
+ * @param {string} name
+ * @returns {unknown[]}
+ */
+function list(members, name) {
+  const value = members.get(name)
+  need(Array.isArray(value))
+  return value
+}
+
+/**
+ * @param {Map<string, unknown>} members
+ * @param {string} name
+ */
+function string(members, name) {
+  const value = members.get(name)
+  need(typeof value === 'string')
+  return value
+}
+
+/**
+ * A number from 0 to 2^53: a larger one is a `bigint`.
+ * @param {Map<string, unknown>} members
+ * @param {string} name
+ */
+function number(members, name) {
+  const value = members.get(name)
+  need(typeof value === 'number' && value >= 0)
+  return value
+}
+
+/**
+ * @param {Map<string, unknown>} members
+ * @param {string} name
+ */
+function digest(members, name) {
+  const value = members.get(name)
+  need(value instanceof Uint8Array && value.length === 32)
+  return value
+}
+
+/**
+ * @param {unknown} value
+ * @returns {Bytes}
+ */
+function key(value) {
+  need(value instanceof Uint8Array && isSafe(value))
+  return /** @type {Bytes} */ (value)
+}
+
+/**
+ * Texts that are sorted by their UTF-8, each once.
+ * @param {Map<string, unknown>} members
+ * @param {string} name
+ */
+function texts(members, name) {
+  const values = list(members, name).map((value) => {
+    need(typeof value === 'string')
+    return value
+  })
+  need(isRising(values.map((value) => joined(value))))
+  return values
+}
+
+/** @param {Uint8Array[]} values */
+const isRising = (values) => values.every((value, index) => index === 0 || isBefore(values[index - 1], value))
+
+/**
+ * @param {Map<string, unknown>} members
+ * @param {string} name
+ */
+function time(members, name) {
+  const value = moment(members.get(name))
+  need(value !== null)
+  return value
+}

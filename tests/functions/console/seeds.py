@@ -15,11 +15,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from shared.operations.trust import renewal
-
 from shared.model import times
 from shared.operations.audit import sealing
 from shared.operations.lists import publication
+from shared.operations.trust import renewal
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.processes import ROOT
 from tests.kit.worlds import Clock, close, embedded, in_memory

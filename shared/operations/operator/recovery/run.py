@@ -1,7 +1,6 @@
 """A run of a recovery: the values that its steps share."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 

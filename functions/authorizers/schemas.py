@@ -426,7 +426,9 @@ class AuthorizerBody(RecordBody):
     version: OrNull = Field(
         validation_alias="program_version", description="The version of the program."
     )
-    public_key: OrNull = shown("Its Ed25519 public key in hexadecimal.")
+    public_key: OrNull = Field(
+        validation_alias="any_key", description="Its Ed25519 public key in hexadecimal."
+    )
     metadata: dict[str, str] = shown("Texts by name that people recognise it by.")
     owner: str = shown("Who registered it, as the audit log names callers.")
     relay: OrNull = shown("The relay that reports for it; null if it reports itself.")

@@ -70,7 +70,7 @@ ADDED: dict[tuple[str, str], Any] = {
     ("Authorizer", "refused"): {},
     ("Authorizer", "is_foreign"): False,
     ("Authorizer", "key_id"): "",
-    ("Authorizer", "is_proven"): False,
+    ("Authorizer", "proven_key"): b"",
     ("Authorizer", "number"): 0,
     ("Authorizer", "trust"): 0,
     ("Deployment", "part"): DeploymentPart.SERVING,

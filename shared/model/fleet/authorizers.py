@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from shared.model.fleet.heartbeats import Description, Heartbeat
 from shared.model.items import Address, Partition, Table
@@ -43,11 +43,11 @@ class Authorizer(Record):
     empty if release 0.3.0 registered it. `seen_at` is the time of the last
     stored heartbeat, or of the registration. The fields from `sequence` to `refused` are those of
     `Heartbeat`, but `chain` is 32 bytes, or none; before the first one, `sequence` is None.
-    `is_foreign` is whether it reported a chain that this service does not have at `sequence`. If
-    `is_proven`, it proved that it has the private key of `public_key`, and only reports that it
-    signed count; `number` is that of the last one, and `trust` the version of the trust document
-    that it held (TRUST-10). All registrations are read to prove that a revocation has reached them,
-    so they are stored small.
+    `is_foreign` is whether it reported a chain that this service does not have at `sequence`.
+    `public_key` is a key that it told, and `proven_key` (32 bytes, or none) in its place one that
+    it proved to have; then only reports that it signed count. `number` is that of the last one, and
+    `trust` the version of the trust document that it held (TRUST-10). All registrations are read to
+    prove that a revocation has reached them, so they are stored small.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Authorizer(Record):
     is_foreign: bool = field(default=False, metadata=SPARSE)
     version: int = 1
     key_id: str = field(default="", metadata=SPARSE)
-    is_proven: bool = field(default=False, metadata=SPARSE)
+    proven_key: bytes = field(default=b"", metadata=SPARSE)
     number: int = field(default=0, metadata=SPARSE)
     trust: int = field(default=0, metadata=SPARSE)
 
@@ -92,12 +92,21 @@ class Authorizer(Record):
             seen_at=now,
             type=described.type,
             program_version=described.program_version,
-            public_key=described.public_key,
             metadata=dict(described.metadata),
             relay=described.relay,
             key_id=key_id,
-            is_proven=described.is_proven,
+            **_key(described),
         )
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether it has a key, so that only signed reports count."""
+        return bool(self.proven_key)
+
+    @property
+    def any_key(self) -> str:
+        """The key that it proved or told, in hexadecimal; empty if it has none."""
+        return self.proven_key.hex() or self.public_key
 
     @property
     def srl_version(self) -> int:
@@ -134,7 +143,7 @@ class Authorizer(Record):
 
         A name whose key was proved is that key's until the registration ends (FLEET-27).
         """
-        has_key = described.is_proven and described.public_key == self.public_key
+        has_key = described.is_proven and described.public_key == self.any_key
         return has_key or not self.is_proven
 
     def described_as(self, described: Description, now: datetime) -> "Authorizer":
@@ -143,13 +152,12 @@ class Authorizer(Record):
         Reports with another key, or without one, do not count for a new key.
         """
         key = (described.public_key, described.is_proven)
-        before = self if key == (self.public_key, self.is_proven) else self._without_report()
+        before = self if key == (self.any_key, self.is_proven) else self._without_report()
         return replace(
             before,
             type=described.type,
             program_version=described.program_version,
-            public_key=described.public_key,
-            is_proven=described.is_proven,
+            **_key(described),
             metadata=dict(described.metadata),
             relay=described.relay,
             seen_at=max(now, self.seen_at),
@@ -285,3 +293,10 @@ def name_address(tenant_id: str, *, owner: str, name: str, public_key: str) -> A
     bound = json.dumps([owner, name, public_key])
     digest = hashlib.sha256(bound.encode()).hexdigest()
     return Address(Table.REVOCATIONS, f"{tenant_id}#authorizer-names", digest)
+
+
+def _key(described: Description) -> dict[str, Any]:
+    """Return the fields that have the key of a description."""
+    if described.is_proven:
+        return {"public_key": "", "proven_key": bytes.fromhex(described.public_key)}
+    return {"public_key": described.public_key, "proven_key": b""}

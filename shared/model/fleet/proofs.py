@@ -56,9 +56,8 @@ def reported(beat: Heartbeat, before: Authorizer, *, tenant_id: str) -> Heartbea
         return RefusedReport.UNSIGNED if before.is_proven else beat
     if not before.is_proven:
         return RefusedReport.UNPROVEN
-    key = bytes.fromhex(before.public_key)
     try:
-        report = ProvenReport.opened(*_bytes(beat.signed), public_key=key)
+        report = ProvenReport.opened(*_bytes(beat.signed), public_key=before.proven_key)
         report.check(tenant_id=tenant_id, authorizer_id=before.id, after=before.number)
     except NotTrusted as refused:
         return RefusedReport(refused.reason.value)

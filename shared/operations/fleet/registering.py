@@ -151,7 +151,7 @@ def _again(
     tenant_id, now = caller.tenant_id, times.whole(ports.now())
     after = before.described_as(described, now)
     is_revived = before.is_expired(now)
-    if not is_revived and after.public_key == before.public_key:
+    if not is_revived and after.any_key == before.any_key:
         found = Registration(after, is_new=False, numbers=known.numbers)
         if changes := rules.change(tenant_id, before, after):
             ports.store.write(*changes, *keep(found))

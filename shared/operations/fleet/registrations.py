@@ -58,7 +58,7 @@ def details(of: Authorizer, *, is_revived: bool = False) -> dict[str, Value]:
     """Return the details of the audit entry of a registration (FLEET-2)."""
     found: dict[str, Value] = {"name": of.name}
     if of.is_proven:
-        found["public_key"] = of.public_key
+        found["public_key"] = of.any_key
     return found | ({"revived": True} if is_revived else {})
 
 

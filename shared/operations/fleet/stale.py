@@ -115,7 +115,7 @@ def count(
         found = Authorizer.from_item(item)
         if found.owner != caller.identity:
             raise NotFound
-        key = bytes.fromhex(found.public_key)
+        key = bytes.fromhex(found.any_key)
     verified = sum(_verifies(each, key) for each in events) if key else 0
     counted = StockCounts(verified, len(events) - verified)
     metrics = {"EventsVerified": counted.verified, "EventsRefused": counted.refused}

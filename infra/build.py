@@ -35,7 +35,7 @@ PARAMETERS_FILE: Final = "parameters.yaml"
 # the code or the text of the template changed, but not if only a parameter did: so the artefact
 # must change with these parameters.
 SETTINGS: Final = frozenset(
-    {"BasePath", "Mode", "OperationMetrics", "RestoredAs", "TrustedProxies"}
+    {"BasePath", "Mode", "OperationMetrics", "RestoredAs", "TrustedProxies", "Witnesses"}
 )
 
 _SOURCES: Final = ("functions", "shared")

@@ -232,6 +232,7 @@ def assemble(settings: Settings) -> Ports:
             gather=gather,
             look_seconds=_LOOK_SECONDS.get(settings.store.scheme, 1.0),
             root=root,
+            witnesses=load_witnesses(os.environ),
             close=opened.pop_all().close,
         )
 

@@ -90,8 +90,9 @@ def _do_duties(
 ) -> None:
     webhooks = Webhooks(ports, wiring.sender_from_environment())
     sink = wiring.audit_sink_from_environment()
-    timer, sealing = Timer(ports, board.begun), Sealing(ports, webhooks.sealed, sink)
-    trust = TrustKeeper(ports)
+    timer, trust = Timer(ports, board.begun), TrustKeeper(ports)
+    # A new log has a first signer, which the next trust document names.
+    sealing = Sealing(ports, webhooks.sealed, sink, trust.look)
     parts: list[_Duty] = [Feed(ports, timer.publish, trust.look), timer, webhooks, sealing, trust]
     parts += _witnessing(ports)
     try:

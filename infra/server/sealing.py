@@ -32,8 +32,8 @@ class Sealing:
     """Appends new audit entries of each tenant to its sealed log, every few seconds.
 
     The first round, and one each day, looks for entries that became visible very late. `sealed` is
-    called with each tenant whose log has grown. Then sealed entries are copied to the `sink`. A
-    failure is logged once and retried in each round.
+    called with each tenant whose log has grown, `begun` with one whose log is new. Then sealed
+    entries are copied to the `sink`. A failure is logged once and retried in each round.
     """
 
     def __init__(
@@ -41,8 +41,9 @@ class Sealing:
         ports: Ports,
         sealed: Callable[[str], object] = _ignore,
         sink: AuditSink | None = None,
+        begun: Callable[[str], object] = _ignore,
     ) -> None:
-        self._ports, self._sealed, self._sink = ports, sealed, sink
+        self._ports, self._sealed, self._sink, self._begun = ports, sealed, sink, begun
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sealing")
         self._failing: set[str] = set()
@@ -116,6 +117,8 @@ class Sealing:
             extended = extend(self._ports, tenant_id)
             if extended.size > extended.first:
                 self._sealed(tenant_id)
+                if not extended.first:
+                    self._begun(tenant_id)
             if self._sink is not None:
                 sink.catch_up(self._ports, self._sink, tenant_id)
         except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)

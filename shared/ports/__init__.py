@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from shared.model.audit.witnesses import WitnessPolicy
 from shared.ports.blobs import BlobStore
 from shared.ports.gather import Gather, sequentially
 from shared.ports.roots import RootSigner
@@ -41,6 +42,7 @@ class Ports:
     them each `look_seconds`, because some stores announce none. `is_in_charge` returns false if the
     store is the copy of one in another region; its writes then raise `ReadOnly`. `root` is None if
     this process cannot sign trust documents: the roots are offline, or others have the right.
+    Trust documents name the `witnesses` of the sealed log.
     `close` closes the files and connections of the ports, which cannot be used afterwards.
     """
 
@@ -55,4 +57,5 @@ class Ports:
     look_seconds: float = 1.0
     is_in_charge: Callable[[], bool] = _always
     root: RootSigner | None = None
+    witnesses: WitnessPolicy | None = None
     close: Callable[[], None] = _nothing_to_close

@@ -50,6 +50,7 @@ from shared.operations.lists.journal import Journals
 from shared.operations.operator import deployment, doctor, onboarding
 from shared.operations.operator.moving import copying, cutover
 from shared.operations.operator.recovery import recovery
+from shared.operations.trust import serving
 from shared.operations.webhooks import managing
 from shared.ports import Ports
 from shared.ports.store import Address, Delete, Expect, Increment, Put
@@ -137,6 +138,8 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     deployment.mark_schema(ports)
     _leave_a_tile(world.tenant.ports, operator)
     plain = world.tenant.ports
+    document = roots.signed_draft(plain, operator)
+    serving.publish(plain, operator, payload=document.payload, signatures={**document.signatures})
     revocations.create(plain, operator, warrant_id="svc_wrt_published", reason="r")
     publication.publish_feed(plain, operator.tenant_id)
     Journals().catch_up(plain, operator.tenant_id)
@@ -525,8 +528,16 @@ def _age_entries(tenant: Tenant) -> None:
 
 
 def _seal(tenant: Tenant) -> None:
-    """A first pass, one that stores a full tile and reads it, with a late entry, and a sweep."""
+    """A first pass, one that stores a full tile and reads it, with a late entry, and a sweep.
+
+    Journal and a trust document are there, which a pass compares with the log.
+    """
     ports, clock = tenant.ports, Clock(tenant.ports.now())
+    document = roots.body_of(roots.signed_draft(ports, tenant.operator))
+    assert tenant.admin.request("PUT", "/v1/trust", json=document).status_code == 200
+    tenant.revoke("svc_wrt_journal")
+    publication.publish_feed(ports, tenant.id)
+    Journals().catch_up(ports, tenant.id)
     module = import_module("functions.audit_log_sealing.handler")
     made = [entry_made(ports, clock, tenant.id)[1] for _ in range(260)]
     late = entry_made(ports, clock, tenant.id, ago=7200)[1]

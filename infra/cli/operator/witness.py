@@ -7,7 +7,7 @@ import typer
 import uvicorn
 
 from infra.cli.commands import local_command
-from infra.cli.errors import checked
+from infra.cli.errors import WrongUsage
 from infra.cli.output import Output
 from infra.server import addresses, protocol
 from infra.witness import service
@@ -15,10 +15,6 @@ from infra.witness.memory import Memory
 from shared.model.audit.checkpoint import NoteKey
 
 EXAMPLE: Final = "rescind witness --data .witness --name witness.example/1"
-
-
-def _key(text: str) -> str:
-    return str(NoteKey.parse(text))
 
 
 def witness(
@@ -34,7 +30,6 @@ def witness(
         list[str] | None,
         typer.Option(
             "--log",
-            parser=checked(_key),
             metavar="KEY",
             help="A verifier key of a log that it signs from now on, as `GET /v1/audit-logs/keys` "
             "has it. Once is enough.",
@@ -48,9 +43,13 @@ def witness(
     Run it where those who run the service cannot change it. Never put back an older copy of its
     folder: make a new witness instead. Ctrl-C stops it.
     """
+    try:
+        known = [NoteKey.parse(each) for each in log or ()]
+    except ValueError as error:
+        raise WrongUsage(f"--log: {error}") from error
     memory = Memory.opened(data, name)
-    for each in log or ():
-        memory.add(NoteKey.parse(each))
+    for each in known:
+        memory.add(each)
     address = addresses.ip(host)
     with addresses.bind(address, port) as listener:
         listener.listen()

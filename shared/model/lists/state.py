@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from shared.authorizer.formats.trust import LogAnchor
 from shared.errors import Corrupt
 from shared.model import times
 from shared.model.audit.kept import Kept
@@ -96,13 +97,13 @@ def claimed_statements(blob: bytes) -> list[dict[str, str]]:
     return [each["statement"] for each in signers if isinstance(each, dict) and "statement" in each]
 
 
-def claimed_log(blob: bytes) -> tuple[Kept, ...]:
+def claimed_log(blob: bytes, tenant_id: str) -> LogAnchor | None:
     """Return what a state says of the sealed log, if anything, without a check of its signature.
 
     Raises `Corrupt` if the blob is not a state.
     """
     members = signed_blob.claimed(blob, PREFIX)
     try:
-        return (Kept.from_members(members["Log"]),) if "Log" in members else ()
+        return Kept.from_members(members["Log"]).anchor(tenant_id) if "Log" in members else None
     except (KeyError, TypeError, ValueError):
         raise Corrupt("the signed state of a list is malformed") from None

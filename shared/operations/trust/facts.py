@@ -16,10 +16,10 @@ from shared.authorizer.formats.trust import (
     Roots,
     TrustDocument,
     Use,
+    Witnesses,
 )
 from shared.authorizer.formats.wire import Position
 from shared.model import times
-from shared.model.audit import checkpoint
 from shared.model.audit.signers import AuditSigner
 from shared.model.feed import FeedHead
 from shared.model.fleet import native
@@ -27,9 +27,8 @@ from shared.model.fleet.native import NativeSigner
 from shared.model.lists.signers import ListSigner, SignerStatus
 from shared.model.tenants import TenantSettings
 from shared.model.trust.head import RENEWED_AFTER, TrustHead
-from shared.operations.audit import log
 from shared.operations.audit import signers as audit_signers
-from shared.operations.base import tenants
+from shared.operations.base import checkpoints, tenants
 from shared.operations.lists import in_force, signers
 from shared.operations.trust import documents, signing_keys
 from shared.ports import Ports
@@ -68,7 +67,8 @@ class TrustFacts:
 
     `chain` are the documents that a client follows from the first root, the newest last. `signer`
     is the active list signer, `newest` the head of the feed: None if the tenant has none yet.
-    `keys` are the signing keys, and `covers` those that the newest document covers.
+    `witnesses` are those that this service asks now. `keys` are the signing keys, and `covers`
+    those that the newest document covers.
     """
 
     settings: TenantSettings
@@ -78,6 +78,7 @@ class TrustFacts:
     newest: FeedHead | None
     uses: SignerUses
     log: LogAnchor | None
+    witnesses: Witnesses | None
     keys: tuple[PublishedKey, ...]
     covers: tuple[PublishedKey, ...]
 
@@ -118,7 +119,7 @@ class TrustFacts:
         """
         if self.head is None or self.held is None or not self.uses.are_those_of(self.held):
             return True
-        if self._has_unvouched:
+        if self._has_unvouched or self.held.witnesses != self.witnesses:
             return True
         if not is_online:
             return now >= self.head.warns_at
@@ -138,13 +139,24 @@ def read(ports: Ports, tenant_id: str) -> TrustFacts:
         partial(in_force.feed_head, ports, tenant_id),
     )
     uses, anchor = ports.gather(
-        partial(_uses, ports, tenant_id), partial(_log_anchor, ports, tenant_id)
+        partial(_uses, ports, tenant_id), partial(checkpoints.anchor, ports, tenant_id)
     )
     keys, covers = ports.gather(
         partial(signing_keys.read, ports, tenant_id),
         lambda: signing_keys.covered(ports, tenant_id, head.keys_sha256) if head else (),
     )
-    return TrustFacts(settings, head, tuple(chain), signer, newest, uses, anchor, keys, covers)
+    return TrustFacts(
+        settings,
+        head,
+        tuple(chain),
+        signer,
+        newest,
+        uses,
+        anchor,
+        _witnesses(ports),
+        keys,
+        covers,
+    )
 
 
 def _uses(ports: Ports, tenant_id: str) -> SignerUses:
@@ -175,11 +187,9 @@ def _raw(signer: AuditSigner) -> bytes:
     return base64.b64decode(signer.public_key)
 
 
-def _log_anchor(ports: Ports, tenant_id: str) -> LogAnchor | None:
-    found = log.head(ports, tenant_id)
-    if found is None or not found.size:
-        return None
-    return LogAnchor(checkpoint.origin(tenant_id, found.generation), found.size, found.root)
+def _witnesses(ports: Ports) -> Witnesses | None:
+    policy = ports.witnesses
+    return None if policy is None else Witnesses(policy.keys, policy.quorum)
 
 
 def draft(
@@ -196,6 +206,6 @@ def draft(
         facts.uses.named(),
         facts.feed,
         facts.log,
-        facts.held.witnesses if facts.held else None,
+        facts.witnesses,
         covering(facts.keys),
     )

@@ -1,11 +1,14 @@
 """The sealed log extends what signed records outside the store name of it (LOG-12)."""
 
+import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from shared.authorizer.formats.trust import LogAnchor
+from shared.authorizer.formats.trust import LogAnchor, TrustDocument
 from shared.errors import Corrupt
+from shared.model.audit import head as model
 from shared.model.audit import kept
 from shared.model.audit.kept import Kept
 from shared.model.items import Table
@@ -14,10 +17,14 @@ from shared.operations.audit import log, outside, sealing
 from shared.operations.base import checkpoints
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
+from shared.operations.trust import facts as facts_of
+from shared.operations.trust import serving
 from shared.ports import Ports
-from tests.kit import faults
+from shared.ports.store import Delete, Expect
+from tests.kit import faults, roots
 from tests.kit.sealed_log import entered, head_of, many_sealed
 from tests.kit.tenants import Tenant
+from tests.kit.witnesses import made, policy
 from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
 
@@ -93,6 +100,55 @@ def test_a_log_extends_its_anchors(
     sealing.extend(ports, tenant.id)
     assert head_of(ports, tenant.id).generation > 1
     outside.check_anchors(ports, tenant.id)
+
+
+def documented(ports: Ports, tenant: Tenant) -> TrustDocument:
+    """The next trust document, published."""
+    signed = roots.signed_draft(ports, tenant.operator)
+    payload, signatures = signed.payload, {**signed.signatures}
+    serving.publish(ports, tenant.operator, payload=payload, signatures=signatures)
+    return signed.document
+
+
+def test_a_log_extends_what_documents_name(
+    deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
+    """LOG-12, F800f: A trust document names the newest checkpoint, and an older log is refused.
+
+    That is so also if the kept checkpoints are gone, and if the head of the documents is older.
+    """
+    assert documented(ports, tenant).log is None
+    many_sealed(ports, clock, tenant.id, 3)
+    copy = deployment.copy()
+    clock.advance(minutes=2)
+    many_sealed(ports, clock, tenant.id, 5)
+    assert documented(ports, tenant).log == checkpoints.anchor(ports, tenant.id)
+    forget(ports, tenant)
+    outside.check_anchors(ports, tenant.id)
+    deployment.restore(copy, Table.AUDIT)
+    clock.advance(minutes=1)
+    entered(ports, clock, tenant.id)
+    with pytest.raises(Corrupt, match="was cut, or its store is older"):
+        sealing.extend(ports, tenant.id)
+    deployment.restore(copy)
+    assert [each for each in doctor.examine(ports) if "was cut" in each.problem]
+    remove = model.address(tenant.id)
+    ports.store.write(Delete(remove, Expect.PRESENT))
+    with pytest.raises(Corrupt, match="it has no head, but"):
+        sealing.extend(ports, tenant.id)
+
+
+def test_a_document_names_the_witnesses(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
+    """LOG-34, F812f: The next trust document names the witnesses that the service asks now."""
+    assert documented(ports, tenant).witnesses is None
+    asked = policy(1, made(tmp_path, "a"), made(tmp_path, "b"))
+    asking = dataclasses.replace(ports, witnesses=asked)
+    facts_before, facts = facts_of.read(ports, tenant.id), facts_of.read(asking, tenant.id)
+    due = [each.is_due(ports.now(), is_online=True) for each in (facts_before, facts)]
+    assert due == [False, True]
+    found = documented(asking, tenant).witnesses
+    assert found == (asked.keys, 1)
+    assert not facts_of.read(asking, tenant.id).is_due(ports.now(), is_online=True)
 
 
 def test_one_pass_in_a_minute_compares(ports: Ports, clock: Clock, tenant: Tenant) -> None:

@@ -21,11 +21,11 @@ _PREFIX: Final = b"rescind-journal-v1\n"
 
 @dataclass(frozen=True, slots=True)
 class JournalNumber:
-    """What one publication adds: entries of the feed, and tombstones.
+    """The additions of one publication: entries of the feed, and tombstones.
 
     `previous` is the hash (32 bytes) of the payload of the number before, `FIRST` if it is the
-    first one. All that was acknowledged before `issued_at` is in this number or before it. The feed
-    ends at `sequence`. `entries` are encoded, and `ends` has for each of them, as CBOR, when the
+    first one. Each change that was acknowledged before `issued_at` is in this number or before it.
+    The feed ends at `sequence`. `entries` are encoded, and `ends` has for each of them, as CBOR, when the
     warrants that it revokes end: seconds since 1970, or null. `changes` counted the tombstones at
     the number before. `trust` is the version of the trust document, `log` the newest checkpoint.
     """

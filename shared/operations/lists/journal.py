@@ -66,10 +66,10 @@ _START: Final = JournalPosition(0, FIRST, Said())
 
 
 class FeedPass(NamedTuple):
-    """What a pass of the feed knows, so that the journal need not read it again.
+    """The results of a pass of the feed, so that the journal need not read them again.
 
     The feed ends at `head`, None without a feed; `changes` returns the counter of tombstones, and
-    raises `Corrupt` if that is damaged. All that was acknowledged before `known_until` is in them;
+    raises `Corrupt` if that is damaged. Each change acknowledged before `known_until` is in them;
     None if that is not known. `facts` are those of the entries that the pass wrote, if any, and
     `pen` has opened the seed then.
     """

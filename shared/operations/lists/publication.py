@@ -89,7 +89,7 @@ class PublishedFeed(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the feed has all that was acknowledged before it was published."""
+        """Whether the feed has each change that was acknowledged before its publication."""
         return self.facts is None or self.facts.marked.are_all
 
 

@@ -10,9 +10,10 @@ import pytest
 from shared.authorizer.formats.journal import JournalNumber
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt, InvalidSettings
-from shared.model import feed
+from shared.model import feed, times
 from shared.model.lists import journal as model
-from shared.operations.access import api_keys
+from shared.model.tenants import SettingsChange
+from shared.operations.access import api_keys, tenant_settings
 from shared.operations.base import seals
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, journal, wake
@@ -98,11 +99,13 @@ def test_a_number_states_no_later_moment_than_it_knows(
     known = last(ports, tenant).issued_at
     tenant.api_key(ports, name="other")
     key = tenant.api_key(ports)
-    clock.advance(milliseconds=100)
+    window = SettingsChange(feed_window_ms=5_000)
+    tenant_settings.update(ports, tenant.operator, change=window)
+    clock.advance(seconds=1)
     tenant.revoke(ports, "svc_wrt_b")
     acknowledged = clock()
     api_keys.revoke(ports, tenant.operator, key_id=key.api_key.id)
-    clock.advance(milliseconds=100)
+    clock.advance(seconds=2)
     woken = wake.publish(ports, tenant.id)
     assert woken.wait_seconds > 0
     Journals().catch_up(ports, tenant.id, woken.done)
@@ -231,7 +234,8 @@ def test_a_forged_number_stops_no_start_for_good(
     begun(ports, clock, tenant, "svc_wrt_a")
     honest = last(ports, tenant)
     put(ports, replace(honest, number=honest.number + 1, sequence=2**50), bytes(32))
-    ports.blobs.put(f"{model.folder(tenant.id)}/nothing", b"")
+    for name in ("nothing", "0" * 20):
+        ports.blobs.put(f"{model.folder(tenant.id)}/{name}", b"")
     with pytest.raises(InvalidSettings, match="older than the journal"):
         restored.check_recovered(ports)
     assert recovery.recover(ports, tenant.operator).unknown
@@ -275,9 +279,12 @@ def test_numbers_stay_for_thirty_days_and_above_the_list(
         return [number for number, _ in journal.names(ports, tenant.id)]
 
     begun(ports, clock, tenant, "svc_wrt_a")
-    clock.advance(days=29, hours=23)
+    clock.advance(days=29)
     tenant.regenerate(ports)
     clock.advance(hours=2)
+    tenant.regenerate(ports)
+    assert numbers() == [1]
+    clock.advance(days=1)
     tenant.regenerate(ports)
     assert numbers() == []
     tenant.revoke(ports, "svc_wrt_b")
@@ -291,3 +298,27 @@ def test_numbers_stay_for_thirty_days_and_above_the_list(
         clock.advance(hours=2)
         tenant.regenerate(ports)
     assert numbers() == []
+
+
+def test_the_horizon_is_not_in_the_future(
+    deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-10, F829b: A clock that was ahead when the journal was written moves no horizon past now.
+
+    If it was behind after the list, the horizon is the earlier moment.
+    """
+    begun(ports, clock, tenant, "svc_wrt_a")
+    copy, right = deployment.copy(), clock()
+    for wrong in (timedelta(days=1), -timedelta(days=1)):
+        clock.moment = right + wrong
+        tenant.revoke(ports, f"svc_wrt_{wrong.days % 7}")
+        published(ports, tenant)
+        stated = last(ports, tenant).issued_at
+        clock.moment = right + timedelta(minutes=1)
+        deployment.restore(copy)
+        restored.mark(ports, copied_at=None)
+        done = recovery.recover(ports, tenant.operator)
+        moment = times.text(min(stated, clock()))
+        assert any(f"revocations until {moment}" in each for each in done.unknown.reasons)
+        tenant.regenerate(ports)
+        copy = deployment.copy()

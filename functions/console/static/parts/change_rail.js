@@ -125,7 +125,7 @@ const isDone = ({ entry, listed, fleet }) => listed !== null && (fleet === null 
  */
 function known({ since, by }, { status, entry, listed, fleet }) {
   const holding = fleet && entry !== null ? fleet.filter((each) => holds(each, entry)).length : 0
-  const authorizers = fleet && { registered: fleet.length, holding, closed: 0, unknown: fleet.length - holding }
+  const authorizers = fleet && { registered: fleet.length, holding, closed: 0, unknown: fleet.length - holding, unproven: fleet.filter(({ proven }) => !proven).length }
   return {
     by, status, listedAt: listed?.at ?? null, now: now(), what: 'them',
     propagation: {

@@ -120,6 +120,7 @@ def _deploy(endpoint: str, region: str) -> dict[str, str]:
         "SVC_STORE": f"dynamodb:{outputs['TablePrefix']}",
         "SVC_BLOBS": f"s3:{outputs['BucketName']}",
         "SVC_KEYS": f"kms:{outputs['KeyAlias']}",
+        "SVC_ROOT": f"kms:{outputs['RootKeyAlias']}",
         "SVC_QUEUE": f"sqs:{publications}",
     }
 

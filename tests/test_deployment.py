@@ -355,6 +355,7 @@ def test_an_answer_of_a_standby_is_as_old_as_its_list(tmp_path: Path, clock: Clo
         ("feed_publication", {"Records": [{"dynamodb": {"Keys": {"sk": {"S": "svc_tnt_a#00"}}}}]}),
         ("srl_publication", {"Records": [{"body": "svc_tnt_a"}]}),
         ("audit_log_sealing", {}),
+        ("trust_renewal", {}),
         ("webhook_delivery", {}),
     ],
 )

@@ -78,9 +78,16 @@ def test_a_list_outlives_its_validity() -> None:
 
 def test_the_key_is_renewed() -> None:
     """The key that everything hangs on rotates, and its removal can be undone for a month."""
-    (key,) = of_kind("AWS::KMS::Key").values()
-    assert key["EnableKeyRotation"] is True
-    assert key["PendingWindowInDays"] == 30
+    keys = of_kind("AWS::KMS::Key")
+    assert keys["Key"]["EnableKeyRotation"] is True
+    assert {each["PendingWindowInDays"] for each in keys.values()} == {30}
+
+
+def test_the_root_key_signs_as_documents_are_signed() -> None:
+    """F713a, TRUST-8: The root key in KMS is of Ed25519, and only signs."""
+    key = of_kind("AWS::KMS::Key")["RootKey"]
+    assert key["KeySpec"] == "ECC_NIST_EDWARDS25519"
+    assert key["KeyUsage"] == "SIGN_VERIFY"
 
 
 def test_the_stack_can_be_made() -> None:

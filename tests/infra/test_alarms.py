@@ -25,7 +25,7 @@ def test_an_alarm_says_what_to_do(name: str) -> None:
     assert alarm["AlarmName"] == f"rescind-{STAGE}-{anchor}"
     assert alarm["AlarmDescription"].endswith(f" docs/runbook.md#{anchor}")
     assert (alarm["AlarmActions"], alarm["OKActions"]) == (["Topic"], ["Topic"])
-    missing = "breaching" if name == "LateLists" else "notBreaching"
+    missing = "breaching" if name in {"LateLists", "TrustExpiring"} else "notBreaching"
     assert alarm["TreatMissingData"] == missing
 
 
@@ -62,12 +62,14 @@ def _call_of_kms(name: str, key: str = _KEY) -> Any:
 
 
 def test_an_alarm_fires_when_the_key_is_disabled() -> None:
-    """F110b: An alarm fires if the KMS key is disabled or its deletion is scheduled."""
+    """F110b: An alarm fires if a key in KMS is disabled or its deletion is scheduled."""
     (rule,) = RULES.values()
-    written = json.dumps(rule["EventPattern"]).replace(f"rescind-{STAGE}-key-arn", _KEY)
-    pattern = EventPattern.load(written)
+    root = _KEY[:-1] + "d"
+    written = json.dumps(rule["EventPattern"]).replace(f"rescind-{STAGE}-key-arn-root", root)
+    pattern = EventPattern.load(written.replace(f"rescind-{STAGE}-key-arn", _KEY))
     for call in ("DisableKey", "ScheduleKeyDeletion"):
         assert pattern.matches_event(_call_of_kms(call))
+        assert pattern.matches_event(_call_of_kms(call, root))
         assert not pattern.matches_event(_call_of_kms(call, _KEY[:-1] + "c"))
     for call in ("Decrypt", "EnableKey", "CancelKeyDeletion"):
         assert not pattern.matches_event(_call_of_kms(call))

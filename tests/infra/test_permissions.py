@@ -28,12 +28,14 @@ from shared.model.feed import StoredEntry
 from shared.model.fleet import authorizers, native
 from shared.model.fleet.heartbeats import Description
 from shared.model.lists import schedule as srl_schedule
+from shared.model.lists import signers as list_signers
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX, Turn
 from shared.model.lists.signers import SignerStatus
 from shared.model.revoked_signers import Marker, marker_address
 from shared.model.signing_keys import Signer, Type
 from shared.model.tenants import ListPublication, SettingsChange
+from shared.model.trust.head import document_blob
 from shared.model.warrants import signed_by, warrant_address
 from shared.model.webhooks.webhooks import Webhook, WebhookTurn
 from shared.operations.access import tenant_settings
@@ -57,7 +59,7 @@ from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, managed, statements, variables
-from tests.kit import roots, tour
+from tests.kit import kms_roots, roots, tour
 from tests.kit.api import Client, Instance, Tenant, serve
 from tests.kit.aws import REGION, STAGE, Account, aws
 from tests.kit.endpoints import ENDPOINTS, call
@@ -229,7 +231,7 @@ def _of_lambda(name: str) -> set[Permission]:
             for action in ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
         }
     if events(name, "DynamoDB"):
-        kind = "keys" if name == "FeedPublication" else "audit"
+        kind = "keys" if name in {"FeedPublication", "TrustRenewal"} else "audit"
         table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/rescind-{STAGE}-{kind}"
         needed |= {Permission(action, f"{table}/stream/*") for action in _OF_A_STREAM}
     return needed
@@ -592,6 +594,29 @@ def _wait_and_give_up(
     assert not managing.get(ports, operator, webhook_id=made.id).is_enabled
 
 
+def _renew_trust(tenant: Tenant) -> None:
+    """A first document of a tenant without a standby, one after a rotation, and one that waits."""
+    ports = tenant.ports
+    module = import_module("functions.trust_renewal.handler")
+    context = SimpleNamespace(get_remaining_time_in_millis=lambda: 300_000)
+    address = list_signers.standby_address(tenant.id)
+    if ports.store.get(address) is not None:
+        ports.store.write(Delete(address, Expect.PRESENT))
+    with kms_roots.signing(), pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SVC_ROOT", variables("TrustRenewal")["SVC_ROOT"])
+        assert module.handler({}, context) == {"published": 1}
+        # A process that was stopped left a blob of the next version.
+        ports.blobs.put(document_blob(tenant.id, 2), b"stopped")
+        tenant.admin.post(f"{SRL}/keys/rotate", json={"compromised": True})
+        marked = streamed(srl_schedule.trust_mark_address(tenant.id))
+        assert module.handler(marked, None) == {"published": 1}
+        # As if other roots signed from now on.
+        patched.delenv("SVC_ROOT")
+        _forget()
+        tenant.admin.post(f"{SRL}/keys")
+        assert module.handler({}, context) == {"waits": 1}
+
+
 def _console(_: Tenant) -> None:
     """The console's page, which is in the artefact."""
     page = Request("GET", "/", headers=(("Accept", "text/html"),))
@@ -604,6 +629,7 @@ WITHOUT_ENDPOINTS: Final[dict[str, Callable[[Tenant], None]]] = {
     "feed_publication": _feed,
     "srl_publication": _publish,
     "srl_schedule": _schedule,
+    "trust_renewal": _renew_trust,
     "webhook_delivery": _webhooks,
 }
 

@@ -80,8 +80,8 @@ SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Decrypt", "audit"): {"AuditLogSealing"},
     ("kms:Encrypt", "webhook"): {"Webhooks"},
     ("kms:Decrypt", "webhook"): {"WebhookDelivery"},
-    ("kms:Encrypt", "srl"): {"Srl"},
-    ("kms:Decrypt", "srl"): {"FeedPublication", "Srl", "SrlPublication", "Trust"},
+    ("kms:Encrypt", "srl"): {"Srl", "TrustRenewal"},
+    ("kms:Decrypt", "srl"): {"FeedPublication", "Srl", "SrlPublication", "Trust", "TrustRenewal"},
 }
 OPERATOR: Final = "operator"
 OPERATORS: Final = {
@@ -163,7 +163,7 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("keys", f"{TENANT_ID}#keys"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#versions#svc_key_a"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#srl-keys"): {"Srl"},
-    ("keys", f"{TENANT_ID}#srl-standby"): {"Srl"},
+    ("keys", f"{TENANT_ID}#srl-standby"): {"Srl", "TrustRenewal"},
     ("keys", f"{TENANT_ID}#srl-keys-revoked"): {"Srl"},
     ("keys", f"{TENANT_ID}#audit-keys"): {"AuditLog", "AuditLogSealing"},
     ("keys", f"{TENANT_ID}#webhooks"): {"WebhookDelivery", "Webhooks"},
@@ -177,7 +177,13 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("revocations", f"{TENANT_ID}#srl"): {"Srl", "SrlPublication"},
     ("revocations", f"{TENANT_ID}#authorizers"): {"Authorizers"},
     ("revocations", f"{TENANT_ID}#registered-authorizers"): {"Authorizers"},
-    ("revocations", f"{TENANT_ID}#feed"): {"FeedPublication", "Srl", "SrlPublication", "Trust"},
+    ("revocations", f"{TENANT_ID}#feed"): {
+        "FeedPublication",
+        "Srl",
+        "SrlPublication",
+        "Trust",
+        "TrustRenewal",
+    },
 }
 
 
@@ -240,3 +246,56 @@ def test_a_move_opens_all_seeds_while_its_role_is_named(purpose: str) -> None:
 
 def _of_role(condition: dict[str, Any], role: str) -> dict[str, Any]:
     return condition | {"ArnLike": {"aws:PrincipalArn": f"{ACCOUNT}:role/{role}"}}
+
+
+# --- the root of trust ---
+
+_ROOT_POLICY: Final[list[dict[str, Any]]] = stack()["RootKey"]["Properties"]["KeyPolicy"][
+    "Statement"
+]
+ROOT_POLICY: Final = [each for each in _ROOT_POLICY if "Sid" in each]
+(BY_HAND,) = (
+    each["Fn::If"][1] for each in _ROOT_POLICY if each.get("Fn::If", [""])[0] == "IsSignedByHand"
+)
+AS_DOCUMENTS: Final = {"kms:MessageType": "RAW", "kms:SigningAlgorithm": "ED25519_SHA_512"}
+
+
+def signs(name: str, resource: str = f"rescind-{STAGE}-key-arn-root", **how: str) -> bool:
+    """Whether a role may sign with a key, by its own policy and by the policy of the root key."""
+    if name == OPERATOR:
+        own, role = managed("OperatorPolicy"), "rescind-operator"
+    else:
+        own, role = statements(name), ROLES[f"{name}Role"]["RoleName"]
+    values = AS_DOCUMENTS | how | {"aws:PrincipalArn": f"{ACCOUNT}:role/{role}"}
+    return allowed(own, Request("kms:Sign", resource, values)) and allowed(
+        ROOT_POLICY, Request("kms:Sign", "*", values)
+    )
+
+
+@pytest.mark.parametrize("name", [*LAMBDAS, OPERATOR])
+def test_one_function_signs_documents(name: str) -> None:
+    """F713b, S3, TRUST-7: Only the function that renews documents signs with the root on AWS."""
+    assert signs(name) is (name == "TrustRenewal")
+    # Neither with another key, nor in another way.
+    assert not signs(name, f"rescind-{STAGE}-key-arn")
+    assert not signs(name, **{"kms:MessageType": "DIGEST"})
+
+
+def test_the_policy_of_the_root_key_alone_names_its_signer() -> None:
+    """F713c, S3: The policy of the root key lets no other role sign, whatever its own allows."""
+    for role in (each["RoleName"] for each in ROLES.values()):
+        values = AS_DOCUMENTS | {"aws:PrincipalArn": f"{ACCOUNT}:role/{role}"}
+        may = role.startswith(f"rescind-{STAGE}-trust-renewal-")
+        assert allowed(ROOT_POLICY, Request("kms:Sign", "*", values)) is may
+    for statement in [*ROOT_POLICY, BY_HAND]:
+        assert statement["Principal"] == {"AWS": f"{ACCOUNT}:root"}
+        actions = {each.action for each in granted([statement])}
+        assert not actions & {"kms:*", "kms:CreateGrant"}
+
+
+def test_a_person_signs_while_their_role_is_named() -> None:
+    """F713d: With `RootRole`, that role signs documents by hand, and no other."""
+    for role, may in (("RootRole", True), ("rescind-operator", False)):
+        values = AS_DOCUMENTS | {"aws:PrincipalArn": f"{ACCOUNT}:role/{role}"}
+        named = BY_HAND | {"Condition": _of_role(BY_HAND["Condition"], "RootRole")}
+        assert allowed([named], Request("kms:Sign", "*", values)) is may

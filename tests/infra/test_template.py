@@ -172,11 +172,12 @@ def test_the_template_sets_what_the_code_reads() -> None:
     # No function is in a network of its own, so none reaches private addresses. The others are of
     # a server, and of PostgreSQL.
     read -= {"SVC_WEBHOOK_ALLOW", "SVC_DUTIES", "SVC_POOL", "SVC_PREPARE"}
-    read -= {"SVC_ROOT", "SVC_ROOT_PASSPHRASE_FILE"}
+    read -= {"SVC_ROOT_PASSPHRASE_FILE"}
     for name in LAMBDAS:
         fills = {"FeedPublication", "SrlSchedule", "WebhookDelivery"}
         left_out = set() if name in fills else {"SVC_QUEUE"}
         left_out |= set() if name == "AuditLogSealing" else {"SVC_AUDIT_SINK"}
+        left_out |= set() if name == "TrustRenewal" else {"SVC_ROOT"}
         left_out |= set() if name == "Feed" else {"SVC_REQUESTS_A_LINE"}
         assert set(variables(name)) == read - left_out
 
@@ -581,7 +582,10 @@ def test_an_api_without_its_own_address_has_a_domain() -> None:
 def test_the_data_of_a_stage_of_one_region_is_as_it_was() -> None:
     """F649a: With the defaults, no parameter of a second region changes key, tables or bucket."""
     resources = stack()
-    assert "MultiRegion" not in resources["Key"]["Properties"]
+    assert "MultiRegion" not in {
+        **resources["Key"]["Properties"],
+        **resources["RootKey"]["Properties"],
+    }
     assert "ReplicationConfiguration" not in resources["Bucket"]["Properties"]
     assert "StreamSpecification" not in resources["RevocationsTable"]["Properties"]
     # A table that became an `AWS::DynamoDB::GlobalTable` would be another resource.
@@ -589,10 +593,10 @@ def test_the_data_of_a_stage_of_one_region_is_as_it_was() -> None:
 
 
 def test_the_second_region_makes_neither_key_nor_tables() -> None:
-    """F649b: With `ReplicaKeyArn` the stack has a bucket and an alias; the rest are copies."""
+    """F649b: With `ReplicaKeyArn` the stack has a bucket and two aliases; the rest are copies."""
     resources = written(STATEFUL)["Resources"]
     first = {name for name, each in resources.items() if each.get("Condition") == "IsFirst"}
-    assert first == {"Key", "KeysTable", "RevocationsTable", "AuditTable"}
+    assert first == {"Key", "RootKey", "KeysTable", "RevocationsTable", "AuditTable"}
 
 
 def test_copies_need_streams_with_whole_items() -> None:

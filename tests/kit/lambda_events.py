@@ -142,7 +142,7 @@ class Group:
 # The folders of `functions` that serve no endpoint of the API.
 WITHOUT_ENDPOINTS: Final = {
     *("audit_log_sealing", "feed_publication", "srl_publication", "srl_schedule"),
-    *("console", "webhook_delivery"),
+    *("console", "trust_renewal", "webhook_delivery"),
 }
 
 GROUPS: Final = [

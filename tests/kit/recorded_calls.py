@@ -169,7 +169,10 @@ def _s3(operation: str, params: Parameters) -> Iterator[Permission]:
 
 
 def _kms(operation: str, params: Parameters) -> Iterator[Permission]:
-    key = params["KeyId"].removeprefix("alias/")
+    key, slash, name = params["KeyId"].removeprefix("alias/").partition("/")
+    if slash:
+        yield Permission(f"kms:{operation}", f"{key}-key-arn-{name}")
+        return
     context = dict(params["EncryptionContext"])
     purpose = context.pop("purpose", None)
     bound = {("Null", f"kms:EncryptionContext:{name}", "false") for name in context}

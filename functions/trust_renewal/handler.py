@@ -1,0 +1,85 @@
+"""Make and renew trust documents with the root. A stream and a schedule call it; no HTTP."""
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from shared import logs, wiring
+from shared.model.lists.schedule import concerns_trust, tenant_of_mark
+from shared.operations.base import operation, tenants
+from shared.operations.trust import documents, renewal
+from shared.ports import Ports
+
+_log = logging.getLogger(__name__)
+
+_THREADS: Final = 16
+# What is left of the time of a function when it begins no further tenant.
+_LEFT_MILLISECONDS: Final = 30_000
+
+
+class NotRenewedError(Exception):
+    """The documents of some tenants could not be looked at; a retry is harmless."""
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
+    """Renew the documents of tenants whose keys a batch of the stream names, or of all tenants.
+
+    A run of the schedule takes the tenants in any order, so that none is always the last if time is
+    short. A failure is logged and counted, and stops no other tenant. At the end it raises
+    `NotRenewedError`, so that the batch or the run is delivered again. Nothing is done if another
+    region is in charge, or if the service is read-only (OPS-14).
+    """
+    logs.to_standard_output()
+    ports = wiring.from_environment()
+    if wiring.is_read_only() or not ports.is_in_charge():
+        return {}
+    if "Records" in event:
+        # A mark may be visible before the change.
+        operation.wait_for_writes()
+        done = _renewed(ports, _named(event["Records"]))
+    else:
+        done = _renewed(ports, _all(ports), context)
+        _log.info("trust", extra=logs.fields(metrics={"TrustExpiring": done["expiring"]}))
+    if failed := done["failed"]:
+        raise NotRenewedError(f"{failed} of {done.total()} documents could not be looked at")
+    return dict(done)
+
+
+def _named(batch: Iterable[Mapping[str, Any]]) -> Sequence[str]:
+    marks = (each["dynamodb"]["Keys"]["sk"]["S"] for each in batch)
+    return [*dict.fromkeys(tenant_of_mark(each) for each in marks if concerns_trust(each))]
+
+
+def _all(ports: Ports) -> Sequence[str]:
+    found = list(tenants.identifiers(ports))
+    random.shuffle(found)
+    return found
+
+
+def _renewed(ports: Ports, tenant_ids: Sequence[str], context: Any = None) -> Counter[str]:
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="trust") as pool:
+        return Counter(pool.map(partial(_renew, ports, context), tenant_ids))
+
+
+def _renew(ports: Ports, context: Any, tenant_id: str) -> str:
+    """Look at the document of a tenant; return what was done.
+
+    It is `expiring` if it is in the last third of its life.
+    """
+    if context is not None and context.get_remaining_time_in_millis() < _LEFT_MILLISECONDS:
+        return "left"
+    try:
+        outcome = renewal.keep(ports, tenant_id)
+        head = documents.head(ports, tenant_id)
+    except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+        figures = {"TrustFailed": 1}
+        _log.exception("trust", extra=logs.fields(tenant_id=tenant_id, metrics=figures))
+        return "failed"
+    is_expiring = head is not None and ports.now() >= head.warns_at
+    if is_expiring:
+        _log.error("the trust document expires", extra=logs.fields(tenant_id=tenant_id))
+    return "expiring" if is_expiring else outcome.value

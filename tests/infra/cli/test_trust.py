@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -33,8 +34,8 @@ def people(tmp_path: Path) -> list[str]:
     return [to_base64(FileRoot.create(tmp_path / f"{n}.key").public_key) for n in range(3)]
 
 
-def _shows(shell: Shell, *more: str) -> dict[str, object]:
-    found: dict[str, object] = shell.json("trust", "show", *more)
+def _shows(shell: Shell, *more: str) -> dict[str, Any]:
+    found: dict[str, Any] = shell.json("trust", "show", *more)
     return found
 
 
@@ -63,7 +64,8 @@ def test_people_replace_the_root_of_a_server(
     pin = str(_shows(operator)["pin"])
     draft, copy = tmp_path / "draft.json", tmp_path / "copy.json"
     named = [word for key in people for word in ("--new-public", key)]
-    rotate = ("trust", "rotate-root", "--key", own.data / "root.key", *named, "--threshold", "2")
+    by = str(own.data / "root.key")
+    rotate = ("trust", "rotate-root", "--key", by, *named, "--threshold", "2")
     begun = operator.run(*rotate, "--out", draft, "--yes", columns=400)
     assert (begun.code, "2 signature(s) are missing" in begun.err) == (0, True), begun.err
     assert "CHANGE from 1 of 1" in begun.out

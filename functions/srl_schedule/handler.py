@@ -10,6 +10,7 @@ from shared import logs, wiring
 from shared.errors import Corrupt
 from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, schedule, unpublished
+from shared.operations.operator import readiness
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     _report_waiting(ports)
     if propagation.is_due(ports.now()):
         _count_authorizers(ports)
+        _report_trust(ports)
     _announce_expiring(ports)
     return {"queued": tenants, "late": due.late}
 
@@ -68,6 +70,14 @@ def _report_waiting(ports: Ports) -> None:
         _log.error(
             "unpublished", extra=logs.fields(seconds=waiting.oldest_seconds, metrics=figures)
         )
+
+
+def _report_trust(ports: Ports) -> None:
+    """Log how many tenants have a trust document that ends soon or waits for signatures, if any."""
+    found = readiness.documents(ports)
+    if found.due or found.expired:
+        figures = {"TrustDue": found.due, "TrustExpired": found.expired}
+        _log.warning("trust", extra=logs.fields(metrics=figures))
 
 
 def _announce_expiring(ports: Ports) -> None:

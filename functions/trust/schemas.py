@@ -18,6 +18,7 @@ from shared.web.fields import (
     RequestBody,
     ResponseBody,
     Signature,
+    decimal,
     example,
     shown,
 )
@@ -30,6 +31,10 @@ _SIGNED: Final[dict[str, JsonValue]] = {
     "Payload": "qGRMb2ej",
     "Signatures": [{"Key": _KEY, "Signature": _SIGNATURE}],
 }
+
+
+# What follows a validator is checked, but is not in the API document.
+_NUMBER: Final = decimal("[1-9]", must="be one decimal digit from 1 on")
 
 
 def _base64(value: Any) -> bytes:
@@ -128,8 +133,8 @@ class DraftQuery(BaseModel):
         description=f"The public keys of the roots, 1 to {ROOTS_MAX}, each base64 of 32 bytes, "
         "separated by commas. By default the roots stay as they are.",
     )
-    threshold: int = Field(
-        default=1, ge=1, le=ROOTS_MAX, description="How many of these roots have to sign."
+    threshold: Annotated[int, Field(ge=1, le=ROOTS_MAX), _NUMBER] = Field(
+        default=1, description="How many of these roots have to sign."
     )
 
     def wanted(self) -> Roots | None:

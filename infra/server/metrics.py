@@ -26,6 +26,7 @@ from shared.model.expiring import DAYS, ExpiringKind
 from shared.operations.lists import expiring
 from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists
+from shared.operations.trust.state import TrustSurvey
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 
@@ -123,6 +124,21 @@ class Handler(logging.Handler):
                 counter.labels(*(found.by[each] for each in dimensions)).inc(value)
 
 
+class Documents:
+    """Counts the tenants whose trust document is due, anew every ten minutes."""
+
+    def __init__(self) -> None:
+        self._found: TrustSurvey | None = None
+        self._look_at = 0.0
+
+    def __call__(self, ports: Ports) -> TrustSurvey:
+        """Return the numbers. Raises `PortNotReady`."""
+        if self._found is None or time.monotonic() >= self._look_at:
+            self._found = readiness.documents(ports)
+            self._look_at = time.monotonic() + _COUNT_SECONDS
+        return self._found
+
+
 class Gauges(Collector):
     """Reads the store when it is collected; without the store, only what needs none remains.
 
@@ -131,6 +147,7 @@ class Gauges(Collector):
 
     def __init__(self, ports: Callable[[], Ports], board: Board) -> None:
         self._ports, self._board = ports, board
+        self._documents = Documents()
         self._expiring: Counted[tuple[ExpiringKind, int]] | None = None
         self._count_at = 0.0
 
@@ -170,6 +187,7 @@ class Gauges(Collector):
             yield from self._unpublished()
             yield from self._credentials()
             yield from self._webhooks()
+            yield from self._trust()
 
     def _processes(self) -> Iterator[Metric]:
         """Yield which processes of the server run, and how often each has ended."""
@@ -197,6 +215,19 @@ class Gauges(Collector):
             )
             yield GaugeMetricFamily(
                 "rescind_feeds_late", "Tenants with a change that waits too long.", waiting.late
+            )
+
+    def _trust(self) -> Iterator[GaugeMetricFamily]:
+        """Yield how many trust documents are due, and how many have expired."""
+        with suppress(Unavailable):
+            found = self._documents(self._ports())
+            yield GaugeMetricFamily(
+                "rescind_trust_due",
+                "Tenants whose trust document ends soon or waits for signatures.",
+                found.due,
+            )
+            yield GaugeMetricFamily(
+                "rescind_trust_expired", "Tenants whose trust document has expired.", found.expired
             )
 
     def _webhooks(self) -> Iterator[GaugeMetricFamily]:

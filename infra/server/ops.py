@@ -23,12 +23,13 @@ from starlette.routing import Route
 
 from infra.server import worker
 from infra.server.board import OPS, Board
-from infra.server.metrics import Exposition, Gauges
+from infra.server.metrics import Documents, Exposition, Gauges
 from infra.server.threads import Threads
 from shared import wiring
 from shared.operations.lists.unpublished import Waiting
 from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists, PortNotReady
+from shared.operations.trust.state import TrustSurvey
 from shared.ports import Ports
 from shared.web.work import Work, WorkKind
 
@@ -73,12 +74,13 @@ class Health:
     ) -> None:
         self._ports, self._work, self._clock = ports, work, clock
         self.board = Board()
+        self._documents = Documents()
         self._last: _Answer | None = None
         self._seen_at = self._began_at = 0.0
         self._looking: asyncio.Task[None] | None = None
 
     async def ready(self, _request: Request) -> Response:
-        """`GET /readyz`: 200 with the ages of the lists and of what waits to be published.
+        """`GET /readyz`: 200 with the ages of the lists, the changes and the trust documents.
 
         It also counts the tenants that were restored and whose recovery nobody has reviewed.
 
@@ -105,7 +107,7 @@ class Health:
 
     async def _look(self) -> None:
         try:
-            look = partial(_look, self._ports)
+            look = partial(_look, self._ports, self._documents)
             answer = self._ready(*await self._work(look, WorkKind.USUAL, tenant_id=""))
         except PortNotReady as error:
             answer = unavailable(f"The {_NAMES[error.setting]} does not answer.")
@@ -117,7 +119,9 @@ class Health:
             _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
         self._last, self._seen_at = answer, self._clock()
 
-    def _ready(self, lists: Lists, waiting: Waiting, unreviewed: int) -> _Answer:
+    def _ready(
+        self, lists: Lists, waiting: Waiting, unreviewed: int, documents: TrustSurvey
+    ) -> _Answer:
         if waiting.late:
             return unavailable("Changes that were acknowledged are not published.")
         leader_seconds = int(self.board.leader_seconds())
@@ -128,13 +132,22 @@ class Health:
             "leader_seconds": leader_seconds,
             "unpublished_seconds": waiting.oldest_seconds,
             "unreviewed_restores": unreviewed,
+            "trust_due": documents.due,
+            "trust_expired": documents.expired,
         }
         return _Answer(HTTPStatus.OK, told)
 
 
-def _look(ports: Callable[[], Ports]) -> tuple[Lists, Waiting, int]:
+def _look(
+    ports: Callable[[], Ports], documents: Callable[[Ports], TrustSurvey]
+) -> tuple[Lists, Waiting, int, TrustSurvey]:
     found = ports()
-    return readiness.look(found), readiness.waiting(found), readiness.unreviewed(found)
+    return (
+        readiness.look(found),
+        readiness.waiting(found),
+        readiness.unreviewed(found),
+        documents(found),
+    )
 
 
 def unavailable(message: str) -> _Answer:

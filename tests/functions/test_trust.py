@@ -68,7 +68,9 @@ def test_the_keys_that_the_feed_names(tenant: Tenant) -> None:
     )
     assert {each.key_id for each in found.keys} == {root["id"], below["id"], later["id"]}
     assert "immutable" in answer.headers["Cache-Control"]
-    assert refusal(tenant.authorizer.get(f"{PATH}/keys/{'0' * 64}")) == (404, "not_found")
+    real = reference.sha256.hex()
+    for form in ("0" * 64, real[:-1], f"{real}0", real.upper(), "x", "%00", f"{real}%0A"):
+        assert refusal(tenant.authorizer.get(f"{PATH}/keys/{form}")) == (404, "not_found")
 
 
 def test_a_client_is_sent_what_it_lacks(tenant: Tenant) -> None:

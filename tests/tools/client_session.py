@@ -7,6 +7,7 @@ it. It fails if a status is not the documented one, or if a typed answer is not 
 """
 
 import base64
+import hashlib
 import json
 import sys
 import time
@@ -199,6 +200,23 @@ def feed(admin: Session, authorizer: Session) -> None:
     assert base.payload.read().startswith(b"\xa4")
 
 
+def trust(admin: Session, authorizer: Session) -> None:
+    """Get the trust documents and the signing keys that the feed names; publish one again."""
+    while not (found := authorizer.trust.get_trust().documents):
+        time.sleep(0.1)  # The service makes the first one at its start.
+    newest = found[-1]
+    signatures = [m.GivenSignature(key=x.key, signature=x.signature) for x in newest.signatures]
+    body = m.PublishTrust(payload=newest.payload, signatures=signatures)
+    assert admin.trust.publish_trust(body=body).version >= 1
+    assert admin.trust.get_trust_draft(threshold=1).signatures == []
+    # Deterministic CBOR: the hash is the first member of `Keys`.
+    head = base64.b64decode(authorizer.feed.poll_feed().head.payload)
+    _, _, keys = head.partition(b"dKeys")
+    sha256 = keys.partition(b"fSHA256X ")[2][:32]
+    blob = authorizer.trust.get_trust_keys(sha256.hex()).payload.read()
+    assert hashlib.sha256(blob).digest() == sha256
+
+
 def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     """Register, report what is held, prove how far a revocation has got, remove."""
     ours = authorizer.authorizers
@@ -293,6 +311,7 @@ def main() -> None:
     revocations(admin, authorizer)
     lists(admin, authorizer)
     feed(admin, authorizer)
+    trust(admin, authorizer)
     (record,) = admin.revocations.list_revocations().revocations
     assert admin.revocations.get_revocation(record.id).warrant_id == record.warrant_id
     fleet(admin, authorizer, record.id)

@@ -21,6 +21,15 @@ from shared.operations.operator.recovery import recovery
 
 _ADMIN_KEY_AGE_MAX: Final = timedelta(days=30)
 
+TrustVersion = Annotated[
+    int,
+    typer.Option(
+        "--trust-version",
+        min=0,
+        metavar="N",
+        help="A version of the trust document that clients hold, if its blob is lost.",
+    ),
+]
 Signers = Annotated[
     list[bytes] | None,
     typer.Option(
@@ -124,7 +133,11 @@ def publish(operator: Operator) -> None:
 
 
 def recover(
-    operator: Operator, tenant: Handle, signer: Signers = None, reviewed: Reviewed = False
+    operator: Operator,
+    tenant: Handle,
+    signer: Signers = None,
+    reviewed: Reviewed = False,
+    trust_version: TrustVersion = 0,
 ) -> int:
     """After a restore: revoke again what the newest list has, and publish.
 
@@ -137,6 +150,7 @@ def recover(
         report=operator.out.say,
         trusted=signer or [],
         reviewed=reviewed,
+        trust_version=trust_version,
     )
     head = recovered.head
     operator.out.say(f"Published version {head.version} with {head.count} warrants.")

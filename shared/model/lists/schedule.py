@@ -7,9 +7,10 @@ and one for keys and accounts. A mark is kept for some minutes after the change 
 (docs/adr/09).
 """
 
+import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from shared.model import revocations, times
 from shared.model.items import Address, Partition, Table
@@ -33,6 +34,7 @@ IN_FLIGHT_MAX: Final = times.CLOCK_TOLERANCE + timedelta(minutes=1)
 # Each run of the schedule reads them all, so few; but enough for the changes of all tenants
 # (docs/adr/02).
 MARK_PARTITIONS: Final = 16
+_VERSION_BITS: Final = 62
 _OF_KEYS: Final = "#keys"
 _OF_TRUST: Final = "#trust"
 _MARKS: Final = "srl-marks#"
@@ -62,6 +64,11 @@ class Turn(Record):
         return TURNS.address(f"{times.text(self.due_at)}#{self.tenant_id}#{self.list_version}")
 
 
+def new_version() -> int:
+    """Return a version of a mark: if it is removed and set again, it must be another one."""
+    return secrets.randbits(_VERSION_BITS)
+
+
 @dataclass(frozen=True, slots=True)
 class Mark(Record):
     """A mark on a tenant or a warrant.
@@ -75,6 +82,11 @@ class Mark(Record):
     version: int
     seen_at: datetime | None = None
     set_at: datetime | None = None
+
+    @classmethod
+    def fresh(cls, *, seen_at: datetime | None = None, set_at: datetime | None = None) -> Self:
+        """Return a mark with a new version."""
+        return cls(new_version(), seen_at, set_at)
 
     def waits(self, now: datetime) -> bool:
         """Return whether the mark was seen and it is too early for the second look."""

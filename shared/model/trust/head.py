@@ -1,6 +1,6 @@
 """The head of a tenant's trust documents: the item that says which is the newest (TRUST-16)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Self
 
@@ -8,7 +8,7 @@ from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.wire import Reference
 from shared.errors import Corrupt
 from shared.model.items import Address, Table
-from shared.model.records import Record
+from shared.model.records import SPARSE, Record
 
 # How long a document is valid that this service signs alone, and one that waits for people.
 LIFETIME: Final = timedelta(days=14)
@@ -28,7 +28,8 @@ class TrustHead(Record):
     `sha256` is the hash (32 bytes) of its payload, `pin` that of its roots. `turns` are the
     versions, in decimal digits, of the documents whose roots differ from those before them: the
     first one, and those that a client with an old pin has to follow. `keys_sha256` is the hash (32
-    bytes) of the blob of the signing keys that the document covers.
+    bytes) of the blob of the signing keys that the document covers; it is empty if a restore lost
+    it. After a restore, the next document has the version `floor` at least.
     """
 
     version: int
@@ -38,6 +39,7 @@ class TrustHead(Record):
     expires_at: datetime
     turns: tuple[str, ...]
     keys_sha256: bytes
+    floor: int = field(default=0, metadata=SPARSE)
 
     @classmethod
     def after(cls, before: Self | None, signed: SignedDocument, *, keys_sha256: bytes) -> Self:
@@ -49,6 +51,11 @@ class TrustHead(Record):
             turns = (*turns, str(version))
         issued_at, expires_at = document.issued_at, document.expires_at
         return cls(version, sha256, pin, issued_at, expires_at, turns, keys_sha256)
+
+    @property
+    def next_version(self) -> int:
+        """The version of the document after this one."""
+        return max(self.version + 1, self.floor)
 
     @property
     def reference(self) -> Reference:

@@ -136,7 +136,7 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[AuditSigners]) -> AuditSigne
         replaced=[each.id for each in found if each.signs_until is None],
     )
     result = AuditSigners(origin, [*after, made])
-    ports.store.write(*changes, entry, *keep(result))
+    ports.store.write(*changes, entry, signers.mark(caller.tenant_id), *keep(result))
     return result
 
 

@@ -121,7 +121,7 @@ def _signed(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHead, list[
     if all(each.signs_until for each in found):
         made = signers.make(ports, tenant_id)
         found.append(made)
-        changes.append(Put(made.address, made.to_item(), Expect.ABSENT))
+        changes += [Put(made.address, made.to_item(), Expect.ABSENT), signers.mark(tenant_id)]
     origin = checkpoint.origin(tenant_id, head.generation)
     note = signers.sign(ports, Checkpoint(origin, head.size, head.root), found)
     return head.with_checkpoint(note), changes

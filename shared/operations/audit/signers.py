@@ -17,6 +17,7 @@ from shared.model.audit.merkle import BUNDLES, WIDTH, Place
 from shared.model.audit.signers import AuditSigner, signers
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.items import Value
+from shared.model.lists.schedule import Mark, trust_mark_address
 from shared.model.seeds import SeedPurpose
 from shared.operations.audit import log
 from shared.operations.base import checkpoints, operation, seals
@@ -59,6 +60,11 @@ def make(ports: Ports, tenant_id: str) -> AuditSigner:
     context = seeds.seal_context(tenant_id, key_id, purpose=SeedPurpose.AUDIT)
     sealed = ports.sealer.seal(seed, context=context)
     return AuditSigner(key_id, tenant_id, public_key, ports.now(), sealed)
+
+
+def mark(tenant_id: str) -> Put:
+    """Return the mark on the tenant, for the write that makes or replaces a signer."""
+    return Put(trust_mark_address(tenant_id), Mark.fresh().to_item(), Expect.ANYTHING)
 
 
 def sign(ports: Ports, checkpoint: Checkpoint, found: list[AuditSigner]) -> str:

@@ -19,12 +19,13 @@ from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.base.seals import SeedLost
 from shared.operations.lists import marks, records
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Increment, Put
 
 # The sealed seed is shown to nobody, and not kept twice.
-_KEPT: Final = of_record(SigningKey, but=["sealed_seed"])
+_KEPT: Final = of_record(SigningKey, but=["sealed_seed", "certificate"])
 
 _MOVED: Final = {KeyStatus.SUSPENDED: Action.KEY_SUSPEND, KeyStatus.ACTIVE: Action.KEY_ENABLE}
 
@@ -66,7 +67,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
 
     Raises `InvalidRequest` if the type may not have this parent or the key would outlive it,
     `InvalidState` if the parent is not active or has expired, `Conflict` if the tenant has the
-    maximum number of keys, `Corrupt` if the seed of the parent does not open.
+    maximum number of keys.
     """
     allowance.check_end(ports, expires_at)
     parent = _parent(ports, caller, type_, parent_id)
@@ -97,7 +98,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
 def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Create a new version of a key; the old one becomes a record of its own and stops signing.
 
-    Raises `NotFound`; `InvalidState` if the key is not active; `Corrupt` if its seed does not open.
+    Raises `NotFound`; `InvalidState` if the key is not active.
     """
     key = find_key(ports, caller, key_id)
     _check_transition(key, KeyStatus.ROTATED)
@@ -265,10 +266,12 @@ def new_seed(
 
 
 def _certified(ports: Ports, key: SigningKey, signer: SigningKey) -> SigningKey:
-    """Return the new version, with a certificate if its parent or the version before has a seed."""
-    if signer.sealed_seed is None:
+    """Return the new version, with a certificate if the seed that signs it opens."""
+    try:
+        return key.certified(signer, seed=seals.opened(ports, signer))
+    except SeedLost:
+        # The next trust document covers the key.
         return key
-    return key.certified(signer, seed=seals.opened(ports, signer))
 
 
 def _check_quota(ports: Ports, tenant_id: str) -> None:

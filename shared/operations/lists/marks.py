@@ -8,9 +8,7 @@ tenant only some time after it was seen.
 """
 
 import logging
-import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -33,7 +31,6 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 Walk: TypeAlias = Callable[[], _T]
 
-_VERSION_BITS: Final = 62
 # The most changes that remove or replace a mark, in one write.
 _CHANGES: Final = 2
 
@@ -63,7 +60,7 @@ def on_warrant(tenant_id: str, warrant_id: str, at: datetime | None = None) -> P
 
 def on_signers(tenant_id: str, signers: Iterable[Signer], at: datetime | None = None) -> Put:
     """Return the mark on these signers, for the write that revokes them; `at` as above."""
-    mark = SignersMark(_new_version(), tuple(map(str, signers)), at)
+    mark = SignersMark(model.new_version(), tuple(map(str, signers)), at)
     # An address of its own: two writes must not replace each other's marks.
     address = model.signers_marks(tenant_id).address(f"{mark.version:x}")
     return Put(address, mark.to_item(), Expect.ABSENT)
@@ -263,14 +260,9 @@ def again(address: Address) -> Put:
 def _seen(address: Address, mark: Mark, now: datetime) -> Change:
     if mark.is_over(now):
         return Delete(address, At(mark.version))
-    seen = replace(mark, version=_new_version(), seen_at=now)
+    seen = Mark.fresh(seen_at=now, set_at=mark.set_at)
     return Put(address, seen.to_item(), At(mark.version))
 
 
 def _set(address: Address, at: datetime | None = None) -> Put:
-    return Put(address, Mark(_new_version(), set_at=at).to_item(), Expect.ANYTHING)
-
-
-def _new_version() -> int:
-    # Random: if a mark is removed and set again, its version must differ from the old one.
-    return secrets.randbits(_VERSION_BITS)
+    return Put(address, Mark.fresh(set_at=at).to_item(), Expect.ANYTHING)

@@ -24,6 +24,7 @@ from shared.operations.lists import expiring, in_force, unpublished
 from shared.operations.operator import consistency, readiness, restored
 from shared.operations.operator.readiness import Probe
 from shared.operations.operator.recovery import differences, newest
+from shared.operations.trust import state as trust
 from shared.ports import Ports
 from shared.ports.database import Configured
 from shared.ports.one_machine import LocalStore
@@ -200,6 +201,7 @@ def _findings(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Iterator[
         _keys_can_sign,
         _authorizers_follow,
         _keys_last,
+        _documents_are_whole,
     )
     for check in checks:
         try:
@@ -346,6 +348,14 @@ def _keys_last(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterato
     if len(found) > _EXPIRING:
         problem = f"the same is true of {len(found) - _EXPIRING} more of its keys"
         yield Finding(tenant.handle, problem, _REPLACE)
+
+
+def _documents_are_whole(
+    ports: Ports, tenant: DirectoryEntry, _head: ListHead
+) -> Iterator[Finding]:
+    """Verify the trust documents from the first root, and compare them with the records."""
+    for each in trust.problems(ports, tenant.tenant_id):
+        yield Finding(tenant.handle, each.problem, each.remedy, is_remark=each.is_remark)
 
 
 def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:

@@ -17,6 +17,8 @@ from shared.model.lists.schedule import ISSUES, TURNS, until
 from shared.model.seeds import SeedPurpose
 from shared.operations.lists import schedule, unpublished
 from shared.operations.lists.unpublished import Waiting
+from shared.operations.trust import state as trust
+from shared.operations.trust.state import TrustSurvey
 from shared.ports import Ports
 
 # How many lists, those that are due first, are searched for the soonest expiry.
@@ -90,6 +92,20 @@ def unreviewed(ports: Ports) -> int:
     """
     try:
         return ports.store.count(MARKS)
+    except Unavailable as error:
+        raise PortNotReady("SVC_STORE") from error
+
+
+def documents(ports: Ports) -> TrustSurvey:
+    """Return how many trust documents are due. Raises `PortNotReady` if the store fails.
+
+    It reads two items of each tenant. If one is damaged, a document counts as due.
+    """
+    try:
+        return trust.survey(ports)
+    except Corrupt:
+        _log.exception("the state of the trust documents cannot be read")
+        return TrustSurvey(due=1, expired=0)
     except Unavailable as error:
         raise PortNotReady("SVC_STORE") from error
 

@@ -117,9 +117,10 @@ class TrustFacts:
 
         One that waits for people is due in the last third of the life of the present one.
         """
-        if self.head is None or self.held is None or not self.uses.are_those_of(self.held):
+        if self.head is None or self.held is None or self.head.floor > self.head.version:
             return True
-        if self._has_unvouched or self.held.witnesses != self.witnesses:
+        is_same = self.uses.are_those_of(self.held) and self.held.witnesses == self.witnesses
+        if not is_same or self._has_unvouched:
             return True
         if not is_online:
             return now >= self.head.warns_at

@@ -49,7 +49,7 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
     """
     pen = Pen(ports)
     roots = facts.held.roots if facts.held else Roots((root.public_key,), 1)
-    version = facts.head.version + 1 if facts.head else 1
+    version = facts.head.next_version if facts.head else 1
     for _ in range(_TRIES):
         made = draft(facts, roots, version=version, lifetime=LIFETIME, now=ports.now())
         payload = made.encode()
@@ -144,8 +144,11 @@ def named(
     if newest is None:
         return []
     known = Named(newest.signed.trust, newest.signed.keys)
-    blob = signing_keys.vouched(tenant_id, signing_keys.read(ports, tenant_id), covers)
-    wanted = Named(head.reference, signing_keys.put(ports, blob, known.keys))
+    keys = known.keys
+    if head.keys_sha256:
+        blob = signing_keys.vouched(tenant_id, signing_keys.read(ports, tenant_id), covers)
+        keys = signing_keys.put(ports, blob, known.keys)
+    wanted = Named(head.reference, keys)
     if known == wanted:
         return []
     return storage.naming(pen, newest, settings, signer, wanted)

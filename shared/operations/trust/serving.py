@@ -129,7 +129,7 @@ def _covered(facts: TrustFacts, made: TrustDocument) -> list[PublishedKey] | Non
 def _next(ports: Ports, facts: TrustFacts) -> int:
     """Return the version of the next draft, which no blob has."""
     highest = documents.highest(ports, facts.tenant_id)
-    return max(highest, facts.head.version if facts.head else 0) + 1
+    return max(highest + 1, facts.head.next_version if facts.head else 1)
 
 
 def _opened(payload: bytes, signatures: dict[bytes, bytes]) -> SignedDocument:
@@ -141,10 +141,10 @@ def _opened(payload: bytes, signatures: dict[bytes, bytes]) -> SignedDocument:
 
 def _is_outdated(facts: TrustFacts, made: TrustDocument, next_: int, now: datetime) -> bool:
     """Return whether a document does not follow from the present state of the tenant."""
-    before = facts.head.version if facts.head else 0
+    lowest = facts.head.next_version if facts.head else 1
     feed, end = made.feed, facts.feed
     return (
-        not before < made.version <= next_
+        not lowest <= made.version <= next_
         or made.expires_at <= now
         or not facts.uses.are_those_of(made)
         or feed.sequence > end.sequence

@@ -61,8 +61,11 @@ def bare(tenant_id: str, keys: Iterable[PublishedKey]) -> PublishedKeys:
 def covered(ports: Ports, tenant_id: str, sha256: bytes) -> tuple[PublishedKey, ...]:
     """Return the keys that a document covers, by the blob that was published with it.
 
-    Raises `Corrupt` if the blob is missing or altered; `Unavailable`.
+    There are none if `sha256` is empty, because a restore lost that blob. Raises `Corrupt` if the
+    blob is missing or altered; `Unavailable`.
     """
+    if not sha256:
+        return ()
     data = ports.blobs.get(model.keys_blob(tenant_id, sha256))
     try:
         if data is None or formats.reference(data).sha256 != sha256:

@@ -206,6 +206,8 @@ class Watched(Intercepted):
 
     def write(self, *changes: Change) -> None:
         marks = {each.address for each in changes if each.address.pk.startswith("srl-marks#")}
+        # A mark for the trust document makes no list due.
+        marks -= {each for each in marks if each.sk.endswith("#trust")}
         self.changes.append((any(map(_changes_revoked, changes)), marks))
         self.inner.write(*changes)
 

@@ -5,67 +5,30 @@ from datetime import timedelta
 
 import pytest
 
-from shared.authorizer.formats import following
-from shared.authorizer.formats.documents import SignedDocument
-from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.trust import Use
-from shared.errors import TrustUnsigned
+from shared.errors import Corrupt, TrustUnsigned
+from shared.model import seeds
 from shared.model.feed import LEAP
-from shared.model.lists.signers import ListSigner
-from shared.operations.audit import sealing
+from shared.model.lists.signers import SignerStatus
+from shared.operations.audit import sealed_log, sealing
 from shared.operations.audit import signers as audit_signers
+from shared.operations.base import tenants
 from shared.operations.changes import list_signers
 from shared.operations.fleet import native_list
-from shared.operations.lists import in_force, publication, signers
-from shared.operations.trust import documents, renewal, serving
+from shared.operations.lists import in_force, publication, storage
+from shared.operations.lists.storage import Named, Pen
+from shared.operations.trust import documents, renewal
 from shared.operations.trust.renewal import TrustOutcome
 from shared.ports import Ports
+from shared.ports.roots import RootSigner
+from shared.ports.store import Delete, Expect, Put
+from tests.kit.roots import SeedRoot
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
+from tests.operations.signers import stored_signers
+from tests.operations.trust.clients import PinnedClient, active, keep, standby, without_root
 
 pytestmark = pytest.mark.usefixtures("at_once")
-
-
-class PinnedClient:
-    """A client that has the pin of the first root, and follows what the service answers."""
-
-    def __init__(self, ports: Ports, tenant: Tenant) -> None:
-        self._ports, self._tenant = ports, tenant
-        head = documents.head(ports, tenant.id)
-        assert head is not None
-        first = documents.read(ports, tenant.id, int(head.turns[0]))
-        self.state = TrustState(tenant.id, first.document.roots.pin)
-
-    def polls(self) -> SignedDocument:
-        """Follow the documents, and judge the head of the feed by the newest."""
-        caller, now = self._tenant.operator, self._ports.now()
-        of = serving.newest(self._ports, caller)
-        found = serving.since(self._ports, caller, of=of, after=self.state.version)
-        self.state = following.follow(self.state, found, now)
-        newest = in_force.feed_head(self._ports, self._tenant.id)
-        assert newest is not None
-        following.judge(newest.payload, newest.signature, self.state, now)
-        assert self.state.held is not None
-        assert newest.signed.trust == self.state.held.reference
-        return self.state.held
-
-
-def standby(ports: Ports, tenant: Tenant) -> ListSigner:
-    found = signers.standby(ports, tenant.id)
-    assert found is not None
-    return found
-
-
-def active(ports: Ports, tenant: Tenant) -> ListSigner:
-    return in_force.signer(ports, tenant.id)
-
-
-def without_root(ports: Ports) -> Ports:
-    return replace(ports, root=None)
-
-
-def keep(ports: Ports, tenant: Tenant) -> TrustOutcome:
-    return renewal.keep(ports, tenant.id)
 
 
 def test_the_first_document_names_who_signs(ports: Ports, tenant: Tenant) -> None:
@@ -144,3 +107,105 @@ def test_a_stolen_signer_is_replaced_at_once(ports: Ports, tenant: Tenant) -> No
     }
     # The genuine feed goes on beyond what the thief may have signed.
     assert held.feed.sequence >= LEAP
+
+
+def test_a_tenant_of_an_earlier_release(ports: Ports, tenant: Tenant) -> None:
+    """TRUST-16, F683a: A tenant of an earlier release gets a standby and a document."""
+    ports.store.write(Delete(standby(ports, tenant).address, Expect.PRESENT))
+    tenant.revoke(ports, "svc_wrt_early")
+    publication.publish_feed(ports, tenant.id)
+    assert keep(ports, tenant) is TrustOutcome.PUBLISHED
+    held = PinnedClient(ports, tenant).polls().document
+    assert standby(ports, tenant).public_bytes in held.named(Use.LISTS)
+    assert held.feed.sequence == 1
+
+
+def test_an_earlier_release_beside_it(ports: Ports, tenant: Tenant) -> None:
+    """TRUST-9, F683b: A feed whose head an earlier release wrote names document and keys again."""
+    keep(ports, tenant)
+    newest = in_force.feed_head(ports, tenant.id)
+    assert newest is not None
+    settings = tenants.settings(ports, tenant.id)
+    signer = active(ports, tenant)
+    ports.store.write(*storage.naming(Pen(ports), newest, settings, signer, Named()))
+    assert renewal.name(ports, tenant.id)
+    PinnedClient(ports, tenant).polls()
+    assert not renewal.name(ports, tenant.id)
+
+
+def test_more_signers_than_a_document_has(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """TRUST-6, F684a: Of more than 256 signers, those that sign are named, and others that fit."""
+    until = clock() + timedelta(hours=1)
+    retired = [
+        replace(each, public_key=seeds.new()[1])
+        for each in stored_signers(ports, tenant.id, 300, SignerStatus.RETIRED, listed_until=until)
+    ]
+    for each in retired:
+        ports.store.write(Put(each.address, each.to_item(), Expect.PRESENT))
+    sealing.extend(ports, tenant.id)
+    keep(ports, tenant)
+    held = PinnedClient(ports, tenant).polls().document
+    assert len(held.signers) == 256
+    needed = {active(ports, tenant).public_bytes, standby(ports, tenant).public_bytes}
+    assert needed <= {*held.named(Use.LISTS)}
+    assert held.named(Use.LOG)
+    # The newest of those that have ceased to sign.
+    assert retired[-1].public_bytes in held.named(Use.LISTS)
+    assert retired[0].public_bytes not in held.named(Use.LISTS)
+    clock.advance(days=2)
+    tenant.regenerate(ports)
+    keep(ports, tenant)
+    assert {*PinnedClient(ports, tenant).polls().document.named(Use.LISTS)} == needed
+
+
+class Broken:
+    """A root whose signatures are of something else."""
+
+    def __init__(self, root: RootSigner) -> None:
+        self._root, self.public_key = root, root.public_key
+
+    def sign(self, data: bytes) -> bytes:
+        return self._root.sign(data + b".")
+
+
+def test_nothing_is_published_that_clients_refuse(ports: Ports, tenant: Tenant) -> None:
+    """TRUST-16, F685a: A document that a client would refuse is neither stored nor published."""
+    keep(ports, tenant)
+    tenant.key(ports)
+    assert ports.root is not None
+    with pytest.raises(Corrupt, match="clients refuse"):
+        keep(replace(ports, root=Broken(ports.root)), tenant)
+    assert documents.highest(ports, tenant.id) == 1
+    PinnedClient(ports, tenant).polls()
+
+
+def test_a_root_that_is_none_of_the_document(ports: Ports, tenant: Tenant) -> None:
+    """TRUST-16: A document of other roots waits for these, whatever root is at hand."""
+    keep(ports, tenant)
+    tenant.key(ports)
+    assert keep(replace(ports, root=SeedRoot(9)), tenant) is TrustOutcome.WAITS
+    assert keep(ports, tenant) is TrustOutcome.PUBLISHED
+
+
+def test_an_audit_signer_that_is_replaced(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """TRUST-16: The document names the audit signers that sign, and not those that have ceased."""
+    sealing.extend(ports, tenant.id)
+    keep(ports, tenant)
+    sealed_log.rotate(ports, tenant.operator)
+    assert keep(ports, tenant) is TrustOutcome.PUBLISHED
+    assert len(PinnedClient(ports, tenant).polls().document.named(Use.LOG)) == 2
+    clock.advance(days=4000)
+    tenant.regenerate(ports)
+    keep(ports, tenant)
+    assert len(PinnedClient(ports, tenant).polls().document.named(Use.LOG)) == 1
+
+
+def test_a_signer_that_was_revoked_is_dropped(ports: Ports, tenant: Tenant) -> None:
+    """SIGNER-7, F675b: A signer that is revoked without a successor is in no further document."""
+    pending = list_signers.create(ports, tenant.operator).record
+    keep(ports, tenant)
+    client = PinnedClient(ports, tenant)
+    assert pending.public_bytes in client.polls().document.named(Use.LISTS)
+    list_signers.revoke(ports, tenant.operator, key_id=pending.id)
+    assert keep(ports, tenant) is TrustOutcome.PUBLISHED
+    assert pending.public_bytes not in client.polls().document.named(Use.LISTS)

@@ -31,7 +31,7 @@ from shared.operations.lists import signers as srl_signers
 from shared.operations.lists.publication import Above
 from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator import consistency, restored
-from shared.operations.operator.recovery import access, copies, keys
+from shared.operations.operator.recovery import access, copies, keys, trust
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import run as sealed_log
 from shared.operations.operator.recovery import unknown as recovery_unknown
@@ -39,7 +39,7 @@ from shared.operations.operator.recovery.newest import Newest
 from shared.operations.operator.recovery.run import Run
 from shared.operations.operator.recovery.unknown import Behind, Unknown
 from shared.ports import Ports
-from shared.ports.store import At, Check, Delete, Expect, Increment, Put
+from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
 
 # A warrant that is listed again stays listed for at least this time, and one lifetime of a list.
 _SOON: Final = timedelta(minutes=1)
@@ -59,7 +59,7 @@ class RecoveryResult:
     locked_out: bool
 
 
-def recover(
+def recover(  # noqa: PLR0913 (each is an option of the command)
     ports: Ports,
     operator: Caller,
     *,
@@ -67,6 +67,7 @@ def recover(
     trusted: Collection[bytes] = (),
     reviewed: bool = False,
     is_copy: bool = False,
+    trust_version: int = 0,
 ) -> RecoveryResult:
     """Repair the records, apply the newest list and its state, and publish a higher version.
 
@@ -74,11 +75,13 @@ def recover(
     before the publication, because a repetition would not find it. `trusted` are public keys (32
     bytes) of list signers that the operator names. A restored tenant stays marked until a
     recovery that is `reviewed` follows one that was not. `is_copy` says that newer blobs than those
-    here may have been served too, as in the region that was copied. Raises `Unavailable`; `Corrupt`
+    here may have been served too, as in the region that was copied. `trust_version` is a version of
+    the trust document that clients hold. Raises `Unavailable`; `Corrupt`
     if no trusted signer signed the newest list.
     """
     tenant_id = operator.tenant_id
     restored.notice(ports)
+    trusted = (*trusted, *trust.list_keys(ports, tenant_id))
     newest = srl_newest.find(ports, tenant_id, trusted=trusted)
     tables = recovery_unknown.behind(ports, tenant_id, newest)
     settings = tenants.settings(ports, tenant_id)
@@ -97,12 +100,14 @@ def recover(
     unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables, open_mark)
     for line in unknown.lines():
         report(line)
+    trust.apply(run, version=trust_version)
     above = Above(newest.version, newest.sequence)
     if is_copy:
         above = copies.far_above(ports, tenant_id, above)
     head = settle(lambda: publication.publish(ports, operator, above=above))
     settle(lambda: _remove_other_turns(ports, tenant_id))
     journal.begin_anew(ports, tenant_id)
+    trust.publish(run)
     if mark is not None and is_reviewed:
         settle(lambda: restored.reviewed(run, mark))
     restored.recovered(run)
@@ -207,7 +212,13 @@ def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
                 ports.store.write(Delete(address, Expect.ANYTHING), unchanged)
 
 
-_ORDER = [SignerStatus.PENDING, SignerStatus.ACTIVE, SignerStatus.RETIRED, SignerStatus.REVOKED]
+_ORDER = [
+    SignerStatus.STANDBY,
+    SignerStatus.PENDING,
+    SignerStatus.ACTIVE,
+    SignerStatus.RETIRED,
+    SignerStatus.REVOKED,
+]
 
 
 def bring_list_signers(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) -> None:
@@ -232,7 +243,9 @@ def bring_list_signers(run: Run, found: tuple[ListSigner, ...], *, listed_until:
 
 def _records(run: Run) -> list[ListSigner]:
     entries = run.ports.store.query(signers(run.tenant_id))
-    return [ListSigner.from_item(entry.item) for entry in entries]
+    standby = srl_signers.standby(run.ports, run.tenant_id)
+    found = [ListSigner.from_item(entry.item) for entry in entries]
+    return [*([standby] if standby else []), *found]
 
 
 def _vouching(records: dict[str, ListSigner], found: tuple[ListSigner, ...]) -> ListSigner | None:
@@ -285,12 +298,17 @@ def _brought(
 
 
 def _started(run: Run, vouching: ListSigner | None) -> str:
-    """Create an active signer, with a statement by `vouching` if possible."""
-    new = srl_signers.make(run.ports, run.tenant_id)
+    """Activate the standby, or create a signer, with a statement by `vouching` if possible."""
+    standby = srl_signers.standby(run.ports, run.tenant_id)
+    new = standby or srl_signers.make(run.ports, run.tenant_id)
     if vouching is not None:
         new = srl_signers.vouched(run.ports, new, vouching, _records(run))
+    changes: list[Change] = [Put(new.address, new.to_item(), Expect.ABSENT)]
+    if standby is not None:
+        new = new.activated(run.ports.now())
+        changes = srl_signers.replaced(standby, new)
     run.ports.store.write(
-        Put(new.address, new.to_item(), Expect.ABSENT),
+        *changes,
         *srl_records.noted(run.tenant_id),
         run.entry(Action.SRL_ROTATE_KEY, new.id),
     )

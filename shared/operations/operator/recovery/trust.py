@@ -1,0 +1,140 @@
+"""The trust documents after a restore: the newest that a blob has, and a far higher version next.
+
+Clients refuse a version below one that they hold. The blobs are not restored with the records, but
+some may be lost too.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from shared.authorizer.formats import following
+from shared.authorizer.formats.documents import NotTrusted, SignedDocument
+from shared.authorizer.formats.following import TrustState
+from shared.authorizer.formats.signing_keys import covering
+from shared.authorizer.formats.trust import Use
+from shared.errors import Corrupt, Unavailable
+from shared.model.trust import head as model
+from shared.model.trust.head import TrustHead
+from shared.operations.base.operation import settle
+from shared.operations.lists import in_force, marks
+from shared.operations.operator.recovery.run import Run
+from shared.operations.trust import documents, renewal, signing_keys
+from shared.operations.trust.renewal import TrustOutcome
+from shared.ports import Ports
+from shared.ports.store import At, Expect, Put
+
+# A recovery adds this to the version, so that it exceeds those that clients have seen.
+_LEAP: Final = 2**20
+
+
+def apply(run: Run, *, version: int = 0) -> None:
+    """Let the newest document that follows be the head, and the next version be far above it.
+
+    `version` is one that is known to be published. Without a document, nothing changes. Raises
+    `Corrupt`, `Unavailable`.
+    """
+    settle(partial(_apply, run, version))
+
+
+def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
+    """Return the keys (32 bytes each) that sign lists by the newest document.
+
+    It is the one to which those of the records lead: none without them. Raises `Corrupt`,
+    `Unavailable`.
+    """
+    before = documents.head(ports, tenant_id)
+    if before is None:
+        return ()
+    head = _followed(ports, tenant_id, before, documents.highest(ports, tenant_id), _ignore)
+    version = (head or before).version
+    return documents.read(ports, tenant_id, version).document.named(Use.LISTS)
+
+
+def publish(run: Run) -> None:
+    """Publish the next document if the root is here; otherwise say that it waits for others."""
+    if documents.head(run.ports, run.tenant_id) is None:
+        return
+    try:
+        outcome = renewal.keep(run.ports, run.tenant_id)
+    except Unavailable as error:
+        run.report(f"The next trust document could not be made yet: {error}")
+        return
+    if outcome is TrustOutcome.WAITS:
+        run.report("The next trust document waits for the roots: rescind trust draft")
+
+
+def _apply(run: Run, version: int) -> None:
+    ports, tenant_id = run.ports, run.tenant_id
+    before, newest = documents.head(ports, tenant_id), in_force.feed_head(ports, tenant_id)
+    named = newest.signed.trust if newest is not None else None
+    stored = documents.highest(ports, tenant_id)
+    known = [version, stored, before.version if before else 0, named.number if named else 0]
+    after = _followed(ports, tenant_id, before, stored, run.report)
+    if after is None:
+        return
+    after = replace(after, floor=max(known) + _LEAP)
+    if before is None or after.version > before.version:
+        run.report(f"Taken over: trust document {after.version}, pin {after.pin}")
+    expect = At(before.version) if before else Expect.ABSENT
+    put = Put(model.head_address(tenant_id), after.to_item(), expect)
+    ports.store.write(put, marks.on_trust(tenant_id))
+
+
+def _followed(
+    ports: Ports,
+    tenant_id: str,
+    before: TrustHead | None,
+    stored: int,
+    report: Callable[[str], None],
+) -> TrustHead | None:
+    """Return the head of the newest document to which those from `before` on lead.
+
+    Without `before`, they begin at the oldest that has a blob and is signed by its own roots.
+    """
+    if before is not None and before.version >= stored:
+        return before
+    state, head = _state(ports, tenant_id, before), before
+    for version in _versions(ports, tenant_id, before.version if before else 0):
+        try:
+            made = documents.read(ports, tenant_id, version)
+            state = state or TrustState(tenant_id, made.document.roots.pin)
+            state = following.follow(state, [made], ports.now())
+        except Corrupt as error:
+            report(f"Passed over: {error}")
+        except NotTrusted as error:
+            report(f"Passed over: trust document {version} ({error.reason})")
+        else:
+            head = TrustHead.after(head, made, keys_sha256=_covering(ports, made))
+    return head
+
+
+def _state(ports: Ports, tenant_id: str, before: TrustHead | None) -> TrustState | None:
+    if before is None:
+        return None
+    held = documents.read(ports, tenant_id, before.version)
+    return TrustState(tenant_id, before.pin, held)
+
+
+def _versions(ports: Ports, tenant_id: str, above: int) -> list[int]:
+    names = ports.blobs.names(model.folder(tenant_id))
+    return sorted(each for each in map(model.version_of, names) if each and each > above)
+
+
+def _ignore(_line: str) -> None:
+    pass
+
+
+def _covering(ports: Ports, made: SignedDocument) -> bytes:
+    """Return the hash of the blob of the keys that a document covers; empty if it is lost."""
+    tenant_id = made.document.tenant_id
+    for name in ports.blobs.names(model.keys_folder(tenant_id)):
+        sha256 = bytes.fromhex(name.rpartition("/")[2])
+        try:
+            covers = signing_keys.covered(ports, tenant_id, sha256)
+        except Corrupt:
+            continue
+        if covering(covers) == made.document.signing_keys:
+            return sha256
+    return b""

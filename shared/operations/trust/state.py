@@ -1,0 +1,109 @@
+"""The state of trust documents, for the operator (TRUST-19)."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+from shared.authorizer.formats import following
+from shared.authorizer.formats.documents import NotTrusted
+from shared.authorizer.formats.following import TrustState
+from shared.model import times
+from shared.model.trust import waiting
+from shared.model.trust.head import TrustHead, head_address
+from shared.operations.base import tenants
+from shared.operations.lists import in_force
+from shared.operations.trust import documents
+from shared.operations.trust import facts as facts_of
+from shared.operations.trust.facts import TrustFacts
+from shared.ports import Ports
+
+# How many tenants one read is about.
+_TENANTS: Final = 50
+
+_SIGN: Final = "let the roots sign: rescind trust draft, sign, publish; see docs/trust.md"
+_LOG: Final = "the service makes the next one within a minute; its log has the cause if it does not"
+_GUIDE: Final = "restore the blobs (docs/deploy.md#restore)"
+
+
+class TrustSurvey(NamedTuple):
+    """How many tenants have a document in its last third of life, or one that waits for roots.
+
+    Of these, the documents of `expired` tenants are not valid any more: clients refuse everything.
+    """
+
+    due: int
+    expired: int
+
+
+class TrustProblem(NamedTuple):
+    """A problem with the documents of a tenant, and its remedy, without full stops."""
+
+    problem: str
+    remedy: str
+    is_remark: bool = False
+
+
+def survey(ports: Ports) -> TrustSurvey:
+    """Look at the documents of all tenants. Raises `Corrupt`, `Unavailable`."""
+    now, due, expired = ports.now(), 0, 0
+    rest = tenants.identifiers(ports)
+    while some := list(islice(rest, _TENANTS)):
+        wanted = [address(each) for each in some for address in (head_address, waiting.address)]
+        found = ports.store.get_many(wanted)
+        for each in some:
+            item = found.get(head_address(each))
+            head = None if item is None else TrustHead.from_item(item)
+            due += waiting.address(each) in found or (head is not None and now >= head.warns_at)
+            expired += head is not None and now >= head.expires_at
+    return TrustSurvey(due, expired)
+
+
+def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
+    """Verify the documents of a tenant as a client does, and compare them with the records.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    facts = facts_of.read(ports, tenant_id)
+    if facts.head is None:
+        if ports.store.get(waiting.address(tenant_id)) is not None:
+            yield TrustProblem("it has no trust document", _SIGN)
+        return
+    yield from _unfollowed(ports, facts)
+    yield from _unnamed(ports, facts, facts.head)
+    if documents.highest(ports, tenant_id) > facts.head.version:
+        problem = "a newer trust document is stored than the one that is published"
+        remedy = "leave it if a publication was stopped; after a restore, run: recover"
+        yield TrustProblem(problem, remedy, is_remark=True)
+    root = None if ports.root is None else ports.root.public_key
+    yield from _due(ports, facts, facts.head, is_online=facts.may_sign(root))
+
+
+def _unfollowed(ports: Ports, facts: TrustFacts) -> Iterator[TrustProblem]:
+    chain = facts.chain
+    state = TrustState(facts.tenant_id, chain[0].document.roots.pin)
+    try:
+        held = following.follow(state, chain, ports.now()).held
+    except NotTrusted as error:
+        yield TrustProblem(f"clients refuse its trust documents ({error.reason})", _GUIDE)
+        return
+    if held is None or facts.head is None or held.reference != facts.head.reference:
+        yield TrustProblem("its newest trust document is not the one that was published", _GUIDE)
+
+
+def _unnamed(ports: Ports, facts: TrustFacts, head: TrustHead) -> Iterator[TrustProblem]:
+    newest = in_force.feed_head(ports, facts.tenant_id)
+    if newest is not None and newest.signed.trust != head.reference:
+        yield TrustProblem("its feed does not name the newest trust document", _LOG)
+
+
+def _due(
+    ports: Ports, facts: TrustFacts, head: TrustHead, *, is_online: bool
+) -> Iterator[TrustProblem]:
+    now, remedy = ports.now(), _LOG if is_online else _SIGN
+    if facts.held is not None and not facts.uses.are_those_of(facts.held):
+        yield TrustProblem("its trust document does not name the signers of its records", remedy)
+    if now >= head.expires_at:
+        problem = "its trust document has expired, and clients refuse everything"
+        yield TrustProblem(problem, remedy)
+    elif now >= head.warns_at:
+        yield TrustProblem(f"its trust document expires at {times.text(head.expires_at)}", remedy)

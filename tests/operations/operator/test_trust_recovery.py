@@ -1,0 +1,115 @@
+"""Trust documents after a restore of the records: no client is behind, and none is led back."""
+
+import pytest
+
+from shared.authorizer.formats.documents import answer
+from shared.authorizer.formats.trust import Use
+from shared.model.trust import head as model
+from shared.operations.changes import list_signers
+from shared.operations.operator.recovery import recovery
+from shared.operations.trust import documents, serving
+from shared.ports import Ports
+from tests.kit.roots import OFFLINE, SeedRoot, roots_of, signed_draft
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
+from tests.operations.restores import Deployment
+from tests.operations.trust.clients import PinnedClient, active, keep, standby, without_root
+
+pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
+
+LEAP = 2**20
+OTHER = SeedRoot(2)
+
+
+def recover(ports: Ports, tenant: Tenant, **options: int) -> list[str]:
+    said: list[str] = []
+    recovery.recover(ports, tenant.operator, report=said.append, **options)  # type: ignore[arg-type]
+    return said
+
+
+def test_a_restored_store_goes_on_far_above(deployment: Deployment, clock: Clock) -> None:
+    """F681a: After a restore the next document exceeds those of records, blobs and operator."""
+    ports, tenant = deployment.ports, Tenant.create(deployment.ports)
+    keep(ports, tenant)
+    copy, client = deployment.copy(), PinnedClient(ports, tenant)
+    for _ in range(3):
+        clock.advance(days=1)
+        tenant.regenerate(ports)
+        keep(ports, tenant)
+    assert client.polls().document.version == 4
+    deployment.restore(copy)
+    recover(ports, tenant)
+    assert client.polls().document.version == 4 + LEAP
+    recover(ports, tenant, trust_version=2**30)
+    assert client.polls().document.version == 2**30 + LEAP
+
+
+def test_a_standby_that_took_over_signs_again(deployment: Deployment, clock: Clock) -> None:
+    """F681b: If the records are older than a theft, the standby of then signs again."""
+    ports, tenant = deployment.ports, Tenant.create(deployment.ports)
+    keep(ports, tenant)
+    copy, client = deployment.copy(), PinnedClient(ports, tenant)
+    stolen, named = active(ports, tenant), standby(ports, tenant)
+    clock.advance(minutes=1)
+    list_signers.rotate(ports, tenant.operator, compromised=True)
+    keep(ports, tenant)
+    client.polls()
+    deployment.restore(copy)
+    recover(ports, tenant)
+    assert active(ports, tenant).id == named.id
+    held = client.polls().document
+    assert stolen.public_bytes not in held.named(Use.LISTS)
+    assert standby(ports, tenant).public_bytes in held.named(Use.LISTS)
+
+
+def test_roots_that_changed_since(deployment: Deployment) -> None:
+    """F681c: Roots that were replaced after the copy stay those of the tenant."""
+    ports, tenant = without_root(deployment.ports), Tenant.create(deployment.ports)
+    publish(ports, tenant, OFFLINE)
+    copy, client = deployment.copy(), PinnedClient(ports, tenant)
+    publish(ports, tenant, OFFLINE, OTHER, roots=(OTHER,))
+    client.polls()
+    deployment.restore(copy)
+    said = recover(ports, tenant)
+    assert f"Taken over: trust document 2, pin {roots_of(OTHER).pin}" in said
+    assert "The next trust document waits for the roots: rescind trust draft" in said
+    assert client.polls().document.version == 2
+    publish(ports, tenant, OTHER)
+    assert client.polls().document.version == 2 + LEAP
+
+
+def test_records_from_before_the_first_document(deployment: Deployment) -> None:
+    """F681d: A store that is older than the first document takes over those that blobs have."""
+    ports, tenant = deployment.ports, Tenant.create(deployment.ports)
+    copy = deployment.copy()
+    keep(ports, tenant)
+    client = PinnedClient(ports, tenant)
+    client.polls()
+    deployment.restore(copy)
+    assert documents.head(ports, tenant.id) is None
+    recover(ports, tenant)
+    assert client.polls().document.version == 1 + LEAP
+
+
+def test_what_is_no_document_is_passed_over(deployment: Deployment) -> None:
+    """F681e: A blob that its roots did not sign is not taken over, and named."""
+    ports, tenant = deployment.ports, Tenant.create(deployment.ports)
+    keep(ports, tenant)
+    client = PinnedClient(ports, tenant)
+    forged = signed_draft(ports, tenant.operator, OTHER, roots=roots_of(OTHER))
+    name = model.document_blob(tenant.id, forged.document.version)
+    ports.blobs.put(name, answer((forged,)))
+    ports.blobs.put(model.document_blob(tenant.id, 3), b"{}")
+    said = recover(ports, tenant)
+    assert "Passed over: trust document 2 (root)" in said
+    assert "Passed over: the trust document of version 3 is missing or altered" in said
+    assert client.polls().document.version == 3 + LEAP
+
+
+def publish(
+    ports: Ports, tenant: Tenant, *signing: SeedRoot, roots: tuple[SeedRoot, ...] = ()
+) -> None:
+    wanted = roots_of(*roots) if roots else None
+    made = signed_draft(ports, tenant.operator, *signing, roots=wanted)
+    given = dict(made.signatures)
+    serving.publish(ports, tenant.operator, payload=made.payload, signatures=given)

@@ -1,4 +1,4 @@
-"""Look at a feed, decide for Envoy, relay a feed, pin other keys, or run the conformance suite.
+"""Look at a feed, decide for Envoy, relay a feed, or run the conformance suite.
 
 The API key is read from the environment variable RESCIND_API_KEY.
 """
@@ -10,7 +10,6 @@ import time
 from argparse import BooleanOptionalAction
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 
 from . import conformance, ext_authz
 from .client import AuthorizerClient, NotReady
@@ -18,8 +17,6 @@ from .events import Event, Polled
 from .floor import DamagedFloor, FileFloor, Floor, MemoryFloor
 from .guard import Guard
 from .policy import Policy
-from .signers import public_keys
-from .transport import Transport
 
 _KEY = "RESCIND_API_KEY"
 
@@ -55,10 +52,7 @@ def _ext_authz(options: argparse.Namespace) -> int:
     """Decide for Envoy until Ctrl-C (docs/authorizers.md)."""
     host, _, port = options.listen.rpartition(":")
     client = _client(options)
-    keys = None
-    if not options.root:
-        keys = Transport(options.url, api_key=_api_key(), allow_http=options.allow_http)
-    guard = Guard(client, keys)
+    guard = Guard(client)
     with suppress(NotReady):
         client.start()
     with client, ext_authz.server(guard, host, int(port)) as server:
@@ -74,22 +68,6 @@ def _relay(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise ValueError(f"{error}; install rescind-authorizer[relay]") from None
     return command.run(options, _api_key())
-
-
-def _repin(options: argparse.Namespace) -> int:
-    """Reset a floor, and pin other keys in place of the configured ones (docs/authorizers.md)."""
-    folder = Path(options.folder)
-    if not any((folder / name).exists() for name in ("floor.json", "pins.json")):
-        raise ValueError(f"{folder} has no floor")
-    keys = public_keys(options.key) if options.key else frozenset[bytes]()
-    FileFloor(folder).repin(keys)
-    print(f"The floor was reset; the old one, if any, is {folder}/floor.json.old.")
-    if keys:
-        print(f"{folder}/pins.json has the pinned keys, and counts instead of the configured ones.")
-    else:
-        print("The configured keys count: make sure that the operator of the service gave them.")
-    print("Now start the client again.")
-    return 0
 
 
 def _conformance(_: argparse.Namespace) -> int:
@@ -154,10 +132,6 @@ def _parser() -> argparse.ArgumentParser:
     commands.choices["ext-authz"].add_argument(
         "--listen", default="127.0.0.1:9191", metavar="HOST:PORT", help=_LISTEN
     )
-    repin = commands.add_parser("repin", help=_repin.__doc__)
-    repin.add_argument("folder", metavar="FOLDER", help="the folder of the floor")
-    repin.add_argument("key", nargs="*", metavar="KEY", help=_REPINNED)
-    repin.set_defaults(run=_repin)
     suite = commands.add_parser("conformance", help=_conformance.__doc__)
     suite.set_defaults(run=_conformance)
     return parser
@@ -183,8 +157,7 @@ def _add_relay(command: argparse.ArgumentParser) -> None:
 
 _LISTEN = "where Envoy asks (default %(default)s)"
 _ROOT = "pin of the service's roots, which `rescind trust show` prints"
-_REPINNED = "public key of a list signer in base64, from the operator; without one, the pins go"
-_PINNED = "public key of a list signer, from a source that you trust; may be repeated"
+_PINNED = "list signer of the release before, by which the pin is learned once; may be repeated"
 
 
 if __name__ == "__main__":

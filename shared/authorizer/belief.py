@@ -59,8 +59,8 @@ class Belief:
         """
         if saved is not None:
             return replace(self, state=saved.pinned(self.state.pin) if self.state else saved)
-        vouching = (frozenset({signer}) if signer else self.vouching) - revoked
-        return self if self.state else replace(self, vouching=vouching)
+        vouching = frozenset({signer} if signer else ()) - revoked
+        return replace(self, vouching=vouching or self.vouching - revoked)
 
     def followed(self, given: Sequence[SignedDocument], now: datetime) -> Self:
         """Return the belief after the documents of an answer; itself if they are no news.

@@ -20,7 +20,6 @@ from .follower import Follower
 from .policy import Policy
 from .reporter import Reporter
 from .reports import ReportedState
-from .signers import Trust, public_keys
 from .status import Status, Verdict
 from .transport import Transport
 
@@ -45,10 +44,10 @@ class AuthorizerClient:
 
     `url` is the address of the service, `api_key` an API key with the scope authorizer, `tenant`
     the tenant's identifier. `trust_root` is the pin of its roots, which `rescind trust show`
-    prints. Without one, `public_keys` are its list signers that are trusted from the beginning, raw
-    or in base64; later ones are accepted by statements of theirs. `floor` keeps across restarts
-    what was accepted. `context` verifies the certificate of the service. `on_event` is called
-    with each event, in a thread of the client, one at a time; it must return soon.
+    prints. A client of the release before may go on without one: by its `public_keys`, list signers
+    in raw form or in base64, it learns the pin once (TRUST-20). `floor` keeps across restarts what
+    was accepted. `context` verifies the certificate of the service. `on_event` is called with each
+    event, in a thread of the client, one at a time; it must return soon.
 
     A second thread reports to the service which entry is held, unless `report` is False: under
     `name`, which is that of the host by default. Reports change no verdict.
@@ -75,12 +74,8 @@ class AuthorizerClient:
             Transport, url, api_key=api_key, context=context, allow_http=self._policy.allow_http
         )
         transport = self._connect()
-        trust = (
-            Belief.of(tenant, trust_root, public_keys)
-            if trust_root is not None
-            else Trust(tenant, _keys(public_keys))
-        )
-        self._follower = Follower(transport, floor, trust, self._policy, self._note)
+        belief = Belief.of(tenant, trust_root, public_keys)
+        self._follower = Follower(transport, floor, belief, self._policy, self._note)
         self._on_event = on_event
         self._counts: Counter[str] = Counter()
         self._problem = "the service has not answered yet"
@@ -150,7 +145,7 @@ class AuthorizerClient:
     @property
     def tenant(self) -> str:
         """The tenant's identifier."""
-        return self._follower.trust.tenant
+        return self._follower.belief.tenant
 
     @property
     def view(self) -> views.View:
@@ -307,7 +302,7 @@ class AuthorizerClient:
 
 def _log_news(event: events.Event) -> None:
     match event:
-        case events.Pinned(key):
+        case events.SignerChanged(key):
             _log.warning("the list signer now is %s", key.hex())
         case events.TrustChanged(version, pin):
             _log.info("the trust document now is version %d, by the root %s", version, pin)
@@ -315,9 +310,6 @@ def _log_news(event: events.Event) -> None:
             _log.error("the service does not know the history that this client holds")
         case events.ReportFailed(message):
             _log.info("a report failed: %s", message)
-        case events.Repinned(keys):
-            shown = ", ".join(each.hex() for each in keys)
-            _log.warning("public_keys does not count, because repin set %s", shown)
 
 
 def _listed(warrant_ids: Iterable[str]) -> list[str]:
@@ -331,7 +323,6 @@ def _thread(run: Callable[[threading.Event], None], stop: threading.Event) -> th
     return threading.Thread(target=run, args=(stop,), name="rescind-authorizer", daemon=True)
 
 
-_keys = public_keys
 _clients: "weakref.WeakSet[AuthorizerClient]" = weakref.WeakSet()
 
 

@@ -15,9 +15,7 @@ from .belief import Belief
 from .formats import documents
 from .formats.documents import NotTrusted
 from .formats.signing_keys import PublishedKeys
-from .formats.statements import ReportedSigners
 from .policy import NeedsBase, RefusedAnswer
-from .signers import Trust
 from .state import Position, State, advance
 
 
@@ -26,7 +24,7 @@ class Session:
 
     def __init__(self) -> None:
         self._state: State | None = None
-        self._trust: Trust | Belief = Trust("", frozenset())
+        self._belief: Belief
         self._signed_by: bytes | None = None
         self._is_trusted = False
         self._floor: Position | None = None
@@ -46,11 +44,7 @@ class Session:
     ) -> dict[str, Any]:
         """Begin without a state; `floor` is the position that was saved before, if any."""
         self._state = self._end = self._signed_by = None
-        self._trust = (
-            Belief.of(tenant, trust_root, public_keys)
-            if trust_root is not None
-            else Trust(tenant, frozenset(base64.b64decode(each) for each in public_keys))
-        )
+        self._belief = Belief.of(tenant, trust_root, public_keys)
         self._floor = None
         if floor is not None:
             self._floor = Position(floor["sequence"], base64.b64decode(floor["chain"]))
@@ -60,17 +54,15 @@ class Session:
 
     def trust(self, now: str, response: str) -> dict[str, Any]:
         """Take a response of `GET /v1/trust`."""
-        if isinstance(self._trust, Trust):
-            raise TypeError("this client follows no documents")
         try:
             given = documents.documents(response.encode())
-            self._trust = self._trust.followed(given, datetime.fromisoformat(now))
+            self._belief = self._belief.followed(given, datetime.fromisoformat(now))
         except NotTrusted as refused:
             return {"refused": refused.reason.value}
-        self._floor = self._trust.position(self._signed_by, self._floor)
-        if self._signed_by not in self._trust.keys:
+        self._floor = self._belief.position(self._signed_by, self._floor)
+        if self._signed_by not in self._belief.keys:
             self._signed_by, self._is_trusted = None, False
-        return {"version": self._trust.version}
+        return {"version": self._belief.version}
 
     def signing_keys(self, blob: str) -> dict[str, Any]:
         """Take the blob of signing keys that the head of the state names."""
@@ -86,23 +78,14 @@ class Session:
 
     @property
     def _covered(self) -> bytes | None:
-        held = self._trust.document if isinstance(self._trust, Belief) else None
+        held = self._belief.document
         return held.signing_keys if held else None
-
-    def keys(self, response: str) -> dict[str, Any]:
-        """Take a response of `GET /v1/revocations/srl/keys`."""
-        if isinstance(self._trust, Belief):
-            raise TypeError("this client follows documents")
-        self._trust = self._trust.with_report(ReportedSigners.parse(response.encode()))
-        return {"ready": True}
 
     def restart(self) -> dict[str, Any]:
         """Stop, and start with what was saved."""
         if self._state and self._is_trusted:
             self._floor = self._state.position
         self._state = self._end = None
-        if isinstance(self._trust, Trust):
-            self._trust = self._trust.restarted()
         return {"ready": True}
 
     def poll(self, now: str, answer: str, base: str | None) -> dict[str, Any]:
@@ -113,8 +96,6 @@ class Session:
             return {"refused": refused.reason.value}
         except NeedsBase as needs:
             return {"needs_base": needs.base.version}
-        if isinstance(self._trust, Trust):
-            self._trust = self._trust.with_current(self._state.signed_by)
         self._signed_by, self._is_trusted = self._state.signed_by, True
         return {"sequence": self._state.sequence}
 
@@ -122,10 +103,8 @@ class Session:
         """Return the state after an answer."""
         data = None if base is None else base64.b64decode(base)
         moment, floor = datetime.fromisoformat(now), self._floor
-        if isinstance(self._trust, Trust):
-            return self._trust.advance(self._state, answer, base=data, now=moment, floor=floor)
         held = self._state if self._is_trusted else None
-        return advance(held, answer, base=data, now=moment, trusted=self._trust, floor=floor)
+        return advance(held, answer, base=data, now=moment, trusted=self._belief, floor=floor)
 
     def confirm(self, now: str, age: int, max_staleness: int) -> dict[str, Any]:
         """Learn that the head is that of the answer to a request of `now`, which had this `Age`."""
@@ -140,23 +119,20 @@ class Session:
             return {"verdict": "revoked"}
         if (
             state is None
-            or not self._is_believed(state, moment)
+            or not self._is_believed(moment)
             or state.is_expired(moment)
             or (self._end is not None and moment >= self._end)
         ):
             return {"verdict": "stale"}
         return {"verdict": "clear"}
 
-    def _is_believed(self, state: State, now: datetime) -> bool:
-        if isinstance(self._trust, Trust):
-            return state.signed_by not in self._trust.revoked
-        held = self._trust.document
+    def _is_believed(self, now: datetime) -> bool:
+        held = self._belief.document
         return self._is_trusted and held is not None and now < held.expires_at
 
 
 _COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
     "init": Session.init,
-    "keys": Session.keys,
     "trust": Session.trust,
     "signing_keys": Session.signing_keys,
     "restart": Session.restart,

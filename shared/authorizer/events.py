@@ -52,7 +52,7 @@ class Recovered:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class SignerChanged:
     """The client accepted a head by another list signer, whose raw public key is `key`."""
 
     key: bytes
@@ -64,16 +64,6 @@ class TrustChanged:
 
     version: int
     pin: str
-
-
-@dataclass(frozen=True, slots=True)
-class Repinned:
-    """At its start the client took the raw public keys `keys` that `repin` set.
-
-    The configured keys do not count.
-    """
-
-    keys: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +92,8 @@ Event = (
     | Failed
     | BecameStale
     | Recovered
-    | Pinned
+    | SignerChanged
     | TrustChanged
-    | Repinned
     | Reported
     | ReportFailed
 )

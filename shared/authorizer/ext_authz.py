@@ -14,7 +14,7 @@ from .guard import Decision, Guard
 # The warrants of a request, root to leaf: base64 of each, separated by commas.
 HEADER: Final = "X-Warrants"
 
-_STATUS: Final = {"missing": 401, "stale": 503, "stale_keys": 503, "unknown": 503}
+_STATUS: Final = {"missing": 401, "stale": 503, "unknown": 503}
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE")
 _IDLE_SECONDS: Final = 60.0
 

@@ -6,8 +6,8 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -16,7 +16,6 @@ from . import files
 from .formats import documents, wire
 from .formats.documents import NotTrusted
 from .formats.following import TrustState
-from .signers import Signers, public_keys
 
 _FILE: Final = "floor.json"
 _PINS: Final = "pins.json"
@@ -36,9 +35,12 @@ class DamagedFloor(Exception):
 class Saved:
     """The position in the feed of `tenant` that a client has reached, and the way back to it.
 
-    `issued_at` is the time of the newest head. `answered_at` is when the service confirmed it, in
-    seconds since the epoch. `origin` and `latest` are encoded answers from which, with the base of
-    the hash `base`, the state is restored. All three are None if it cannot be restored.
+    `issued_at` is the time of the newest head, and `signer` the public key that verified it; None
+    if the position is that of the trust document. `answered_at` is when the service confirmed the
+    head, in seconds since the epoch. `origin` and `latest` are encoded answers from which, with the
+    base of the hash `base`, the state is restored. All three are None if it cannot be restored.
+    `trust` is the held trust document with its pin. Without one, the release before wrote this:
+    `revoked` are the list signers that it knew to be stolen.
     """
 
     tenant: str
@@ -46,11 +48,12 @@ class Saved:
     chain: bytes
     issued_at: datetime
     answered_at: float
-    signers: Signers = field(default_factory=Signers)
+    signer: bytes | None = None
     base: bytes | None = None
     origin: bytes | None = None
     latest: bytes | None = None
     trust: TrustState | None = None
+    revoked: frozenset[bytes] = frozenset()
 
     @property
     def age(self) -> tuple[int, int, datetime]:
@@ -69,9 +72,6 @@ class Floor(Protocol):
 
     def load(self) -> Saved | None:
         """Return what was saved last, or None if nothing ever was."""
-
-    def pins(self) -> frozenset[bytes] | None:
-        """Return the raw public keys that count in place of the configured ones, or None."""
 
     def load_base(self, sha256: bytes) -> bytes | None:
         """Return the base with this hash, or None if it is not there."""
@@ -93,10 +93,6 @@ class MemoryFloor:
     def load(self) -> Saved | None:
         """Return what was saved last in this object."""
         return self._saved
-
-    def pins(self) -> frozenset[bytes] | None:
-        """Return None: nobody can set pins for this process."""
-        return None
 
     def load_base(self, sha256: bytes) -> bytes | None:
         """Return the base that was saved last, if it has this hash."""
@@ -124,8 +120,6 @@ class FileFloor:
         # The content that this object wrote, so that it need not read it again, and read at first.
         self._written: _Stamp | None = None
         self._began: _Stamp | None = None
-        # The pins that it read.
-        self._pinned: _Stamp | None = None
 
     def load(self) -> Saved | None:
         """Return what was saved last, or None if the folder has no floor."""
@@ -133,9 +127,8 @@ class FileFloor:
         return self._saved()
 
     def pins(self) -> frozenset[bytes] | None:
-        """Return the keys that `repin` set, or None if it set none."""
-        self._pinned = _stamp(self._pins)
-        return self._loaded(self._pins, _decoded_pins, "which keys were pinned")
+        """Return the list signers that `repin` of the release before set, or None."""
+        return self._loaded(self.folder / _PINS, _decoded_pins)
 
     def load_base(self, sha256: bytes) -> bytes | None:
         """Return the base with this hash, or None if it is not there or damaged."""
@@ -153,8 +146,6 @@ class FileFloor:
     def save(self, saved: Saved) -> None:
         """Replace the floor, and remove the bases that it does not name."""
         with self._locked():
-            if _stamp(self._pins) != self._pinned:
-                raise DamagedFloor("other keys were pinned since: start the client again")
             if (stamp := _stamp(self._file)) != self._written:
                 held = self._saved()
                 if held and _has_other_root(held, saved):
@@ -166,44 +157,25 @@ class FileFloor:
             self._written = _stamp(self._file)
             self._remove_bases(but=saved.base)
 
-    def repin(self, keys: frozenset[bytes] = frozenset()) -> None:
-        """Forget the floor, damaged or not, and let these raw public keys count from then on.
-
-        Without keys, the configured ones count. The old file is kept beside it, as
-        `floor.json.old`. A client that runs saves nothing more, and has to be started again.
-        """
-        with self._locked():
-            if keys:
-                files.replace(self._pins, _encoded_pins(keys))
-            else:
-                self._pins.unlink(missing_ok=True)
-            with suppress(FileNotFoundError):
-                self._file.replace(self._file.with_suffix(".json.old"))
-
     def _saved(self) -> Saved | None:
-        return self._loaded(self._file, _decoded, "which entry it accepted last")
+        return self._loaded(self._file, _decoded)
 
     @property
     def _file(self) -> Path:
         return self.folder / _FILE
 
-    @property
-    def _pins(self) -> Path:
-        return self.folder / _PINS
-
     def _base(self, sha256: bytes) -> Path:
         return self.folder / f"base-{sha256.hex()}.cbor"
 
-    def _loaded(self, path: Path, decode: Callable[[bytes], _T], what: str) -> _T | None:
+    def _loaded(self, path: Path, decode: Callable[[bytes], _T]) -> _T | None:
         try:
             return decode(_read(path))
         except FileNotFoundError:
             return None
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFloor(
-                f"{path} is damaged ({error}), so this client does not know {what}. Make sure that "
-                "the service is the genuine one, then run: "
-                f"python -m rescind_authorizer repin {self.folder}"
+                f"{path} is damaged ({error}), so this client does not know what it accepted last. "
+                f"Stop it, remove the folder {self.folder}, and start it again with trust_root."
             ) from None
 
     def _remove_bases(self, *, but: bytes | None) -> None:
@@ -245,16 +217,11 @@ def _has_other_root(held: Saved, saved: Saved) -> bool:
     return len(pins) > 1 and pins[0].isdisjoint(pins[1])
 
 
-def _encoded_pins(keys: frozenset[bytes]) -> bytes:
-    return _sealed({"format": _FORMAT, "public_keys": sorted(each.hex() for each in keys)})
-
-
 def _decoded_pins(data: bytes) -> frozenset[bytes]:
-    return public_keys(map(bytes.fromhex, _opened(data)["public_keys"]))
+    return frozenset(map(bytes.fromhex, _opened(data)["public_keys"]))
 
 
 def _encoded(saved: Saved) -> bytes:
-    signers = saved.signers
     document = {
         "format": _FORMAT,
         "tenant": saved.tenant,
@@ -262,9 +229,10 @@ def _encoded(saved: Saved) -> bytes:
         "chain": saved.chain.hex(),
         "issued_at": wire.text(saved.issued_at),
         "answered_at": saved.answered_at,
-        "signer": signers.current.hex() if signers.current else None,
-        "statements": [dict(each) for each in signers.statements],
-        "revoked": sorted(each.hex() for each in signers.revoked),
+        "signer": saved.signer.hex() if saved.signer else None,
+        # The release before reads these two.
+        "statements": [],
+        "revoked": sorted(each.hex() for each in saved.revoked),
         "base": saved.base.hex() if saved.base else None,
         "origin": _text(saved.origin),
         "latest": _text(saved.latest),
@@ -277,22 +245,18 @@ def _decoded(data: bytes) -> Saved:
     """Return what `_encoded` had. Raises `KeyError`, `TypeError` or `ValueError` if it is not."""
     document = _opened(data)
     signer = document["signer"]
-    signers = Signers(
-        bytes.fromhex(signer) if signer else None,
-        tuple(document["statements"]),
-        frozenset(map(bytes.fromhex, document["revoked"])),
-    )
     return Saved(
         document["tenant"],
         document["sequence"],
         bytes.fromhex(document["chain"]),
         wire.moment(document, "issued_at"),
         document["answered_at"],
-        signers,
+        bytes.fromhex(signer) if signer else None,
         bytes.fromhex(document["base"]) if document["base"] else None,
         _bytes(document["origin"]),
         _bytes(document["latest"]),
         _trust(document["tenant"], document.get("trust")),
+        frozenset(map(bytes.fromhex, document["revoked"])),
     )
 
 

@@ -2,12 +2,10 @@
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import SystemRandom
 from typing import Final
-from urllib.parse import quote
 
 from . import events
 from .answers import (
@@ -20,38 +18,21 @@ from .answers import (
     unexpected,
 )
 from .belief import OF_DOCUMENTS, Belief
-from .floor import DamagedFloor, Floor, Saved
+from .floor import DamagedFloor, FileFloor, Floor, Saved
 from .formats import documents, wire
 from .formats.documents import NotTrusted, RootReason, SignedDocument
-from .formats.signing_keys import PublishedKeys
-from .formats.statements import ReportedSigners
-from .formats.trust import TrustDocument
+from .key_reader import KeyReader
 from .policy import NeedsBase, Policy, Reason, RefusedAnswer
-from .signers import OF_SIGNERS, Signers, Trust
 from .state import Position, State, Trusted, advance, restore
 from .transport import Transport
 from .trust import Bundle
 from .view import Moment, View
 
 _FEED: Final = "/v1/revocations/feed"
-_KEYS: Final = "/v1/revocations/srl/keys"
 _TRUST: Final = "/v1/trust"
 
 # The largest base that is fetched, whatever a head promises: some 13 million warrants.
 BASE_MAX: Final = 2**30
-
-# The most bytes of signing keys that are fetched, whatever a head promises: some 300,000 keys. Then
-# seconds until they are asked for again if that fails.
-SIGNING_KEYS_MAX: Final = 64 * 2**20
-_SIGNING_KEYS_SECONDS: Final = 5.0
-
-# The most bytes of a page of list signers, which has some two hundred, and the most pages.
-_KEYS_MAX: Final = 2**20
-_PAGES_MAX: Final = 50
-
-# Seconds between two readings of the list signers, which say what keys are revoked.
-_KEYS_SECONDS: Final = 300.0
-_KEYS_SECONDS_FAILED: Final = 20.0
 
 # Seconds between polls: after failures at most, and after an answer that was waited for.
 _BACKOFF_MAX: Final = 5.0
@@ -77,14 +58,14 @@ class Follower:
         self,
         transport: Transport,
         floor: Floor,
-        trust: Trust | Belief,
+        belief: Belief,
         policy: Policy,
         emit: Callable[[events.Event], None],
         *,
         asks_all: bool = False,
     ) -> None:
         self.transport = transport
-        self.trust = trust
+        self.belief = belief
         self.view = View()
         self.last: Answer | None = None  # the newest that was accepted
         self.documents: tuple[SignedDocument, ...] = ()  # the last answer that was accepted
@@ -93,37 +74,27 @@ class Follower:
         self._policy = policy
         self._emit = emit
         self._asks_all = asks_all
+        self._keys = KeyReader(transport, emit)
         self._position: Position | None = None
-        self._signed_by: bytes | None = None  # who signed the newest head
+        self._signed_by: bytes | None = None  # who signed the newest head, if that still counts
         self._etag: str | None = None
         self._has_gap = False
         self._failures = 0
-        self._keys_due = time.monotonic()
-        self._signers: Signers | None = None  # as the floor has them
-        self._signing_keys_due = time.monotonic()
 
     def load(self) -> None:
         """Take up what the floor has. Raises `DamagedFloor` or `OSError`."""
-        pins = self.floor.pins()
-        if pins is not None and isinstance(self.trust, Trust):
-            self.trust = replace(self.trust, pinned=pins)
-            self._emit(events.Repinned(tuple(sorted(pins))))
         saved = self.floor.load()
         if saved is None:
+            pins = self.floor.pins() if isinstance(self.floor, FileFloor) else None
+            self.belief = replace(self.belief, vouching=pins or self.belief.vouching)
             return
-        if saved.tenant != self.trust.tenant:
+        if saved.tenant != self.belief.tenant:
             raise DamagedFloor(f"the floor is of {saved.tenant}: each tenant needs its own")
+        self.belief = self.belief.resumed(saved.trust, saved.signer, saved.revoked)
         position = Position(saved.sequence, saved.chain)
-        self._signed_by = saved.signers.current
-        if isinstance(self.trust, Trust):
-            self.trust = replace(self.trust, signers=saved.signers)
-            self._signers = saved.signers
-            self._position = position
-        else:
-            signers = saved.signers
-            self.trust = self.trust.resumed(saved.trust, signers.current, signers.revoked)
-            self._position = self.trust.position(self._signed_by, position)
-        state = self._restored(saved, self._position)
+        self._position = self.belief.position(saved.signer, position)
+        self._signed_by = saved.signer
+        state = self._restored(saved)
         if state:
             self._confirm(state, Moment.of_wall(saved.answered_at), None)
 
@@ -133,8 +104,6 @@ class Follower:
         A failure is an event, and leaves the state as it is.
         """
         try:
-            if isinstance(self.trust, Trust) and time.monotonic() >= self._keys_due:
-                self._read_keys()
             if self._asks_all and not self.documents:
                 self._read_documents()
             pause = self._exchange()
@@ -165,7 +134,7 @@ class Follower:
             # Without the tag, the next answer has the head, which is checked again.
             raise NotTrusted(RootReason.TRUST_EXPIRED)
         elif self.view.state and true_at > self.view.confirmed:
-            self._confirm(self.view.state, true_at, self._keys(self.view.state.head))
+            self._confirm(self.view.state, true_at, self._keys_of(self.view.state))
         seconds = time.monotonic() - asked.monotonic
         self._emit(events.Polled(seconds, changed=changed))
         pause = self._pause(seconds, changed=changed)
@@ -188,20 +157,16 @@ class Follower:
         return response
 
     def _held(self) -> State | None:
-        """Return the state to continue; None to begin anew, if it could not be restored later."""
-        state = self.view.state
-        return state if state and state.latest and self._may_continue() else None
+        """Return the state to continue; None to begin anew.
 
-    def _may_continue(self) -> bool:
-        return isinstance(self.trust, Trust) or self.view.is_trusted
+        That is if the state could not be restored later, or if its signer does not count any more.
+        """
+        state = self.view.state
+        return state if state and state.latest and self.view.is_trusted else None
 
     def _is_expired(self) -> bool:
-        end = self._end()
-        return end is not None and datetime.now(UTC) >= end
-
-    def _end(self) -> datetime | None:
-        held = self.trust.document if isinstance(self.trust, Belief) else None
-        return held.expires_at if held else None
+        document = self.belief.document
+        return document is not None and datetime.now(UTC) >= document.expires_at
 
     def _next(self, answer: Answer) -> State:
         """Return the state after `answer`.
@@ -210,26 +175,21 @@ class Follower:
         """
         try:
             return self._advanced(answer)
-        except RefusedAnswer as refused:
-            if refused.reason not in OF_SIGNERS or isinstance(self.trust, Belief):
-                raise
-            with suppress(NoAnswer):
-                self._read_keys()
         except NotTrusted as refused:
             if refused.reason not in OF_DOCUMENTS:
                 raise
-            try:
-                self._read_documents()
-            except NoAnswer:
-                # What a service lacks that knows no documents says more than the refusal.
-                if isinstance(self.trust, Belief) and self.trust.version == 0:
-                    raise
+        try:
+            self._read_documents()
+        except NoAnswer:
+            # A service that knows no documents is named. Otherwise the refusal says more.
+            if self.belief.document is None:
+                raise
         return self._advanced(answer)
 
     def _advanced(self, answer: Answer, base: bytes | None = None) -> State:
-        now, floor = datetime.now(UTC), self._position
+        now, trusted, floor = datetime.now(UTC), self.belief, self._position
         try:
-            state = self._state_after(answer, base, now, floor)
+            state = advance(self._held(), answer, base=base, now=now, trusted=trusted, floor=floor)
         except NeedsBase as needs:
             # Its size is bounded by the head, whose signature was checked.
             limit = min(wire.base_size_max(needs.base), BASE_MAX)
@@ -239,42 +199,31 @@ class Follower:
             self.floor.save_base(base)
         return state
 
-    def _state_after(
-        self, answer: Answer, base: bytes | None, now: datetime, floor: Position | None
-    ) -> State:
-        held = self._held()
-        if isinstance(self.trust, Trust):
-            return self.trust.advance(held, answer, base=base, now=now, floor=floor)
-        return advance(held, answer, base=base, now=now, trusted=self.trust, floor=floor)
-
     def _take(self, state: State, asked: Moment) -> None:
         """Save `state`, which the service confirmed when it was asked, and make it count."""
-        before, known, trust = self.view.state, self._signed_by, self.trust
-        if isinstance(trust, Trust):
-            trust = trust.with_current(state.signed_by)
-        signers = _signers(trust, state.signed_by)
-        if before is None or before.head != state.head or signers != self._signers:
-            self.floor.save(_saved(state, trust, asked))
-            self._signers = signers
-        self.trust, self._position, self._signed_by = trust, state.position, state.signed_by
-        self._confirm(state, asked, self._keys(state.head))
+        before, known = self.view.state, self._signed_by
+        if before is None or before.head != state.head or known != state.signed_by:
+            self.floor.save(_saved(state, self.belief, asked))
+        self._position, self._signed_by = state.position, state.signed_by
+        self._confirm(state, asked, self._keys_of(state))
         if known not in {None, state.signed_by}:
-            self._emit(events.Pinned(state.signed_by))
+            self._emit(events.SignerChanged(state.signed_by))
         if before is None or before.sequence != state.sequence:
             past = before.sequence if before else None
             self._emit(events.Advanced(past, state.sequence, len(state.revoked)))
 
     def _confirm(self, state: State, asked: Moment, keys: Bundle | None) -> None:
-        self.view = View.of(state, asked, self._policy.max_staleness, keys=keys, end=self._end())
+        end = self.belief.document.expires_at if self.belief.document else None
+        self.view = View.of(state, asked, self._policy.max_staleness, keys=keys, end=end)
 
-    def _restored(self, saved: Saved, position: Position | None) -> State | None:
+    def _restored(self, saved: Saved) -> State | None:
+        position = self._position
         if saved.base is None or saved.origin is None or saved.latest is None or position is None:
             return None
         base = self.floor.load_base(saved.base)
         if base is None:
             return None
-        keys = self.trust.believed() if isinstance(self.trust, Trust) else self.trust.keys
-        trusted = Trusted(self.trust.tenant, keys)
+        trusted = Trusted(self.belief.tenant, self.belief.keys)
         try:
             origin, latest = parse_answer(saved.origin), parse_answer(saved.latest)
             return restore(origin, base, latest, trusted=trusted, floor=position)
@@ -282,67 +231,40 @@ class Follower:
             # Other keys are trusted than when it was saved. The position still counts.
             return None
 
-    def _keys(self, head: wire.SignedHead) -> Bundle | None:
-        """Return the signing keys that a head names; None if they cannot be read now."""
-        document = self.trust.document if isinstance(self.trust, Belief) else None
-        if not self.wants_keys or head.keys is None or document is None:
+    def _keys_of(self, state: State) -> Bundle | None:
+        """Return the signing keys that the head of a state names; None without them."""
+        document = self.belief.document
+        if document is None or not self.wants_keys:
             return None
-        held, name = self.view.keys, (head.keys, document.signing_keys)
-        if held and held.name == name:
-            return held
-        now = time.monotonic()
-        if now < self._signing_keys_due:
-            return None
-        try:
-            keys = self._read_signing_keys(head.keys, document, held)
-        except NotTrusted as refused:
-            self._emit(events.Refused(refused.reason.value))
-        except NoAnswer as error:
-            message = f"the signing keys cannot be read: {error}"
-            self._emit(events.Failed(message, _SIGNING_KEYS_SECONDS))
-        else:
-            return Bundle.named(keys, *name)
-        self._signing_keys_due = now + _SIGNING_KEYS_SECONDS
-        return None
-
-    def _read_signing_keys(
-        self, named: wire.Reference, document: TrustDocument, held: Bundle | None
-    ) -> PublishedKeys:
-        path = f"{_TRUST}/keys/{named.sha256.hex()}"
-        blob = self.transport.get_far(path, limit=min(named.number, SIGNING_KEYS_MAX))
-        keys = PublishedKeys.opened(blob, named, tenant_id=document.tenant_id)
-        is_proven = held and held.name and held.name[1] == document.signing_keys
-        proven = held.published.proven if held and held.published and is_proven else ()
-        keys.check(document.signing_keys, proven=proven)
-        return keys
+        return self._keys.read(state.head, document, self.view.keys)
 
     def _read_documents(self) -> None:
         """Learn of newer trust documents.
 
         Raises `NotTrusted`, `NoAnswer`, `DamagedFloor`, `OSError`.
         """
-        if not isinstance(self.trust, Belief):
-            return
-        after = 0 if self._asks_all else self.trust.version
+        after = 0 if self._asks_all else self.belief.version
         response = self.transport.get(f"{_TRUST}?after={after}", limit=documents.ANSWER_BYTES_MAX)
         if response.status != _OK:
             raise unexpected(response)
         given = documents.documents(response.body)
-        belief = self.trust.followed(given, datetime.now(UTC))
-        if belief is not self.trust:
+        belief = self.belief.followed(given, datetime.now(UTC))
+        if belief is not self.belief:
             self._believe(belief)
         self.documents = given
 
     def _believe(self, belief: Belief) -> None:
-        """Save another document, and make it count."""
+        """Save another document, and make it count (TRUST-14)."""
         signed_by = self._signed_by if self._signed_by in belief.keys else None
         position = belief.position(signed_by, self._position)
         state = self.view.state if signed_by and self.view.is_trusted else None
         if state:
             self.floor.save(_saved(state, belief, self.view.confirmed))
         elif position:
-            self.floor.save(_without_state(belief, position, signed_by))
-        self.trust, self._position, self._signed_by = belief, position, signed_by
+            trust = belief.state
+            saved = Saved(belief.tenant, *position, _NEVER, 0.0, signed_by, trust=trust)
+            self.floor.save(saved)
+        self.belief, self._position, self._signed_by = belief, position, signed_by
         if state:
             self._confirm(state, self.view.confirmed, self.view.keys)
         elif self.view.state:
@@ -350,36 +272,6 @@ class Follower:
             self.view, self._etag = self.view.distrusted(), None
         if belief.state:
             self._emit(events.TrustChanged(belief.version, belief.state.pin))
-
-    def _read_keys(self) -> None:
-        """Learn of new and revoked list signers. Raises `NoAnswer`, `OSError`."""
-        self._keys_due = time.monotonic() + _KEYS_SECONDS_FAILED
-        reported = self._page(None)
-        for _ in range(_PAGES_MAX):
-            if reported.cursor is None:
-                break
-            reported = reported.joined(self._page(reported.cursor))
-        self._keys_due = time.monotonic() + _KEYS_SECONDS * _random.uniform(0.8, 1)
-        if not isinstance(self.trust, Trust):
-            return
-        self.trust = self.trust.with_report(reported)
-        state = self.view.state
-        if state and state.signed_by in self.trust.revoked:
-            # A thief may have signed it, so only a head by another key makes it count again.
-            self.view, self._etag = self.view.distrusted(), None
-        if state and self.trust.signers != self._signers:
-            self.floor.save(_saved(state, self.trust, self.view.confirmed))
-            self._signers = self.trust.signers
-
-    def _page(self, cursor: str | None) -> ReportedSigners:
-        path = f"{_KEYS}?cursor={quote(cursor, safe='')}" if cursor else _KEYS
-        response = self.transport.get(path, limit=_KEYS_MAX)
-        if response.status != _OK:
-            raise unexpected(response)
-        try:
-            return ReportedSigners.parse(response.body)
-        except ValueError as error:
-            raise NoAnswer(str(error)) from None
 
     def _wait(self) -> int:
         return self._policy.wait(self.last.wait_max) if self.last else 0
@@ -409,26 +301,17 @@ class Follower:
         return longest * _random.uniform(0.5, 1)
 
 
-def _saved(state: State, trust: Trust | Belief, asked: Moment) -> Saved:
+def _saved(state: State, belief: Belief, asked: Moment) -> Saved:
     latest = state.latest.encode() if state.latest else None
     return Saved(
-        trust.tenant,
+        belief.tenant,
         state.sequence,
         state.head.chain,
         state.head.issued_at,
         asked.wall,
-        _signers(trust, state.signed_by),
+        state.signed_by,
         base=state.origin_base.sha256 if latest else None,
         origin=state.origin.encode() if latest else None,
         latest=latest,
-        trust=trust.state if isinstance(trust, Belief) else None,
+        trust=belief.state,
     )
-
-
-def _without_state(belief: Belief, position: Position, signed_by: bytes | None) -> Saved:
-    signers = _signers(belief, signed_by)
-    return Saved(belief.tenant, *position, _NEVER, 0.0, signers, trust=belief.state)
-
-
-def _signers(trust: Trust | Belief, signed_by: bytes | None) -> Signers:
-    return trust.signers if isinstance(trust, Trust) else Signers(signed_by)

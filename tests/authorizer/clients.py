@@ -5,8 +5,8 @@ from typing import Any, TypeAlias
 
 from shared.authorizer import AuthorizerClient, Policy
 from shared.authorizer.floor import MemoryFloor
-from tests.authorizer.feeds import TENANT, public, signer
-from tests.authorizer.service import KEY
+from tests.authorizer.feeds import TENANT
+from tests.authorizer.service import KEY, PIN
 
 # Makes a client; the arguments replace the usual ones.
 Made: TypeAlias = Callable[..., AuthorizerClient]
@@ -17,7 +17,7 @@ def arguments(**changes: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {
         "api_key": KEY,
         "tenant": TENANT,
-        "public_keys": [public(signer())],
+        "trust_root": PIN,
         "floor": MemoryFloor(),
         "policy": Policy(poll_seconds=0.01),
     }

@@ -17,6 +17,7 @@ from tests.authorizer.service import Service, serving
 def service() -> Iterator[Service]:
     with serving(Service()) as service:
         service.signers = [service.described(signer())]
+        service.vouch()
         yield service
 
 

@@ -19,11 +19,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.authorizer.formats.documents import SignedDocument, answer, needed, signed_part
 from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys, reference
-from shared.authorizer.formats.statements import Statement
 from shared.authorizer.formats.trust import NamedSigner
-from shared.authorizer.formats.wire import Position
+from shared.authorizer.formats.wire import Position, SignedHead
 from tests.authorizer import roots
-from tests.authorizer.feeds import HOUR, TENANT, Feed, public, signer
+from tests.authorizer.feeds import HOUR, Feed, public, signer
 
 KEY = "svc_test-key"
 
@@ -116,18 +115,8 @@ class Service:
         self.blobs[hashlib.sha256(blob).hexdigest()] = blob
         self.sign()
 
-    def rotate(self, to: Ed25519PrivateKey, *, number: int, stated: bool = True) -> None:
-        """Let another key sign, with a statement of the one before, or without."""
-        made = Statement(
-            TENANT, number, f"svc_key_{number}", public(to), public(self.feed.key), _now()
-        )
-        statement = made.signed(seed=self.feed.key.private_bytes_raw()) if stated else None
-        self.signers.insert(0, self.described(to, statement=statement))
-        self.feed.key = to
-        self.sign()
-
     def described(self, key: Ed25519PrivateKey, **changes: Any) -> dict[str, Any]:
-        """A list signer as the service reports it."""
+        """A list signer as clients of the release before read it."""
         text = base64.b64encode(public(key)).decode()
         return {"public_key": text, "status": "active", "statement": None} | changes
 
@@ -167,16 +156,23 @@ class Service:
         if headers.get("If-None-Match") == self.etag:
             return Response(b"", 304, terms)
         after = int(query["after"][0]) if "after" in query else self.feed.base.sequence
-        head: dict[str, Any] = {"issued_at": self.issued_at}
-        head["expires_at"] = self.issued_at + self.lifetime
-        if self.documents:
-            head["trust"] = self.documents[-1].reference
-        if self.signing_keys is not None:
-            head["keys"] = reference(self.signing_keys)
-        found = self.feed.answer(min(after, self.feed.base.sequence), **head)
+        found = self.feed.answer(min(after, self.feed.base.sequence), **self.signed())
         document = json.loads(found.encode())
         document |= {"poll_seconds": self.poll_seconds, "wait_max": self.wait_max}
         return Response(json.dumps(document).encode(), headers=terms)
+
+    def signed(self) -> dict[str, Any]:
+        """What the head says beside the end of the feed."""
+        return {
+            "issued_at": self.issued_at,
+            "expires_at": self.issued_at + self.lifetime,
+            "trust": self.documents[-1].reference if self.documents else None,
+            "keys": None if self.signing_keys is None else reference(self.signing_keys),
+        }
+
+    def head(self) -> SignedHead:
+        """The head that is answered with."""
+        return replace(self.feed.head(), **self.signed())
 
     @property
     def etag(self) -> str:

@@ -86,7 +86,7 @@ def test_before_a_document_no_head_is_accepted() -> None:
     "wrong", [[], ["?"], [b"short"], [(1).to_bytes(32, "little")], ["YQ=="], "a" * 43 + "="]
 )
 def test_only_keys_vouch(wrong: Any) -> None:
-    """F183e: A public key counts only if it has 32 bytes and is not of small order."""
+    """F183d: A public key counts only if it has 32 bytes and is not of small order."""
     with pytest.raises((ValueError, TypeError), match=r"key|base64|list|trust_root"):
         Belief.of(TENANT, None, wrong)
     assert Belief.of(TENANT, None, [base64_of(public(signer(LIST)))]).keys == _OLD.keys

@@ -1,6 +1,7 @@
 """What a client keeps across restarts."""
 
 import hashlib
+import json
 import os
 import stat
 import subprocess
@@ -8,22 +9,20 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shared.authorizer.floor import DamagedFloor, FileFloor, MemoryFloor, Saved
-from shared.authorizer.formats.statements import ReportedSigners, Statement
 from shared.authorizer.policy import Policy
-from shared.authorizer.signers import Signers, Trust, public_keys
 from tests.authorizer.feeds import HOUR, NOW, TENANT, public, signer
+from tests.authorizer.roots import first, pinned
 from tests.kit.processes import ROOT, environment
 
 BASE = b"the payload of a list"
 SHA256 = hashlib.sha256(BASE).digest()
-SIGNERS = Signers(
-    public(signer()), ({"Payload": "a", "Signature": "b"},), frozenset({public(signer(2))})
-)
-SAVED = Saved(TENANT, 7, b"c" * 32, NOW, 1.5, SIGNERS, SHA256, b"origin", b"latest")
+TRUST = pinned(held=first(5))
+SAVED = Saved(TENANT, 7, b"c" * 32, NOW, 1.5, public(signer()), SHA256, b"origin", b"latest", TRUST)
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def test_what_is_saved_is_loaded(floor: FileFloor, tmp_path: Path) -> None:
     assert FileFloor(folder).load_base(SHA256) == BASE
     modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert (stat.S_IMODE(folder.stat().st_mode), modes) == (0o700, {0o600})
-    bare = replace(SAVED, sequence=8, signers=Signers(), base=None, origin=None, latest=None)
+    bare = replace(SAVED, sequence=8, signer=None, base=None, origin=None, latest=None)
     floor.save(bare)
     assert floor.load() == bare
     # Nothing names the base any more, and nothing else is left over.
@@ -68,11 +67,10 @@ def test_a_damaged_floor_is_an_error(
     path = tmp_path / "floor" / "floor.json"
     path.write_bytes(damage(path.read_bytes()))
     for use in (FileFloor(tmp_path / "floor").load, lambda: floor.save(SAVED)):
-        with pytest.raises(DamagedFloor, match="rescind_authorizer repin"):
+        with pytest.raises(DamagedFloor, match="remove the folder"):
             use()
-    floor.repin()
+    path.unlink()
     assert floor.load() is None
-    floor.repin()
 
 
 def _hashed(data: bytes) -> bytes:
@@ -80,36 +78,39 @@ def _hashed(data: bytes) -> bytes:
     return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
 
 
-def test_pins_that_were_set_are_read_or_an_error(floor: FileFloor, tmp_path: Path) -> None:
-    """F283c: Pins that were set count after each start; damaged ones are an error, not ignored."""
-    keys = frozenset({public(signer(2)), public(signer(3))})
-    assert floor.pins() is None
-    floor.repin(keys)
-    assert FileFloor(tmp_path / "floor").pins() == keys
-    path = tmp_path / "floor" / "pins.json"
-    text = path.read_bytes()
-    for damaged in (b"", text[:-1], text.replace(b"0", b"1"), text[65:]):
-        path.write_bytes(damaged)
-        with pytest.raises(DamagedFloor, match="which keys were pinned"):
-            floor.pins()
-    path.write_bytes(text)
-    path.chmod(0o666)
-    with pytest.raises(DamagedFloor, match="others can write"):
-        floor.pins()
-    floor.repin()
-    assert floor.pins() is None
+def test_the_floor_of_the_release_before_is_taken_over(tmp_path: Path) -> None:
+    """F182i, TRUST-20: What the release before saved counts: position, signer, and what was stolen.
+
+    So do the keys that `repin` had set. The release before reads what this one saves.
+    """
+    members = json.loads(_encoded_floor(tmp_path).partition(b"\n")[2])
+    members |= {"statements": [{"Payload": "a"}], "revoked": [public(signer(2)).hex()]}
+    del members["trust"]
+    folder = tmp_path / "floor"
+    (folder / "floor.json").write_bytes(_sealed(members))
+    old = FileFloor(folder)
+    stolen = frozenset({public(signer(2))})
+    assert old.load() == replace(SAVED, trust=None, revoked=stolen)
+    assert old.pins() is None
+    pins = {"format": 1, "public_keys": [public(signer(3)).hex()]}
+    (folder / "pins.json").write_bytes(_sealed(pins))
+    assert old.pins() == frozenset({public(signer(3))})
+    (folder / "pins.json").write_bytes(_sealed(pins)[:-1])
+    with pytest.raises(DamagedFloor, match="remove the folder"):
+        old.pins()
+    old.save(SAVED)
+    read = json.loads((folder / "floor.json").read_bytes().partition(b"\n")[2])
+    assert (read["format"], read["statements"], read["revoked"]) == (1, [], [])
 
 
-def test_a_client_that_runs_saves_nothing_after_repin(floor: FileFloor, tmp_path: Path) -> None:
-    """F283d: A client that runs cannot undo `repin` with what it held."""
-    floor.pins()
-    floor.save(SAVED)
-    FileFloor(tmp_path / "floor").repin(frozenset({public(signer(2))}))
-    with pytest.raises(DamagedFloor, match="start the client again"):
-        floor.save(replace(SAVED, sequence=8))
-    assert floor.load() is None
-    floor.pins()
-    floor.save(replace(SAVED, sequence=8))
+def _encoded_floor(folder: Path) -> bytes:
+    FileFloor(folder / "floor").save(SAVED)
+    return (folder / "floor" / "floor.json").read_bytes()
+
+
+def _sealed(members: dict[str, Any]) -> bytes:
+    data = json.dumps(members).encode()
+    return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
 
 
 def test_a_floor_that_others_can_write_is_an_error(floor: FileFloor, tmp_path: Path) -> None:
@@ -221,43 +222,3 @@ def test_a_service_cannot_make_a_client_stale() -> None:
     assert [policy.pause(asked) for asked in (0, 1, 5, 60)] == [2, 2, 5, 15]
     assert [policy.wait(granted) for granted in (0, 5, 25)] == [0, 5, 10]
     assert Policy(wait_seconds=0).wait(25) == 0
-
-
-@pytest.mark.parametrize("wrong", [[], ["?"], [b"short"], [(1).to_bytes(32, "little")], ["YQ=="]])
-def test_only_keys_are_pinned(wrong: list[bytes | str]) -> None:
-    """F183e: A public key is pinned only if it has 32 bytes and is not of small order."""
-    with pytest.raises(ValueError, match=r"key|base64"):
-        public_keys(wrong)
-
-
-def test_one_key_is_no_list_of_keys() -> None:
-    with pytest.raises(TypeError, match="list"):
-        public_keys("a" * 43 + "=")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"[]",
-        b'{"keys": 1}',
-        b'{"keys": [{}]}',
-        b'{"keys": [], "cursor": 1}',
-        b"[" * 100_000,
-        b'{"keys": [{"statement": null, "status": "revoked", "public_key": 1}]}',
-        b'{"keys": [{"statement": null, "status": "revoked", "public_key": "?"}]}',
-    ],
-)
-def test_what_lists_no_signers_is_an_error(body: bytes) -> None:
-    """F183f: A malformed list of signers is an error, and says nothing about any key."""
-    with pytest.raises(ValueError, match="not a response"):
-        ReportedSigners.parse(body)
-
-
-def test_a_statement_of_another_tenant_leads_nowhere() -> None:
-    """F183g: A client ignores statements about the list signers of another tenant."""
-    for tenant, expected in ((TENANT, 2), ("svc_tnt_other", 1)):
-        made = Statement(tenant, 1, "svc_key_2", public(signer(2)), public(signer()), NOW)
-        form = made.signed(seed=signer().private_bytes_raw())
-        trust = Trust(TENANT, frozenset({public(signer())}), listed={public(signer(2)): form})
-        assert len(trust.accepted()) == expected

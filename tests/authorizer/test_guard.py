@@ -1,10 +1,12 @@
 """The whole decision: warrants of a real service, its keys, and a feed."""
 
 import base64
+import hashlib
 import http.client
-import json
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,47 +18,59 @@ from shared.authorizer import (
     FileFloor,
     Guard,
     Policy,
-    Transport,
     ext_authz,
-    guard,
+    key_reader,
+    view,
 )
-from shared.authorizer.view import NEVER
 from tests.authorizer.clients import arguments
 from tests.authorizer.feeds import Feed
-from tests.authorizer.service import KEY, Response, Service, serving
+from tests.authorizer.service import Response, Service, serving
+from tests.authorizer.test_trust import published
 from tests.functions import signing
 from tests.kit.api import Tenant
+from tests.kit.waiting import soon
 
 
 @pytest.fixture
 def service(tenant: Tenant) -> Iterator[Service]:
-    """A feed of the tenant, beside the keys that the real service reports."""
-
-    def keys(path: str) -> Response | None:
-        if not path.startswith("/v1/trust-bundle"):
-            return None
-        found = tenant.authorizer.get(path)
-        return Response(found.content, found.status_code)
-
+    """A feed of the tenant, which names the keys of the real service if `publish` is called."""
     name = tenant.admin.get("/v1/tenant/settings").json()["tenant_id"]
-    with serving(Service(Feed(tenant=name), instead=keys)) as service:
+    with serving(Service(Feed(tenant=name))) as service:
+        service.vouch()
         yield service
 
 
 @pytest.fixture
 def made(service: Service, tmp_path: Path) -> Iterator[Guard]:
-    transport = Transport(service.url, api_key=KEY)
-    with _client(service, tmp_path, Policy(poll_seconds=0.01)) as client:
-        yield Guard(client, transport)
-    transport.close()
+    with _guarding(service, tmp_path, Policy(poll_seconds=0.01)) as made:
+        yield made
+
+
+@contextmanager
+def _guarding(service: Service, folder: Path, policy: Policy) -> Iterator[Guard]:
+    floor, name = FileFloor(folder / "floor"), service.feed.tenant
+    client = AuthorizerClient(
+        service.url, **arguments(tenant=name, floor=floor, policy=policy, report=False)
+    )
+    guard = Guard(client)
+    with client:
+        yield guard
+
+
+def _publish(tenant: Tenant, service: Service, made: Guard) -> None:
+    """Let the head name the keys as they are, and wait for the guard to have them."""
+    keys = published(tenant).keys
+    service.publish_keys(*keys)
+    client = made._client
+    soon(lambda: client.view.keys is not None and client.view.keys.published.keys == keys)
 
 
 def test_only_genuine_warrants_that_hold_are_allowed(
-    tenant: Tenant, service: Service, made: Guard, monkeypatch: pytest.MonkeyPatch
+    tenant: Tenant, service: Service, made: Guard
 ) -> None:
     """F188a: A guard allows a chain if each warrant is genuine and none is revoked."""
-    monkeypatch.setattr(guard, "_UNKNOWN_SECONDS", 0)
     root = _root(tenant)
+    _publish(tenant, service, made)
     chain = [_signed(tenant, root, f"svc_wrt_{number}") for number in range(2)]
     allowed = made.decide(chain)
     assert (allowed.is_allowed, allowed.reason) == (True, "clear")
@@ -65,8 +79,10 @@ def test_only_genuine_warrants_that_hold_are_allowed(
     assert made.decide([b"no warrant"]) == Decision(False, "malformed")
     assert made.decide([chain[0]] * 33) == Decision(False, "malformed")
     assert made.decide([chain[0], chain[1][:-1] + b"x"]) == Decision(False, "signature")
-    # A key that is younger than what the guard has read.
+    # A key that is younger than the head, until one names it.
     other = _signed(tenant, _root(tenant), "svc_wrt_2")
+    assert made.decide([other]) == Decision(False, "key")
+    _publish(tenant, service, made)
     assert made.decide([other]).is_allowed
     service.revoke("svc_wrt_0")
     assert made._client.wait_for(1, timeout=5)
@@ -79,24 +95,18 @@ def test_without_keys_nothing_is_allowed(
 ) -> None:
     """F188b: As long as a guard has not read the keys of its tenant, it allows nothing.
 
-    Once it has, it goes on with them while the service is away, but not for ever.
+    What the feed revokes is known meanwhile.
     """
-    monkeypatch.setattr(guard, "_UNKNOWN_SECONDS", 0)
-    monkeypatch.setattr(guard, "_BUNDLE_SECONDS", 0)
+    monkeypatch.setattr(key_reader, "_SECONDS", 0)
     chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
-    keys = service.instead
-
-    def foreign(path: str) -> Response | None:
-        found = keys(path)
-        body = json.loads(found.body) | {"tenant_id": "svc_tnt_other"} if found else None
-        return Response(json.dumps(body).encode()) if found else None
-
-    for instead in (lambda _path: Response(b"", 503), lambda _path: Response(b"{}"), foreign):
-        service.instead = instead
+    keys = published(tenant)
+    foreign = replace(keys, tenant_id="svc_tnt_other").encode()
+    for blob in (b"{}", foreign):
+        service.blobs[hashlib.sha256(blob).hexdigest()] = service.signing_keys = blob
+        service.revoke(f"svc_wrt_{len(blob)}")
+        assert made._client.wait_for(service.feed.sequence, timeout=5)
         assert made.decide(chain) == Decision(False, "unknown")
-    service.instead = keys
-    assert made.decide(chain).is_allowed
-    service.instead = lambda _path: Response(b"", 503)
+    _publish(tenant, service, made)
     assert made.decide(chain).is_allowed
 
 
@@ -105,75 +115,56 @@ def test_keys_that_nobody_confirmed_for_long_allow_nothing(
 ) -> None:
     """TRUST-5, F551a: A guard allows nothing by keys older than the feed may be.
 
-    They are read again as soon as the service answers, and what is known to be revoked stays so.
+    If somebody hides the keys that a head names, it allows nothing either.
     """
-    monkeypatch.setattr(guard, "_UNKNOWN_SECONDS", 0)
     root = _root(tenant)
     chain = [_signed(tenant, root, f"svc_wrt_{number}") for number in range(2)]
-    keys = service.instead
+    _publish(tenant, service, made)
     assert made.decide(chain).is_allowed
-    service.instead = lambda path: Response(b"", 503) if "trust-bundle" in path else None
-    made._confirmed = made._confirmed.before(31)
-    assert made.decide(chain) == Decision(False, "stale_keys")
-    service.revoke("svc_wrt_1")
-    assert made._client.wait_for(1, timeout=5)
-    assert made.decide(chain) == Decision(False, "revoked")
-    assert made.decide([chain[0][:-1] + b"x"]) == Decision(False, "signature")
-    service.instead = keys
-    assert made.decide(chain[:1]).is_allowed
+    signing.moved(tenant, root, "revoke")
+    service.instead = lambda path: Response(b"", 503) if "/keys/" in path else None
+    service.publish_keys(*published(tenant).keys)
+    soon(lambda: made.decide(chain) == Decision(False, "unknown"))
+    service.instead = lambda _path: Response(b"", 503)
+    soon(lambda: made._client.status.failures > 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(view, "now", lambda: time.time() + 31)
+        assert made.decide(chain[:1]).reason != "clear"
 
 
 def test_the_age_of_keys_counts_from_the_service(
-    tenant: Tenant, service: Service, made: Guard
+    tenant: Tenant, service: Service, tmp_path: Path
 ) -> None:
-    """TRUST-5, F551b: Keys are as old as they were at a relay, by the `Age` of its answer."""
-    keys, terms = service.instead, dict[str, str]()
-
-    def old(path: str) -> Response | None:
-        found = keys(path)
-        return replace(found, headers=terms) if found else None
-
-    service.instead = old
+    """TRUST-5, F551b: Keys are as old as the feed was at a relay, by the `Age` of its answer."""
     chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
-    for age, reason in (("soon", "unknown"), ("31", "stale_keys"), ("29", "clear")):
-        terms["Age"], made._asked = age, NEVER
-        assert made.decide(chain).reason == reason
+    with _guarding(service, tmp_path, Policy(poll_seconds=0.01, max_staleness=5)) as made:
+        _publish(tenant, service, made)
+        assert made.decide(chain).is_allowed
+        service.age = "6"
+        soon(lambda: made.decide(chain).reason == "stale")
+        service.age = "1"
+        soon(lambda: made.decide(chain).is_allowed)
 
 
-@pytest.mark.parametrize(
-    ("policy", "own", "reason"),
-    [
-        (Policy(poll_seconds=0.01), 60, "clear"),
-        (Policy(poll_seconds=0.01, max_staleness=60), None, "clear"),
-        (Policy(poll_seconds=0.01, max_staleness=60), 30, "stale_keys"),
-        (Policy(poll_seconds=0.01, allow_when_stale=True), None, "clear"),
-    ],
-)
+@pytest.mark.parametrize(("allows", "reason"), [(False, "stale"), (True, "clear")])
 def test_the_limit_of_the_keys_is_that_of_the_feed(
-    tenant: Tenant,
-    service: Service,
-    tmp_path: Path,
-    policy: Policy,
-    own: float | None,
-    reason: str,
+    tenant: Tenant, service: Service, tmp_path: Path, allows: bool, reason: str
 ) -> None:
     """TRUST-5, F551c: The limit is `max_staleness`, and a policy that allows more allows both."""
     chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
-    with _client(service, tmp_path, policy) as client:
-        transport = Transport(service.url, api_key=KEY)
-        made = Guard(client, transport, max_staleness=own)
-        assert made.decide(chain).is_allowed
-        service.instead = lambda path: Response(b"", 503) if "trust-bundle" in path else None
-        made._confirmed = made._confirmed.before(31)
+    policy = Policy(poll_seconds=0.01, max_staleness=0.5, allow_when_stale=allows)
+    with _guarding(service, tmp_path, policy) as made:
+        _publish(tenant, service, made)
+        service.instead = lambda _path: Response(b"", 503)
+        soon(lambda: made._client.status.stale)
         assert made.decide(chain).reason == reason
-        with pytest.raises(ValueError, match="max_staleness must be a number of seconds"):
-            Guard(client, transport, max_staleness=0)
-        transport.close()
 
 
-def test_envoy_is_answered(tenant: Tenant, made: Guard) -> None:
+def test_envoy_is_answered(tenant: Tenant, service: Service, made: Guard) -> None:
     """F188c: The service for Envoy answers each method with the decision, and reads no body."""
-    warrant = base64.b64encode(_signed(tenant, _root(tenant), "svc_wrt_0")).decode()
+    root = _root(tenant)
+    _publish(tenant, service, made)
+    warrant = base64.b64encode(_signed(tenant, root, "svc_wrt_0")).decode()
     with ext_authz.server(made, "127.0.0.1", 0) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         asked = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
@@ -192,11 +183,6 @@ def test_envoy_is_answered(tenant: Tenant, made: Guard) -> None:
             assert answer.headers["X-Warrant-Id"] == ("svc_wrt_0" if status == 200 else None)
         asked.close()
         server.shutdown()
-
-
-def _client(service: Service, folder: Path, policy: Policy) -> AuthorizerClient:
-    floor, name = FileFloor(folder / "floor"), service.feed.tenant
-    return AuthorizerClient(service.url, **arguments(tenant=name, floor=floor, policy=policy))
 
 
 def _signed(tenant: Tenant, key_id: str, warrant_id: str) -> bytes:

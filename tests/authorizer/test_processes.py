@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.authorizer.feeds import TENANT, Feed, public, signer
-from tests.authorizer.service import Service
+from tests.authorizer.feeds import TENANT, Feed
+from tests.authorizer.service import PIN, Service
 from tests.kit.processes import ROOT, environment
 
 _BEGIN = """
@@ -17,7 +17,7 @@ import os, sys, threading, time, warnings, json, tracemalloc
 from shared.authorizer import AuthorizerClient, FileFloor, Policy, Verdict
 url, tenant, key, floor = sys.argv[1:5]
 policy = Policy(max_staleness=5, poll_seconds=0.01)
-client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, public_keys=[bytes.fromhex(key)],
+client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=key,
                           floor=FileFloor(floor), policy=policy)
 """
 
@@ -100,7 +100,7 @@ with client:
     assert client.check(["svc_wrt_b"]) is Verdict.CLEAR
 assert threading.active_count() == 1
 client.close()
-second = AuthorizerClient(url, api_key="svc_test", tenant=tenant, public_keys=[bytes.fromhex(key)],
+second = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=key,
                           floor=FileFloor(floor), policy=policy).start()
 print(json.dumps("left running"))
 """
@@ -114,7 +114,7 @@ def service(service: Service) -> Service:
 
 def ran(program: str, service: Service, folder: Path, *more: str) -> Any:
     """What the program prints, with warnings as errors and the checks of `-X dev`."""
-    arguments = [service.url, TENANT, public(signer()).hex(), str(folder / "floor"), *more]
+    arguments = [service.url, TENANT, PIN, str(folder / "floor"), *more]
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", _BEGIN + program, *arguments],
         cwd=ROOT,

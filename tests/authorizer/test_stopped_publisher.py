@@ -16,7 +16,6 @@ from shared.authorizer import (
     AuthorizerClient,
     Guard,
     Policy,
-    Transport,
     Verdict,
 )
 from shared.authorizer.floor import MemoryFloor
@@ -25,6 +24,7 @@ from tests.authorizer.relay.relays import running
 from tests.authorizer.service import Response, Service, serving
 from tests.functions import signing
 from tests.kit.api import Tenant
+from tests.kit.roots import pin_of
 from tests.kit.waiting import soon
 from tests.kit.worlds import Clock
 
@@ -68,21 +68,21 @@ def test_every_authorizer_is_stale_once_a_change_is_too_old(
     """
     warrants = [signing.sign(tenant, _root(tenant), warrant_id=f"svc_wrt_{n}") for n in range(2)]
     lost, other = (base64.b64decode(each.json()["warrant"]) for each in warrants)
-    pinned = [service.tenant.admin.get("/v1/revocations/srl/keys").json()["keys"][0]["public_key"]]
-    asked: dict[str, Any] = {"tenant": tenant.id, "public_keys": pinned, "report": False}
+    pin = pin_of(tenant)
+    asked: dict[str, Any] = {"tenant": tenant.id, "trust_root": pin, "report": False}
     asked |= {"api_key": "any", "policy": Policy(poll_seconds=0.02, max_staleness=4)}
     loop = asyncio.new_event_loop()
     with ExitStack() as stack:
         relay = stack.enter_context(
-            running(service.url, tmp_path / "relay", tenant=tenant.id, pinned=pinned)
+            running(service.url, tmp_path / "relay", tenant=tenant.id, pin=pin)
         )
         soon(lambda: relay.relay.news.held)
-        direct = stack.enter_context(AuthorizerClient(service.url, floor=MemoryFloor(), **asked))
+        direct = AuthorizerClient(service.url, floor=MemoryFloor(), **asked)
+        guard = Guard(direct)
+        stack.enter_context(direct)
         behind = stack.enter_context(AuthorizerClient(relay.url, floor=MemoryFloor(), **asked))
         concurrent = AsyncAuthorizerClient(service.url, floor=MemoryFloor(), **asked)
         loop.run_until_complete(concurrent.start())
-        transport = Transport(service.url, api_key="any")
-        guard = Guard(direct, transport)
         checks = [each.check for each in (direct, behind)] + [concurrent.check]
 
         def all_say(verdict: Verdict, warrant_id: str = "svc_wrt_0") -> None:
@@ -101,7 +101,6 @@ def test_every_authorizer_is_stale_once_a_change_is_too_old(
         assert guard.decide([lost]).reason == "revoked"
         soon(lambda: guard.decide([other]).is_allowed)
         loop.run_until_complete(concurrent.close())
-        transport.close()
     loop.close()
 
 

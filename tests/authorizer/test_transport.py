@@ -9,21 +9,20 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
 
 from shared.authorizer import Policy, transport
 from shared.authorizer.answers import NoAnswer, TooLarge
 from shared.authorizer.answers import Response as Received
+from shared.authorizer.belief import Belief
 from shared.authorizer.events import Event, Failed, Refused
-from shared.authorizer.floor import FileFloor, Floor, MemoryFloor
+from shared.authorizer.floor import Floor, MemoryFloor
 from shared.authorizer.follower import Follower
 from shared.authorizer.formats import wire
-from shared.authorizer.signers import Trust
 from shared.authorizer.transport import Transport
-from tests.authorizer.feeds import TENANT, Feed, public, signer
-from tests.authorizer.service import KEY, Response, Service, serving
+from tests.authorizer.feeds import TENANT, Feed, signer
+from tests.authorizer.service import KEY, PIN, Response, Service, serving
 from tests.kit.receivers import certified, trusting
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -258,7 +257,9 @@ def test_a_server_of_another_name_is_refused() -> None:
 
 def followed(service: Service, floor: Floor | None = None) -> tuple[Follower, list[Event]]:
     seen: list[Event] = []
-    trust = Trust(TENANT, frozenset({public(signer())}))
+    if not service.documents:
+        service.vouch()
+    trust = Belief.of(TENANT, PIN, ())
     asker = Transport(service.url, api_key=KEY)
     follower = Follower(asker, floor or MemoryFloor(), trust, Policy(), seen.append)
     follower.load()
@@ -349,76 +350,4 @@ def test_the_service_says_when_to_come_back() -> None:
         service.instead = lambda _path: Response(b"", 304)
         follower.poll()
         assert isinstance(seen[-1], Failed)
-        follower.transport.close()
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_false_word_about_a_pending_signer_is_forgotten(tmp_path: Path, restarts: bool) -> None:
-    """FEED-9, F569a: A proxy that once calls a pending signer revoked stops no later rotation."""
-    with serving(Service()) as service:
-        service.revoke("svc_wrt_a")
-        follower, _ = followed(service, FileFloor(tmp_path))
-        service.signers = [service.described(signer(2), status="revoked")]
-        follower.poll()
-        assert follower.view.is_fresh()
-        service.signers = []
-        if restarts:
-            follower.transport.close()
-            follower, _ = followed(service, FileFloor(tmp_path))
-        service.rotate(signer(2), number=2)
-        follower._keys_due = 0
-        follower.poll()
-        assert follower.view.is_fresh()
-        assert follower.view.state
-        assert follower.view.state.signed_by == public(signer(2))
-        follower.transport.close()
-
-
-def test_a_stolen_signer_stays_refused_after_a_restart(tmp_path: Path) -> None:
-    """FEED-9, F569b: Once a signer of heads is reported as revoked, hiding it helps no thief."""
-    with serving(Service()) as service:
-        service.revoke("svc_wrt_a")
-        follower, _ = followed(service, FileFloor(tmp_path))
-        follower.poll()
-        service.signers = [service.described(signer(), status="revoked")]
-        follower._keys_due = 0
-        follower.poll()
-        assert not follower.view.is_fresh()
-        follower.transport.close()
-        service.signers = []
-        follower, seen = followed(service, FileFloor(tmp_path))
-        assert not follower.view.is_fresh()
-        follower.poll()
-        assert seen[-1] == Refused("signer_revoked")
-        assert not follower.view.is_fresh()
-        follower.transport.close()
-
-
-def test_the_keys_are_read_to_the_last_page() -> None:
-    """F183d: The client reads all pages of list signers, so that it knows each revoked one."""
-    with serving(Service()) as service:
-        follower, seen = followed(service)
-        pages = {
-            "/v1/revocations/srl/keys": ([signer(2)], "a/b"),
-            "/v1/revocations/srl/keys?cursor=a%2Fb": ([signer(3)], None),
-        }
-
-        def page(path: str) -> Response | None:
-            if path not in pages:
-                return None
-            keys, cursor = pages[path]
-            rows = [service.described(key, status="revoked") for key in keys]
-            return Response(json.dumps({"keys": rows, "cursor": cursor}).encode())
-
-        service.instead = page
-        follower.poll()
-        assert isinstance(follower.trust, Trust)
-        assert follower.trust.revoked == {public(signer(2)), public(signer(3))}
-        follower._keys_due = 0
-        service.instead = lambda path: Response(b'{"keys": 1}') if "keys" in path else None
-        follower.poll()
-        assert isinstance(seen[-1], Failed)
-        # That is no reason not to follow the feed.
-        follower.poll()
-        assert not isinstance(seen[-1], Failed)
         follower.transport.close()

@@ -24,6 +24,7 @@ from shared.authorizer import (
     Saved,
     Verdict,
     follower,
+    key_reader,
     view,
 )
 from shared.authorizer.__main__ import main
@@ -205,8 +206,8 @@ def test_a_relay_hides_no_document(service: Service) -> None:
         assert _refusal(made, seen) == "behind"
         service.instead = lambda _path: None
         made.poll()
-        assert isinstance(made.trust, Belief)
-        assert made.trust.version == 2
+        assert isinstance(made.belief, Belief)
+        assert made.belief.version == 2
 
 
 def test_documents_freeze_nobody_longer_than_they_live(
@@ -232,8 +233,8 @@ def test_documents_freeze_nobody_longer_than_they_live(
         later = now + 2 * lifetime
         service.vouch(issued_at=later, expires_at=later + lifetime)
         made.poll()
-        assert isinstance(made.trust, Belief)
-        assert made.trust.version == 3
+        assert isinstance(made.belief, Belief)
+        assert made.belief.version == 3
         assert not isinstance(seen[-1], Refused)
 
 
@@ -337,7 +338,7 @@ def test_the_keys_are_those_of_the_head(service: Service, monkeypatch: pytest.Mo
 
     They are read once for each change. If they cannot be read, the feed goes on.
     """
-    monkeypatch.setattr(follower, "_SIGNING_KEYS_SECONDS", 0.0)
+    monkeypatch.setattr(key_reader, "_SECONDS", 0.0)
     with followed(service) as (made, seen):
         service.publish_keys(_key(20))
         made.poll()
@@ -393,7 +394,7 @@ def test_keys_that_the_document_does_not_cover_are_refused(service: Service) -> 
         assert made.view.keys is None
         assert Refused("certificate") in seen
         service.vouch(signing_keys=covering([_key(20), _key(21)]))
-        made._signing_keys_due = 0
+        made._keys._due = 0
         made.poll()
         assert made.view.keys
         assert made.view.is_fresh()

@@ -11,8 +11,8 @@ from shared.authorizer.answers import Answer
 from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.trust import Roots
 from shared.authorizer.state import Position
-from tests.authorizer.feeds import NOW, TENANT, Feed, public, signer
-from tests.authorizer.roots import public_of, roots
+from tests.authorizer.feeds import NOW, TENANT, Feed
+from tests.authorizer.roots import document, named, public_of, roots, signed
 
 A, B, C, D = (f"svc_wrt_{letter * 10}" for letter in "abcd")
 UNKNOWN = "svc_wrt_unknown-01"
@@ -46,10 +46,23 @@ class Case:
         self.feed.publish(C)
 
     def init(self, floor: Position | None = None, signers: tuple[int, ...] = (1,)) -> None:
-        """A new client, with these signers as its pins."""
-        where = floor and {"sequence": floor.sequence, "chain": base64_of(floor.chain)}
-        known = [base64_of(public(signer(each))) for each in signers]
-        self._step("init", {"tenant": TENANT, "public_keys": known, "floor": where}, ready=True)
+        """A new client, with a document that names these list signers and the end of the base.
+
+        The first of them signed the head of the floor.
+        """
+        self.pinned(floor=floor, signed_by=signers[0])
+        base = self.feed.base
+        made = document(
+            roots=ROOTS,
+            signers=named(*((each, "lists") for each in signers)),
+            feed=Position(base.sequence, base.chain),
+        )
+        self.trust(signed(made, ROOT), version=1)
+
+    def unpinned(self, *signers: int) -> None:
+        """A new client that has list signers of the release before, and no pin."""
+        known = [base64_of(public_of(each)) for each in signers]
+        self._step("init", {"tenant": TENANT, "public_keys": known, "floor": None}, ready=True)
 
     def pinned(
         self, by: Roots = ROOTS, floor: Position | None = None, signed_by: int | None = None
@@ -106,11 +119,6 @@ class Case:
         self._step("poll", given, **expected)
         if spaces:
             self.steps[-1]["spaces"] = spaces
-
-    def keys(self, *keys: dict[str, Any]) -> None:
-        """The client reads the list signers."""
-        response = json.dumps({"keys": keys, "cursor": None})
-        self._step("keys", {"response": response}, ready=True)
 
     def restart(self) -> None:
         """The client stops and starts: it has what it saved, and no state."""

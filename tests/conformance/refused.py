@@ -407,6 +407,7 @@ def fast_forward(case: Case) -> None:
     _refused(case, far.answer(), "fast_forward", base=far.data)
     case.init(floor=Position(1, case.feed.chain))
     case.poll(far.answer(), refused="fast_forward")
+    case.feed = far
     case.init()
     case.poll(far.answer(), base=far.data, sequence=2 + 2**32)
 

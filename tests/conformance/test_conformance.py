@@ -76,51 +76,6 @@ _LEFT_OUT = {
     "contradictions": ("formats/wire", "not set(revoked).isdisjoint(removed)", "False"),
     "removed identifiers": ("formats/ids", "added.difference_update(entry.removed)", "pass"),
     "revoked identifiers": ("formats/ids", "removed.difference_update(entry.revoked)", "pass"),
-    "a stolen signer": (
-        "formats/statements",
-        "frozenset(key for key, each in keys if",
-        "frozenset(key for key, each in () if",
-    ),
-    "what was stolen stays so": (
-        "signers",
-        "self.signers.revoked | reported.revoked & signed",
-        "frozenset()",
-    ),
-    "what is said of a signer that signed nothing": (
-        "signers",
-        "reported.revoked & signed",
-        "reported.revoked",
-    ),
-    "what a stolen signer signed": (
-        "conformance",
-        "state.signed_by not in self._trust.revoked",
-        "True",
-    ),
-    "the signers before": (
-        "signers",
-        "revoked=revoked | self.signers.superseded",
-        "revoked=revoked",
-    ),
-    "the pin after a rotation": (
-        "signers",
-        "replace(self.signers, current=key, statements",
-        "replace(self.signers, current=None, statements",
-    ),
-    "the number of the next statement": ("signers", "or statement.number > number", "or True"),
-    "the numbers of statements": ("formats/statements", "self.number < other.number", "True"),
-    "the tenant of a statement": ("signers", "if statement.tenant_id == self.tenant:", "if True:"),
-    "the signature of a statement": (
-        "formats/statements",
-        "not ed25519.is_signed(",
-        "False and ed25519.is_signed(",
-    ),
-    "the prefix of a statement": (
-        "formats/statements",
-        "_DOMAIN + encoded, signature",
-        "encoded, signature",
-    ),
-    "the encoding of a statement": ("formats/statements", "statement.encode() != encoded", "False"),
-    "the key of a statement": ("formats/statements", "all(map(ed25519.is_safe, keys))", "True"),
     "the tenant of a document": (
         "formats/following",
         "each.document.tenant_id != state.tenant_id",
@@ -197,6 +152,12 @@ _LEFT_OUT = {
     ),
     "the version of a document": ("formats/trust", "document.version < 1", "False"),
     "the quorum": ("formats/trust", "witnesses.quorum > len(witnesses.keys)", "False"),
+    "who vouches for the first document": ("belief", "each.is_signed_by(by)", "True"),
+    "the pin that was learned": (
+        "belief",
+        "self.state or TrustState(self.tenant, self._vouched(given))",
+        "TrustState(self.tenant, self._vouched(given)) if self.vouching else self.state",
+    ),
     "the position of a document": (
         "formats/following",
         "saved and signed_by in self.named(Use.LISTS)",
@@ -204,7 +165,7 @@ _LEFT_OUT = {
     ),
     "what a dropped signer signed": (
         "conformance",
-        "self._signed_by not in self._trust.keys",
+        "self._signed_by not in self._belief.keys",
         "False",
     ),
     "the end of the document that is held": ("conformance", "now < held.expires_at", "True"),

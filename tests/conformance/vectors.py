@@ -4,7 +4,6 @@ from typing import Any
 
 from tests.conformance import accepted as accepted
 from tests.conformance import refused as refused
-from tests.conformance import signers as signers
 from tests.conformance import trusted as trusted
 from tests.conformance.cases import cases
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import httpx2
 
+from shared.authorizer.formats import documents
 from tests.kit import processes, waiting
 from tests.kit.processes import ROOT, Group, environment, free_port
 
@@ -164,12 +165,17 @@ class Server:
     def client_settings(self) -> dict[str, Any]:
         """What a new client of the feed needs, but for the address of the service."""
         key = self.call("POST", "/api-keys", name="client", scopes=["authorizer"])["key"]
-        signers = self.call("GET", "/revocations/srl/keys")["keys"]
         return {
             "api_key": key,
             "tenant": self.call("GET", "/tenant/settings")["tenant_id"],
-            "public_keys": [each["public_key"] for each in signers],
+            "trust_root": self.pin,
         }
+
+    @property
+    def pin(self) -> str:
+        """The pin of the roots with which the newest document is signed."""
+        found = soon(lambda: self.call("GET", "/trust")["documents"])
+        return documents.documents(json.dumps({"documents": found}).encode())[-1].document.roots.pin
 
     def revoke(self, warrant_id: str) -> None:
         """Revoke a warrant; the call has returned before anything else happens."""

@@ -31,12 +31,11 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settings(server: Server, tmp_path: Path) -> dict[str, str]:
     """The settings of an authorizer, as the examples read them."""
     gateway = server.call("POST", "/api-keys", name="gateway", scopes=["authorizer"])
-    signers = server.call("GET", "/revocations/srl/keys")["keys"]
     return {
         "RESCIND_URL": server.url,
         "RESCIND_API_KEY": gateway["key"],
         "RESCIND_TENANT": server.call("GET", "/tenant/settings")["tenant_id"],
-        "RESCIND_LIST_KEY": signers[0]["public_key"],
+        "RESCIND_TRUST_ROOT": server.pin,
         "RESCIND_FLOOR": str(tmp_path / "floor"),
     }
 
@@ -156,6 +155,6 @@ def test_envoy(
 def _guarding(python: Path, settings: dict[str, str], ports: dict[str, int]) -> list[str]:
     return [
         *(str(python), "-m", "rescind_authorizer", "ext-authz", settings["RESCIND_URL"]),
-        *("--tenant", settings["RESCIND_TENANT"], "--public-key", settings["RESCIND_LIST_KEY"]),
+        *("--tenant", settings["RESCIND_TENANT"], "--root", settings["RESCIND_TRUST_ROOT"]),
         *("--floor", settings["RESCIND_FLOOR"], "--listen", f"{HOST}:{ports['9191']}"),
     ]

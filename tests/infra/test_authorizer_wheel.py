@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
-from tests.authorizer.feeds import TENANT, signer
-from tests.authorizer.service import KEY, Service, serving
+from tests.authorizer.feeds import TENANT
+from tests.authorizer.service import KEY, PIN, Service, serving
 from tests.infra.following import UV, Server, following, installed, soon
 from tests.kit.processes import ROOT, environment
 
@@ -33,7 +33,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def service() -> Iterator[Service]:
     with serving(Service()) as service:
-        service.signers = [service.described(signer())]
+        service.vouch()
         yield service
 
 
@@ -57,7 +57,7 @@ def test_ten_lines_refuse_a_warrant(python: Path, service: Service, tmp_path: Pa
         "RESCIND_URL": service.url,
         "RESCIND_API_KEY": KEY,
         "RESCIND_TENANT": TENANT,
-        "RESCIND_LIST_KEY": service.signers[0]["public_key"],
+        "RESCIND_TRUST_ROOT": PIN,
         "RESCIND_FLOOR": str(tmp_path / "floor"),
     }
     assert _run(str(python), "-c", lines, cwd=tmp_path, settings=settings) == "allowed\n"
@@ -81,7 +81,7 @@ def settings(server: Server) -> dict[str, object]:
         "url": server.url,
         "api_key": key["key"],
         "tenant": server.call("GET", "/tenant/settings")["tenant_id"],
-        "public_keys": [server.call("GET", "/revocations/srl/keys")["keys"][0]["public_key"]],
+        "trust_root": server.pin,
     }
 
 

@@ -78,10 +78,6 @@ NOT_RUN: Final = {
         "ext-authz": (
             "infra/test_authorizer_examples.py runs it beside Envoy, with addresses of its own"
         ),
-        "rescind_authorizer repin": "authorizer/test_command_line.py runs it on a floor of its own",
-        "rescind-authorizer repin": (
-            "authorizer/test_command_line.py runs it with a key on a floor of its own"
-        ),
         "rescind_authorizer status": (
             "authorizer/test_command_line.py runs both on a service of its own"
         ),

@@ -8,8 +8,9 @@ from shared.authorizer.formats.documents import SignedDocument, signed_part
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import Roots
 from shared.model.callers import Caller
-from shared.operations.trust import documents, serving
+from shared.operations.trust import documents, renewal, serving
 from shared.ports import Ports
+from tests.kit.api import Tenant
 
 
 class SeedRoot:
@@ -53,3 +54,11 @@ def body_of(signed: SignedDocument) -> dict[str, Any]:
         for key, signature in signed.signatures.items()
     ]
     return {"Payload": to_base64(signed.payload), "Signatures": signatures}
+
+
+def pin_of(tenant: Tenant) -> str:
+    """The pin of the roots of a tenant, whose documents are made if they are due."""
+    renewal.keep(tenant.ports, tenant.id)
+    head = documents.head(tenant.ports, tenant.id)
+    assert head is not None
+    return documents.read(tenant.ports, tenant.id, head.version).document.roots.pin

@@ -13,8 +13,9 @@ from typing import Final, Self
 from .. import files
 from ..answers import NoAnswer
 from ..floor import Floor
-from ..follower import BASE_MAX, SIGNING_KEYS_MAX
+from ..follower import BASE_MAX
 from ..formats import wire
+from ..key_reader import BYTES_MAX, PATH
 from ..transport import Transport
 from .line import Line
 
@@ -48,8 +49,8 @@ class Wanted:
     def keys(cls, named: wire.Reference) -> Self:
         """Return what a head says of the signing keys."""
         key = named.sha256.hex()
-        limit = min(named.number, SIGNING_KEYS_MAX)
-        return cls(key, named.sha256, f"/v1/trust/keys/{key}", limit)
+        limit = min(named.number, BYTES_MAX)
+        return cls(key, named.sha256, f"{PATH}/{key}", limit)
 
 
 class Blobs:

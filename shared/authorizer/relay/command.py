@@ -16,7 +16,6 @@ from starlette.applications import Starlette
 
 from ..belief import Belief
 from ..floor import FileFloor
-from ..signers import Trust, public_keys
 from .app import app
 from .relay import Relay, Service
 
@@ -136,9 +135,7 @@ def _relay(options: argparse.Namespace, api_key: str, most: int) -> Relay:
     state = Path(options.state)
     return Relay(
         Service(options.url, api_key, options.allow_http, _name(options.name)),
-        Belief.of(options.tenant, options.root, ())
-        if options.root
-        else Trust(options.tenant, public_keys(options.public_key or ())),
+        Belief.of(options.tenant, options.root, options.public_key or ()),
         FileFloor(state / "floor"),
         state,
         # Others are served beside those that wait.

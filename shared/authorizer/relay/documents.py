@@ -1,10 +1,13 @@
-"""Documents that a relay repeats page by page: the list signers, and the trust bundle."""
+"""What clients of the release before read page by page: the list signers, and the trust bundle.
+
+Nobody signs them, so a relay checks no more than that they are of its tenant and whole.
+"""
 
 import asyncio
 import base64
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -13,9 +16,7 @@ from urllib.parse import quote
 
 from .. import files
 from ..answers import NoAnswer, Response, unexpected
-from ..formats.statements import ReportedSigners
 from ..transport import Transport
-from ..trust import PATH, Bundle, BundleChanged
 from ..view import Moment
 from .line import Line
 
@@ -34,6 +35,7 @@ _BYTES_MAX: Final = 16 * 2**20
 _PAGES_MAX: Final = 1000
 
 _OK: Final = 200
+_MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError)
 _NOT_MODIFIED: Final = 304
 
 
@@ -61,8 +63,7 @@ class Read:
 class DocumentKind:
     """A document: its path, and what its pages have to be.
 
-    `check` returns the public keys of the list signers in the parsed pages, or raises
-    `ValueError`.
+    `check` returns the public keys of the list signers in the parsed pages, or raises an error.
     """
 
     name: str
@@ -79,12 +80,13 @@ def trust_bundle(tenant: str) -> DocumentKind:
     """Return the kind of the trust bundle of this tenant (TRUST-1)."""
 
     def check(pages: list[Any]) -> frozenset[bytes]:
-        bundle = Bundle.of(pages)
-        if bundle.tenant_id != tenant:
+        if {each["tenant_id"] for each in pages} != {tenant}:
             raise ValueError("it is the trust bundle of another tenant")
-        return frozenset(bundle.signers)
+        if len({each["revision"] for each in pages}) > 1:
+            raise ValueError("its pages are of several revisions")
+        return _public_keys(pages[0]["list_signers"])
 
-    return DocumentKind("trust-bundle", PATH, check)
+    return DocumentKind("trust-bundle", "/v1/trust-bundle", check)
 
 
 class Document:
@@ -137,7 +139,7 @@ class Document:
     async def _refresh(self) -> None:
         try:
             self._read = await self._line.run(self._fetched)
-        except (NoAnswer, ValueError, BundleChanged, OSError) as error:
+        except (NoAnswer, *_MALFORMED, OSError) as error:
             _log.warning("%s cannot be read: %s", self._kind.path, error)
         finally:
             self._task = None
@@ -179,16 +181,17 @@ class Document:
             return Read(pages, confirmed, self._kind.check(_parsed(pages)))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError, BundleChanged) as error:
+        except _MALFORMED as error:
             _log.warning("%s is not used: %s", self._file, error)
             return None
 
 
 def _signers(pages: list[Any]) -> frozenset[bytes]:
-    for each in pages:
-        ReportedSigners.parse(json.dumps(each).encode())
-    texts = [key["public_key"] for each in pages for key in each["keys"]]
-    return frozenset(base64.b64decode(each, validate=True) for each in texts)
+    return _public_keys(key for each in pages for key in each["keys"])
+
+
+def _public_keys(entries: Iterable[Any]) -> frozenset[bytes]:
+    return frozenset(base64.b64decode(each["public_key"], validate=True) for each in entries)
 
 
 def _pages(transport: Transport, path: str, first: Response) -> Iterator[tuple[str, Response]]:

@@ -11,7 +11,6 @@ from typing import Final
 
 from ..belief import Belief
 from ..floor import Floor
-from ..signers import Trust
 from ..transport import Transport
 from ..view import NEVER, Moment
 from . import documents
@@ -99,7 +98,7 @@ class Relay:
     def __init__(
         self,
         service: Service,
-        trust: Trust | Belief,
+        belief: Belief,
         floor: Floor,
         folder: Path,
         *,
@@ -111,7 +110,7 @@ class Relay:
         self._upstream = Upstream(
             service.transport(),
             floor,
-            trust,
+            belief,
             post=self._posted,
             kept=folder / "trust.json",
             allow_http=service.allow_http,
@@ -120,7 +119,7 @@ class Relay:
         self.bases = Blobs(folder / "bases", self._lines[0], floor)
         self.signing_keys = Blobs(folder / "keys", self._lines[0], floor)
         self.signers = Document(documents.signers(), self._lines[1], folder)
-        self.bundle = Document(documents.trust_bundle(trust.tenant), self._lines[1], folder)
+        self.bundle = Document(documents.trust_bundle(belief.tenant), self._lines[1], folder)
         self.reports = Reports(self._lines[2], self._lines[3], service.name)
         self.native = NewestNativeList(self._lines[1], lambda: self._upstream.state)
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -16,7 +16,6 @@ from ..floor import Floor
 from ..follower import Follower
 from ..formats.documents import NotTrusted, SignedDocument, answer, documents
 from ..policy import Policy
-from ..signers import Trust
 from ..state import State
 from ..transport import Transport
 from ..view import Moment
@@ -59,7 +58,7 @@ class Upstream:
         self,
         transport: Transport,
         floor: Floor,
-        trust: Trust | Belief,
+        belief: Belief,
         *,
         post: Callable[[UpstreamNews], None],
         kept: Path,
@@ -69,8 +68,7 @@ class Upstream:
             poll_seconds=_POLL_SECONDS, wait_seconds=_POLL_SECONDS, allow_http=allow_http
         )
         self.counts: Counter[str] = Counter()
-        asks_all = isinstance(trust, Belief)
-        self._follower = Follower(transport, floor, trust, policy, self._note, asks_all=asks_all)
+        self._follower = Follower(transport, floor, belief, policy, self._note, asks_all=True)
         self._file = kept
         self._kept: tuple[SignedDocument, ...] = ()
         self._post = post
@@ -81,10 +79,9 @@ class Upstream:
     def load(self) -> None:
         """Take up the floor. Raises `DamagedFloor` or `OSError`."""
         self._follower.load()
-        kept, trust = _loaded(self._file), self._follower.trust
-        held = trust.state.held if isinstance(trust, Belief) and trust.state else None
+        kept, version = _loaded(self._file), self._follower.belief.version
         # The floor was saved before, so it may have a newer one. Then all are read again.
-        if held and kept and kept[-1].payload == held.payload:
+        if kept and kept[-1].document.version == version:
             self._follower.documents = self._kept = kept
 
     def start(self) -> None:
@@ -158,12 +155,10 @@ class Upstream:
             case events.Failed(message):
                 self.counts["failures"] += 1
                 _log.warning("the feed cannot be followed: %s", message)
-            case events.Pinned(key):
+            case events.SignerChanged(key):
                 _log.warning("the list signer now is %s", key.hex())
             case events.TrustChanged(version, pin):
                 _log.info("the trust document now is version %d, by the root %s", version, pin)
-            case events.Repinned(keys):
-                _log.warning("repin set %s", ", ".join(each.hex() for each in keys))
 
 
 def _loaded(file: Path) -> tuple[SignedDocument, ...]:

@@ -16,9 +16,8 @@ from shared.authorizer.relay.app import app
 from shared.authorizer.relay.command import Server, bound
 from shared.authorizer.relay.relay import Relay
 from shared.authorizer.relay.relay import Service as Upstream
-from shared.authorizer.signers import Trust, public_keys
-from tests.authorizer.feeds import TENANT, public, signer
-from tests.authorizer.service import KEY, Service
+from tests.authorizer.feeds import TENANT
+from tests.authorizer.service import KEY, PIN, Service
 from tests.kit.waiting import soon
 
 FEED = "/v1/revocations/feed"
@@ -87,17 +86,15 @@ def running(
     tokens: Sequence[str] = (),
     tenant: str = TENANT,
     pinned: Sequence[bytes | str] = (),
-    pin: str | None = None,
+    pin: str = PIN,
     most_waiting: int = 100,
 ) -> Iterator[Running]:
     """A relay of `service`, or of the one at an address, on a free port."""
-    trust: Trust | Belief = Trust(tenant, public_keys(pinned or [public(signer())]))
-    if pin is not None:
-        trust = Belief.of(tenant, pin, ())
+    belief = Belief.of(tenant, None if pinned else pin, pinned)
     url = service if isinstance(service, str) else service.url
     floor = FileFloor(folder / "floor")
     upstream = Upstream(url, key, name="site-a")
-    relay = Relay(upstream, trust, floor, folder, most_waiting=most_waiting)
+    relay = Relay(upstream, belief, floor, folder, most_waiting=most_waiting)
     relay.load()
     sock = bound(HOST, 0)
     server = Server(relay, app(relay, tokens), None, 1000)

@@ -147,7 +147,7 @@ def _relay(folder: Path, url: str, settings: dict[str, Any]) -> tuple[Group, str
     port = free_port()
     command = [sys.executable, "-m", "shared.authorizer", "relay", url, "--state", str(folder)]
     command += ["--listen", f"{HOST}:{port}", "--tenant", settings["tenant"]]
-    command += ["--public-key", settings["public_keys"][0]]
+    command += ["--root", settings["trust_root"]]
     address = f"http://{HOST}:{port}"
     environment = {"RESCIND_API_KEY": settings["api_key"]}
     return Group(command, folder.with_suffix(".log"), lambda: _holds(address), environment), address

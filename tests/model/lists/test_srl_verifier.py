@@ -83,7 +83,7 @@ def test_a_revoked_key_stays_revoked() -> None:
 
 
 def test_a_key_that_signed_nothing_is_not_revoked_for_ever() -> None:
-    """VERIFY-4, F569c: A false status of a key counts only as long as it is reported."""
+    """VERIFY-4, F569a: A false status of a key counts only as long as it is reported."""
     policy = VerifierPolicy([public(SEED), public(OTHER)])
     reported = ReportedSigners(revoked=frozenset({public(OTHER)}))
     seen = accept(signed_list(7), None, replace(policy, reported=reported))

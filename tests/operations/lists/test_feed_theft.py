@@ -9,9 +9,11 @@ import pytest
 
 from shared.adapters.file_sealer import FileSealer
 from shared.authorizer.answers import Answer
-from shared.authorizer.formats.statements import ReportedSigners
-from shared.authorizer.policy import NeedsBase, Reason, RefusedAnswer
-from shared.authorizer.signers import Trust
+from shared.authorizer.belief import Belief
+from shared.authorizer.formats.documents import NotTrusted
+from shared.authorizer.formats.trust import Roots
+from shared.authorizer.policy import NeedsBase, RefusedAnswer
+from shared.authorizer.state import advance
 from shared.errors import Corrupt
 from shared.model import feed as model
 from shared.model.lists.signers import ListSigner
@@ -20,6 +22,7 @@ from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, publication, storage
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
+from shared.operations.trust import renewal, serving
 from shared.ports import Ports
 from tests.kit.faults import Script, meeting, scripted
 from tests.kit.tenants import Tenant
@@ -115,50 +118,48 @@ def test_the_break_has_an_entry(ports: Ports) -> None:
     assert current(ports, tenant.id).sequence == newest.sequence
 
 
-def _reported(ports: Ports, tenant: Tenant) -> ReportedSigners:
-    shown = list_signers.page(ports, tenant.operator).signers
-    return ReportedSigners({each.record.public_bytes: each.record.statement for each in shown})
-
-
-def _signer(ports: Ports, tenant: Tenant) -> bytes:
-    return in_force.signer(ports, tenant.id).public_bytes
-
-
-def _refusal(ports: Ports, tenant: Tenant, trust: Trust) -> str:
-    """Why a client with this trust, and without a state, refuses the feed; empty if it does not."""
+def _refusal(ports: Ports, tenant: Tenant, belief: Belief) -> str:
+    """Why a client with this belief, and without a state, refuses the feed; empty if not."""
     news = feed_api.news(ports, tenant.operator)
     answer = Answer(news.head.payload, news.head.signature, tuple(news.entries))
     try:
-        trust.advance(None, answer, base=None, now=ports.now(), floor=None)
+        advance(None, answer, now=ports.now(), trusted=belief, floor=None)
     except NeedsBase:
         return ""
-    except RefusedAnswer as refused:
+    except (RefusedAnswer, NotTrusted) as refused:
         return refused.reason.value
     raise AssertionError("a client without a state needs the base")
+
+
+def _followed(ports: Ports, tenant: Tenant, belief: Belief) -> Belief:
+    """The belief after the client has read the documents."""
+    renewal.keep(ports, tenant.id)
+    head = serving.newest(ports, tenant.operator)
+    found = serving.since(ports, tenant.operator, of=head, after=belief.version)
+    return belief.followed(found, ports.now())
 
 
 def test_a_restore_to_before_a_rotation(
     deployment: Deployment, ports: Ports, tenant: Tenant
 ) -> None:
-    """F286a, FEED-9: After a restore to before a rotation, clients refuse the older signer by name.
+    """F286a, TRUST-14: After a restore to before a rotation and `recover`, each client goes on.
 
-    Only that signer could vouch for the one that `recover` makes, so its key has to be pinned. A
-    client that did not see the rotation follows.
+    Before the recovery a client that knows a newer document refuses the feed. Nobody has to visit a
+    client: the root is that of before.
     """
-    pinned = Trust(tenant.id, frozenset({_signer(ports, tenant)}))
+    renewal.keep(ports, tenant.id)
+    root = ports.root
+    assert root is not None
+    new = Belief.of(tenant.id, Roots((root.public_key,), 1).pin, ())
+    before = _followed(ports, tenant, new)
     copy = deployment.copy()
     list_signers.rotate(ports, tenant.operator)
-    trust = pinned.with_report(_reported(ports, tenant)).with_current(_signer(ports, tenant))
-    assert _refusal(ports, tenant, trust) == ""
+    after = _followed(ports, tenant, before)
+    assert _refusal(ports, tenant, after) == ""
     deployment.restore(copy)
-    assert _refusal(ports, tenant, trust) == Reason.SIGNER_OLDER
     recovery.recover(ports, tenant.operator)
-    reported = _reported(ports, tenant)
-    assert _refusal(ports, tenant, trust) == Reason.SIGNATURE
-    assert _refusal(ports, tenant, trust.with_report(reported)) == Reason.SIGNER_OLDER
-    assert _refusal(ports, tenant, pinned.with_report(reported)) == ""
-    again = Trust(tenant.id, frozenset({_signer(ports, tenant)}))
-    assert _refusal(ports, tenant, again) == ""
+    for known in (new, before, after):
+        assert _refusal(ports, tenant, _followed(ports, tenant, known)) == ""
 
 
 def _rotated(ports: Ports, tenant: Tenant) -> ListSigner:

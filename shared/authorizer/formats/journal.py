@@ -25,9 +25,10 @@ class JournalNumber:
 
     `previous` is the hash (32 bytes) of the payload of the number before, `FIRST` if it is the
     first one. Each change that was acknowledged before `issued_at` is in this number or before it.
-    The feed ends at `sequence`. `entries` are encoded, and `ends` has for each of them, as CBOR, when the
-    warrants that it revokes end: seconds since 1970, or null. `changes` counted the tombstones at
-    the number before. `trust` is the version of the trust document, `log` the newest checkpoint.
+    The feed ends at `sequence`. `entries` are encoded, and `ends` has for each of them, as CBOR,
+    when the warrants that it revokes end: seconds since 1970, or null. `changes` counted the
+    tombstones at the number before. `trust` is the version of the trust document, `log` the newest
+    checkpoint.
     """
 
     tenant_id: str

@@ -10,11 +10,13 @@ from shared.model import deployment as model
 from shared.model import times
 from shared.model.audit.audit_log import Action
 from shared.model.deployment import Restored
+from shared.model.trust.head import document_blob
 from shared.operations.base import tenants
 from shared.operations.base.operation import settle
-from shared.operations.lists import journal
+from shared.operations.lists import in_force, journal
 from shared.operations.operator import deployment
 from shared.operations.operator.recovery.run import Run
+from shared.operations.trust import documents
 from shared.ports import Ports
 from shared.ports.store import At, Delete, Expect, Put
 
@@ -87,8 +89,8 @@ def reviewed(run: Run, found: Restored) -> None:
 def check_recovered(ports: Ports) -> None:
     """Raise `InvalidSettings` if a tenant needs a recovery first (OPS-22).
 
-    It was restored and not recovered, or its records are older than its journal: somebody has put
-    an older copy of the store in its place.
+    It was restored and not recovered, or its records are older than its journal or a trust
+    document: somebody has put an older copy of the store in its place.
     """
     if waiting := list(_waiting(ports)):
         raise InvalidSettings(
@@ -106,5 +108,28 @@ def _waiting(ports: Ports) -> Iterator[str]:
             continue
         try:
             journal.check_not_ahead(ports, tenant.tenant_id)
+            _check_documents(ports, tenant.tenant_id)
         except Corrupt as error:
             yield f"{tenant.handle}: {error}. Run: recover {tenant.handle}"
+
+
+def _check_documents(ports: Ports, tenant_id: str) -> None:
+    """Raise `Corrupt` if a trust document says more of the feed than the records; `Unavailable`.
+
+    One that no head names says no more: a process stored it, and was stopped.
+    """
+    known, newest = documents.head(ports, tenant_id), documents.highest(ports, tenant_id)
+    if known is None or newest <= known.version:
+        return
+    held = documents.read(ports, tenant_id, known.version).document
+    found = documents.opened(ports.blobs.get(document_blob(tenant_id, newest)) or b"")
+    # After other roots signed, the journal names their documents.
+    if found is None or not found.is_signed_by(held.roots):
+        return
+    feed = in_force.feed_head(ports, tenant_id)
+    sequence = 0 if feed is None else feed.sequence
+    if found.document.feed.sequence > sequence:
+        raise Corrupt(
+            f"the records are older than trust document {newest}: they end at entry {sequence} of "
+            f"the feed, and it was made at {found.document.feed.sequence}"
+        )

@@ -20,7 +20,10 @@ from shared.operations.lists import in_force, journal, wake
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import newest, recovery
+from shared.operations.trust import documents, renewal
+from shared.operations.trust.renewal import TrustOutcome
 from shared.ports import Ports
+from tests.kit import faults
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
@@ -264,6 +267,47 @@ def test_a_bare_copy_is_known_by_each_thing_that_it_lacks(
             Journals().catch_up(ports, tenant.id)
     put(ports, honest, seed)
     journal.check_not_ahead(ports, tenant.id)
+
+
+def test_a_bare_copy_is_known_by_a_trust_document(
+    deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-22, F828d: Records that lack entries which a trust document knows are refused.
+
+    A document that was stored by a process that was stopped says no more than they do.
+    """
+    begun(ports, clock, tenant, "svc_wrt_a")
+    assert renewal.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
+    copy = deployment.copy()
+    clock.advance(seconds=5)
+    tenant.revoke(ports, "svc_wrt_b")
+    assert wake.publish_soon(ports, tenant.id).entries == 1
+    clock.advance(days=2)
+    assert renewal.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
+    restored.check_recovered(ports)
+    deployment.restore(copy)
+    with pytest.raises(InvalidSettings, match="older than trust document"):
+        restored.check_recovered(ports)
+    recovery.recover(ports, tenant.operator)
+    restored.check_recovered(ports)
+    before = documents.highest(ports, tenant.id)
+    clock.advance(days=2)
+    with pytest.raises(faults.Crash):
+        renewal.keep(stopped_after_a_put(ports), tenant.id)
+    assert documents.highest(ports, tenant.id) > before
+    restored.check_recovered(ports)
+
+
+def stopped_after_a_put(ports: Ports) -> Ports:
+    """Ports of a process that is killed once it has stored a blob of a document."""
+
+    def stored(call: Call) -> Any:
+        result = call()
+        if call.verb == "put" and "/keys/" not in call.arguments[0]:
+            raise faults.Crash
+        return result
+
+    return replace(ports, blobs=Intercepted(ports.blobs, stored))
 
 
 @pytest.mark.parametrize("wrong", [timedelta(0), timedelta(days=365), -timedelta(days=365)])

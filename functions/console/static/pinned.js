@@ -20,7 +20,7 @@ const name = () => `rescind.seen.${who().tenant_id}`
 export function remembered() {
   try {
     const { pin, document, list } = JSON.parse(localStorage.getItem(name()) ?? '')
-    return isPin(pin) ? { pin, held: opened(document), list } : null
+    return isPin(pin) ? { pin, held: opened(document), list: list ?? null } : null
   } catch {
     return null
   }

@@ -244,17 +244,7 @@ def test_each_refusal_has_a_case() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(_PYTHON, id="python"),
-        pytest.param(
-            runner.NODE,
-            id="node",
-            marks=pytest.mark.xfail(reason="client.mjs follows no documents yet", strict=True),
-        ),
-    ],
-)
+@pytest.mark.parametrize("command", [_PYTHON, runner.NODE], ids=["python", "node"])
 def test_a_client_in_a_process_of_its_own_passes(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,17 +96,7 @@ def _node() -> Iterator[runner.Ask]:
         yield ask
 
 
-_NODE = pytest.param(
-    _node,
-    id="node",
-    marks=[
-        pytest.mark.slow,
-        pytest.mark.xfail(reason="client.mjs follows no documents yet", strict=True),
-    ],
-)
-
-
-@pytest.fixture(params=[pytest.param(_ours, id="ours"), _NODE])
+@pytest.fixture(params=[_ours, pytest.param(_node, marks=pytest.mark.slow)], ids=["ours", "node"])
 def client(request: pytest.FixtureRequest, tenant: Tenant, clock: Clock) -> Iterator[Follower]:
     started: Callable[[], Iterator[runner.Ask]] = request.param
     for ask in started():

@@ -1,0 +1,62 @@
+"""The client in Node decides about trust documents as ours does."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from shared.authorizer.formats import documents
+from shared.authorizer.formats.documents import NotTrusted
+from shared.authorizer.formats.following import follow
+from tests.authorizer.feeds import NOW
+from tests.authorizer.root_chains import chain_of
+from tests.authorizer.roots import pinned
+from tests.authorizer.trust_vectors import Asked, answer, vectors
+from tests.conformance import runner
+from tests.conformance.cases import text_of
+
+pytestmark = pytest.mark.slow
+
+
+def _decided(asked: Asked) -> dict[str, Any]:
+    """What our client decides."""
+    try:
+        given = documents.documents(asked.body + b" " * asked.spaces)
+        return {"version": follow(asked.state, given, NOW).version}
+    except NotTrusted as refused:
+        return {"refused": refused.reason.value}
+
+
+def _chains() -> list[Asked]:
+    random, found = Random(13), []
+    for _ in range(300):
+        chain = chain_of(random)
+        start = chain.start.signed()
+        state = pinned(start.document.roots, start if chain.is_held else None)
+        found.append(Asked(state, answer(*(each.signed() for each in chain.answer))))
+    return found
+
+
+def test_a_second_client_decides_about_documents_as_ours() -> None:
+    """TRUST-6, TRUST-8, TRUST-12, F880e: Two clients decide alike about 1,100 answers.
+
+    The answers are those of the console's test, and 300 random chains of roots.
+    """
+    differ, count = [], 0
+    with runner.started(runner.NODE) as ask:
+        for asked in [*vectors(), *_chains()]:
+            try:
+                text = asked.body.decode() + " " * asked.spaces
+            except UnicodeDecodeError:
+                continue
+            pin, held = asked.state.pin, asked.state.held
+            ask({"init": {"tenant": asked.state.tenant_id, "trust_root": pin, "floor": None}})
+            if held is not None:
+                told = {"now": text_of(NOW), "response": answer(held).decode()}
+                assert ask({"trust": told}) == {"version": held.document.version}
+            found = ask({"trust": {"now": text_of(NOW), "response": text}})
+            count += 1
+            if found != _decided(asked):
+                differ.append((found, _decided(asked), asked))
+    assert differ == []
+    assert count > 1100

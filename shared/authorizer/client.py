@@ -224,8 +224,7 @@ class AuthorizerClient:
         )
 
     def _trust_version(self) -> int:
-        trust = self._follower.trust
-        return trust.version if isinstance(trust, Belief) else 0
+        return self._follower.belief.version
 
     def _after_fork(self) -> None:
         """Leave the parent its threads."""

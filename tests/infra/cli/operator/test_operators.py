@@ -15,7 +15,7 @@ from shared.adapters.file_sealer import FileSealer
 from shared.errors import InvalidApiKey
 from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey
-from shared.model.audit.audit_log import EntryFilters
+from shared.model.audit.audit_log import Action, EntryFilters
 from shared.model.callers import Scope
 from shared.model.lists.signers import signers
 from shared.operations.access import api_keys
@@ -76,7 +76,7 @@ def test_the_audit_log_names_who_ran_the_command(operator: Command, data: Path, 
         page = audit_log.page(ports, caller, filters=filters, before=None, limit=10)
     named = {entry.action: entry.details.get("operator") for entry in page.entries}
     # The service makes the trust document.
-    assert named.pop("trust.publish") is None
+    assert named.pop(Action.TRUST_PUBLISH) is None
     assert named == dict.fromkeys(["api_key.create", "tenant.create"], private_files.name())
 
 

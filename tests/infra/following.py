@@ -97,9 +97,10 @@ class Asked:
 def following(python: Path, folder: Path, **settings: object) -> Iterator[Asked]:
     """The client with its floor in `folder`, ready; it is killed at the end.
 
-    `package` names it if it is not the installed one.
+    `package` names it if it is not the installed one, and `source` is then where it is.
     """
     package = str(settings.pop("package", "rescind_authorizer"))
+    source = str(settings.pop("source", ROOT))
     program = _PROGRAM.replace("rescind_authorizer", package)
     with subprocess.Popen(
         [str(python), "-c", program, json.dumps(settings | {"folder": str(folder)})],
@@ -107,7 +108,7 @@ def following(python: Path, folder: Path, **settings: object) -> Iterator[Asked]
         stdout=subprocess.PIPE,
         text=True,
         cwd=folder.parent,
-        env=environment({"PYTHONPATH": str(ROOT)} if package.startswith("shared") else None),
+        env=environment({"PYTHONPATH": source} if package.startswith("shared") else None),
     ) as process:
         try:
             assert process.stdout

@@ -17,11 +17,12 @@ import cbor2
 from shared.model import seeds
 from shared.model.callers import Caller
 from shared.model.lists import encoding as srl
-from shared.operations.lists import decisions, in_force, publication
+from shared.operations.lists import decisions, in_force, publication, wake
+from shared.operations.lists.journal import Journals
 from shared.ports import Ports
 from shared.ports.store import ColumnPage, Store
 from tests.bench import crl
-from tests.bench.measure import Taken, alternate, timed
+from tests.bench.measure import Taken, alternate, compare, timed
 from tests.bench.report import NotMeasured, Row, progress, took
 from tests.bench.revoked import Tenant, revoke, tenant, warrant_ids
 from tests.bench.scratch import scratch
@@ -29,6 +30,7 @@ from tests.kit.intercepted import Call, Intercepted
 from tests.kit.processes import run as run_python
 
 _SECONDS = ("s", 1.0)
+_JOURNAL_ROUNDS = 101
 _MILLION = 1_000_000
 _FLAT_FROM = 10_000
 _MIB_MAX = 1024.0
@@ -65,6 +67,8 @@ def run(sizes: Sequence[Size] = SIZES, *, changes: int = 1000) -> Iterator[Row]:
         with scratch() as folder, tenant(folder / "data", revoked=size.revoked) as filled:
             if size is sizes[-1]:
                 yield _memory(folder / "data", size)
+            if size is sizes[0]:
+                yield _journal(filled)
             others = dict(_others(filled, folder, size))
             ours, rows = _from_all(filled, size, others)
             yield from rows
@@ -136,6 +140,31 @@ def _floor(filled: Tenant) -> Callable[[], None]:
         seeds.sign(cbor2.dumps(payload), seed=seed)
 
     return floor
+
+
+def _journal(filled: Tenant) -> Row:
+    """A publication of the feed and the journal after it, against that publication alone.
+
+    By the clock, since most of it is waiting for the disk.
+    """
+    ports, tenant_id = filled.ports, filled.operator.tenant_id
+    publication.publish(ports, filled.operator)
+    names, journals = warrant_ids("j"), Journals()
+    journals.catch_up(ports, tenant_id)
+    alone, both = list[Taken](), list[Taken]()
+    with mock.patch.object(wake, "_rest_of_window", return_value=0.0):
+        for _ in range(_JOURNAL_ROUNDS):
+            revoke(ports, filled.operator, names, 1)
+            started = Taken.now()
+            woken = wake.publish(ports, tenant_id)
+            alone.append(Taken.now().since(started))
+            journals.catch_up(ports, tenant_id, woken.done)
+            both.append(Taken.now().since(started))
+    name = "publication of the feed with its journal, one change"
+    wall, cpu = (median(each) * 1e3 for each in zip(*both, strict=True))
+    found = compare([each.wall for each in both], [each.wall for each in alone])
+    against = "the publication alone"
+    return Row(name, wall, "ms", against, found.ratio, found.spread, goal="≤ 2", cpu=cpu)
 
 
 def _memory(data: Path, size: Size) -> Row:

@@ -2,8 +2,10 @@
 
 import base64
 import stat
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -14,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
 from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as other_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from shared.authorizer import FileFloor, events, identity
+from shared.authorizer import FileFloor, events, files, identity
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
 from shared.authorizer.identity import DamagedIdentity
@@ -76,11 +78,23 @@ def test_the_key_is_beside_the_floor(tmp_path: Path) -> None:
     assert identity.of_folder(None).public_key != identity.of_folder(None).public_key
 
 
-def test_processes_that_share_a_folder_share_the_key(tmp_path: Path) -> None:
+def test_processes_that_share_a_folder_share_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F780b: Of many that make the key at once, one does, and all have the same."""
+    replace, made, meeting = files.replace, list[bytes](), threading.Barrier(2)
+
+    def slow(path: Path, data: bytes) -> None:
+        made.append(data)
+        # Another one that may write comes here meanwhile.
+        with suppress(threading.BrokenBarrierError):
+            meeting.wait(0.2)
+        replace(path, data)
+
+    monkeypatch.setattr("shared.authorizer.identity.files.replace", slow)
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: identity.of_folder(tmp_path / "floor"), range(32)))
-    assert len({each.public_key for each in found}) == 1
+    assert (len(made), len({each.public_key for each in found})) == (1, 1)
 
 
 def _other() -> bytes:

@@ -391,7 +391,7 @@ def _native_lists(tenant: Tenant, admin: Client) -> None:
 
 
 def _authorizers_that_ended(tenant: Tenant, admin: Client) -> None:
-    """One registers twice, some are removed, and what ended long ago is removed."""
+    """One registers twice, some are removed, and one that ended long ago is revived."""
     path = "/v1/authorizers"
     ids = [
         admin.post(f"{path}/register", json={"name": name}).json()["id"]
@@ -405,7 +405,8 @@ def _authorizers_that_ended(tenant: Tenant, admin: Client) -> None:
     _age(tenant, authorizers.registered_address(tenant.id), "counted_at")
     assert admin.delete(f"{path}/{ids[0]}").status_code == 204
     assert admin.delete(f"{path}?owner={tenant.authorizer.key_id}").status_code == 204
-    identity = admin.get("/v1/whoami").json()["identity"]
+    registered = tenant.ports.store.get(authorizers.authorizers(tenant.id).address(ids[2]))
+    identity = str((registered or {})["owner"])
     tenant.ports.store.write(
         Delete(authorizers.of_owners(tenant.id).address(identity), Expect.ANYTHING)
     )
@@ -417,6 +418,7 @@ def _authorizers_that_ended(tenant: Tenant, admin: Client) -> None:
     stored = {row.sk for row in tenant.ports.store.query(authorizers.authorizers(tenant.id))}
     assert stored.isdisjoint({ids[2]})
     assert ids[0] not in {row.sk for row in tenant.ports.store.query(gone)}
+    assert admin.post(f"{path}/{ids[2]}/heartbeat", json={"sequence": 1}).status_code == 200
 
 
 def _age(tenant: Tenant, address: Address, name: str) -> None:

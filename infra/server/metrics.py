@@ -124,7 +124,7 @@ class Handler(logging.Handler):
                 counter.labels(*(found.by[each] for each in dimensions)).inc(value)
 
 
-class Documents:
+class TrustCount:
     """Counts the tenants whose trust document is due, anew every ten minutes."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class Gauges(Collector):
 
     def __init__(self, ports: Callable[[], Ports], board: Board) -> None:
         self._ports, self._board = ports, board
-        self._documents = Documents()
+        self._documents = TrustCount()
         self._expiring: Counted[tuple[ExpiringKind, int]] | None = None
         self._count_at = 0.0
 

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from infra.server import worker
 from infra.server.board import OPS, Board
-from infra.server.metrics import Documents, Exposition, Gauges
+from infra.server.metrics import Exposition, Gauges, TrustCount
 from infra.server.threads import Threads
 from shared import wiring
 from shared.operations.lists.unpublished import Waiting
@@ -74,7 +74,7 @@ class Health:
     ) -> None:
         self._ports, self._work, self._clock = ports, work, clock
         self.board = Board()
-        self._documents = Documents()
+        self._documents = TrustCount()
         self._last: _Answer | None = None
         self._seen_at = self._began_at = 0.0
         self._looking: asyncio.Task[None] | None = None

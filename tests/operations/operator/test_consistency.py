@@ -126,8 +126,12 @@ def _harmless(case: Case, tenant: Tenant, change: Change, said: set[str]) -> boo
             change.address == tombstones.counter_address(tenant.id)
             and case.action.startswith("srl.")
         )
-        # The write has a mark on the tenant too, so the schedule looks and finds a list due.
-        or (change.address == feed_model.head_address(tenant.id) and case.action != REGENERATE)
+        # The write has a mark on the tenant too, or new keys have, so the schedule looks and finds
+        # a list due.
+        or (
+            change.address == feed_model.head_address(tenant.id)
+            and (case.action != REGENERATE or case.prepare.__name__ == "_family")
+        )
         # The break after a theft, which the base in the same write covers: clients begin with that.
         or (case.action == "srl.revoke_key" and _is_entry(tenant, change.address))
         # A mark on signers that signed nothing.

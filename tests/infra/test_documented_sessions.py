@@ -4,9 +4,12 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Final
@@ -33,9 +36,11 @@ from tests.kit.processes import (
     Group,
     LocalServer,
     answers,
+    environment,
     free_port,
     local_server,
 )
+from tests.kit.waiting import soon
 
 _BLOCK = re.compile(r"^( *)```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
@@ -187,9 +192,17 @@ def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
     """F110c, F111: The commands of docs/incidents.md end each incident on one machine."""
     prepare, *blocks = _blocks("docs/incidents.md")
     home = {"RESCIND_HOME": str(tmp_path / "profiles")}
-    with local_server(tmp_path / ".data") as server, Terminal(tmp_path, home) as terminal:
+    with (
+        local_server(tmp_path / ".data") as server,
+        Terminal(tmp_path, home, seconds=240) as terminal,
+    ):
         terminal.type(prepare.replace(URL, server.url))
-        _end_the_incidents(terminal, blocks)
+        # The publisher renews documents by itself.
+        _end_the_incidents(terminal, blocks, ".data/root.key", lambda: None)
+        # The pin of before is of no use then.
+        lost = next(each for each in blocks if "begin-anew" in each)
+        assert "pin" in terminal.type(f"mv .data/root.key stolen.key\n{lost}")
+        assert "(root)" in terminal.type('rescind trust show --root "$PIN" 2>&1 || true')
 
 
 @pytest.mark.slow
@@ -205,6 +218,8 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
     ]
     with ExitStack() as stack:
         settings = stack.enter_context(aws_local.serving(free_port()))
+        # Only the function that renews documents has it.
+        root = {"SVC_ROOT": settings.pop("SVC_ROOT")}
         port = free_port()
         command = [sys.executable, "-m", "uvicorn", "infra.server.app:app", f"--port={port}"]
         server = Group(command, tmp_path / "log", lambda: answers(port, 401), settings)
@@ -219,7 +234,8 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
         for shown, typed in here.items():
             prepare = prepare.replace(shown, typed)
         terminal.type(prepare)
-        _end_the_incidents(terminal, blocks)
+        renew = partial(_renew_trust, settings | root)
+        _end_the_incidents(terminal, blocks, root["SVC_ROOT"], renew)
         name, state, cancel, enable = (_of_local_stage(line) for line in key)
         terminal.type(name)
         terminal.type('aws kms schedule-key-deletion --key-id "$KMS_KEY"')
@@ -228,13 +244,31 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
         assert "Enabled" in terminal.type(state)
 
 
-def _end_the_incidents(terminal: Terminal, blocks: list[str]) -> None:
-    api_key, signing_key, signer, expired, mistake, undo, locked_out = blocks
+def _renew_trust(settings: dict[str, str]) -> None:
+    """What the stream has the function `trust-renewal` do."""
+    code = "from functions.trust_renewal.handler import handler; handler({}, None)"
+    env = environment() | settings
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, check=True, timeout=60)
+
+
+def _end_the_incidents(
+    terminal: Terminal, blocks: list[str], present: str, renew: Callable[[], None]
+) -> None:
+    """End each incident; `present` is the root of the service, and `renew` renews documents."""
+    api_key, signing_key, signer, edge, root, _, expired, mistake, undo, locked_out = blocks
     terminal.type(_BEFORE_THE_INCIDENTS)
     assert "revoked" in terminal.type(api_key)
     reach = terminal.type(signing_key)
     assert re.search(r"warrants +1\b", reach)
+    renew()
+    terminal.type(_BEFORE_THE_THEFTS)
+    follows = 'rescind trust show --root "$PIN" -o json'
+    before = json.loads(terminal.type(follows))["signers"]
     assert "revoked" in terminal.type(signer)
+    renew()
+    soon(lambda: json.loads(terminal.type(follows))["signers"] != before)
+    _end_the_theft_of_an_authorizer(terminal, edge)
+    _end_the_theft_of_a_root(terminal, root, present, follows)
     output = terminal.type(expired)
     assert "All is well.\n" in output
     assert "list(s) published; no other was due." in output
@@ -244,6 +278,50 @@ def _end_the_incidents(terminal: Terminal, blocks: list[str]) -> None:
     listed = json.loads(terminal.type(_LISTED))["warrants"]
     assert [name for name, found in listed.items() if found] == ["svc_wrt_right", "svc_wrt_signed"]
     assert "admin" in terminal.type(locked_out)
+
+
+# Roots of people, an authorizer that is registered, and a client of the feed with a pin.
+_BEFORE_THE_THEFTS: Final = """
+(umask 077 && echo "a long passphrase" > passphrase)
+signs() { rescind trust sign "$1" --key "root-$2.key" --passphrase-file passphrase --yes; }
+made() {
+  rescind trust new-root --out "root-$1.key" --passphrase-file passphrase -o json |
+    member '["public_key"]'
+}
+ROOT_1=$(made 1) ROOT_2=$(made 2) ROOT_3=$(made 3) ROOT_4=$(made 4)
+PIN=$(rescind trust show -o json | member '["pin"]')
+rescind api-keys create edge --scope authorizer -o json > edge.json
+EDGE=$(member '["id"]' < edge.json)
+member '["key"]' < edge.json | rescind login --profile edge --url "$URL"
+curl -sS --fail-with-body "$URL/v1/authorizers/register" -H "Content-Type: application/json" \\
+  -H "Authorization: Bearer $(member '["key"]' < edge.json)" -d '{"name": "edge"}'
+"""
+
+
+def _end_the_theft_of_an_authorizer(terminal: Terminal, edge: str) -> None:
+    """Its key is refused, and its reports count no more."""
+    assert "edge" in terminal.type("rescind authorizers list -o json")
+    assert "revoked" in terminal.type(edge)
+    assert "(invalid_api_key)" in terminal.type("rescind whoami --profile edge 2>&1 || true")
+    assert "edge" not in terminal.type("rescind authorizers list -o json")
+
+
+def _end_the_theft_of_a_root(terminal: Terminal, root: str, present: str, follows: str) -> None:
+    """Three people replace the root of the service; then the third of them is robbed."""
+    terminal.type(
+        f"rescind trust rotate-root --key {present} --threshold 2 --out three.json --yes \\\n"
+        '  --new-public "$ROOT_1" --new-public "$ROOT_2" --new-public "$ROOT_3"\n'
+        "signs three.json 1 && signs three.json 3 && rescind trust publish three.json"
+    )
+    assert json.loads(terminal.type(follows))["threshold"] == 2
+    typed = root.replace(".key", ".key --passphrase-file passphrase --yes")
+    assert "version" in terminal.type(typed)
+    roots = json.loads(terminal.type(follows))["roots"]
+    kept = terminal.type('echo "$ROOT_1 $ROOT_2 $ROOT_4"').split()
+    assert sorted(roots) == sorted(kept)
+    # Thieves of the third root sign nothing that is published.
+    stolen = "rescind trust draft --out thief.json && signs thief.json 3 2>&1 || true"
+    assert "is not a root of this document" in terminal.type(stolen)
 
 
 # By the list that verifiers get, not by the records.

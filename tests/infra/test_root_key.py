@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from infra import backup, data_folder, restore
+from infra.cli.operator import setup
+from infra.cli.output import Output
+from infra.server.places import Stores
 from shared import wiring
 from shared.adapters.file_root import FileRoot
 from shared.errors import InvalidSettings
+from shared.operations.base import tenants
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 
@@ -108,6 +112,49 @@ def test_a_read_only_server_makes_no_root(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("SVC_MODE", "read-only")
     data_folder.prepare(tmp_path)
     assert not (tmp_path / "root.key").exists()
+
+
+@pytest.fixture
+def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of stores that the environment names, which several servers may share."""
+    for name, value in data_folder.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def test_setup_makes_the_root_of_shared_stores(
+    stores: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """F703f: `setup` makes the root of shared stores once; a lost one it does not replace.
+
+    Servers say that it is missing, and go on.
+    """
+    setup.set_up(Output(), tenant="acme")
+    assert f"Created {stores / 'root.key'}" in capsys.readouterr().err.replace("\n", "")
+    made = _root(stores)
+    setup.set_up(Output())
+    assert _root(stores) == made
+    (stores / "root.key").rename(stores / "copy")
+    with closing(_ports(stores)) as ports:
+        (entry,) = tenants.directory(ports)
+        Stores().begin(ports)
+        assert "Run rescind setup" in caplog.text
+        ports.blobs.put(f"trust/{entry.tenant_id}/{1:020}", b"a document")
+        Stores().begin(ports)
+        assert "no longer renewed. Restore its copy" in caplog.text
+    setup.set_up(Output())
+    assert not (stores / "root.key").exists()
+    assert "Restore its copy" in capsys.readouterr().err
+
+
+def test_setup_makes_no_root_where_one_is_named(
+    stores: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F704d: With `SVC_ROOT` set, `setup` makes no root beside it."""
+    monkeypatch.setenv("SVC_ROOT", "offline")
+    setup.set_up(Output())
+    assert not (stores / "root.key").exists()
+    assert (stores / "master.key").exists()
 
 
 def test_a_backup_has_the_root_only_with_the_master_key(tmp_path: Path) -> None:

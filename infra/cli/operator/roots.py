@@ -8,17 +8,21 @@ from typing import Annotated, Final
 
 import typer
 
+from infra import private_files
 from infra.cli import trust_api
 from infra.cli.commands import ApiSession, command, confirm, local_command
 from infra.cli.draft_words import words
 from infra.cli.drafts import Draft
 from infra.cli.errors import WrongUsage, Yes, checked
+from infra.cli.operator.operators import Operator, handle, operator_command
 from infra.cli.output import Output
 from shared import wiring
 from shared.authorizer.formats.documents import signed_part
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import Roots
 from shared.model.lists.verification import public_key_bytes
+from shared.operations.operator import onboarding, roots
+from shared.operations.trust import documents, renewal
 from shared.ports.roots import RootSigner
 
 _PASSPHRASE_MIN: Final = 12
@@ -57,6 +61,7 @@ Passphrase = Annotated[
 Plain = Annotated[
     bool, typer.Option("--no-passphrase", help="Whoever reads the file may sign documents.")
 ]
+Tenant = Annotated[str, typer.Argument(metavar="TENANT", parser=checked(handle), help="Its name.")]
 DraftOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file for the draft.")]
 
 
@@ -69,6 +74,7 @@ def register(app: typer.Typer) -> None:
         "--threshold 2 --out draft.json"
     )
     command(app, "rotate-root", example=example)(rotate_root)
+    operator_command(app, "begin-anew", example="rescind trust begin-anew acme")(begin_anew)
 
 
 def new_root(
@@ -110,6 +116,25 @@ def sign(
     out.say(f"Signed {file}; {rest}.")
 
 
+def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
+    """After the loss of the roots: make the first document of other roots.
+
+    Every client needs the new pin, and refuses all warrants when its document expires without it.
+    If the new root is not at hand (SVC_ROOT), get a draft next: rescind trust draft --new-root.
+    """
+    ports = operator.ports
+    caller = onboarding.operator(ports, handle=tenant, user=private_files.name())
+    confirm(f"Have every client of {tenant} pinned anew?", yes=yes)
+    roots.begin_anew(ports, caller)
+    if ports.root is None:
+        operator.out.say("Now have a first document signed: rescind trust draft --new-root …")
+        return
+    renewal.keep(ports, caller.tenant_id)
+    head = documents.head(ports, caller.tenant_id)
+    if head is not None:
+        operator.out.record({"tenant": tenant, "version": head.version, "pin": head.pin})
+
+
 def rotate_root(
     session: ApiSession,
     key: PresentPlaces,
@@ -143,8 +168,8 @@ def rotate_root(
     trust_api.publish(session, signed)
 
 
-def _signed(draft: Draft, roots: Sequence[RootSigner]) -> Draft:
-    for root in roots:
+def _signed(draft: Draft, signing: Sequence[RootSigner]) -> Draft:
+    for root in signing:
         draft = draft.signed(root.public_key, root.sign(signed_part(draft.next.payload)))
     return draft
 

@@ -62,6 +62,7 @@ class Action(StrEnum):
     AUDIT_LOG_NEW_GENERATION = "audit_log.new_generation"
     AUDIT_LOG_STATEMENT = "audit_log.statement"
     TRUST_PUBLISH = "trust.publish"
+    TRUST_BEGIN_ANEW = "trust.begin_anew"
     TENANT_CREATE = "tenant.create"
     TENANT_UPDATE_SETTINGS = "tenant.update_settings"
     RECOVERY_REVIEW = "recovery.review"

@@ -1,13 +1,46 @@
-"""Whether trust documents exist, so that a lost root key is not replaced by another."""
+"""What an operator does about lost roots: no other is made by itself, and documents begin anew."""
 
-from shared.operations.base import tenants
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller
+from shared.model.trust import head as model
+from shared.operations.base import audit, tenants
+from shared.operations.base.operation import settle
+from shared.operations.trust import documents
 from shared.ports import Ports
+from shared.ports.store import At, Delete
 
 
 def has_documents(ports: Ports) -> bool:
     """Return whether a root has signed a document for any tenant. Raises `Unavailable`."""
     return any(
-        name.rpartition("/")[0] == folder
-        for folder in (f"trust/{each.tenant_id}" for each in tenants.directory(ports))
-        for name in ports.blobs.names(folder)
+        documents.head(ports, each.tenant_id) is not None
+        or documents.highest(ports, each.tenant_id) > 0
+        for each in tenants.directory(ports)
     )
+
+
+def begin_anew(ports: Ports, caller: Caller) -> bool:
+    """Forget the documents of lost roots, so that the next one is the first of others (TRUST-19).
+
+    Clients then need another pin. Returns whether there was a document. Raises `Corrupt`,
+    `Unavailable`.
+    """
+
+    def attempt() -> bool:
+        head = documents.head(ports, caller.tenant_id)
+        if head is None:
+            return False
+        ports.store.write(
+            Delete(model.head_address(caller.tenant_id), At(head.version)),
+            audit.entry(
+                ports,
+                caller,
+                Action.TRUST_BEGIN_ANEW,
+                f"trust/{head.version}",
+                settings=tenants.settings(ports, caller.tenant_id),
+                pin=head.pin,
+            ),
+        )
+        return True
+
+    return settle(attempt)

@@ -47,6 +47,7 @@ const DONE = {
   'audit_log.new_generation': ['began anew', 'the sealed log', 'sealed logs'],
   'audit_log.statement': ['counted the changes of', 'the day before', 'days'],
   'trust.publish': ['published', 'the trust document', 'trust documents'],
+  'trust.begin_anew': ['began anew', 'the trust documents', 'trust documents'],
   'tenant.create': ['made', 'the tenant', 'tenants'],
   'tenant.update_settings': ['changed', 'the settings', 'settings'],
   'recovery.review': ['reviewed', 'the restored store', 'restored stores'],

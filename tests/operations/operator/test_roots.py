@@ -1,0 +1,82 @@
+"""What an operator does about lost roots (TRUST-19)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shared.adapters.file_root import FileRoot
+from shared.authorizer.formats import following
+from shared.authorizer.formats.documents import NotTrusted
+from shared.authorizer.formats.following import TrustState
+from shared.model.trust import head as model
+from shared.operations.operator import roots
+from shared.operations.trust import documents, renewal, serving
+from shared.operations.trust.renewal import TrustOutcome
+from shared.ports import Ports
+from tests.kit.tenants import Tenant
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+
+def _pin(ports: Ports, tenant: Tenant) -> str:
+    head = documents.head(ports, tenant.id)
+    assert head is not None
+    return head.pin
+
+
+def _polls(ports: Ports, tenant: Tenant, state: TrustState) -> TrustState:
+    """The state of a client after it has asked for documents."""
+    of = serving.newest(ports, tenant.operator)
+    found = serving.since(ports, tenant.operator, of=of, after=state.version)
+    return following.follow(state, found, ports.now())
+
+
+def test_documents_of_other_roots_need_another_pin(
+    ports: Ports, tenant: Tenant, tmp_path: Path
+) -> None:
+    """TRUST-19, F716a: After a new beginning a client needs the new pin; it follows from there on.
+
+    With the old pin it keeps what it holds, and believes nothing else.
+    """
+    renewal.keep(ports, tenant.id)
+    old = _polls(ports, tenant, TrustState(tenant.id, _pin(ports, tenant)))
+    other = replace(ports, root=FileRoot.create(tmp_path / "other.key"))
+    assert roots.begin_anew(other, tenant.operator)
+    assert renewal.keep(other, tenant.id) is TrustOutcome.PUBLISHED
+    with pytest.raises(NotTrusted, match="root"):
+        _polls(other, tenant, old)
+    new = _polls(other, tenant, old.pinned(_pin(other, tenant)))
+    assert new.version > old.version
+    assert "trust.begin_anew" in tenant.actions(ports)
+
+
+def test_a_new_beginning_may_be_repeated(ports: Ports, tenant: Tenant) -> None:
+    """TRUST-19: Without a document there is nothing to begin anew."""
+    assert not roots.begin_anew(ports, tenant.operator)
+    renewal.keep(ports, tenant.id)
+    assert roots.begin_anew(ports, tenant.operator)
+    assert not roots.begin_anew(ports, tenant.operator)
+
+
+def test_the_service_never_begins_anew(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
+    """TRUST-19, F716b: With another root at hand the service waits for those of the document."""
+    renewal.keep(ports, tenant.id)
+    pin = _pin(ports, tenant)
+    other = replace(ports, root=FileRoot.create(tmp_path / "other.key"))
+    later = replace(other, now=lambda: ports.now() + model.LIFETIME)
+    assert renewal.keep(later, tenant.id) is TrustOutcome.WAITS
+    assert _pin(ports, tenant) == pin
+
+
+def test_documents_are_known_by_record_or_blob(ports: Ports, tenant: Tenant) -> None:
+    """F703c: A document is known by its record or by its blob, and neither is of signing keys."""
+    assert not roots.has_documents(ports)
+    ports.blobs.put(model.keys_blob(tenant.id, bytes(32)), b"keys")
+    assert not roots.has_documents(ports)
+    ports.blobs.put(model.document_blob(tenant.id, 1), b"a document")
+    assert roots.has_documents(ports)
+    ports.blobs.remove(model.document_blob(tenant.id, 1))
+    renewal.keep(ports, tenant.id)
+    ports.blobs.remove(model.document_blob(tenant.id, 1))
+    assert roots.has_documents(ports)

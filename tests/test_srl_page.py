@@ -11,10 +11,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from functions.srl import examples
-from shared.authorizer.formats.statements import Statement
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import identifiers, seeds, times
 from shared.model.lists import verification
+from shared.model.lists.statements import Statement
 from shared.model.lists.verification import LIFETIME_MAX, VERSION_MAX, verify
 from tests.kit.peers import is_of_type
 from tests.kit.processes import ROOT

@@ -18,11 +18,11 @@ from infra import private_files
 from infra.cli.errors import Exit, WrongUsage, checked
 from infra.cli.output import Output
 from shared.authorizer import files
-from shared.authorizer.formats.statements import ReportedSigners
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
 from shared.model import text as strict_json
 from shared.model.lists.encoding import Payload
+from shared.model.lists.statements import ReportedSigners
 from shared.model.lists.verification import (
     MAX_STEP,
     Seen,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer.formats.statements import Statement
 from shared.errors import InvalidSrl
 from shared.model.audit.audit_log import AuditEntry
 from shared.model.lists.signers import SignerStatus
+from shared.model.lists.statements import Statement
 from shared.model.lists.verification import verify
 from shared.operations.lists import in_force
 from shared.operations.lists import signers as srl_signers

@@ -19,10 +19,10 @@ from infra.openapi_words import NAMES
 from infra.server import app
 from shared import errors
 from shared.authorizer.formats import warrants
-from shared.authorizer.formats.statements import Statement
 from shared.model import text
 from shared.model.callers import Scope
 from shared.model.lists import verification as srl_verification
+from shared.model.lists.statements import Statement
 from shared.operations.changes import revocations
 from shared.web.routes import ApiRequest, router, serves
 from tests.kit.endpoints import ENDPOINTS, shape

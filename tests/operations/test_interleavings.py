@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from shared.adapters.filesystem import FileBlobs
-from shared.authorizer.formats.statements import Statement
 from shared.authorizer.policy import Reason, RefusedAnswer
 from shared.authorizer.state import State as ClientState
 from shared.errors import Corrupt, ExpectationLost, InvalidSrl, InvalidState
@@ -37,6 +36,7 @@ from shared.model.lists.head import ListHead, head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX, Mark, SignersMark
 from shared.model.lists.signers import ListSigner, SignerStatus, signers
 from shared.model.lists.state import ListState
+from shared.model.lists.statements import Statement
 from shared.model.records import integer
 from shared.model.tenants import TenantSettings
 from shared.operations.base import counters, operation, tenants

@@ -16,13 +16,13 @@ from typing import Any, Final
 import cbor2
 
 from shared.authorizer.formats import ed25519
-from shared.authorizer.formats import statements as srl_statements
-from shared.authorizer.formats.statements import Form, ReportedSigners
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import identifiers, times
 from shared.model import text as strict_json
 from shared.model.lists import encoding as srl
+from shared.model.lists import statements as srl_statements
 from shared.model.lists.encoding import Payload
+from shared.model.lists.statements import Form, ReportedSigners
 
 LIFETIME_MAX: Final = timedelta(days=7)
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from shared.authorizer.formats.statements import Statement, highest
 from shared.errors import Corrupt
 from shared.model import seeds
 from shared.model.identifiers import SIGNING_KEY
@@ -18,6 +17,7 @@ from shared.model.lists.signers import (
     signers,
     standby_address,
 )
+from shared.model.lists.statements import Statement, highest
 from shared.model.seeds import SeedPurpose
 from shared.operations.base import operation, seals
 from shared.ports import Ports

@@ -13,7 +13,6 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from shared.authorizer.formats.journal import JournalNumber
-from shared.authorizer.formats.statements import Statement, follow
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.audit.kept import Kept
@@ -25,6 +24,7 @@ from shared.model.lists.head import lists_folder, states_folder, version_of
 from shared.model.lists.journal import merged
 from shared.model.lists.signers import ENDED, ListSigner, SignerStatus, archive, signers
 from shared.model.lists.state import ListState
+from shared.model.lists.statements import Statement, follow
 from shared.model.lists.tombstones import Tombstones
 from shared.model.lists.verification import verify
 from shared.operations.lists import in_force, journal

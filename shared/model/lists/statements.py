@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from . import ed25519, wire
+from shared.authorizer.formats import ed25519, wire
 
 _DOMAIN: Final = b"rescind-srl-signer-v1\n"
 _TEXTS: Final = ("KeyId", "Tenant")

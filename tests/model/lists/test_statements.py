@@ -8,10 +8,10 @@ from typing import Any
 import cbor2
 import pytest
 
-from shared.authorizer.formats.statements import Form, Statement, follow
 from shared.model import seeds
 from shared.model.lists import encoding as srl
 from shared.model.lists.encoding import Payload
+from shared.model.lists.statements import Form, Statement, follow
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SEEDS = [bytes([number]) * 32 for number in range(1, 6)]

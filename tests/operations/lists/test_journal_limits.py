@@ -13,6 +13,7 @@ from shared.errors import Corrupt, InvalidSettings
 from shared.model import feed, times
 from shared.model.lists import journal as model
 from shared.model.tenants import SettingsChange
+from shared.model.trust.head import document_blob
 from shared.operations.access import api_keys, tenant_settings
 from shared.operations.base import seals
 from shared.operations.changes import list_signers
@@ -295,6 +296,28 @@ def test_a_bare_copy_is_known_by_a_trust_document(
     with pytest.raises(faults.Crash):
         renewal.keep(stopped_after_a_put(ports), tenant.id)
     assert documents.highest(ports, tenant.id) > before
+    restored.check_recovered(ports)
+
+
+def test_the_next_document_exceeds_those_of_the_journal(
+    deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-23, F828e: A document that the journal names is exceeded, if its blob is lost too."""
+    assert renewal.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
+    tenant.regenerate(ports)
+    copy = deployment.copy()
+    clock.advance(days=2)
+    assert renewal.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
+    published(ports, tenant)
+    assert last(ports, tenant).trust == 2
+    # As after a restore before, whose document and blobs are lost.
+    put(ports, replace(last(ports, tenant), trust=2**30), seed_of(ports, tenant))
+    ports.blobs.remove(document_blob(tenant.id, 2))
+    deployment.restore(copy)
+    with pytest.raises(InvalidSettings, match="older than the journal"):
+        restored.check_recovered(ports)
+    recovery.recover(ports, tenant.operator)
+    assert documents.highest(ports, tenant.id) > 2**30
     restored.check_recovered(ports)
 
 

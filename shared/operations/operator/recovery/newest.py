@@ -36,8 +36,8 @@ class Replayed:
     """The content of the journal since the newest state.
 
     `revoked` are warrants with their ends, and `removed` those that are not to be refused any more.
-    `tombstones` is None if they did not change. `gaps` has a sentence for each part that is
-    missing or not valid.
+    `tombstones` is None if they did not change. `trust` is the highest version of a trust document
+    that the feed named. `gaps` has a sentence for each part that is missing or not valid.
     """
 
     sequence: int = 0
@@ -45,6 +45,7 @@ class Replayed:
     revoked: Mapping[str, datetime | None] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
     tombstones: Tombstones | None = None
+    trust: int = 0
     gaps: tuple[str, ...] = ()
 
 
@@ -62,9 +63,11 @@ def replay(
     revoked_keys = {each.public_bytes for each in signers if each.status is SignerStatus.REVOKED}
     gaps: list[str] = []
     believed = frozenset(keys) - revoked_keys
-    found = list(_newer(ports, tenant_id, believed, (listed, changes), gaps))[::-1]
+    numbers = list(_believed_numbers(ports, tenant_id, believed, (listed, changes), gaps))[::-1]
+    version = max((each.trust for each in numbers), default=0)
+    found = [each for each in numbers if _says_more(each, listed, changes)]
     if not found:
-        return Replayed(gaps=tuple(gaps))
+        return Replayed(trust=version, gaps=tuple(gaps))
     revoked: dict[str, datetime | None] = {}
     removed: set[str] = set()
     for entry, ends in _entries(found, listed, gaps):
@@ -79,18 +82,23 @@ def replay(
         revoked,
         frozenset(removed),
         model.merged(ended) if ended else None,
+        version,
         tuple(gaps),
     )
 
 
-def _newer(
+def _says_more(number: JournalNumber, listed: int, changes: int) -> bool:
+    return number.sequence > listed or model.tombstones_of(number).changes > changes
+
+
+def _believed_numbers(
     ports: Ports,
     tenant_id: str,
     keys: Collection[bytes],
     listed: tuple[int, int],
     gaps: list[str],
 ) -> Iterator[JournalNumber]:
-    """Yield the numbers that say more than the states do, newest first."""
+    """Yield the numbers that say more than the states do, newest first, and the one before."""
     after: JournalNumber | None = None
     expected: int | None = None
     for number, name in journal.names(ports, tenant_id):
@@ -108,9 +116,9 @@ def _newer(
         if after is not None and not after.follows(model.payload_of(blob), number):
             gaps.append(f"{name}: the number after it followed another one")
         after = found
-        if found.sequence <= listed[0] and model.tombstones_of(found).changes <= listed[1]:
-            return
         yield found
+        if not _says_more(found, *listed):
+            return
 
 
 def _entries(

@@ -100,7 +100,7 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables, open_mark)
     for line in unknown.lines():
         report(line)
-    trust.apply(run, version=trust_version)
+    trust.apply(run, version=max(trust_version, newest.journal.trust))
     above = Above(newest.version, newest.sequence)
     if is_copy:
         above = copies.far_above(ports, tenant_id, above)

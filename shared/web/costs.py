@@ -58,7 +58,7 @@ COSTS: Final[Mapping[str, Cost]] = {
     "get_revocation_propagation": Cost(by_fleet=True),
     "send_reports": Cost(entries=("reports",)),
     "count_stock_events": Cost(entries=("",), a_token=10),
-    "remove_authorizers_of_key": Cost(flat=100),
+    "remove_authorizers_of_owner": Cost(flat=100),
     "list_audit_log": Cost(searched=_OF_ENTRIES, by_window=True),
     "export_audit_log": Cost(flat=250),
     "prove_audit_entry": Cost(flat=5),

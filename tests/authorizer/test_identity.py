@@ -157,7 +157,7 @@ def test_a_client_signs_what_it_reports(service: Service, made: Made, tmp_path: 
     assert (registered.name, registered.public_key) == ("gate", key)
     first, second = posted(service, "heartbeat")[:2]
     found = report(second, key)
-    assert (found.tenant_id, found.authorizer_id, found.trust) == (TENANT, ID, 0)
+    assert (found.tenant_id, found.authorizer_id, found.trust) == (TENANT, ID, 1)
     assert (found.sequence, found.chain.hex()) == (second["sequence"], second["chain"])
     assert found.sequence == client.status.sequence == 1
     assert (found.max_staleness, found.allow_when_stale) == (30, False)
@@ -174,7 +174,7 @@ def test_a_report_has_the_version_of_the_trust_document(service: Service, made: 
     client = made(trust_root=PIN).start()
     soon(lambda: client.status.reporting is Reporting.ON)
     key = proof(posted(service, REGISTER)[0]).public_key
-    assert report(posted(service, "heartbeat")[0], key).trust == document.version == 1
+    assert report(posted(service, "heartbeat")[0], key).trust == document.version == 2
 
 
 def test_numbers_rise_whatever_the_clock_says(

@@ -240,7 +240,7 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     assert [admin.authorizers.get_authorizer(each.id) for each in found] == found
     for each in found:
         admin.authorizers.remove_authorizer(each.id, expected=204)
-    admin.authorizers.remove_authorizers_of_key(owner=found[0].api_key_id, expected=204)
+    admin.authorizers.remove_authorizers_of_owner(owner=found[0].api_key_id, expected=204)
 
 
 def webhooks(session: Session) -> None:

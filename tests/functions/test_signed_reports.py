@@ -1,6 +1,7 @@
 """Authorizers that prove a key, and sign what they report (FLEET-27, TRUST-10)."""
 
 import base64
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,14 +11,17 @@ from shared.model import times
 from shared.model.callers import Scope
 from shared.model.feed import FeedHead
 from shared.model.fleet.authorizers import authorizers, ended, of_owners, registered_address
+from shared.model.fleet.heartbeats import Description
 from shared.model.identifiers import AUTHORIZER
 from shared.operations.changes import feed as feed_api
+from shared.operations.fleet import registering
 from shared.operations.lists import publication
 from shared.ports.store import Delete, Expect, Increment
 from tests.functions.fleet import REGISTER, Gate, stored
 from tests.functions.signing import refusal
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries
+from tests.kit.faults import Script, scripted
 from tests.kit.worlds import Clock
 
 STOCK = "/compat/tenuo/v1/authorizers"
@@ -542,3 +546,15 @@ def test_an_owner_that_was_not_counted_yet(tenant: Tenant) -> None:
     tenant.ports.store.write(late)
     answer = Gate(tenant, tenant.authorizer, name="4").register()
     assert refusal(answer) == (429, "authorizer_limit")
+
+
+def test_an_owner_without_authorizers_is_not_counted_again(tenant: Tenant) -> None:
+    """FLEET-9, F777e: A new owner does not make the service read all registrations again."""
+    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 1})
+    Gate(tenant, tenant.admin).begin().beat()
+    for number in range(2):
+        caller = replace(tenant.operator, identity=f"x{number}@acme.svc", key_id="svc_ak_x")
+        script = Script()
+        ports = scripted(tenant.ports, script)
+        registering.register(ports, caller, described=Description("gate"))
+        assert "query" not in script.calls

@@ -37,7 +37,8 @@ def _of_owner(ports: Ports, caller: Caller, numbers: Registered, most: int) -> i
         return 0
     address = model.of_owners(caller.tenant_id).address(caller.identity)
     item = ports.store.get(address)
-    if item is None and numbers.count >= most:
+    is_due = rules.is_due(numbers, ports.now(), is_full=True)
+    if item is None and numbers.count >= most and is_due:
         # Release 0.3.0 did not count them.
         rules.recount(ports, caller.tenant_id, numbers)
         item = ports.store.get(address)

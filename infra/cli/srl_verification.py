@@ -7,6 +7,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
@@ -18,6 +19,10 @@ from infra import private_files
 from infra.cli.errors import Exit, WrongUsage, checked
 from infra.cli.output import Output
 from shared.authorizer import files
+from shared.authorizer.formats import documents
+from shared.authorizer.formats.documents import NotTrusted, RootReason
+from shared.authorizer.formats.following import TrustState, follow
+from shared.authorizer.formats.trust import Use
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
 from shared.model import text as strict_json
@@ -32,15 +37,32 @@ from shared.model.lists.verification import (
 )
 
 _MEMBERS = {"version", "sha256", "signer", "statements", "revoked"}
+_TRUST: Final = "trust"
 
+
+_REFUSED: Final = "a client refuses the trust documents; docs/feed.md says why"
 
 T = TypeVar("T")
 
 EXAMPLE: Final = "rescind list verify srl.json --key 3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
 
 ListFile = Annotated[str, typer.Argument(metavar="FILE", help="The saved list; - for stdin.")]
+Root = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PIN",
+        help="The pin of the roots, in place of --key: list signers are those of the documents.",
+    ),
+]
+TrustFile = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="With --root: saved answer of GET /v1/trust."),
+]
+OfTenant = Annotated[
+    str | None, typer.Option(metavar="TENANT", help="With --root: the tenant, svc_tnt_…")
+]
 Keys = Annotated[
-    list[bytes],
+    list[bytes] | None,
     typer.Option(
         "--key",
         parser=checked(public_key_bytes),
@@ -111,11 +133,13 @@ def save(path: Path, seen: Seen) -> None:
         "statements": [dict(each) for each in seen.statements],
         "revoked": sorted(base64.b64encode(each).decode() for each in seen.revoked),
     }
+    if seen.trust:
+        document[_TRUST] = seen.trust
     files.replace(path, json.dumps(document, indent=1).encode())
 
 
 def _seen(document: Any) -> Seen:
-    if set(document) != _MEMBERS:
+    if set(document) - {_TRUST} != _MEMBERS:
         raise ValueError(f"its members are {', '.join(sorted(_MEMBERS))}")
     version, sha256 = document["version"], document["sha256"]
     if type(version) is not int or version < 1:
@@ -127,13 +151,16 @@ def _seen(document: Any) -> Seen:
         raise ValueError("statements are objects")
     revoked = frozenset(map(public_key_bytes, document["revoked"]))
     signer = public_key_bytes(document["signer"])
-    return Seen(version, sha256, signer, tuple(statements), revoked)
+    return Seen(version, sha256, signer, tuple(statements), revoked, document.get(_TRUST, ""))
 
 
 def verify(
     out: Output,
     file: ListFile,
-    key: Keys,
+    key: Keys = None,
+    root: Root = None,
+    trust: TrustFile = None,
+    tenant: OfTenant = None,
     keys: KeyFiles = None,
     state: State = None,
     min_version: MinVersion = 1,
@@ -147,10 +174,15 @@ def verify(
     body = _use(file, _file_bytes)
     pages = [_use(name, _reported) for name in keys or []]
     policy = VerifierPolicy(
-        key, reduce(ReportedSigners.joined, pages, ReportedSigners()), min_version, max_step
+        key or (), reduce(ReportedSigners.joined, pages, ReportedSigners()), min_version, max_step
     )
+    given = _given(key, root, trust, tenant)
     try:
-        payload = _accepted(body, policy, state)
+        payload = _accepted(body, policy, state, given)
+    except NotTrusted as error:
+        refused = {"valid": False, "reason": error.reason.value, "message": _REFUSED}
+        out.show(refused, f"not valid ({error.reason}): {_REFUSED}")
+        return Exit.FAILED
     except InvalidSrl as error:
         refused = {"valid": False, "reason": error.reason, "message": str(error)}
         out.show(refused, f"not valid ({error.reason}): {error}")
@@ -160,13 +192,66 @@ def verify(
     return Exit.REVOKED if any(listed.values()) else Exit.DONE
 
 
-def _accepted(body: bytes, policy: VerifierPolicy, name: str | None) -> Payload:
-    """Return the list after it is accepted and the state is saved. Raises `InvalidSrl`."""
+@dataclass(frozen=True, slots=True)
+class GivenTrust:
+    """What the roots of a pin signed, as it was saved: an answer of GET /v1/trust."""
+
+    start: TrustState
+    answer: bytes
+
+    def policy(
+        self, policy: VerifierPolicy, seen: Seen | None, now: datetime
+    ) -> tuple[VerifierPolicy, Seen | None, str]:
+        """Return the policy by the newest document, what counts of `seen`, and the document.
+
+        What was accepted by a signer that the document does not name counts no more (TRUST-14).
+        Raises `NotTrusted`.
+        """
+        kept = documents.documents(seen.trust.encode()) if seen and seen.trust else ()
+        state = follow(self.start, kept, now) if kept else self.start
+        state = follow(state, documents.documents(self.answer), now)
+        if state.held is None:
+            raise NotTrusted(RootReason.ROOT)
+        if now >= state.held.document.expires_at:
+            raise NotTrusted(RootReason.TRUST_EXPIRED)
+        named, held = state.named(Use.LISTS), documents.answer([state.held]).decode()
+        counts = replace(seen, statements=()) if seen and seen.signer in named else None
+        return replace(policy, pinned=named), counts, held
+
+
+def _given(
+    key: list[bytes] | None, root: str | None, trust: str | None, tenant: str | None
+) -> GivenTrust | None:
+    """Return what is trusted by --root; None if --key is given. Raises `WrongUsage`."""
+    if root is None:
+        if not key:
+            raise WrongUsage("give --root with --trust and --tenant, or --key")
+        return None
+    if key or trust is None or tenant is None:
+        raise WrongUsage("--root needs --trust and --tenant, and no --key")
+    try:
+        start = TrustState(tenant, root)
+    except ValueError as error:
+        raise WrongUsage(f"--root: {error}") from None
+    return GivenTrust(start, _use(trust, _file_bytes))
+
+
+def _accepted(
+    body: bytes, policy: VerifierPolicy, name: str | None, given: GivenTrust | None
+) -> Payload:
+    """Return the list after it is accepted and the state is saved.
+
+    Raises `InvalidSrl`, `NotTrusted`.
+    """
     state = Path(name) if name else None
     try:
         with locked(state) if state else nullcontext():
             seen = _use(str(name), lambda _: load(state)) if state else None
-            payload, now_seen = verify_next(body, policy, seen=seen, now=datetime.now(UTC))
+            now, before, trust = datetime.now(UTC), seen, ""
+            if given:
+                policy, before, trust = given.policy(policy, seen, now)
+            payload, now_seen = verify_next(body, policy, seen=before, now=now)
+            now_seen = replace(now_seen, trust=trust)
             if state and now_seen != seen:
                 save(state, now_seen)
     except OSError as error:

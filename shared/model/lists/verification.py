@@ -248,7 +248,8 @@ class Seen:
 
     `sha256` is the hash of the signed bytes, in hex. `signer` is the raw key that signed them, and
     `statements` lead to it from a pinned key. `revoked` are all raw keys that were ever reported as
-    revoked and had signed something (FEED-9).
+    revoked and had signed something. `trust` is the answer with the held trust document, as JSON;
+    empty without one.
     """
 
     version: int
@@ -256,6 +257,7 @@ class Seen:
     signer: bytes
     statements: tuple[Form, ...] = ()
     revoked: frozenset[bytes] = field(default_factory=frozenset)
+    trust: str = ""
 
 
 def verify_next(

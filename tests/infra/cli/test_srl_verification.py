@@ -19,10 +19,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from functions.srl.schemas import SrlKey, SrlKeyList
 from infra.cli import app, srl_verification
+from shared.authorizer.formats import documents
+from shared.authorizer.formats.documents import NotTrusted
+from shared.authorizer.formats.following import TrustState
+from shared.authorizer.formats.trust import Roots
 from shared.model import times
-from shared.model.lists.verification import verify_next
+from shared.model.lists.verification import VerifierPolicy, verify_next
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force
+from shared.operations.trust import renewal, serving
 from shared.ports import Ports
 from tests.infra.commands import Command
 from tests.kit import processes
@@ -131,7 +136,6 @@ def test_each_reason_is_told(verifier: Verifier) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "╭─ Error"),
         (("--key",), "╭─ Error"),
         (("--key", "A" * 43), "'--key'"),
         *(
@@ -421,3 +425,70 @@ def _sign(members: dict[str, Any]) -> tuple[bytes, str]:
     }
     key = private.public_key().public_bytes_raw()
     return json.dumps(document).encode(), base64.b64encode(key).decode()
+
+
+# --- by the pin of the roots ---
+
+
+def _rooted(verifier: Verifier, after: int = 0) -> tuple[str, ...]:
+    """The options for the roots of the service, with the documents of now."""
+    ports, tenant = verifier.ports, verifier.tenant
+    renewal.keep(ports, tenant.id)
+    head = serving.newest(ports, tenant.operator)
+    found = serving.since(ports, tenant.operator, of=head, after=after)
+    file = verifier.file("trust.json", documents.answer(found).decode())
+    root = ports.root
+    assert root is not None
+    pin = Roots((root.public_key,), 1).pin
+    return "--root", pin, "--tenant", tenant.id, "--trust", file
+
+
+def test_a_list_is_verified_by_the_pin_of_the_roots(verifier: Verifier) -> None:
+    """TRUST-12, F741a: One pin verifies lists through a rotation and a theft of the list signer.
+
+    A document that is older than what the state keeps is refused, and so is another pin or tenant.
+    """
+    state = ("--state", str(verifier.folder / "state.json"))
+    old = _rooted(verifier)
+    verifier.accepts(verifier.body, *old, *state)
+    older = verifier.file("older.json", Path(old[-1]).read_text())
+    for compromised in (False, True):
+        list_signers.rotate(verifier.ports, verifier.tenant.operator, compromised=compromised)
+        verifier.accepts(verifier.body, *_rooted(verifier), *state)
+    verifier.refuses("rollback", verifier.body, *old[:-1], older, *state)
+    verifier.refuses("signature", verifier.body, *old[:-1], older)
+    verifier.refuses("root", verifier.body, "--root", "0" * 64, *_rooted(verifier)[2:])
+    verifier.refuses("tenant", verifier.body, *old[:2], "--tenant", "svc_tnt_b", "--trust", older)
+    verifier.refuses("malformed", verifier.body, *old[:-1], verifier.file("no.json", "{}"))
+    empty = verifier.file("empty.json", '{"documents": []}')
+    verifier.refuses("root", verifier.body, *old[:-1], empty)
+    verifier.accepts(verifier.body, *old[:-1], empty, *state)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--root", "0" * 64),
+        ("--root", "0" * 64, "--tenant", "svc_tnt_a"),
+        ("--root", "A", "--tenant", "svc_tnt_a", "--trust", "{file}"),
+        ("--root", "0" * 64, "--tenant", "svc_tnt_a", "--trust", "{file}", "--key", _ANY_KEY),
+        ("--root", "0" * 64, "--tenant", "svc_tnt_a", "--trust", "absent"),
+    ],
+)
+def test_a_pin_needs_documents_and_a_tenant(verifier: Verifier, options: tuple[str, ...]) -> None:
+    """F741b: Options that do not say whom to trust are wrong usage, and verify nothing."""
+    file = verifier.file("trust.json", '{"documents": []}')
+    code, _ = verifier.run(verifier.body, *(each.format(file=file) for each in options))
+    assert code == 2
+
+
+def test_a_document_that_has_expired_vouches_for_no_list(verifier: Verifier) -> None:
+    """TRUST-13, F741c: From `ExpiresAt` of the newest document on, no list is accepted by it."""
+    _, pin, _, tenant_id, _, file = _rooted(verifier)
+    given = srl_verification.GivenTrust(TrustState(tenant_id, pin), Path(file).read_bytes())
+    now = datetime.now(UTC)
+    named, _, _ = given.policy(VerifierPolicy(()), None, now)
+    assert base64.b64decode(verifier.key) in named.pinned
+    with pytest.raises(NotTrusted, match="trust_expired"):
+        given.policy(VerifierPolicy(()), None, now + timedelta(days=15))

@@ -374,7 +374,7 @@ class HeartbeatTaken(Pace):
 class ReportResult(ResponseBody):
     """What became of one report of a relay."""
 
-    model_config = example(id=sample(AUTHORIZER), status="ok", reason=None)
+    model_config = example(id=sample(AUTHORIZER), status="refused", reason="signature")
 
     id: AuthorizerId
     status: HeartbeatOutcome = shown(
@@ -396,7 +396,7 @@ class ReportsTaken(Pace):
     """The answer to the reports of a relay."""
 
     model_config = example(
-        results=[{"id": sample(AUTHORIZER), "status": "ok", "reason": None}],
+        results=[{"id": sample(AUTHORIZER), "status": "refused", "reason": "signature"}],
         latest_sequence=61,
         latest_srl_version=62,
         report_after_seconds=300,

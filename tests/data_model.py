@@ -26,6 +26,7 @@ from shared.model.tenants import blob_folders
 from shared.operations.audit import statements
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import restored
+from shared.operations.trust import renewal
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Check, Store
 from tests.kit import tour
@@ -67,6 +68,7 @@ _PLACEHOLDERS: Final = {
     "tile": r"(?:[0-5]|entries)/(?:x\d{3}/)*\d{3}",
     "random": "[0-9a-f]{1,16}",
     "version": r"\d{9}(?:\d{3})?",
+    "document": r"\d{20}",
     "type": "root|issuer|notary",
     "status": "active|suspended|rotated|revoked",
 }
@@ -221,6 +223,8 @@ def drive(folder: Path) -> Seen:
     restored.mark(ports, copied_at=clock())
     Journals().catch_up(ports, tenant.id)
     LeaderItem(store).take(wants=True)
+    tenant.admin.post("/v1/keys", json={"type": "root", "name": "waits"})
+    renewal.keep(replace(ports, root=None), tenant.id)
     for part in blob_folders(tenant.id):
         seen.blobs += ports.blobs.names(part)
     close(plain)

@@ -1,4 +1,4 @@
-"""What an operator does about lost roots (TRUST-19)."""
+"""What an operator does about lost roots (TRUST-20)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ def _polls(ports: Ports, tenant: Tenant, state: TrustState) -> TrustState:
 def test_documents_of_other_roots_need_another_pin(
     ports: Ports, tenant: Tenant, tmp_path: Path
 ) -> None:
-    """TRUST-19, F716a: After a new beginning a client needs the new pin; it follows from there on.
+    """TRUST-20, F716a: After a new beginning a client needs the new pin; it follows from there on.
 
     With the old pin it keeps what it holds, and believes nothing else.
     """
@@ -52,7 +52,7 @@ def test_documents_of_other_roots_need_another_pin(
 
 
 def test_a_new_beginning_may_be_repeated(ports: Ports, tenant: Tenant) -> None:
-    """TRUST-19: Without a document there is nothing to begin anew."""
+    """TRUST-20: Without a document there is nothing to begin anew."""
     assert not roots.begin_anew(ports, tenant.operator)
     renewal.keep(ports, tenant.id)
     assert roots.begin_anew(ports, tenant.operator)
@@ -60,7 +60,7 @@ def test_a_new_beginning_may_be_repeated(ports: Ports, tenant: Tenant) -> None:
 
 
 def test_the_service_never_begins_anew(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
-    """TRUST-19, F716b: With another root at hand the service waits for those of the document."""
+    """TRUST-20, F716b: With another root at hand the service waits for those of the document."""
     renewal.keep(ports, tenant.id)
     pin = _pin(ports, tenant)
     other = replace(ports, root=FileRoot.create(tmp_path / "other.key"))
@@ -70,7 +70,7 @@ def test_the_service_never_begins_anew(ports: Ports, tenant: Tenant, tmp_path: P
 
 
 def test_documents_are_known_by_record_or_blob(ports: Ports, tenant: Tenant) -> None:
-    """F703c: A document is known by its record or by its blob, and neither is of signing keys."""
+    """F703g: A document is known by its record or by its blob, and neither is of signing keys."""
     assert not roots.has_documents(ports)
     ports.blobs.put(model.keys_blob(tenant.id, bytes(32)), b"keys")
     assert not roots.has_documents(ports)

@@ -21,6 +21,10 @@ class Source(Protocol):
         """Return the newest checkpoint, a signed note, or None if the service shows none."""
         ...
 
+    def refuses(self) -> bool:
+        """Return whether the service refused to show a checkpoint, as if the log was cut."""
+        ...
+
     def witnessed(self) -> str | None:
         """Return the newest checkpoint that witnesses signed, or None if the service has none."""
         ...

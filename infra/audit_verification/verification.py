@@ -216,7 +216,9 @@ def _check_absence(
         report.findings.append("the log has signers, but no checkpoint: it was cut or removed")
     for _ in Ledger(tree.Leaves(), report).sealed(source.entries(), now):
         pass
-    if report.is_whole:
+    if source.refuses() and report.is_whole:
+        report.findings.append("the service refuses to show the log: look at the service's own log")
+    elif report.is_whole:
         report.notes.append("Nothing is sealed yet.")
 
 

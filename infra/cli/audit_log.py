@@ -46,6 +46,7 @@ class ServedLog:
 
     def __init__(self, api: Api) -> None:
         self._api = api
+        self._refused = False
 
     def checkpoint(self) -> str | None:
         """Return the newest checkpoint, or None if the service shows none.
@@ -54,6 +55,10 @@ class ServedLog:
         """
         answer = self._found("checkpoint", but=(_NOT_FOUND, _UNAVAILABLE))
         return None if answer is None else answer.text
+
+    def refuses(self) -> bool:
+        """Return whether the service refused to show a checkpoint, as if the log was cut."""
+        return self._refused
 
     def witnessed(self) -> str | None:
         """Return the newest checkpoint that a quorum of witnesses signed, or None."""
@@ -83,6 +88,7 @@ class ServedLog:
         except ApiError as error:
             if error.status not in but:
                 raise
+            self._refused |= error.status == _UNAVAILABLE
             return None
 
 

@@ -70,6 +70,23 @@ def _each(actions: str | list[str]) -> list[str]:
     return actions if isinstance(actions, list) else [actions]
 
 
+@pytest.mark.parametrize("name", LAMBDAS)
+def test_only_sealing_writes_the_head_of_the_log(name: str) -> None:
+    """LOG-12, F816a: Of all functions, that which seals alone may write the head of a log.
+
+    So it is where roles limit writes to items (`WriteConditions=items`).
+    """
+    table = f"rescind-{STAGE}-audit"
+    for action in ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"):
+        request = Request(
+            action,
+            f"arn:aws:dynamodb:{REGION}:123456789012:table/{table}",
+            {"dynamodb:LeadingKeys": ["svc_tnt_a#log"]},
+        )
+        may = name == "AuditLogSealing" and action == "dynamodb:PutItem"
+        assert allowed(statements(name), request) is may
+
+
 # Which function seals and opens seeds of which purpose, and what of that the operator does.
 SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Encrypt", "warrant"): {"SigningKeys"},

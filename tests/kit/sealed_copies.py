@@ -79,6 +79,9 @@ class Log:
     def checkpoint(self) -> str | None:
         return self.note
 
+    def refuses(self) -> bool:
+        return False
+
     def witnessed(self) -> str | None:
         return self.signed_by_witnesses
 

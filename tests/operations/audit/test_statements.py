@@ -55,6 +55,9 @@ class Log:
             str(NoteKey(found.origin, base64.b64decode(each.public_key))) for each in found.signers
         ]
 
+    def refuses(self) -> bool:
+        return False
+
     def witnessed(self) -> None:
         return None
 

@@ -231,6 +231,25 @@ def test_a_stolen_signer_takes_nothing_back(
     assert tenant.published(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b"]
 
 
+def test_numbers_of_a_stolen_signer_are_no_gap_if_a_list_has_them(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-23, F828f: After a theft the doctor names no number from before, and a thief hides none.
+
+    What the thief puts above the honest numbers, as if a list had it, does not end the walk.
+    """
+    begun(ports, clock, tenant, "svc_wrt_a", "svc_wrt_b")
+    old, thief = last(ports, tenant), seed_of(ports, tenant)
+    list_signers.rotate(ports, tenant.operator, compromised=True)
+    assert gaps(ports, tenant) == ()
+    clock.advance(seconds=5)
+    tenant.revoke(ports, "svc_wrt_c")
+    published(ports, tenant)
+    put(ports, replace(old, number=last(ports, tenant).number + 1), thief)
+    found = newest.beside(ports, tenant.id).journal
+    assert (set(found.revoked), found.gaps) == ({"svc_wrt_c"}, ())
+
+
 def test_a_forged_number_stops_no_start_for_good(
     deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
 ) -> None:

@@ -5,10 +5,11 @@ the newest states lead to it from a signer in the records (docs/adr/13), or if t
 its public key.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -50,22 +51,28 @@ class Replayed:
 
 
 def replay(
-    ports: Ports, tenant_id: str, keys: Collection[bytes], states: Sequence[ListState]
+    ports: Ports,
+    tenant_id: str,
+    keys: Collection[bytes],
+    states: Sequence[ListState],
+    revoked_keys: Collection[bytes] = (),
 ) -> Replayed:
     """Replay what the numbers of the journal add to the newest states.
 
-    `keys` are the public keys of signers that are believed. Those that are revoked in a state are
-    not: a list of another signer has what they stated before that. Raises `Unavailable`.
+    `keys` are the public keys of signers that are known. Those in `revoked_keys`, and those that a
+    state says are revoked, are not believed: a list of another signer has what they stated before
+    that. Raises `Unavailable`.
     """
     listed = max((each.sequence for each in states), default=0)
     changes = max((each.tombstones.changes for each in states), default=0)
     signers = [signer for each in states for signer in each.list_signers]
-    revoked_keys = {each.public_bytes for each in signers if each.status is SignerStatus.REVOKED}
+    theirs = {each.public_bytes for each in signers if each.status is SignerStatus.REVOKED}
+    known = _Known(frozenset(keys), frozenset(theirs.union(revoked_keys)))
     gaps: list[str] = []
-    believed = frozenset(keys) - revoked_keys
-    numbers = list(_believed_numbers(ports, tenant_id, believed, (listed, changes), gaps))[::-1]
+    says_more = partial(_says_more, listed=listed, changes=changes)
+    numbers = list(_believed_numbers(ports, tenant_id, known, says_more, gaps))[::-1]
     version = max((each.trust for each in numbers), default=0)
-    found = [each for each in numbers if _says_more(each, listed, changes)]
+    found = [each for each in numbers if says_more(each)]
     if not found:
         return Replayed(trust=version, gaps=tuple(gaps))
     revoked: dict[str, datetime | None] = {}
@@ -94,8 +101,8 @@ def _says_more(number: JournalNumber, listed: int, changes: int) -> bool:
 def _believed_numbers(
     ports: Ports,
     tenant_id: str,
-    keys: Collection[bytes],
-    listed: tuple[int, int],
+    known: "_Known",
+    says_more: Callable[[JournalNumber], bool],
     gaps: list[str],
 ) -> Iterator[JournalNumber]:
     """Yield the numbers that say more than the states do, newest first, and the one before."""
@@ -108,17 +115,35 @@ def _believed_numbers(
         expected = number - 1
         blob = ports.blobs.get(name) or b""
         try:
-            found = model.opened(blob, name, tenant_id=tenant_id, keys=keys)
+            found = model.opened(blob, name, tenant_id=tenant_id, keys=known.keys - known.revoked)
         except Corrupt as error:
-            gaps.append(f"{name}: {error}")
+            if not _is_covered(blob, name, tenant_id, known.revoked, says_more):
+                gaps.append(f"{name}: {error}")
             after = None
             continue
         if after is not None and not after.follows(model.payload_of(blob), number):
             gaps.append(f"{name}: the number after it followed another one")
         after = found
         yield found
-        if not _says_more(found, *listed):
+        if not says_more(found):
             return
+
+
+def _is_covered(
+    blob: bytes,
+    name: str,
+    tenant_id: str,
+    revoked_keys: Collection[bytes],
+    says_more: Callable[[JournalNumber], bool],
+) -> bool:
+    """Return whether a signer that is revoked now signed the number, and a list has what it says.
+
+    It does not end the walk, since a thief may have put it there.
+    """
+    try:
+        return not says_more(model.opened(blob, name, tenant_id=tenant_id, keys=revoked_keys))
+    except Corrupt:
+        return False
 
 
 def _entries(
@@ -250,7 +275,7 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
         tuple(lists),
         tuple(found),
         tuple(doubts),
-        replay(ports, tenant_id, keys - known.revoked, found),
+        replay(ports, tenant_id, keys, found, known.revoked),
     )
 
 
@@ -263,7 +288,7 @@ def beside(ports: Ports, tenant_id: str) -> Newest:
     known = _known(ports, tenant_id)
     keys = _believed(ports, tenant_id, states[:_ASKED], known, ())
     found, doubts = _states(ports, tenant_id, states, keys)
-    replayed = replay(ports, tenant_id, keys - known.revoked, found)
+    replayed = replay(ports, tenant_id, keys, found, known.revoked)
     version = found[0].version if found else 0
     return Newest(version, (), tuple(found), tuple(doubts), replayed)
 

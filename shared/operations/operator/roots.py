@@ -20,7 +20,7 @@ def has_documents(ports: Ports) -> bool:
 
 
 def begin_anew(ports: Ports, caller: Caller) -> bool:
-    """Forget the documents of lost roots, so that the next one is the first of others (TRUST-20).
+    """Forget the documents of lost roots, so that the next one is the first of others (TRUST-21).
 
     Clients then need another pin. Returns whether there was a document. Raises `Corrupt`,
     `Unavailable`.

@@ -1,4 +1,4 @@
-"""What an operator does about lost roots (TRUST-20)."""
+"""What an operator does about lost roots (TRUST-21)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ def _polls(ports: Ports, tenant: Tenant, state: TrustState) -> TrustState:
 def test_documents_of_other_roots_need_another_pin(
     ports: Ports, tenant: Tenant, tmp_path: Path
 ) -> None:
-    """TRUST-20, F716a: After a new beginning a client needs the new pin; it follows from there on.
+    """TRUST-21, F716a: After a new beginning a client needs the new pin; it follows from there on.
 
     With the old pin it keeps what it holds, and believes nothing else.
     """
@@ -52,7 +52,7 @@ def test_documents_of_other_roots_need_another_pin(
 
 
 def test_a_new_beginning_may_be_repeated(ports: Ports, tenant: Tenant) -> None:
-    """TRUST-20: Without a document there is nothing to begin anew."""
+    """TRUST-21: Without a document there is nothing to begin anew."""
     assert not roots.begin_anew(ports, tenant.operator)
     renewal.keep(ports, tenant.id)
     assert roots.begin_anew(ports, tenant.operator)
@@ -60,7 +60,7 @@ def test_a_new_beginning_may_be_repeated(ports: Ports, tenant: Tenant) -> None:
 
 
 def test_the_service_never_begins_anew(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
-    """TRUST-20, F716b: With another root at hand the service waits for those of the document."""
+    """TRUST-21, F716b: With another root at hand the service waits for those of the document."""
     renewal.keep(ports, tenant.id)
     pin = _pin(ports, tenant)
     other = replace(ports, root=FileRoot.create(tmp_path / "other.key"))

@@ -1,7 +1,7 @@
 """Make and renew trust documents with the root. A stream and a schedule call it; no HTTP."""
 
 import logging
-import random
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -55,9 +55,7 @@ def _named(batch: Iterable[Mapping[str, Any]]) -> Sequence[str]:
 
 
 def _all(ports: Ports) -> Sequence[str]:
-    found = list(tenants.identifiers(ports))
-    random.shuffle(found)
-    return found
+    return sorted(tenants.identifiers(ports), key=lambda _: secrets.randbits(64))
 
 
 def _renewed(ports: Ports, tenant_ids: Sequence[str], context: Any = None) -> Counter[str]:

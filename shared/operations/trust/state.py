@@ -20,7 +20,9 @@ from shared.ports import Ports
 # How many tenants one read is about.
 _TENANTS: Final = 50
 
-_SIGN: Final = "let the roots sign: rescind trust draft, sign, publish; see docs/trust.md"
+_SIGN: Final = (
+    "let the roots sign: rescind trust draft, sign, publish; see docs/runbook.md#trust-due"
+)
 _LOG: Final = "the service makes the next one within a minute; its log has the cause if it does not"
 _GUIDE: Final = "restore the blobs (docs/deploy.md#restore)"
 

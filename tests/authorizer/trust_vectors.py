@@ -99,7 +99,7 @@ def _altered_members() -> Iterator[Asked]:
     others += [[], {}, [1], ["a"], ["b", "a"], ["a", "a"], ["\uffff", "\U00010000"], [b"c" * 32]]
     others += [["\U00010000", "\uffff"], [_NEUTRAL], [public_of(1), public_of(1)], {"More": [None]}]
     others += ["2026-11-21T12:00:00Z", "2026-02-30T12:00:00Z", "0000-01-01T00:00:00Z"]
-    others += ["2026-11-21T12:00:00+00:00", "2026-11-21T12:00:60Z", TENANT]
+    others += ["2026-11-21T12:00:00+00:00", "2026-11-21T12:00:60Z", "2026-11-21T24:00:00Z", TENANT]
     paths = [*cbor2.loads(_WHOLE.encode()), "More", "Roots.Keys", "Roots.Threshold", "Roots.More"]
     paths += ["Feed.Sequence", "Feed.Chain", "Feed.More", "Log.Origin", "Log.Size", "Log.Root"]
     paths += ["Log.More", "Witnesses.Keys", "Witnesses.Quorum"]

@@ -18,7 +18,8 @@ import cbor2
 NUMBER_MAX: Final = 2**53
 
 HASH_BYTES: Final = 32
-_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z", re.ASCII)
+# Later Pythons take 24:00:00 for the next day, which no other reader does.
+_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T(?!24)\d{2}:\d{2}:\d{2}Z", re.ASCII)
 
 
 class Malformed(ValueError):

@@ -354,6 +354,12 @@ def _documents_are_whole(
     ports: Ports, tenant: DirectoryEntry, _head: ListHead
 ) -> Iterator[Finding]:
     """Verify the trust documents from the first root, and compare them with the records."""
+    try:
+        in_force.signer(ports, tenant.tenant_id)
+        if (feed := in_force.feed_head(ports, tenant.tenant_id)) is not None:
+            _ = feed.signed
+    except Corrupt:
+        return  # `consistency` reports this.
     for each in trust.problems(ports, tenant.tenant_id):
         yield Finding(tenant.handle, each.problem, each.remedy, is_remark=each.is_remark)
 

@@ -127,7 +127,7 @@ class RateLimited(RequestError):
 
 
 class AuthorizerLimit(RateLimited):
-    """The owner or the tenant may register no more authorizers (FLEET-3)."""
+    """The owner or the tenant has as many authorizers as it may have (FLEET-3)."""
 
     code = "authorizer_limit"
 

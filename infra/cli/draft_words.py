@@ -1,4 +1,4 @@
-"""What a draft of a trust document changes, in words for the people who sign it."""
+"""The changes in a draft of a trust document, in words for the people who sign it."""
 
 from collections.abc import Iterable
 

@@ -194,7 +194,7 @@ def verify(
 
 @dataclass(frozen=True, slots=True)
 class GivenTrust:
-    """What the roots of a pin signed, as it was saved: an answer of GET /v1/trust."""
+    """The documents that the roots of a pin signed, as an answer of GET /v1/trust."""
 
     start: TrustState
     answer: bytes
@@ -204,7 +204,7 @@ class GivenTrust:
     ) -> tuple[VerifierPolicy, Seen | None, str]:
         """Return the policy by the newest document, what counts of `seen`, and the document.
 
-        What was accepted by a signer that the document does not name counts no more (TRUST-14).
+        A list of a signer that the document does not name does not count any longer (TRUST-14).
         Raises `NotTrusted`.
         """
         kept = documents.documents(seen.trust.encode()) if seen and seen.trust else ()

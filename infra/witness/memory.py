@@ -28,7 +28,7 @@ CREATE TABLE signed (
 """
 
 
-class Identity(NamedTuple):
+class WitnessIdentity(NamedTuple):
     """The name of a witness and its seed of 32 bytes."""
 
     name: str
@@ -46,7 +46,9 @@ class Memory:
     def __init__(self, path: Path) -> None:
         self._path = path
         with self._read() as db:
-            self.identity = Identity(*db.execute("SELECT name, seed FROM identity").fetchone())
+            self.identity = WitnessIdentity(
+                *db.execute("SELECT name, seed FROM identity").fetchone()
+            )
 
     @classmethod
     def opened(cls, folder: Path, name: str | None) -> Self:

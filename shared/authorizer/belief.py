@@ -23,7 +23,7 @@ OF_DOCUMENTS: Final = frozenset({RootReason.SIGNATURE, RootReason.TRUST_EXPIRED,
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What a client believes about one tenant.
+    """The belief of a client about one tenant.
 
     `state` has the pin, and the document that was reached from it. It is None before the first
     document of a client that has no pin: then one of the list signers `vouching` (32 bytes each),

@@ -149,7 +149,7 @@ class AuthorizerClient:
 
     @property
     def view(self) -> views.View:
-        """What the client knows now."""
+        """The present state of the client."""
         return self._follower.view
 
     def want_keys(self) -> None:

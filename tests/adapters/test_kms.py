@@ -10,27 +10,13 @@ from botocore.exceptions import ClientError
 
 from shared.adapters.kms import KmsSealer
 from shared.errors import Corrupt, Unavailable
-from tests.adapters import outages
-from tests.adapters.answers import Answer, Answers, Step, error
+from tests.adapters.answers import Answer, Answers, error
+from tests.adapters.kms_outages import OUTAGES, PASSING
 
 if TYPE_CHECKING:
     from mypy_boto3_kms import KMSClient
 
 CONTEXT = {"tenant": "t1", "key": "svc_key_1"}
-PASSING: dict[str, Step] = outages.PASSING | {
-    "broken inside": error("KMSInternalException", status=500),
-    "a part timed out": error("DependencyTimeoutException", status=503),
-    "key unavailable": error("KeyUnavailableException", status=500),
-}
-OUTAGES: dict[str, Step] = (
-    outages.LASTING
-    | PASSING
-    | {
-        "disabled": error("DisabledException"),
-        "awaits deletion": error("KMSInvalidStateException"),
-        "no such key": error("NotFoundException"),
-    }
-)
 
 
 @pytest.fixture

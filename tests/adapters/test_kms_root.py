@@ -18,7 +18,7 @@ from shared.authorizer.formats import ed25519
 from shared.errors import Unavailable
 from tests import aws_local
 from tests.adapters.answers import Answer, Answers, Step, error
-from tests.adapters.test_kms import OUTAGES
+from tests.adapters.kms_outages import OUTAGES
 from tests.engines.programs import ministack
 from tests.kit.aws import REGION, pretend_credentials
 

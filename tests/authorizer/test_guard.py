@@ -22,10 +22,10 @@ from shared.authorizer import (
     key_reader,
     view,
 )
+from tests.authorizer.bundles import published
 from tests.authorizer.clients import arguments
 from tests.authorizer.feeds import Feed
 from tests.authorizer.service import Response, Service, serving
-from tests.authorizer.test_trust import published
 from tests.functions import signing
 from tests.kit.api import Tenant
 from tests.kit.waiting import soon

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys, reference
+from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys
 from shared.authorizer.formats.warrants import (
     CLOCK_TOLERANCE,
     Claims,
@@ -17,43 +17,11 @@ from shared.authorizer.formats.warrants import (
 )
 from shared.authorizer.trust import Bundle, TrustReason
 from shared.model import seeds, warrant_format
+from tests.authorizer.bundles import ISSUER_ID, ROOT_ID, bundled, published
 from tests.authorizer.formats.peers import KEY, SEED, TENANT, peer
 from tests.functions import signing
 from tests.kit.api import Tenant
 from tests.kit.worlds import Clock
-
-
-def published(tenant: Tenant) -> PublishedKeys:
-    """All versions of all keys of a tenant, as the trust bundle of the service shows them."""
-    found = tenant.authorizer.get("/v1/trust-bundle").json()
-    assert found.get("cursor") is None
-    keys = (_published(each) for each in found["keys"])
-    ordered = sorted(keys, key=lambda each: (each.key_id, each.version))
-    return PublishedKeys(found["tenant_id"], tuple(ordered))
-
-
-def _published(members: dict[str, Any]) -> PublishedKey:
-    ends = ("expires_at", "rotated_at", "suspended_at", "revoked_at")
-    times: dict[str, Any] = {
-        name: datetime.fromisoformat(members[name]) for name in ends if members.get(name)
-    }
-    key = PublishedKey(
-        members["key_id"],
-        members["key_version"],
-        members["type"],
-        members["status"],
-        base64.b64decode(members["public_key"]),
-        datetime.fromisoformat(members["created_at"]),
-        members["parent_id"],
-    )
-    return key._replace(**times)
-
-
-def bundled(keys: PublishedKeys) -> Bundle:
-    """The bundle of a blob that a head names."""
-    blob = keys.encode()
-    named = reference(blob)
-    return Bundle.of(PublishedKeys.opened(blob, named, tenant_id=keys.tenant_id), named, None)
 
 
 def bundle(tenant: Tenant) -> Bundle:
@@ -136,7 +104,6 @@ def test_a_bundle_agrees_with_checks(tenant: Tenant, clock: Clock) -> None:
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 MADE = START - timedelta(hours=1)
-ROOT_ID, ISSUER_ID = "svc_key_01m7yzmhg014scvmqfzcb3mfmr", "svc_key_01m7yzmhg014scvmqfzcb3mfms"
 OURS = Claims(TENANT, "svc_wrt_a", START, None, b"pay")
 
 

@@ -40,10 +40,10 @@ from shared.authorizer.formats.wire import Position
 from shared.authorizer.transport import Transport
 from shared.model import warrant_format
 from tests.authorizer import roots
+from tests.authorizer.bundles import ISSUER_ID, ROOT_ID
 from tests.authorizer.clients import arguments
 from tests.authorizer.feeds import NOW, TENANT, Feed, public, signer
 from tests.authorizer.service import KEY, PIN, Response, Service, serving
-from tests.authorizer.test_trust import ISSUER_ID, ROOT_ID
 from tests.kit.asgi import run
 from tests.kit.waiting import soon
 

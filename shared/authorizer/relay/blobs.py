@@ -1,4 +1,4 @@
-"""What heads name by a hash, kept in files: bases, and signing keys."""
+"""Blobs that heads name by a hash, kept in files: bases, and signing keys."""
 
 import asyncio
 import gzip

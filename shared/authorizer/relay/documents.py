@@ -1,4 +1,4 @@
-"""What clients of the release before read page by page: the list signers, and the trust bundle.
+"""The pages that clients of the release before read: the list signers, and the trust bundle.
 
 Nobody signs them, so a relay checks no more than that they are of its tenant and whole.
 """

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class HeartbeatOutcome(StrEnum):
-    """What became of a heartbeat.
+    """The outcome of a heartbeat.
 
     `foreign`: it was taken, but the authorizer holds entries that this service did not publish.
     `not_found`: the authorizer is not registered, or another owner registered it. `refused`: it is

@@ -116,7 +116,7 @@ def _waiting(ports: Ports) -> Iterator[str]:
 def _check_documents(ports: Ports, tenant_id: str) -> None:
     """Raise `Corrupt` if a trust document says more of the feed than the records; `Unavailable`.
 
-    One that no head names says no more: a process stored it, and was stopped.
+    One that no head names says no more than the records: a process stored it, and was stopped.
     """
     known, newest = documents.head(ports, tenant_id), documents.highest(ports, tenant_id)
     if known is None or newest <= known.version:

@@ -1,4 +1,4 @@
-"""What an operator does about lost roots: no other is made by itself, and documents begin anew."""
+"""Lost roots: the service makes no other by itself, and an operator lets documents begin anew."""
 
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller

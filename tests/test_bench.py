@@ -226,10 +226,14 @@ def test_a_fleet_of_a_few() -> None:
 
 @pytest.mark.slow
 def test_the_proof_is_measured() -> None:
-    """F262d: A proof reads less than 400 bytes for each authorizer as our client registers it."""
+    """F262d: A proof reads less than 450 bytes for each authorizer as our client registers it.
+
+    The time for the signatures of all reports is measured beside it.
+    """
     rows = {row.name.rpartition(", ")[2]: row for row in proof.run(300, rounds=1)}
-    assert 300 < _value(rows["one registration"]) < 400
-    assert _value(rows["read units"]) == pytest.approx(300 * 0.4 / 4, abs=15)
+    assert 300 < _value(rows["one registration"]) < 450
+    assert _value(rows["read units"]) == pytest.approx(300 * 0.45 / 4, abs=15)
+    assert _value(rows["of a core"]) > 0
 
 
 @pytest.mark.parametrize(

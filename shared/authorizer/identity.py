@@ -27,7 +27,7 @@ class DamagedIdentity(Exception):
     """The file of the key cannot be used. The message says why, and what to do."""
 
 
-class Identity:
+class IdentityKey:
     """Signs with one key, whose raw public key is `public_key` (32 bytes)."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
@@ -47,14 +47,14 @@ class Identity:
         return {"report": to_base64(payload), "signature": to_base64(signature)}
 
 
-def of_folder(folder: Path | None) -> Identity:
+def of_folder(folder: Path | None) -> IdentityKey:
     """Return the identity that a folder keeps, which is made if there is none.
 
     Processes that share the folder have the same one. Without a folder it is a new one, for as long
     as the object exists. Raises `DamagedIdentity`, or `OSError` if the file cannot be read or made.
     """
     if folder is None:
-        return Identity(Ed25519PrivateKey.generate())
+        return IdentityKey(Ed25519PrivateKey.generate())
     path = folder / _FILE
     with suppress(FileNotFoundError):
         return _read(path)
@@ -65,10 +65,10 @@ def of_folder(folder: Path | None) -> Identity:
             return _read(path)
         key = Ed25519PrivateKey.generate()
         files.replace(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return Identity(key)
+    return IdentityKey(key)
 
 
-def _read(path: Path) -> Identity:
+def _read(path: Path) -> IdentityKey:
     with path.open("rb") as file:
         mode, data = os.fstat(file.fileno()).st_mode, file.read()
     if stat.S_IMODE(mode) & _OTHERS:
@@ -82,4 +82,4 @@ def _read(path: Path) -> Identity:
             f"{path} is no Ed25519 key in PEM. Delete it, so that a new one is made, and let the "
             "operator of the service remove the registration of this authorizer"
         )
-    return Identity(key)
+    return IdentityKey(key)

@@ -16,7 +16,7 @@ from typing import Final
 
 from . import events, files, identity, reports
 from .answers import NoAnswer, Response, retry_after, unexpected
-from .identity import DamagedIdentity, Identity
+from .identity import DamagedIdentity, IdentityKey
 from .policy import Policy
 from .reports import ReportAnswer, ReportedBy, ReportedState, Schedule
 from .transport import Transport
@@ -69,7 +69,7 @@ class Reporter:
         self._number = 1
         self._claimed: int | None = None
         self._schedule = Schedule()
-        self._identity: Identity | None = None
+        self._identity: IdentityKey | None = None
         self._last_number = 0
         # How far the service's clock is ahead of this one.
         self._ahead = timedelta()

@@ -76,7 +76,7 @@ def register(
     return _again(ports, caller, keep, known, before, described)
 
 
-class _KnownNames(NamedTuple):
+class _KnownName(NamedTuple):
     """The stored state of a name: the numbers, its address, and the registrations that have it.
 
     `before` is the one of the same name and unproven key, and `holder` the one without such a key.
@@ -91,7 +91,7 @@ class _KnownNames(NamedTuple):
     is_kept: bool
 
 
-def _known(ports: Ports, caller: Caller, described: Description) -> _KnownNames:
+def _known(ports: Ports, caller: Caller, described: Description) -> _KnownName:
     tenant_id, owner = caller.tenant_id, caller.identity
     name = rules.name_address(tenant_id, described, owner)
     plain = rules.name_address(tenant_id, Description(described.name), owner)
@@ -101,7 +101,7 @@ def _known(ports: Ports, caller: Caller, described: Description) -> _KnownNames:
     found = rules.registered_by_id(ports, tenant_id, set(ids.values()))
     kept = rules.ended(ports, tenant_id, [each for each in ids.values() if each not in found])
     all_ = found | kept
-    return _KnownNames(
+    return _KnownName(
         rules.registered(items.get(counter)),
         name,
         name in items,
@@ -115,7 +115,7 @@ def _made(
     ports: Ports,
     caller: Caller,
     keep: Keep[Registration],
-    known: _KnownNames,
+    known: _KnownName,
     described: Description,
 ) -> Registration:
     """Make a new registration."""
@@ -143,7 +143,7 @@ def _again(
     ports: Ports,
     caller: Caller,
     keep: Keep[Registration],
-    known: _KnownNames,
+    known: _KnownName,
     before: Authorizer,
     described: Description,
 ) -> Registration:

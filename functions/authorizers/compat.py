@@ -60,7 +60,7 @@ async def register_stock_authorizer(
 
     409: our authorizers have proved another key for this name.
 
-    429: the rate limit is exceeded, or the caller or the tenant has as many authorizers as it may have.
+    429: the rate limit is exceeded, or the caller or tenant has as many authorizers as it may have.
     """
     return registered(here, response, body.description())
 

@@ -5,7 +5,7 @@ import stat
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -34,6 +34,11 @@ class IdentityKey:
         self._key = key
         self.public_key = key.public_key().public_bytes_raw()
 
+    @classmethod
+    def new(cls) -> Self:
+        """Return a new key."""
+        return cls(Ed25519PrivateKey.generate())
+
     def proof(self, tenant: str, name: str, now: datetime) -> dict[str, str]:
         """Return the proof of a registration under `name`, as it is sent."""
         payload = ProvenRegistration(tenant, name, self.public_key, now).encode()
@@ -47,14 +52,12 @@ class IdentityKey:
         return {"report": to_base64(payload), "signature": to_base64(signature)}
 
 
-def of_folder(folder: Path | None) -> IdentityKey:
+def of_folder(folder: Path) -> IdentityKey:
     """Return the identity that a folder keeps, which is made if there is none.
 
-    Processes that share the folder have the same one. Without a folder it is a new one, for as long
-    as the object exists. Raises `DamagedIdentity`, or `OSError` if the file cannot be read or made.
+    Processes that share the folder have the same one. Raises `DamagedIdentity`, or `OSError` if the
+    file cannot be read or made.
     """
-    if folder is None:
-        return IdentityKey(Ed25519PrivateKey.generate())
     path = folder / _FILE
     with suppress(FileNotFoundError):
         return _read(path)

@@ -131,9 +131,11 @@ class Reporter:
         return 0.0
 
     def _register(self) -> None:
-        # A folder that cannot be written does not keep a client from reporting.
+        # A client without a folder has no key: after a restart it could not prove its name again. A
+        # folder that cannot be written does not keep it from reporting.
         with suppress(OSError):
-            self._identity = self._identity or identity.of_folder(self._folder)
+            if self._identity is None and self._folder is not None:
+                self._identity = identity.of_folder(self._folder)
         name, proof = self._own_name(), None
         if self._identity:
             proof = self._identity.proof(self._tenant, name, datetime.now(UTC) + self._ahead)

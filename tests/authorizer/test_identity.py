@@ -17,9 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from shared.authorizer import FileFloor, events, files, identity
+from shared.authorizer.floor import MemoryFloor
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
-from shared.authorizer.identity import DamagedIdentity
+from shared.authorizer.identity import DamagedIdentity, IdentityKey
 from shared.authorizer.reports import Reporting
 from tests.authorizer.clients import Made
 from tests.authorizer.feeds import TENANT, signer
@@ -75,7 +76,7 @@ def test_the_key_is_beside_the_floor(tmp_path: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [each.name for each in folder.iterdir()] == ["identity.key"]
     assert identity.of_folder(folder).public_key == made.public_key
-    assert identity.of_folder(None).public_key != identity.of_folder(None).public_key
+    assert IdentityKey.new().public_key != IdentityKey.new().public_key
 
 
 def test_processes_that_share_a_folder_share_the_key(
@@ -144,6 +145,14 @@ def test_without_a_file_reports_go_on(tmp_path: Path, service: Service, made: Ma
     assert "report" not in posted(service, "heartbeat")[0]
 
 
+def test_a_client_without_a_folder_has_no_key(service: Service, made: Made) -> None:
+    """F780f: A client that keeps nothing reports without a key, so that it may start again."""
+    made(floor=MemoryFloor()).start()
+    soon(lambda: posted(service, "heartbeat"))
+    assert "proof" not in posted(service, REGISTER)[0]
+    assert "report" not in posted(service, "heartbeat")[0]
+
+
 # --- what is signed ---
 
 
@@ -186,7 +195,7 @@ def test_numbers_rise_whatever_the_clock_says(
     """
     ahead = time.time_ns() // 1_000_000 + 10**10
     service.registry = ACCEPTED | {"last_number": ahead}
-    made().start()
+    made(floor=MemoryFloor()).start()
     soon(lambda: posted(service, "heartbeat"))
     key = proof(posted(service, REGISTER)[0]).public_key
     monkeypatch.setattr("shared.authorizer.reporter.time.time_ns", lambda: 0)
@@ -201,7 +210,7 @@ def test_numbers_rise_whatever_the_clock_says(
 def test_a_last_number_that_is_none(service: Service, made: Made, bad: Any) -> None:
     """F781c: If the answer to a registration has no usable number, the clock counts."""
     service.registry = ACCEPTED | {"last_number": bad}
-    made().start()
+    made(floor=MemoryFloor()).start()
     soon(lambda: posted(service, "heartbeat"))
     key = proof(posted(service, REGISTER)[0]).public_key
     number = report(posted(service, "heartbeat")[0], key).number

@@ -59,7 +59,7 @@ def _verified(size: int, rounds: int) -> Row:
 
     They are those of the most authorizers of a tenant, in the time in which each reports once.
     """
-    tenant_id, key = "svc_tnt_bench", identity.of_folder(None)
+    tenant_id, key = "svc_tnt_bench", identity.IdentityKey.new()
     new = Authorizer.new(
         "svc_azr_bench",
         Description("gateway", public_key=key.public_key.hex(), is_proven=True),

@@ -92,7 +92,7 @@ def test_no_client_of_a_relay_reports_for_another(
     made = server.call("POST", "/revocations", warrant_id="svc_wrt_a", reason="a test")
     path = f"/revocations/{made['id']}/propagation"
     entry = soon(lambda: server.call("GET", path)["feed"])["sequence"]
-    thief = identity.of_folder(None)
+    thief = identity.IdentityKey.new()
     stated = ProvenReport(
         tenant_id=settings["tenant"],
         authorizer_id=own,

@@ -19,20 +19,24 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from infra.server.leader import LeaderItem
 from shared.adapters.stored_usage import StoredUsage
 from shared.model import identifiers
+from shared.model.audit import cosignatures
 from shared.model.audit.merkle import WIDTH
+from shared.model.audit.witnesses import Witness, WitnessPolicy
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
 from shared.model.tenants import blob_folders
-from shared.operations.audit import statements
+from shared.operations.audit import statements, witnessing
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import restored
 from shared.operations.trust import renewal
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Check, Store
+from shared.ports.witnesses import WitnessAnswer
 from tests.kit import tour
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.processes import ROOT
 from tests.kit.sealed_log import entry_made
+from tests.kit.witnesses import Witnessed
 from tests.kit.worlds import Clock, close, embedded
 
 PAGE: Final = ROOT / "docs" / "data-model.md"
@@ -232,11 +236,14 @@ def drive(folder: Path) -> Seen:
 
 
 def _seal(plain: Ports, ports: Ports, clock: Clock, tenant_id: str) -> None:
-    """Fill a tile of the sealed log with entries that are not noted."""
+    """Fill a tile of the sealed log with entries that are not noted, and ask a witness."""
     made = [entry_made(plain, clock, tenant_id)[1] for _ in range(WIDTH)]
     for start in range(0, WIDTH, MOST_CHANGES):
         plain.store.write(*made[start : start + MOST_CHANGES])
     statements.sweep(ports, tenant_id)
+    witness = Witness(cosignatures.cosigner("w.example", seed=bytes(range(32))), "http://w.example")
+    away = Witnessed({witness.url: lambda _: WitnessAnswer(0)})
+    witnessing.Round(ports, away, WitnessPolicy(1, (witness,))).cosign(tenant_id)
 
 
 def page(seen: Seen) -> str:

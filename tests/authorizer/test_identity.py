@@ -195,7 +195,7 @@ def test_numbers_rise_whatever_the_clock_says(
     """
     ahead = time.time_ns() // 1_000_000 + 10**10
     service.registry = ACCEPTED | {"last_number": ahead}
-    made(floor=MemoryFloor()).start()
+    made().start()
     soon(lambda: posted(service, "heartbeat"))
     key = proof(posted(service, REGISTER)[0]).public_key
     monkeypatch.setattr("shared.authorizer.reporter.time.time_ns", lambda: 0)
@@ -210,7 +210,7 @@ def test_numbers_rise_whatever_the_clock_says(
 def test_a_last_number_that_is_none(service: Service, made: Made, bad: Any) -> None:
     """F781c: If the answer to a registration has no usable number, the clock counts."""
     service.registry = ACCEPTED | {"last_number": bad}
-    made(floor=MemoryFloor()).start()
+    made().start()
     soon(lambda: posted(service, "heartbeat"))
     key = proof(posted(service, REGISTER)[0]).public_key
     number = report(posted(service, "heartbeat")[0], key).number

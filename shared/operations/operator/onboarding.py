@@ -14,7 +14,7 @@ from shared.operations.access import api_key_creation, api_keys, service_account
 from shared.operations.access.api_key_creation import Created
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import settle
-from shared.operations.lists import publication, records, signers
+from shared.operations.lists import marks, publication, records, signers
 from shared.operations.operator import deployment, restored
 from shared.operations.trust import renewal
 from shared.ports import Ports
@@ -57,6 +57,8 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
         Put(entry.address, entry.to_item(), Expect.ABSENT),
         Put(signer.address, signer.to_item(), Expect.ABSENT),
         signers.new_standby(ports, settings.tenant_id),
+        # Wakes whoever has the root, so that the first trust document is made.
+        *([] if ports.root else [marks.on_trust(settings.tenant_id)]),
         *service_accounts.creation(account),
         *changes,
         *publication.first(ports, settings, signer),

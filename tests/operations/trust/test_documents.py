@@ -9,13 +9,14 @@ from shared.authorizer.formats.trust import Use
 from shared.errors import Corrupt, TrustUnsigned
 from shared.model import seeds
 from shared.model.feed import LEAP
+from shared.model.lists.schedule import trust_mark_address
 from shared.model.lists.signers import SignerStatus
 from shared.operations.audit import sealed_log, sealing
 from shared.operations.audit import signers as audit_signers
 from shared.operations.base import tenants
 from shared.operations.changes import list_signers
 from shared.operations.fleet import native_list
-from shared.operations.lists import in_force, publication, storage
+from shared.operations.lists import in_force, marks, publication, storage
 from shared.operations.lists.storage import Named, Pen
 from shared.operations.trust import documents, renewal
 from shared.operations.trust.renewal import TrustOutcome
@@ -45,6 +46,12 @@ def test_the_first_document_names_who_signs(ports: Ports, tenant: Tenant) -> Non
     assert held.log is not None
     assert tenant.actions(ports)[-1] == "trust.publish"
     assert keep(ports, tenant) is TrustOutcome.KEPT
+
+
+def test_a_new_tenant_wakes_the_one_that_signs(ports: Ports) -> None:
+    """TRUST-16, F673b: A tenant that a process without the root creates has the mark of trust."""
+    elsewhere = Tenant.another(without_root(ports))
+    assert trust_mark_address(elsewhere.id) in marks.of_tenant(ports, elsewhere.id)
 
 
 def test_each_day_another_one(ports: Ports, tenant: Tenant, clock: Clock) -> None:

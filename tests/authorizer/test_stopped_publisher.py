@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -36,10 +37,13 @@ class Real(Service):
     """The real service on loopback, whose clock the test owns."""
 
     tenant: Tenant = field(kw_only=True)
+    # An instance of a function has one request at a time.
+    _turn: Lock = field(default_factory=Lock)
 
     def answer(self, path: str, headers: dict[str, str]) -> Response:
         sent = {name: value for name, value in headers.items() if name == "If-None-Match"}
-        found = self.tenant.authorizer.get(path, headers=sent)
+        with self._turn:
+            found = self.tenant.authorizer.get(path, headers=sent)
         kept = {PASSED_ON[name]: each for name, each in found.headers.items() if name in PASSED_ON}
         return Response(found.content, found.status_code, kept)
 

@@ -215,7 +215,7 @@ def test_the_actions_are_those_of_the_contract() -> None:
         "recovery": "review",
         "srl": "regenerate rotate_key create_key activate_key revoke_key",
         "service_account": "create disable enable delete",
-        "trust": "publish",
+        "trust": "publish begin_anew",
         "tenant": "create update_settings rename delete keep",
         "authorizer": "register remove remove_batch stale",
         "native_signer": "create",

@@ -55,6 +55,7 @@ ADDED: dict[tuple[str, str], Any] = {
     ("TenantSettings", "take_back"): "any",
     ("TenantSettings", "reports"): "any",
     ("AuditSigner", "precedes_log"): False,
+    ("TrustHead", "floor"): 0,
     ("FeedHead", "covered_ms"): 0,
     ("FeedHead", "unlisted_ms"): 0,
     ("StoredEntry", "chain"): b"",

@@ -205,7 +205,7 @@ def test_a_timeout_of_the_server_acknowledges_nothing() -> None:
         server.reload()
         postgresql_schema.setup(url)
         assert execute(url, "SHOW statement_timeout") == [("0",)]
-        execute(url, "ALTER ROLE owner SET statement_timeout = '300ms'")
+        execute(url, "ALTER ROLE owner SET statement_timeout = '1s'")
         with closing(PostgresqlDatabase(url)) as database:
             store = PostgresqlStore(database)
             store.write(_COUNT)

@@ -280,6 +280,15 @@ def test_a_key_that_is_not_active_signs_nothing(tenant: Tenant, state: str) -> N
     assert warrants(tenant, key_id)["total"] == 0
 
 
+def test_a_key_that_has_expired_signs_nothing(tenant: Tenant, clock: Clock) -> None:
+    """WARRANT-6: A signing key signs nothing from the moment of its `expires_at` on."""
+    key_id = create(tenant, expires_at="2026-11-21T12:00:01Z")["id"]
+    signed(tenant, key_id)
+    clock.advance(seconds=1)
+    assert refusal(sign(tenant, key_id)) == (409, "invalid_state")
+    assert warrants(tenant, key_id)["total"] == 1
+
+
 @pytest.mark.parametrize("action", ["suspend", "revoke"])
 @pytest.mark.parametrize("level", range(3))
 def test_only_below_active_ancestors(tenant: Tenant, action: str, level: int) -> None:

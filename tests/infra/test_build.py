@@ -31,7 +31,7 @@ SOURCES = [
     if RELAY not in path.parents
 ]
 # These need an extra of the package, and are not chosen on AWS.
-_OF_EXTRAS = ("azure", "postgresql")
+_OF_EXTRAS = ("azure", "pkcs11", "postgresql")
 MODULES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for path in SOURCES

@@ -155,7 +155,7 @@ def test_the_documented_way_to_postgresql_works(tmp_path: Path) -> None:
         said = terminal.type(session)
         assert re.search(r"^svc_wrt_laptop-17 +revoked .* stolen$", said, re.MULTILINE)
         left = set(desk.iterdir()) - before
-    assert {each.name for each in left} == {"acme.key", "master.key", "pgpass"}
+    assert {each.name for each in left} == {"acme.key", "master.key", "pgpass", "root.key"}
     check_traces(desk, left)
 
 

@@ -10,6 +10,7 @@ from shared.authorizer.formats.trust import Roots
 from shared.model.callers import Caller
 from shared.operations.trust import documents, renewal, serving
 from shared.ports import Ports
+from shared.ports.roots import RootSigner
 from tests.kit.api import Tenant
 
 
@@ -30,17 +31,20 @@ class SeedRoot:
 OFFLINE: Final = SeedRoot(1)
 
 
-def roots_of(*roots: SeedRoot, threshold: int = 1) -> Roots:
+def roots_of(*roots: RootSigner, threshold: int = 1) -> Roots:
     return Roots(tuple(sorted(each.public_key for each in roots)), threshold)
 
 
 def signed_draft(
-    ports: Ports, caller: Caller, *signing: SeedRoot, roots: Roots | None = None
+    ports: Ports, caller: Caller, *signing: RootSigner, roots: Roots | None = None
 ) -> SignedDocument:
-    """The draft of now, signed by these roots, or by one that is offline."""
+    """The draft of now, signed by these roots, or by that of the document, or one offline."""
+    head = documents.head(ports, caller.tenant_id)
+    if head is None:
+        roots = roots or roots_of(*(signing or (OFFLINE,)))
+    elif not signing and ports.root and head.pin == Roots((ports.root.public_key,), 1).pin:
+        signing = (ports.root,)
     signing = signing or (OFFLINE,)
-    if roots is None and documents.head(ports, caller.tenant_id) is None:
-        roots = roots_of(*signing)
     made = serving.draft(ports, caller, roots=roots)
     part = signed_part(made.payload)
     signatures = {each.public_key: each.sign(part) for each in signing}

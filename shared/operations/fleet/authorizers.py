@@ -14,7 +14,7 @@ from shared.model.fleet.authorizers import POLL_SECONDS_MIN as POLL_SECONDS_MIN
 from shared.model.fleet.authorizers import Authorizer, Registered
 from shared.model.fleet.heartbeats import Heartbeat, RefusedReport
 from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
-from shared.model.items import Value
+from shared.model.items import Partition, Value
 from shared.operations.base import audit
 from shared.operations.base.allowance import find
 from shared.operations.base.operation import operation
@@ -151,19 +151,23 @@ def remove_of_owner(ports: Ports, caller: Caller, *, owner: str) -> None:
     if not caller.is_admin and owner not in (caller.key_id, caller.identity):
         raise NotFound
     tenant_id, left = caller.tenant_id, _REMOVED_MAX
-    for partition, removal in (
-        (model.authorizers(tenant_id), rules.removal),
-        (model.ended(tenant_id), rules.forgetting),
-    ):
-        rows = ports.store.query(partition)
-        found = (Authorizer.from_item(row.item) for row in rows)
-        gone = list(islice((each for each in found if each.is_of(owner)), left + 1))
+    present, ended = ports.gather(
+        lambda: _of_owner(ports, model.authorizers(tenant_id), owner),
+        lambda: _of_owner(ports, model.ended(tenant_id), owner),
+    )
+    for gone, removal in ((present, rules.removal), (ended, rules.forgetting)):
         for start in range(0, min(len(gone), left), rules.AT_ONCE):
             some = gone[start : min(start + rules.AT_ONCE, left)]
             _remove_some(ports, caller, owner, removal(tenant_id, *some), some)
         left -= len(gone)
         if left < 0:
             raise RateLimited(retry_after=1, message=_LEFT)
+
+
+def _of_owner(ports: Ports, partition: Partition, owner: str) -> list[Authorizer]:
+    """Return the authorizers of an owner: one more than one request removes, at most."""
+    found = (Authorizer.from_item(row.item) for row in ports.store.query(partition))
+    return list(islice((each for each in found if each.is_of(owner)), _REMOVED_MAX + 1))
 
 
 def _remove_some(

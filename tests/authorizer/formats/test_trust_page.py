@@ -251,8 +251,8 @@ _LAST: Final = {
     *("SigningKeys", "Witnesses"),
 }
 
-# The grammar does not have the rule that a chain belongs to a sequence, nor any order.
-_ASIDE: Final = {("Sequence", "None"), ("Id", "text")}
+# The grammar has no order, nor that a chain belongs to a sequence, and an end to each entry.
+_ASIDE: Final = {("Sequence", "None"), ("Id", "text"), ("Ends", "[]"), ("Entries", "[]")}
 
 
 def _places(members: Any) -> Iterator[tuple[Any, Any]]:

@@ -28,7 +28,6 @@ Pin = Annotated[
         "--root", metavar="PIN", help="Check the documents as a client with this pin does."
     ),
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file for the draft.")]
 NewRoots = Annotated[
     list[bytes] | None,
     typer.Option(
@@ -89,7 +88,7 @@ def show(session: ApiSession, root: Pin = None) -> int | None:
 
 @command(app, "draft", example="rescind trust draft --out draft.json")
 def draft(
-    session: ApiSession, out: Out, new_root: NewRoots = None, threshold: Threshold = 1
+    session: ApiSession, out: roots.DraftOut, new_root: NewRoots = None, threshold: Threshold = 1
 ) -> None:
     """Get the next document, which roots elsewhere are to sign.
 

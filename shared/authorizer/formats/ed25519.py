@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from .members import Malformed, member, rising
 
 PUBLIC_KEY_BYTES: Final = 32
+SIGNATURE_BYTES: Final = 64
 
 _P: Final = 2**255 - 19
 # The y coordinates of the points of order 8. Those of order 1, 2 and 4 have 1, -1 and 0.

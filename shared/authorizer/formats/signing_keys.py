@@ -30,8 +30,6 @@ from .members import (
 )
 from .wire import Reference
 
-SIGNATURE_BYTES: Final = 64
-
 _COVERED_PREFIX: Final = b"rescind-keys-v1\n"
 _CERTIFIED_PREFIX: Final = b"rescind-key-v1\n"
 _PARENTS: Final = ("root", "issuer")
@@ -50,8 +48,8 @@ class Certificate(NamedTuple):
             return None
         given = table(members, "Certificate")
         certificate = cls(member(given, "By", str), member(given, "Signature", bytes))
-        if len(certificate.signature) != SIGNATURE_BYTES:
-            raise Malformed(f"Signature must have {SIGNATURE_BYTES} bytes")
+        if len(certificate.signature) != ed25519.SIGNATURE_BYTES:
+            raise Malformed(f"Signature must have {ed25519.SIGNATURE_BYTES} bytes")
         return certificate
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from shared.authorizer.formats.documents import NotTrusted, RootReason
+from shared.authorizer.formats.ed25519 import SIGNATURE_BYTES
 from shared.authorizer.formats.journal import JournalNumber
 from shared.authorizer.formats.members import NUMBER_MAX
 from shared.authorizer.formats.wire import FeedEntry, Malformed
@@ -20,7 +21,6 @@ from shared.model.feed import StoredEntry
 from shared.model.lists.tombstones import Tombstone, Tombstones, TombstoneStatus
 from shared.model.signing_keys import KeyStatus, SigningKey
 
-_SIGNATURE_BYTES: Final = 64
 PREFIX: Final = JournalNumber.signed_part(b"")
 _DIGITS: Final = 20
 _LAST: Final = 10**_DIGITS - 1
@@ -34,7 +34,7 @@ def sign(number: JournalNumber, *, seed: bytes) -> bytes:
 
 def payload_of(blob: bytes) -> bytes:
     """Return the payload in a blob, whoever signed it; empty if there is none."""
-    part = blob[_SIGNATURE_BYTES:]
+    part = blob[SIGNATURE_BYTES:]
     return part.removeprefix(PREFIX) if part.startswith(PREFIX) else b""
 
 
@@ -55,7 +55,7 @@ def opened(blob: bytes, name: str, *, tenant_id: str, keys: Collection[bytes]) -
     for key in keys:
         try:
             found = JournalNumber.opened(
-                payload_of(blob), blob[:_SIGNATURE_BYTES], public_key=key, tenant_id=tenant_id
+                payload_of(blob), blob[:SIGNATURE_BYTES], public_key=key, tenant_id=tenant_id
             )
         except NotTrusted as error:
             if error.reason is not RootReason.SIGNATURE:

@@ -6,16 +6,15 @@ another, nor for a list, whose payload is a CBOR map.
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import cbor2
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from shared.authorizer.formats.ed25519 import SIGNATURE_BYTES
 from shared.errors import Corrupt
 from shared.model import seeds
-
-_SIGNATURE_BYTES: Final = 64
 
 
 class NotSigned(Corrupt):
@@ -30,7 +29,7 @@ def sign(members: Mapping[str, Any], prefix: bytes, *, seed: bytes) -> bytes:
 
 def opened(blob: bytes, prefix: bytes, *, public_key: bytes) -> dict[str, Any]:
     """Return the members. Raises `NotSigned` if the key did not sign the blob, `Corrupt`."""
-    signature, signed = blob[:_SIGNATURE_BYTES], blob[_SIGNATURE_BYTES:]
+    signature, signed = blob[:SIGNATURE_BYTES], blob[SIGNATURE_BYTES:]
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, signed)
     except InvalidSignature:
@@ -40,7 +39,7 @@ def opened(blob: bytes, prefix: bytes, *, public_key: bytes) -> dict[str, Any]:
 
 def claimed(blob: bytes, prefix: bytes) -> dict[str, Any]:
     """Return the members without a check of the signature. Raises `Corrupt`."""
-    signed = blob[_SIGNATURE_BYTES:]
+    signed = blob[SIGNATURE_BYTES:]
     if not signed.startswith(prefix):
         raise Corrupt("a signed blob is not what its folder is for")
     try:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from shared import logs
+from shared.authorizer.formats.ed25519 import SIGNATURE_BYTES
 from shared.errors import Corrupt, ExpectationLost, NotFound, Unavailable
 from shared.model import times
 from shared.model.audit.audit_log import Action
@@ -23,9 +24,6 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 
 _log = logging.getLogger(__name__)
-
-
-_SIGNATURE_BYTES = 64
 
 
 def announce_all(ports: Ports, settled: Mapping[str, Settled]) -> int:
@@ -126,7 +124,7 @@ def count(
 
 def _verifies(event: SignedEvent, public_key: bytes) -> bool:
     payload, signature = _decoded(event.signing_payload), _decoded(event.signature)
-    if payload is None or signature is None or len(signature) != _SIGNATURE_BYTES:
+    if payload is None or signature is None or len(signature) != SIGNATURE_BYTES:
         return False
     return native.is_event_signed(payload, signature, public_key=public_key)
 

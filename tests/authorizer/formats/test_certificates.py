@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from time import process_time
 from typing import Any, Final
 
 import pytest
@@ -16,6 +15,7 @@ from shared.authorizer.formats.signing_keys import (
 )
 from tests.authorizer.feeds import NOW, TENANT, signer
 from tests.authorizer.roots import public_of
+from tests.kit.processor import seconds
 
 _ROOT: Final = PublishedKey("svc_key_a", 1, "root", "active", public_of(1), NOW)
 _COVERED: Final = covering([_ROOT])
@@ -175,16 +175,6 @@ def _many(count: int) -> PublishedKeys:
     return blob.made()
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    """The time of a call on the processor: the least of five."""
-    tries = []
-    for _ in range(5):
-        start = process_time()
-        call()
-        tries.append(process_time() - start)
-    return min(tries)
-
-
 def test_certificates_are_verified_by_change_only() -> None:
     """F860f: A blob that was checked costs no verification again, and covered keys cost none.
 
@@ -194,9 +184,9 @@ def test_certificates_are_verified_by_change_only() -> None:
     bare = PublishedKeys(TENANT, tuple(each._replace(certificate=None) for each in keys.keys))
     size, certified = len(bare.encode()), len(keys.encode())
     root, all_covered, proven = covering(keys.keys[:1]), covering(bare.keys), keys.proven
-    first = _seconds(lambda: keys.check(root))
-    again = _seconds(lambda: keys.check(root, proven=proven))
-    whole = _seconds(lambda: bare.check(all_covered))
+    first = seconds(lambda: keys.check(root), tries=5)
+    again = seconds(lambda: keys.check(root, proven=proven), tries=5)
+    whole = seconds(lambda: bare.check(all_covered), tries=5)
     print(
         f"1,000 keys: {size} bytes and {whole * 1e3:.1f} ms if they are covered,"
         f" {certified} bytes and {first * 1e3:.0f} ms with certificates, again {again * 1e3:.1f} ms"

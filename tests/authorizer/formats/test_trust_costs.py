@@ -1,8 +1,5 @@
 """What the formats of the root of trust cost, beside one verification of Ed25519."""
 
-from collections.abc import Callable
-from time import process_time
-
 import pytest
 
 from shared.authorizer.formats import documents, ed25519, wire
@@ -12,6 +9,7 @@ from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys, 
 from shared.authorizer.formats.trust import LogAnchor
 from tests.authorizer.feeds import NOW, TENANT, Feed, signer
 from tests.authorizer.roots import DAY, LIST, document, first, pinned, public_of, roots, signed
+from tests.kit.processor import seconds
 
 _LOG = LogAnchor(f"rescind/{TENANT}/1", 12345, b"r" * 32)
 
@@ -24,17 +22,6 @@ def _keys(count: int) -> PublishedKeys:
         for number in range(count)
     ]
     return PublishedKeys(TENANT, tuple(made))
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    """The time of a call on the processor: the least of several tries."""
-    tries = []
-    for _ in range(15):
-        start = process_time()
-        for _ in range(40):
-            call()
-        tries.append((process_time() - start) / 40)
-    return min(tries)
 
 
 def test_documents_and_blobs_are_small() -> None:
@@ -55,7 +42,9 @@ def test_a_document_costs_about_two_verifications() -> None:
     by = roots(1, 2, 3, threshold=2)
     two_of_three = signed(document(2, roots=by, log=_LOG), 1, 2, 3)
     covered, by_root = documents.signed_part(made.payload), made.signatures[public_of(1)]
-    one = _seconds(lambda: ed25519.is_signed(covered, by_root, public_key=public_of(1)))
+    one = seconds(
+        lambda: ed25519.is_signed(covered, by_root, public_key=public_of(1)), tries=15, calls=40
+    )
     state, held = pinned(held=first(1)), pinned(by, signed(document(1, roots=by), 1, 2))
     head = Feed().head().encode()
     by_signer = signer(LIST).sign(wire.signed_part(head))
@@ -76,6 +65,6 @@ def test_a_document_costs_about_two_verifications() -> None:
         "head": (1.5, lambda: judge(head, by_signer, state, NOW, likely=public_of(LIST))),
         "100 keys": (6.0, lambda: PublishedKeys.opened(keys, name, tenant_id=TENANT)),
     }
-    found = {name: _seconds(call) / one for name, (_, call) in costs.items()}
+    found = {name: seconds(call, tries=15, calls=40) / one for name, (_, call) in costs.items()}
     print(f"one verification: {one * 1e6:.0f} us; in verifications:", found)
     assert {name: cost for name, cost in found.items() if cost > 2 * costs[name][0]} == {}

@@ -216,7 +216,11 @@ def main() -> int:
         print(f"The probe could not be made: {error}", file=sys.stderr)
         return 1
     if tried.foreign:
-        print("IAM ignores the conditions in this account.", file=sys.stderr)
+        print(
+            "IAM ignores the conditions in this account: each function that writes audit entries"
+            " could write the head of the sealed log too.",
+            file=sys.stderr,
+        )
     print(f"WriteConditions={decided(tried)}")
     return 0
 

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 Statement = Mapping[str, Any]
+# What IAM is asked of a transaction: an action, and the partitions that its condition sees. AWS
+# does not document which of the ways below it takes.
+Judged = list[tuple[str, list[str]]]
+Way = Callable[[Judged], Judged]
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,9 @@ def _holds(
     if operator == "Null":
         return (not found) == (values == ["true"])
     quantifier, _, plain = operator.rpartition(":")
-    matches = _OPERATORS[plain]
-    hits = [any(matches(each, value) for value in values) for each in found]
+    positive = plain.replace("StringNot", "String")
+    matches = _OPERATORS[positive]
+    hits = [any(matches(each, value) for value in values) == (plain == positive) for each in found]
     match quantifier:
         case "ForAllValues":
             return all(hits)
@@ -73,3 +78,27 @@ _OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {
 
 def _each(value: str | Sequence[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
+
+
+def by_item(items: Judged) -> Judged:
+    """Each item alone."""
+    return items
+
+
+def by_action(items: Judged) -> Judged:
+    """All items of an action together."""
+    actions = dict.fromkeys(action for action, _ in items)
+    return [
+        (name, [k for action, keys in items if action == name for k in keys]) for name in actions
+    ]
+
+
+def by_table(items: Judged) -> Judged:
+    """All items of the transaction together."""
+    keys = [key for _, keys in items for key in keys]
+    return [(action, keys) for action, _ in items]
+
+
+def never(_items: Judged) -> Judged:
+    """Not at all."""
+    return []

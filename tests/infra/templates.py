@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tests.kit.aws import FUNCTIONS, template
+from tests.kit.aws import FUNCTIONS, LEFT_OUT, template
 
 ALARMS: Final = "infra/alarms.yaml"
 SECOND: Final = "infra/second_region.yaml"
@@ -52,7 +52,8 @@ def statements(name: str, conditions: str = "items") -> list[dict[str, Any]]:
 
 def _chosen(statement: dict[str, Any], conditions: str) -> dict[str, Any]:
     match statement:
-        case {"Condition": {"Fn::If": ["LimitsItems", of_items, _]}, **rest}:
-            return {**rest, "Condition": of_items} if conditions == "items" else rest
+        case {"Condition": {"Fn::If": ["LimitsItems", *branches]}, **rest}:
+            chosen = branches[conditions != "items"]
+            return rest if chosen == LEFT_OUT else {**rest, "Condition": chosen}
         case _:
             return statement

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.infra.iam import Request, allowed
+from tests.infra.iam import Request, Way, allowed, by_action, by_item, by_table
 from tests.infra.templates import LAMBDAS, ROLES, managed, statements
 from tests.kit.aws import FUNCTIONS, REGION, STAGE, stack, template
 from tests.kit.recorded_calls import granted
@@ -38,18 +38,21 @@ def test_no_role_has_a_wildcard(name: str) -> None:
 def test_the_first_deployment_relies_on_no_condition_on_items(name: str) -> None:
     """F600c: By default a role limits writes to tables, which IAM judges the same in any case.
 
-    With `WriteConditions=items` it limits them to partitions, and nothing else differs.
+    With `WriteConditions=items` it limits them to partitions, and nothing else differs. The one
+    condition of the default denies no write that a function makes, however IAM judges it.
     """
     assert template(FUNCTIONS)["Parameters"]["WriteConditions"]["Default"] == "tables"
     of_tables, of_items = statements(name, "tables"), statements(name)
-    assert "LeadingKeys" not in str(of_tables)
     strict = [each for each in of_items if "LeadingKeys" in str(each)]
     assert len(of_tables) == len(of_items)
     for loose, each in zip(of_tables, of_items, strict=True):
         assert each in strict or loose == each
         assert {**each, "Condition": None} == {**loose, "Condition": None}
+        assert "LeadingKeys" not in str(loose) or loose["Condition"] == _NOT_THE_HEAD
+    assert name == "AuditLogSealing" or "#log" not in str(of_items)
 
 
+_NOT_THE_HEAD: Final = {"ForAllValues:StringNotLike": {"dynamodb:LeadingKeys": "*#log"}}
 _WRITE: Final = re.compile(r"dynamodb:(Delete|Put|Update)Item")
 
 
@@ -70,21 +73,30 @@ def _each(actions: str | list[str]) -> list[str]:
     return actions if isinstance(actions, list) else [actions]
 
 
+@pytest.mark.parametrize("way", [by_item, by_action, by_table])
+@pytest.mark.parametrize("conditions", ["tables", "items"])
 @pytest.mark.parametrize("name", LAMBDAS)
-def test_only_sealing_writes_the_head_of_the_log(name: str) -> None:
-    """LOG-12, F816a: Of all functions, that which seals alone may write the head of a log.
+def test_only_sealing_writes_the_head_of_the_log(name: str, conditions: str, way: Way) -> None:
+    """LOG-12, F816a, F900a: Of all functions, that which seals alone may write the head of a log.
 
-    So it is where roles limit writes to items (`WriteConditions=items`).
+    So it is with each value of `WriteConditions`, with or without a transaction, and however IAM
+    judges the items of one. Those that write audit entries still do.
     """
-    table = f"rescind-{STAGE}-audit"
-    for action in ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"):
-        request = Request(
-            action,
-            f"arn:aws:dynamodb:{REGION}:123456789012:table/{table}",
-            {"dynamodb:LeadingKeys": ["svc_tnt_a#log"]},
-        )
-        may = name == "AuditLogSealing" and action == "dynamodb:PutItem"
-        assert allowed(statements(name), request) is may
+    entry, log_head = f"{TENANT_ID}#2026-11", f"{TENANT_ID}#log"
+    own = statements(name, conditions)
+    writes = any(each["Sid"] == "Audit" for each in own)
+    for action in WRITES:
+        seals = name == "AuditLogSealing" and action == "dynamodb:PutItem"
+        for items in ([log_head], [entry, log_head], [log_head, entry]):
+            judged = way([(action, [each]) for each in items])
+            assert all(_may_write_audit(own, *each) for each in judged) is seals
+    marked = way([("dynamodb:PutItem", [each]) for each in (entry, f"{TENANT_ID}#2026-11#1")])
+    assert all(_may_write_audit(own, *each) for each in marked) is writes
+
+
+def _may_write_audit(own: list[dict[str, Any]], action: str, partitions: list[str]) -> bool:
+    table = f"arn:aws:dynamodb:{REGION}:123456789012:table/rescind-{STAGE}-audit"
+    return allowed(own, Request(action, table, {"dynamodb:LeadingKeys": partitions}))
 
 
 # Which function seals and opens seeds of which purpose, and what of that the operator does.

@@ -1,7 +1,7 @@
 """The probe of IAM's conditions, on an account that judges transactions in one way or another."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import boto3
@@ -12,7 +12,7 @@ from moto import mock_aws
 from infra import write_probe
 from infra.write_probe import ProbePacing, Tried, WriteConditions
 from tests.adapters.answers import FakeTime, error
-from tests.infra.iam import Request, allowed
+from tests.infra.iam import Judged, Request, Way, allowed, by_action, by_item, by_table, never
 from tests.kit.aws import REGION, pretend_credentials
 
 _ACTIONS: Final = {
@@ -20,29 +20,6 @@ _ACTIONS: Final = {
     "Put": "PutItem",
     "Update": "UpdateItem",
 }
-# What IAM is asked of a transaction: an action, and the partitions that its condition sees.
-Judged = list[tuple[str, list[str]]]
-Way = Callable[[Judged], Judged]
-
-
-def by_item(items: Judged) -> Judged:
-    return items
-
-
-def by_action(items: Judged) -> Judged:
-    actions = dict.fromkeys(action for action, _ in items)
-    return [
-        (name, [k for action, keys in items if action == name for k in keys]) for name in actions
-    ]
-
-
-def by_table(items: Judged) -> Judged:
-    keys = [key for _, keys in items for key in keys]
-    return [(action, keys) for action, _ in items]
-
-
-def never(_items: Judged) -> Judged:
-    return []
 
 
 @pytest.fixture

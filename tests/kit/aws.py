@@ -43,7 +43,7 @@ FUNCTIONS: Final = "template.yaml"
 
 _ROOT: Final = Path(__file__).parent.parent.parent
 # What stands for a property that is not there.
-_LEFT_OUT: Final = "AWS::NoValue"
+LEFT_OUT: Final = "AWS::NoValue"
 # What CloudFormation puts in for the names in a template, beside the template's own parameters.
 _PARAMETERS = {
     "AWS::AccountId": "123456789012",
@@ -231,7 +231,7 @@ def _filled(value: Any, parameters: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_fill(each, parameters) for each in value]
     filled = {name: _fill(each, parameters) for name, each in value.items()}
-    return {name: each for name, each in filled.items() if each != _LEFT_OUT}
+    return {name: each for name, each in filled.items() if each != LEFT_OUT}
 
 
 def _create_bucket(account: Account) -> None:

@@ -14,7 +14,12 @@ SIGNATURE_BYTES: Final = 64
 _P: Final = 2**255 - 19
 # The y coordinates of the points of order 8. Those of order 1, 2 and 4 have 1, -1 and 0.
 _Y_OF_ORDER_8: Final = 2707385501144840649318225287225658788936804267575313519463743609750303402022
-_SMALL: Final = frozenset({0, 1, _P - 1, _Y_OF_ORDER_8, _P - _Y_OF_ORDER_8})
+# All encodings: y + p stands for y if it has 255 bits, and the highest bit is the sign of x.
+_SMALL: Final = frozenset(
+    (y | sign << 255).to_bytes(PUBLIC_KEY_BYTES, "little")
+    for y in (0, 1, _P - 1, _P, _P + 1, _Y_OF_ORDER_8, _P - _Y_OF_ORDER_8)
+    for sign in (0, 1)
+)
 
 
 def is_safe(key: bytes) -> bool:
@@ -22,11 +27,7 @@ def is_safe(key: bytes) -> bool:
 
     For a key of small order, anyone can make signatures that verify, without a private key.
     """
-    if len(key) != PUBLIC_KEY_BYTES:
-        return False
-    # The highest bit is the sign of x. A y of p or more encodes the same point as y - p.
-    y = int.from_bytes(key, "little") & (2**255 - 1)
-    return y % _P not in _SMALL
+    return len(key) == PUBLIC_KEY_BYTES and key not in _SMALL
 
 
 def is_signed(data: bytes, signature: bytes, *, public_key: bytes) -> bool:

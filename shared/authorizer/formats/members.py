@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from io import BytesIO
-from itertools import pairwise
+from operator import lt
 from typing import Any, Final
 
 import cbor2
@@ -123,7 +123,7 @@ def texts(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
 def rising(values: Iterable[Any], name: str) -> tuple[Any, ...]:
     """Return the values, which are sorted, each once. Raises `Malformed` if they are not."""
     found = tuple(values)
-    if any(one >= two for one, two in pairwise(found)):
+    if not all(map(lt, found, found[1:])):
         raise Malformed(f"{name} is not sorted, or has a value twice")
     return found
 

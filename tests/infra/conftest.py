@@ -1,11 +1,30 @@
-"""Fixtures of tests that run the installed client beside a server."""
+"""Fixtures of tests of commands: a data folder, `rescind`, and the server of a client."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from infra import data_folder
+from infra.cli import app
+from tests.infra.commands import Command
 from tests.infra.following import Server
+
+
+@pytest.fixture
+def rescind(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`rescind`, whose environment names no stores."""
+    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
+        monkeypatch.delenv(name, raising=False)
+    return Command(app.main, capsys, monkeypatch)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder with nothing in it yet but its keys."""
+    folder = tmp_path / "data"
+    data_folder.prepare(folder)
+    return folder
 
 
 @pytest.fixture

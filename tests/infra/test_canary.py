@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from infra import data_folder
-from infra.cli import app
 from shared.model.callers import Caller
 from shared.model.revocations import Revocation
 from shared.operations.changes import revocations
@@ -43,15 +41,9 @@ class World:
 
 
 @pytest.fixture
-def world(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
-    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
-        monkeypatch.delenv(name, raising=False)
-    data = tmp_path / "data"
-    data_folder.prepare(data)
+def world(data: Path, rescind: Command, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with opened(data) as ports:
-        world = World(data, ports, Command(app.main, capsys, monkeypatch))
+        world = World(data, ports, rescind)
         monkeypatch.setattr(operators, "_sleep", world.pause)
         yield world
 

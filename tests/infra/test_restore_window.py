@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 
-from infra import data_folder
-from infra.cli import app
 from infra.server.ops import Health
 from shared.adapters import postgresql_schema
 from shared.adapters.dynamodb import DynamoStore
@@ -90,20 +88,6 @@ def recovered(ports: Ports, ended: Ended) -> None:
     assert recovery.recover(ports, ended.tenant.operator).unknown
     assert not recovery.recover(ports, ended.tenant.operator, reviewed=True).unknown
     assert [each for each in doctor.examine(ports) if each.subject == "acme"] == []
-
-
-@pytest.fixture
-def rescind(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
-        monkeypatch.delenv(name, raising=False)
-    return Command(app.main, capsys, monkeypatch)
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    data_folder.prepare(folder)
-    return folder
 
 
 def test_what_was_revoked_seconds_before_the_loss_is_revoked_again(

@@ -35,13 +35,11 @@ Home: TypeAlias = tuple[str, ...]
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(data: Path) -> Path:
     """A data folder with a tenant."""
-    folder = tmp_path / "data"
-    data_folder.prepare(folder)
-    with opened(folder) as ports:
+    with opened(data) as ports:
         onboarding.create_tenant(ports, handle="acme")
-    return folder
+    return data
 
 
 def test_a_backup_is_put_back(shell: Shell, data: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from infra import data_folder, private_files
-from infra.cli import app
 from shared import wiring
 from shared.adapters.file_sealer import FileSealer
 from shared.errors import InvalidApiKey
@@ -33,29 +32,14 @@ from tests.kit.aws import aws
 
 
 @pytest.fixture
-def operator(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
-        monkeypatch.delenv(name, raising=False)
-    return Command(app.main, capsys, monkeypatch)
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A data folder with nothing in it yet but its master key."""
-    folder = tmp_path / "data"
-    data_folder.prepare(folder)
-    return folder
-
-
-@pytest.fixture
-def acme(operator: Command, data: Path) -> str:
+def acme(rescind: Command, data: Path) -> str:
     """The first admin key of the tenant acme, whose data the folder has."""
-    return operator.run("tenant", "create", "acme", "--data", data).out.strip()
+    return rescind.run("tenant", "create", "acme", "--data", data).out.strip()
 
 
-def test_a_new_tenant_comes_with_a_key_that_works(operator: Command, data: Path) -> None:
+def test_a_new_tenant_comes_with_a_key_that_works(rescind: Command, data: Path) -> None:
     """TENANT-1: `tenant create` makes a tenant and prints its first admin key once."""
-    done = operator.run("tenant", "create", "acme", "--data", data)
+    done = rescind.run("tenant", "create", "acme", "--data", data)
     assert done.code == 0
     assert "acme" in done.err
     assert done.out.strip() not in done.err
@@ -66,9 +50,9 @@ def test_a_new_tenant_comes_with_a_key_that_works(operator: Command, data: Path)
         assert in_force.head(ports, credential.tenant_id).version == 1
 
 
-def test_the_audit_log_names_who_ran_the_command(operator: Command, data: Path, acme: str) -> None:
+def test_the_audit_log_names_who_ran_the_command(rescind: Command, data: Path, acme: str) -> None:
     """F67c: The audit entries of the operator's commands name the user of the machine."""
-    operator.run("admin-key", "acme", "--data", data)
+    rescind.run("admin-key", "acme", "--data", data)
     with opened(data) as ports:
         caller = onboarding.operator(ports, handle="acme")
         now = ports.now()
@@ -80,11 +64,11 @@ def test_the_audit_log_names_who_ran_the_command(operator: Command, data: Path, 
     assert named == dict.fromkeys(["api_key.create", "tenant.create"], private_files.name())
 
 
-def test_tenants_are_listed_oldest_first(operator: Command, data: Path) -> None:
+def test_tenants_are_listed_oldest_first(rescind: Command, data: Path) -> None:
     """`tenant list` prints a line for each tenant: name, identifier, time of creation."""
     for name in ("globex", "acme"):
-        operator.run("tenant", "create", name, "--data", data)
-    listed = operator.run("tenant", "list", "--data", data)
+        rescind.run("tenant", "create", name, "--data", data)
+    listed = rescind.run("tenant", "list", "--data", data)
     lines = [line.split() for line in listed.out.splitlines()[1:]]
     assert (listed.code, listed.err) == (0, "")
     assert [line[0] for line in lines] == ["globex", "acme"]
@@ -95,20 +79,20 @@ def test_tenants_are_listed_oldest_first(operator: Command, data: Path) -> None:
     assert all(line[2].endswith("Z") for line in lines)
 
 
-def test_there_may_be_no_tenant(operator: Command, data: Path) -> None:
+def test_there_may_be_no_tenant(rescind: Command, data: Path) -> None:
     """`tenant list` on a store without tenants succeeds."""
-    listed = operator.run("tenant", "list", "--data", data)
+    listed = rescind.run("tenant", "list", "--data", data)
     assert (listed.code, listed.err, len(listed.out.splitlines())) == (0, "There are none.\n", 1)
 
 
 @pytest.mark.parametrize("how", ["expired", "deleted"])
 def test_a_tenant_locked_out_gets_in_again(
-    operator: Command, data: Path, acme: str, how: str
+    rescind: Command, data: Path, acme: str, how: str
 ) -> None:
     """TENANT-4: `admin-key` makes a new key for a tenant that has no usable admin key."""
     with opened(data) as ports:
         _expire(ports, acme) if how == "expired" else _delete(ports, acme)
-    minted = operator.run("admin-key", "acme", "--data", data)
+    minted = rescind.run("admin-key", "acme", "--data", data)
     assert minted.code == 0
     with opened(data) as ports:
         with pytest.raises(InvalidApiKey):
@@ -127,10 +111,10 @@ def test_a_tenant_locked_out_gets_in_again(
     ],
 )
 def test_a_minted_key_may_expire(
-    operator: Command, data: Path, acme: str, given: str, lifetime: timedelta
+    rescind: Command, data: Path, acme: str, given: str, lifetime: timedelta
 ) -> None:
     """`admin-key --expires-in` mints a key that ends after that time."""
-    minted = operator.run("admin-key", "acme", "--expires-in", given, "--data", data)
+    minted = rescind.run("admin-key", "acme", "--expires-in", given, "--data", data)
     assert minted.code == 0
     with opened(data) as ports:
         expires_at = api_keys.authenticate(ports, minted.out.strip()).expires_at
@@ -138,10 +122,10 @@ def test_a_minted_key_may_expire(
         assert timedelta(0) <= ports.now() + lifetime - expires_at < timedelta(minutes=1)
 
 
-def test_a_name_that_is_taken_is_refused(operator: Command, data: Path) -> None:
+def test_a_name_that_is_taken_is_refused(rescind: Command, data: Path) -> None:
     """A second tenant of one name is refused with 1, and there is still one."""
-    first = operator.run("tenant", "create", "acme", "--data", data)
-    second = operator.run("tenant", "create", "acme", "--data", data)
+    first = rescind.run("tenant", "create", "acme", "--data", data)
+    second = rescind.run("tenant", "create", "acme", "--data", data)
     assert (second.code, second.out) == (1, "")
     assert "exists" in second.err
     with opened(data) as ports:
@@ -149,57 +133,57 @@ def test_a_name_that_is_taken_is_refused(operator: Command, data: Path) -> None:
         api_keys.authenticate(ports, first.out.strip())
 
 
-def test_the_doctor_of_a_healthy_folder(operator: Command, data: Path) -> None:
+def test_the_doctor_of_a_healthy_folder(rescind: Command, data: Path) -> None:
     """`doctor` says that all is well, with 0, and prints nothing for a program to read."""
-    assert operator.run("doctor", "--data", data) == Ended(0, "", "All is well.\n")
-    operator.run("tenant", "create", "acme", "--data", data)
-    assert operator.run("doctor", "--data", data) == Ended(0, "", "All is well.\n")
+    assert rescind.run("doctor", "--data", data) == Ended(0, "", "All is well.\n")
+    rescind.run("tenant", "create", "acme", "--data", data)
+    assert rescind.run("doctor", "--data", data) == Ended(0, "", "All is well.\n")
 
 
 def test_the_doctor_says_what_is_wrong_and_what_to_do(
-    operator: Command, data: Path, acme: str
+    rescind: Command, data: Path, acme: str
 ) -> None:
     """Each finding has its tenant, its problem and the way out; the exit code is 1."""
-    operator.run("tenant", "create", "globex", "--data", data)
+    rescind.run("tenant", "create", "globex", "--data", data)
     with opened(data) as ports:
         head = in_force.head(ports, tenants.find(ports, "acme").tenant_id)
     (data / "blobs" / head.blob).unlink()
-    result = operator.run("doctor", "--data", data)
+    result = rescind.run("doctor", "--data", data)
     assert (result.code, result.out) == (1, "")
     assert "acme: the blob of version 1 is missing or altered\n  → restore " in result.err
     assert "globex" not in result.err
     assert "1 problem(s) found" in result.err
-    assert operator.run("recover", "acme", "--data", data).code == 0
-    assert operator.run("doctor", "--data", data).code == 0
+    assert rescind.run("recover", "acme", "--data", data).code == 0
+    assert rescind.run("doctor", "--data", data).code == 0
 
 
-def test_the_doctor_with_another_master_key(operator: Command, data: Path, acme: str) -> None:
+def test_the_doctor_with_another_master_key(rescind: Command, data: Path, acme: str) -> None:
     """A key file that is not the one that sealed the seeds is found out, tenant by tenant."""
     (data / "master.key").unlink()
     FileSealer.create(data / "master.key")
-    result = operator.run("doctor", "--data", data)
+    result = rescind.run("doctor", "--data", data)
     assert result.code == 1
     assert "acme: the seed of its list signer does not open" in result.err
 
 
-def test_publish_publishes_who_is_due(operator: Command, data: Path) -> None:
+def test_publish_publishes_who_is_due(rescind: Command, data: Path) -> None:
     """F111a: `publish` publishes the tenants that are due and names their lists."""
     for name in ("acme", "globex"):
-        operator.run("tenant", "create", name, "--data", data)
+        rescind.run("tenant", "create", name, "--data", data)
     with opened(data) as ports:
         caller = onboarding.operator(ports, handle="acme")
         revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
-    result = operator.run("publish", "--data", data)
+    result = rescind.run("publish", "--data", data)
     published = "acme: published version 2 with 1 warrants.\n"
     assert result == Ended(0, "", f"{published}1 list(s) published; no other was due.\n")
-    again = operator.run("publish", "--data", data)
+    again = rescind.run("publish", "--data", data)
     assert again == Ended(0, "", "0 list(s) published; no other was due.\n")
 
 
-def test_publish_says_what_it_could_not_publish(operator: Command, data: Path) -> None:
+def test_publish_says_what_it_could_not_publish(rescind: Command, data: Path) -> None:
     """OPS-7, F111b: `publish` names each tenant that fails with the cause and continues."""
     for name in ("acme", "globex"):
-        operator.run("tenant", "create", name, "--data", data)
+        rescind.run("tenant", "create", name, "--data", data)
     with opened(data) as ports:
         for name in ("acme", "globex"):
             caller = onboarding.operator(ports, handle=name)
@@ -207,7 +191,7 @@ def test_publish_says_what_it_could_not_publish(operator: Command, data: Path) -
         (entry,) = ports.store.query(signers(tenants.find(ports, "acme").tenant_id))
         address = signers(tenants.find(ports, "acme").tenant_id).address(entry.sk)
         ports.store.write(Put(address, {**entry.item, "public_key": 1}, Expect.PRESENT))
-    result = operator.run("publish", "--data", data)
+    result = rescind.run("publish", "--data", data)
     assert (result.code, result.out) == (1, "")
     assert "globex: published version 2 with 1 warrants.\n" in result.err
     assert "acme: not published: Corrupt: " in result.err
@@ -215,7 +199,7 @@ def test_publish_says_what_it_could_not_publish(operator: Command, data: Path) -
     assert result.err.endswith("error: 1 list(s) could not be published\n")
 
 
-def test_recovery_says_what_it_did(operator: Command, data: Path, acme: str) -> None:
+def test_recovery_says_what_it_did(rescind: Command, data: Path, acme: str) -> None:
     """After a restore, `recover` names what it revoked again and the version that it published."""
     backup = data.with_name("backup.db")
     _copy(data / "svc.db", backup)
@@ -224,8 +208,8 @@ def test_recovery_says_what_it_did(operator: Command, data: Path, acme: str) -> 
         revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
         srl.regenerate(ports, caller)
     _copy(backup, data / "svc.db")
-    assert operator.run("doctor", "--data", data).code == 1
-    done = operator.run("recover", "acme", "--data", data)
+    assert rescind.run("doctor", "--data", data).code == 1
+    done = rescind.run("recover", "acme", "--data", data)
     assert (done.code, done.out) == (3, "")
     lines = done.err.splitlines()
     assert lines[0] == "Revoked again: svc_wrt_a"
@@ -237,13 +221,13 @@ def test_recovery_says_what_it_did(operator: Command, data: Path, acme: str) -> 
     assert lines[4].startswith("Review: active account svc_sa_")
     assert lines[5].startswith("Review: active list signer svc_key_")
     assert lines[6:] == ["Published version 3 with 1 warrants."]
-    assert operator.run("doctor", "--data", data).code == 0
-    again = operator.run("recover", "acme", "--data", data)
+    assert rescind.run("doctor", "--data", data).code == 0
+    again = rescind.run("recover", "acme", "--data", data)
     assert again == Ended(0, "", "Published version 4 with 1 warrants.\n")
 
 
 def test_recovery_without_an_admin_key_names_the_command(
-    operator: Command, data: Path, acme: str
+    rescind: Command, data: Path, acme: str
 ) -> None:
     """F50: a tenant whose last admin key was revoked since is told how to get in again."""
     backup = data.with_name("backup.db")
@@ -255,7 +239,7 @@ def test_recovery_without_an_admin_key_names_the_command(
         api_keys.revoke(ports, caller, key_id=leaked.key_id)
         srl.regenerate(ports, caller)
     _copy(backup, data / "svc.db")
-    done = operator.run("recover", "acme", "--data", data)
+    done = rescind.run("recover", "acme", "--data", data)
     assert done.code == 3
     assert "No admin key is left; to create one, run: rescind admin-key acme\n" in done.err
     with opened(data) as ports, pytest.raises(InvalidApiKey):
@@ -283,19 +267,19 @@ def test_recovery_without_an_admin_key_names_the_command(
     ],
 )
 def test_what_cannot_be_is_refused(
-    operator: Command, data: Path, arguments: tuple[str, ...], code: int, words: str
+    rescind: Command, data: Path, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     """What no key, signer or tenant can have is refused with what is allowed, and not done."""
-    refused = operator.run(*arguments, "--data", data)
+    refused = rescind.run(*arguments, "--data", data)
     assert (refused.code, refused.out, words in refused.err) == (code, "", True)
 
 
 @pytest.mark.parametrize(
     "arguments", [[], ["tenant"], ["admin-key"], ["recover"], ["tenant", "rename"]]
 )
-def test_a_command_cut_short_is_wrong_usage(operator: Command, arguments: list[str]) -> None:
+def test_a_command_cut_short_is_wrong_usage(rescind: Command, arguments: list[str]) -> None:
     """Without a command, an action or a name, the usage is shown with 2."""
-    refused = operator.run(*arguments)
+    refused = rescind.run(*arguments)
     assert refused.code == 2
     assert "Usage: rescind" in refused.err + refused.out
 
@@ -303,16 +287,16 @@ def test_a_command_cut_short_is_wrong_usage(operator: Command, arguments: list[s
 @pytest.mark.parametrize(
     "arguments", [[], ["tenant"], ["tenant", "create"], ["tenant", "list"], ["admin-key"]]
 )
-def test_help_is_there_at_every_level(operator: Command, arguments: list[str]) -> None:
+def test_help_is_there_at_every_level(rescind: Command, arguments: list[str]) -> None:
     """`--help` after any part of a command explains it and succeeds, whatever the settings."""
-    shown = operator.run(*arguments, "--help")
+    shown = rescind.run(*arguments, "--help")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.strip().startswith("Usage: rescind")
 
 
-def test_every_missing_setting_is_named_at_once(operator: Command) -> None:
+def test_every_missing_setting_is_named_at_once(rescind: Command) -> None:
     """Without settings, the command names all of them and what they may be, with 2."""
-    refused = operator.run("tenant", "list")
+    refused = rescind.run("tenant", "list")
     assert (refused.code, refused.out) == (2, "")
     for words in ("SVC_STORE", "sqlite:", "dynamodb:", "SVC_BLOBS", "s3:", "SVC_KEYS", "kms:"):
         assert words in refused.err
@@ -321,29 +305,29 @@ def test_every_missing_setting_is_named_at_once(operator: Command) -> None:
 
 @pytest.mark.parametrize("command", ["doctor", "recover acme", "tenant list"])
 def test_a_folder_without_data_is_not_made_into_one(
-    operator: Command, tmp_path: Path, command: str
+    rescind: Command, tmp_path: Path, command: str
 ) -> None:
     """A folder misspelt after `--data` is refused with 2, and nothing is made there."""
-    refused = operator.run(*command.split(), "--data", tmp_path / "dtaa")
+    refused = rescind.run(*command.split(), "--data", tmp_path / "dtaa")
     assert (refused.code, refused.out, "dtaa" in refused.err) == (2, "", True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_environment_names_the_store(
-    operator: Command, data: Path, monkeypatch: pytest.MonkeyPatch
+    rescind: Command, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without `--data`, commands work on what the environment names; with it, on the folder."""
     other = data.with_name("other")
     data_folder.prepare(other)
     for name, value in data_folder.environment(data).items():
         monkeypatch.setenv(name, value)
-    operator.run("tenant", "create", "acme")
-    operator.run("tenant", "create", "globex", "--data", other)
-    assert "\nacme " in operator.run("tenant", "list").out
-    assert operator.run("tenant", "list", "--data", other).out.splitlines()[1].startswith("globex ")
+    rescind.run("tenant", "create", "acme")
+    rescind.run("tenant", "create", "globex", "--data", other)
+    assert "\nacme " in rescind.run("tenant", "list").out
+    assert rescind.run("tenant", "list", "--data", other).out.splitlines()[1].startswith("globex ")
 
 
-def test_it_works_on_the_stores_of_aws(operator: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """F111c: `publish` works on AWS and names the call and the error if AWS refuses it.
 
     So do the commands that make and list tenants and keys.
@@ -354,17 +338,17 @@ def test_it_works_on_the_stores_of_aws(operator: Command, monkeypatch: pytest.Mo
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
         secrets = [
-            operator.run("tenant", "create", "acme").out.strip(),
-            operator.run("admin-key", "acme").out.strip(),
+            rescind.run("tenant", "create", "acme").out.strip(),
+            rescind.run("admin-key", "acme").out.strip(),
         ]
-        assert operator.run("tenant", "create", "acme").code == 1
-        assert "\nacme  svc_tnt_" in operator.run("tenant", "list").out
-        assert operator.run("publish").code == 0
+        assert rescind.run("tenant", "create", "acme").code == 1
+        assert "\nacme  svc_tnt_" in rescind.run("tenant", "list").out
+        assert rescind.run("publish").code == 0
         ports = wiring.build(wiring.settings(settings))
         for secret in secrets:
             api_keys.authenticate(ports, secret)
         account.dynamodb.delete_table(TableName=f"{account.table_prefix}keys")
-        result = operator.run("publish")
+        result = rescind.run("publish")
     assert (result.code, result.out) == (1, "")
     first, cause, *_ = result.err.splitlines()
     assert first.startswith("error: Unavailable: ")

@@ -41,7 +41,7 @@ _MODULES: Final = {
     "warrants": ("warrants", _USERS),
     "api-keys": ("api_keys", _USERS),
     "accounts": ("service_accounts", _USERS),
-    "trust": ("trust", _USERS),
+    "trust": ("operator.roots", _USERS),
     "audit": ("audit_log", _USERS),
     "authorizers": ("authorizers", _USERS),
     "webhooks": ("webhooks", _USERS),

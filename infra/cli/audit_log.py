@@ -23,7 +23,7 @@ from infra.cli.client import Api
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import SHOWN, ApiError, Exit, Limit, NoUsableAnswer, Since, Until, WrongUsage
 from infra.cli.output import Column
-from infra.cli.trusted import Root, followed
+from infra.cli.trust import Root, followed
 from shared.model.audit.merkle import Place
 from shared.model.identifiers import API_KEY
 from shared.model.items import Item

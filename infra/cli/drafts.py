@@ -4,6 +4,7 @@ A file is an answer of `GET /v1/trust`: the newest document if there is one, the
 holder of a root sees, without the service, what the draft changes.
 """
 
+from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,8 +16,8 @@ from shared.authorizer import files
 from shared.authorizer.formats import documents, ed25519
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
 from shared.authorizer.formats.following import LIFETIME_MAX
-from shared.authorizer.formats.members import to_base64
-from shared.authorizer.formats.trust import Roots
+from shared.authorizer.formats.members import text, to_base64
+from shared.authorizer.formats.trust import NamedSigner, Roots, TrustDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +112,58 @@ def merged(drafts: Sequence[Draft]) -> Draft:
     """Return one draft with all signatures. Raises `WrongUsage` if they are different drafts."""
     if len({each.next.payload for each in drafts}) != 1:
         raise WrongUsage("The files are different drafts: let all roots sign copies of one.")
-    signatures = _all(each.next.signatures.items() for each in drafts)
+    signatures = dict(ChainMap(*(dict(each.next.signatures) for each in drafts)))
     return replace(drafts[0], next=replace(drafts[0].next, signatures=signatures))
-
-
-def _all(given: Iterable[Iterable[tuple[bytes, bytes]]]) -> dict[bytes, bytes]:
-    return {key: signature for each in given for key, signature in each}
 
 
 def _refused(path: Path, problem: str) -> WrongUsage:
     return WrongUsage(f"{path} {problem}. Get another: rescind trust draft.")
+
+
+def words(draft: Draft) -> dict[str, object]:
+    """Return the fields of a draft, in the order in which the people who sign it read them."""
+    made, before = draft.next.document, draft.before.document if draft.before else None
+    old = {*before.signers} if before else set()
+    days = (made.expires_at - made.issued_at).days
+    return {
+        "tenant": made.tenant_id,
+        "version": f"{made.version}, after {before.version}" if before else f"{made.version}",
+        "before": _issued(before) if before else "THIS IS THE FIRST DOCUMENT",
+        "valid": f"{text(made.issued_at)} to {text(made.expires_at)} ({days} days)",
+        "roots": _roots(made.roots, before.roots if before else None),
+        "pin": made.roots.pin,
+        "adds": _signers({*made.signers} - old),
+        "removes": _signers(old - {*made.signers}),
+        "keeps": _signers({*made.signers} & old),
+        "signing keys": _change(before is not None and before.signing_keys == made.signing_keys),
+        "witnesses": _change(before is not None and before.witnesses == made.witnesses),
+        "signed by": [_count(draft, roots) for roots in draft.roots],
+    }
+
+
+def _issued(before: TrustDocument) -> str:
+    return f"version {before.version} of {text(before.issued_at)}"
+
+
+def _roots(roots: Roots, before: Roots | None) -> str:
+    if before is None or before == roots:
+        return _named(roots)
+    return f"CHANGE from {_named(before)} TO {_named(roots)}"
+
+
+def _named(roots: Roots) -> str:
+    keys = ", ".join(map(to_base64, roots.keys))
+    return f"{roots.threshold} of {len(roots.keys)}: {keys}"
+
+
+def _signers(signers: Iterable[NamedSigner]) -> list[str]:
+    return [f"{to_base64(each.key)} ({', '.join(each.uses)})" for each in sorted(signers)]
+
+
+def _change(is_same: bool) -> str:
+    return "as before" if is_same else "others than before"
+
+
+def _count(draft: Draft, roots: Roots) -> str:
+    which = "its own roots" if roots == draft.next.document.roots else "the present roots"
+    return f"{len(draft.signers(roots))} of {roots.threshold} of {which}"

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from shared.errors import RescindError
 from shared.model import identifiers, text, times
+from shared.model.lists.verification import public_key_bytes
 
 T = TypeVar("T")
 
@@ -64,6 +65,11 @@ def checked(read: Callable[[str], T]) -> Callable[[str], T]:
             raise typer.BadParameter(str(error)) from None
 
     return checked_read
+
+
+def public_keys(option: str, help_: str) -> Any:
+    """Return an option that takes public keys, of 32 bytes each."""
+    return typer.Option(option, parser=checked(public_key_bytes), metavar="BASE64", help=help_)
 
 
 def moment(value: str) -> str:

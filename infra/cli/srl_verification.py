@@ -16,12 +16,13 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 from infra import private_files
-from infra.cli.errors import Exit, WrongUsage, checked
+from infra.cli.errors import Exit, WrongUsage, checked, public_keys
 from infra.cli.output import Output
+from infra.cli.trust import Root, kept, pinned
 from shared.authorizer import files
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import NotTrusted, RootReason
-from shared.authorizer.formats.following import TrustState, follow
+from shared.authorizer.formats.following import follow
 from shared.authorizer.formats.trust import Use
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
@@ -47,13 +48,6 @@ T = TypeVar("T")
 EXAMPLE: Final = "rescind list verify srl.json --key 3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
 
 ListFile = Annotated[str, typer.Argument(metavar="FILE", help="The saved list; - for stdin.")]
-Root = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PIN",
-        help="The pin of the roots, in place of --key: list signers are those of the documents.",
-    ),
-]
 TrustFile = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="With --root: saved answer of GET /v1/trust."),
@@ -63,11 +57,8 @@ OfTenant = Annotated[
 ]
 Keys = Annotated[
     list[bytes] | None,
-    typer.Option(
-        "--key",
-        parser=checked(public_key_bytes),
-        metavar="BASE64",
-        help="A public key that may have signed, from a source that you trust; may be repeated.",
+    public_keys(
+        "--key", "A public key that may have signed, from a source that you trust; may be repeated."
     ),
 ]
 KeyFiles = Annotated[
@@ -196,7 +187,8 @@ def verify(
 class GivenTrust:
     """The documents that the roots of a pin signed, as an answer of GET /v1/trust."""
 
-    start: TrustState
+    tenant_id: str
+    pin: str
     answer: bytes
 
     def policy(
@@ -205,18 +197,17 @@ class GivenTrust:
         """Return the policy by the newest document, what counts of `seen`, and the document.
 
         A list of a signer that the document does not name does not count any longer (TRUST-14).
-        Raises `NotTrusted`.
+        Raises `NotTrusted`, `ValueError` if what is kept is of another tenant, or damaged.
         """
-        kept = documents.documents(seen.trust.encode()) if seen and seen.trust else ()
-        state = follow(self.start, kept, now) if kept else self.start
-        state = follow(state, documents.documents(self.answer), now)
+        start = pinned(self.tenant_id, self.pin, seen.trust.encode() if seen else b"")
+        state = follow(start, documents.documents(self.answer), now)
         if state.held is None:
             raise NotTrusted(RootReason.ROOT)
         if now >= state.held.document.expires_at:
             raise NotTrusted(RootReason.TRUST_EXPIRED)
-        named, held = state.named(Use.LISTS), documents.answer([state.held]).decode()
+        named = state.named(Use.LISTS)
         counts = replace(seen, statements=()) if seen and seen.signer in named else None
-        return replace(policy, pinned=named), counts, held
+        return replace(policy, pinned=named), counts, kept(state).decode()
 
 
 def _given(
@@ -229,11 +220,7 @@ def _given(
         return None
     if key or trust is None or tenant is None:
         raise WrongUsage("--root needs --trust and --tenant, and no --key")
-    try:
-        start = TrustState(tenant, root)
-    except ValueError as error:
-        raise WrongUsage(f"--root: {error}") from None
-    return GivenTrust(start, _use(trust, _file_bytes))
+    return GivenTrust(tenant, root, _use(trust, _file_bytes))
 
 
 def _accepted(
@@ -249,7 +236,7 @@ def _accepted(
             seen = _use(str(name), lambda _: load(state)) if state else None
             now, before, trust = datetime.now(UTC), seen, ""
             if given:
-                policy, before, trust = given.policy(policy, seen, now)
+                policy, before, trust = _use(str(name), lambda _: given.policy(policy, seen, now))
             payload, now_seen = verify_next(body, policy, seen=before, now=now)
             now_seen = replace(now_seen, trust=trust)
             if state and now_seen != seen:

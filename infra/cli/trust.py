@@ -1,5 +1,10 @@
-"""`rescind trust`: the documents that say which keys sign for a tenant, and the roots of them."""
+"""`rescind trust`: the documents that say which keys sign for a tenant, and the roots of them.
 
+Other commands trust them too, by the pin of the roots (TRUST-12). What holders of roots do is in
+`operator/roots.py`.
+"""
+
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,67 +12,109 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from infra.cli import drafts, trust_api
+from infra.cli import drafts, profiles
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.draft_words import words
 from infra.cli.drafts import Draft
-from infra.cli.errors import Exit, WrongUsage, checked
-from infra.cli.operator import roots
+from infra.cli.errors import NoUsableAnswer, WrongUsage, checked, public_keys
 from infra.cli.output import Column
-from shared.authorizer.formats import following
+from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
-from shared.authorizer.formats.following import TrustState
-from shared.authorizer.formats.members import text, to_base64
-from shared.model.lists.verification import public_key_bytes
+from shared.authorizer.formats.following import TrustState, follow
+from shared.authorizer.formats.members import from_base64, text, to_base64
+from shared.authorizer.formats.trust import TrustDocument
 
+_PATH: Final = "/v1/trust"
 _COLUMNS: Final = (Column("key", "key"), Column("uses", "uses"))
 
-Pin = Annotated[
+app = noun("Trust documents: which keys sign for the tenant, and the roots that say so.")
+
+
+def pinned(tenant_id: str, pin: str, kept: bytes = b"") -> TrustState:
+    """Return the state of a client with this pin, which has `kept` of it, or nothing yet.
+
+    Raises `ValueError` if the pin is none, or if the kept state is damaged or of another tenant.
+    """
+    asked = TrustState(tenant_id, pin)
+    if not kept:
+        return asked
+    try:
+        (held,) = documents.documents(kept)
+        state = TrustState(held.document.tenant_id, json.loads(kept)["pin"], held)
+    except (NotTrusted, KeyError, TypeError, ValueError) as error:
+        raise ValueError("the kept trust document is damaged") from error
+    if state.tenant_id != tenant_id:
+        raise ValueError("the kept trust document is of another tenant")
+    return state.pinned(pin)
+
+
+def kept(state: TrustState) -> bytes:
+    """Return what `pinned` reads of a state, as JSON."""
+    held = [state.held.form()] if state.held else []
+    return json.dumps({"pin": state.pin, "documents": held}).encode()
+
+
+def _pin(value: str) -> str:
+    return pinned("", value).pin
+
+
+Root = Annotated[
     str | None,
     typer.Option(
-        "--root", metavar="PIN", help="Check the documents as a client with this pin does."
+        "--root",
+        metavar="PIN",
+        parser=checked(_pin),
+        help="Trust what the roots with this pin signed, and nothing else of the service.",
     ),
 ]
 NewRoots = Annotated[
     list[bytes] | None,
-    typer.Option(
-        "--new-root",
-        parser=checked(public_key_bytes),
-        metavar="BASE64",
-        help="A root of the draft, by its public key; give all of them, if they change.",
+    public_keys(
+        "--new-root", "A root of the draft, by its public key; give all of them, if they change."
     ),
 ]
 Threshold = Annotated[
-    int, typer.Option("--threshold", min=1, metavar="N", help="How many of them must sign.")
+    int, typer.Option("--threshold", min=1, metavar="N", help="How many new roots must sign.")
 ]
+DraftOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file for the draft.")]
 DraftFiles = Annotated[
     list[Path],
     typer.Argument(metavar="FILE", help="The signed draft, or copies with one signature each."),
 ]
 
-app = noun("Trust documents: which keys sign for the tenant, and the roots that say so.")
 
+def followed(session: ApiSession, tenant_id: str, pin: str) -> TrustDocument:
+    """Return the newest trust document, which is kept in the profile before it counts.
 
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    roots.register(app)
-    root.add_typer(app, name="trust")
+    Raises `NoUsableAnswer` if there is none, or if a client with this pin refuses it.
+    """
+    path = session.profile.folder / f"trust-{tenant_id}.json"
+    try:
+        state = pinned(tenant_id, pin, path.read_bytes() if path.exists() else b"")
+    except ValueError as error:
+        raise WrongUsage(f"{path}: {error}; remove it to begin at the pin again.") from error
+    try:
+        after = follow(state, _served(session, after=state.version), datetime.now(UTC))
+    except NotTrusted as error:
+        raise NoUsableAnswer(
+            f"A client with this pin refuses the documents ({error.reason}). Ask who runs the "
+            "service for the pin, on a way that does not lead through it."
+        ) from error
+    if after is not state:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        profiles.replace(path, kept(after))
+    return _newest([after.held] if after.held else [])
 
 
 @command(app, "show", example="rescind trust show")
-def show(session: ApiSession, root: Pin = None) -> int | None:
+def show(session: ApiSession, root: Root = None) -> None:
     """Show the newest document, with the pin for clients and the keys that may sign.
 
     With --root, exit code 1 says that a client with this pin refuses it.
     """
-    found = trust_api.documents_of(session)
-    if not found:
-        session.out.say("There is no trust document yet.")
-        return Exit.FAILED
-    if root is not None and (problem := _refusal(found, root)):
-        session.out.error(problem, {"code": "not_trusted", "message": problem})
-        return Exit.FAILED
-    document = found[-1].document
+    if root is None:
+        document = _newest(_served(session))
+    else:
+        document = followed(session, session.api.get("/v1/whoami")["tenant_id"], root)
     shown: dict[str, Any] = {
         "tenant": document.tenant_id,
         "version": document.version,
@@ -83,36 +130,57 @@ def show(session: ApiSession, root: Pin = None) -> int | None:
     session.out.record(shown, () if session.out.is_json else [*shown][:-1])
     if not session.out.is_json:
         session.out.table(shown, shown["signers"], _COLUMNS)
-    return None
 
 
 @command(app, "draft", example="rescind trust draft --out draft.json")
 def draft(
-    session: ApiSession, out: roots.DraftOut, new_root: NewRoots = None, threshold: Threshold = 1
+    session: ApiSession, out: DraftOut, new_root: NewRoots = None, threshold: Threshold = 1
 ) -> None:
     """Get the next document, which roots elsewhere are to sign.
 
     Give the file, or copies of it, to the holders of the roots. They run `rescind trust sign`
     without the service. To replace roots, name all of the new ones with --new-root.
     """
-    made = trust_api.drafted(session, new_root or [], threshold)
+    made = drafted(session, new_root or [], threshold)
     made.write(out)
-    session.out.record(words(made))
+    session.out.record(drafts.words(made))
     session.out.say(f"Wrote {out}; {made.missing()} signature(s) are missing.")
 
 
 @command(app, "publish", example="rescind trust publish draft.json")
 def publish(session: ApiSession, file: DraftFiles) -> None:
     """Publish a document that enough roots have signed. It may be repeated."""
-    trust_api.publish(session, drafts.merged([Draft.read(each) for each in file]))
+    published(session, drafts.merged([Draft.read(each) for each in file]))
 
 
-def _refusal(found: Sequence[SignedDocument], pin: str) -> str | None:
+def drafted(session: ApiSession, keys: Sequence[bytes], threshold: int) -> Draft:
+    """Return a new draft with these roots; without any, with the present ones."""
+    asked = {"roots": ",".join(map(to_base64, keys)), "threshold": threshold} if keys else None
+    present = _served(session)
+    body = session.api.get(f"{_PATH}/draft", asked)
     try:
-        state = TrustState(found[-1].document.tenant_id, pin)
-        following.follow(state, found, datetime.now(UTC))
-    except ValueError as error:
-        raise WrongUsage(f"--root: {error}.") from None
+        made = SignedDocument.opened(from_base64(body["Payload"]), {})
+    except (NotTrusted, KeyError, TypeError, ValueError):
+        raise NoUsableAnswer("The service answers with no draft of a trust document.") from None
+    return Draft(present[-1] if present else None, made)
+
+
+def published(session: ApiSession, signed: Draft) -> None:
+    """Publish a document. Raises `WrongUsage` if signatures are missing."""
+    if missing := signed.missing():
+        raise WrongUsage(f"{missing} signature(s) of roots are missing: rescind trust sign.")
+    session.out.record(session.api.put(_PATH, signed.next.form()))
+
+
+def _served(session: ApiSession, after: int = 0) -> Sequence[SignedDocument]:
+    """Return what a client needs that holds the version `after`. Nothing is verified."""
+    try:
+        return documents.documents(session.api.send("GET", _PATH, params={"after": after}).content)
     except NotTrusted as error:
-        return f"A client with this pin refuses the documents ({error.reason})."
-    return None
+        raise NoUsableAnswer(f"The service answers with no trust documents ({error}).") from None
+
+
+def _newest(found: Sequence[SignedDocument]) -> TrustDocument:
+    if not found:
+        raise NoUsableAnswer("There is no trust document yet.")
+    return found[-1].document

@@ -9,18 +9,17 @@ from typing import Annotated, Final
 import typer
 
 from infra import private_files
-from infra.cli import trust_api
+from infra.cli import trust
 from infra.cli.commands import ApiSession, command, confirm, local_command
-from infra.cli.draft_words import words
-from infra.cli.drafts import Draft
-from infra.cli.errors import WrongUsage, Yes, checked
+from infra.cli.drafts import Draft, words
+from infra.cli.errors import WrongUsage, Yes, checked, public_keys
 from infra.cli.operator.operators import Operator, handle, operator_command
 from infra.cli.output import Output
+from infra.cli.trust import DraftOut, Threshold
 from shared import wiring
 from shared.authorizer.formats.documents import signed_part
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import Roots
-from shared.model.lists.verification import public_key_bytes
 from shared.operations.operator import onboarding, roots
 from shared.operations.trust import documents, renewal
 from shared.ports.roots import RootSigner
@@ -42,15 +41,9 @@ NewPlaces = Annotated[
 ]
 NewKeys = Annotated[
     list[bytes] | None,
-    typer.Option(
-        "--new-public",
-        parser=checked(public_key_bytes),
-        metavar="BASE64",
-        help="A new root that is elsewhere, by its public key; may be repeated.",
+    public_keys(
+        "--new-public", "A new root that is elsewhere, by its public key; may be repeated."
     ),
-]
-Threshold = Annotated[
-    int, typer.Option("--threshold", min=1, metavar="N", help="How many new roots must sign.")
 ]
 Passphrase = Annotated[
     Path | None,
@@ -62,21 +55,14 @@ Plain = Annotated[
     bool, typer.Option("--no-passphrase", help="Whoever reads the file may sign documents.")
 ]
 Tenant = Annotated[str, typer.Argument(metavar="TENANT", parser=checked(handle), help="Its name.")]
-DraftOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file for the draft.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to those of `rescind trust`."""
-    local_command(app, "new-root", example="rescind trust new-root --out root-1.key")(new_root)
-    local_command(app, "sign", example="rescind trust sign draft.json --key root-1.key")(sign)
-    example = (
-        "rescind trust rotate-root --key .data/root.key --new root-1.key --new root-2.key "
-        "--threshold 2 --out draft.json"
-    )
-    command(app, "rotate-root", example=example)(rotate_root)
-    operator_command(app, "begin-anew", example="rescind trust begin-anew acme")(begin_anew)
+def register(root: typer.Typer) -> None:
+    """Add all commands of `rescind trust`."""
+    root.add_typer(trust.app, name="trust")
 
 
+@local_command(trust.app, "new-root", example="rescind trust new-root --out root-1.key")
 def new_root(
     out: Output, out_file: Out, passphrase_file: Passphrase = None, no_passphrase: Plain = False
 ) -> None:
@@ -91,6 +77,7 @@ def new_root(
     out.say("The pin is for clients of a tenant whose only root this is.")
 
 
+@local_command(trust.app, "sign", example="rescind trust sign draft.json --key root-1.key")
 def sign(
     out: Output,
     file: DraftFile,
@@ -116,6 +103,7 @@ def sign(
     out.say(f"Signed {file}; {rest}.")
 
 
+@operator_command(trust.app, "begin-anew", example="rescind trust begin-anew acme")
 def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
     """After the loss of the roots: make the first document of other roots.
 
@@ -135,6 +123,12 @@ def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
         operator.out.record({"tenant": tenant, "version": head.version, "pin": head.pin})
 
 
+@command(
+    trust.app,
+    "rotate-root",
+    example="rescind trust rotate-root --key .data/root.key --new root-1.key --new root-2.key "
+    "--threshold 2 --out draft.json",
+)
 def rotate_root(
     session: ApiSession,
     key: PresentPlaces,
@@ -156,7 +150,7 @@ def rotate_root(
     keys = sorted({*(each.public_key for each in added), *(new_public or [])})
     if not threshold <= len(keys):
         raise WrongUsage("--threshold is more than there are new roots; add --new or --new-public.")
-    draft = trust_api.drafted(session, keys, threshold)
+    draft = trust.drafted(session, keys, threshold)
     draft.check_current(datetime.now(UTC))
     session.out.record(words(draft))
     confirm("Replace the roots by these?", yes=yes)
@@ -165,7 +159,7 @@ def rotate_root(
     if missing := signed.missing():
         session.out.say(f"Wrote {out}; {missing} signature(s) are missing: rescind trust sign.")
         return
-    trust_api.publish(session, signed)
+    trust.published(session, signed)
 
 
 def _signed(draft: Draft, signing: Sequence[RootSigner]) -> Draft:

@@ -21,7 +21,6 @@ from functions.srl.schemas import SrlKey, SrlKeyList
 from infra.cli import app, srl_verification
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import NotTrusted
-from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.trust import Roots
 from shared.model import times
 from shared.model.lists.verification import VerifierPolicy, verify_next
@@ -31,6 +30,7 @@ from shared.operations.trust import renewal, serving
 from shared.ports import Ports
 from tests.infra.commands import Command
 from tests.kit import processes
+from tests.kit.roots import OFFLINE, roots_of, signed_draft
 from tests.kit.tenants import Tenant
 from tests.kit.waiting import soon
 from tests.kit.worlds import Clock, embedded
@@ -465,6 +465,26 @@ def test_a_list_is_verified_by_the_pin_of_the_roots(verifier: Verifier) -> None:
     verifier.accepts(verifier.body, *old[:-1], empty, *state)
 
 
+def test_the_state_of_a_pin_survives_other_roots(verifier: Verifier) -> None:
+    """TRUST-12, F920a: After other roots took over, the state and the first pin go on together.
+
+    The state of another tenant, or one that is damaged, is said so.
+    """
+    ports, operator = verifier.ports, verifier.tenant.operator
+    file = verifier.folder / "state.json"
+    options, state = _rooted(verifier), ("--state", str(file))
+    assert ports.root is not None
+    made = signed_draft(ports, operator, ports.root, OFFLINE, roots=roots_of(OFFLINE))
+    serving.publish(ports, operator, payload=made.payload, signatures={**made.signatures})
+    for _ in range(2):
+        verifier.accepts(verifier.body, *_rooted(verifier), *state)
+    other = *options[:2], "--tenant", "svc_tnt_b", *options[4:]
+    assert verifier.run(verifier.body, *other, *state)[0] == 2
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"trust": "{}"}))
+    code, said = verifier.run(verifier.body, *options, *state)
+    assert (code, "the kept trust document is damaged" in said) == (2, True)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -486,7 +506,7 @@ def test_a_pin_needs_documents_and_a_tenant(verifier: Verifier, options: tuple[s
 def test_a_document_that_has_expired_vouches_for_no_list(verifier: Verifier) -> None:
     """TRUST-13, F741c: From `ExpiresAt` of the newest document on, no list is accepted by it."""
     _, pin, _, tenant_id, _, file = _rooted(verifier)
-    given = srl_verification.GivenTrust(TrustState(tenant_id, pin), Path(file).read_bytes())
+    given = srl_verification.GivenTrust(tenant_id, pin, Path(file).read_bytes())
     now = datetime.now(UTC)
     named, _, _ = given.policy(VerifierPolicy(()), None, now)
     assert base64.b64decode(verifier.key) in named.pinned

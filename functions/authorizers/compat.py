@@ -17,7 +17,7 @@ from functions.authorizers.stock_schemas import (
 )
 from shared.errors import AuthorizerLimit, Conflict, NotFound
 from shared.model.fleet.native import AGE_MAX
-from shared.model.lists.head import CACHE_CONTROL, MEDIA_TYPE
+from shared.model.lists.head import CACHE_CONTROL
 from shared.model.rate_limit import Purpose
 from shared.operations.fleet import authorizers, native_list, registering, stale
 from shared.web import stored
@@ -43,8 +43,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": AGE},
     307: {
         "description": "The list is larger than 4 MiB; `Location` is its address",
-        "headers": AGE
-        | {"Location": stored.header("The address of the list. It works for a short time only.")},
+        "headers": AGE | stored.located("list"),
     },
 }
 
@@ -121,13 +120,10 @@ async def get_native_srl(here: ApiRequest) -> Response:
     fresh = FRESHNESS.look(here)
     form, newest = here.run(native_list.kept) or here.make(native_list.current)
     headers = {"Cache-Control": CACHE_CONTROL, **fresh.age(newest, most=AGE_MAX)}
-    if stored.is_redirected(here, form):
-        location = {"Location": here.run(native_list.address, of=form)}
-        return Response(status_code=307, headers=headers | location)
-    return stored.whole(
+    return stored.stored(
+        here,
         form,
         headers,
-        media_type=MEDIA_TYPE,
-        file=partial(here.run, native_list.file, of=form),
         body=partial(here.run, native_list.body, of=form),
+        file=partial(here.run, native_list.file, of=form),
     )

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Response
@@ -12,7 +13,7 @@ from functions.feed.schemas import FeedAnswer
 from shared.authorizer.formats.wire import NUMBER_MAX
 from shared.errors import NotFound
 from shared.model.feed import FeedHead, head_address
-from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL
+from shared.model.lists.head import CACHE_CONTROL
 from shared.model.rate_limit import Purpose
 from shared.operations.changes import feed
 from shared.web import stored as bodies
@@ -24,12 +25,6 @@ from shared.web.held import HeldResponse, Wait
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
 from shared.web.work import WorkKind
-
-# A base never changes. A client with keys of several tenants must not confuse theirs.
-_IMMUTABLE: Final = {
-    "Cache-Control": bodies.IMMUTABLE,
-    "Vary": "Authorization",
-}
 
 _ADVICE: Final = PollAdvice()
 
@@ -76,7 +71,7 @@ _BASE: Final[dict[int | str, dict[str, Any]]] = {
     304: {"description": "The base is the one that `If-None-Match` names", "headers": _ETAG},
     307: {
         "description": "The base is larger than 4 MiB; `Location` is its address",
-        "headers": {"Location": header("The address of the base. It works for a short time only.")},
+        "headers": bodies.located("base"),
     },
 }
 _CONDITION: Final = condition("The `ETag` of the last answer.")
@@ -139,21 +134,12 @@ async def get_feed_base(here: ApiRequest, version: Version) -> Response:
     """
     if not re.fullmatch(_DECIMAL, version):
         raise NotFound("There is no such base.")
-    stored = here.run(feed.base, version=int(version))
-    headers = {"ETag": stored.form.etag, **_IMMUTABLE}
-    if matches(here, etag=stored.form.etag):
-        return Response(status_code=304, headers=headers)
-    if bodies.is_redirected(here, stored.form):
-        location = here.run(feed.base_address, of=stored)
-        # The address expires, so the redirect is not kept.
-        moved = {"Location": location, "Cache-Control": "no-store"}
-        return Response(status_code=307, headers=headers | moved)
-    return bodies.whole(
-        stored.form,
-        headers,
-        media_type=BASE_MEDIA_TYPE,
-        file=lambda: here.run(feed.base_file, of=stored),
-        body=lambda: here.run(feed.base_body, of=stored),
+    found = here.run(feed.base, version=int(version))
+    return bodies.immutable(
+        here,
+        found.form,
+        body=partial(here.run, feed.base_body, of=found),
+        file=partial(here.run, feed.base_file, of=found),
     )
 
 

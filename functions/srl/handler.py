@@ -1,5 +1,6 @@
 """The Signed Revocation List over HTTP (SRL-1)."""
 
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Response
@@ -15,11 +16,11 @@ from functions.srl.schemas import (
     SrlKeyList,
 )
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.model.lists.head import CACHE_CONTROL, MEDIA_TYPE
+from shared.model.lists.head import CACHE_CONTROL
 from shared.operations.changes import list_signers, srl
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
-from shared.web.conditional import accepts_gzip, condition, matches
+from shared.web.conditional import accepts_gzip, condition
 from shared.web.fields import SigningKeyId, decimal
 from shared.web.freshness import AGE, FRESHNESS
 from shared.web.paging import Cursor, Pager
@@ -65,7 +66,6 @@ _HEADERS: Final = {
     "X-SRL-Key-Id": header("The identifier of the key that signed this list."),
     "Vary": header("`Accept-Encoding`: a long list may be sent in gzip to who accepts it."),
 }
-_LOCATION: Final = {"Location": header("The address of the list. It works for a short time only.")}
 _HEADERS_NOW: Final = _HEADERS | AGE
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _HEADERS_NOW},
@@ -75,7 +75,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     },
     307: {
         "description": "The list is larger than 4 MiB; `Location` is its address",
-        "headers": _HEADERS_NOW | _LOCATION,
+        "headers": _HEADERS_NOW | bodies.located("list"),
     },
 }
 _CONDITION: Final = condition("The `ETag` of the list that you have.")
@@ -128,17 +128,12 @@ async def get_srl(here: ApiRequest, query: Annotated[ListQuery, Query()]) -> Res
         "X-SRL-Key-Id": head.key_id,
         **age,
     }
-    if matches(here, etag=form.etag):
-        return Response(status_code=304, headers=headers)
-    if bodies.is_redirected(here, form):
-        location = {"Location": here.run(srl.address, of=form), "Cache-Control": CACHE_CONTROL}
-        return Response(status_code=307, headers=headers | location)
-    return bodies.whole(
+    return bodies.stored(
+        here,
         form,
         headers,
-        media_type=MEDIA_TYPE,
-        file=lambda: here.run(srl.file, of=form),
-        body=lambda: here.run(srl.body, of=form),
+        body=partial(here.run, srl.body, of=form),
+        file=partial(here.run, srl.file, of=form),
     )
 
 

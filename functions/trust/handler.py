@@ -62,7 +62,7 @@ _KEYS: Final[dict[int | str, dict[str, Any]]] = {
     },
     307: {
         "description": "The keys are larger than 4 MiB; `Location` is their address",
-        "headers": {"Location": header("The address of the keys. It works for a short time only.")},
+        "headers": bodies.located("keys"),
     },
 }
 Sha256 = Annotated[str, Path(description="The SHA-256 of the bytes, in hexadecimal digits.")]
@@ -108,17 +108,8 @@ async def get_trust_keys(here: ApiRequest, sha256: Sha256) -> Response:
     """
     if not re.fullmatch(_SHA256, sha256):
         raise NotFound("There are no such keys.")
-    digest, headers = bytes.fromhex(sha256), {"ETag": f'"{sha256}"', "Vary": "Authorization"}
-    blob = here.run(serving.keys, sha256=digest)
-    kept = headers | {"Cache-Control": bodies.IMMUTABLE}
-    if matches(here, etag=headers["ETag"]):
-        return Response(status_code=304, headers=kept)
-    if bodies.is_too_long(here, len(blob)):
-        location = here.run(serving.keys_address, sha256=digest)
-        # The address expires, so the redirect is not kept.
-        moved = headers | {"Location": location, "Cache-Control": "no-store"}
-        return Response(status_code=307, headers=moved)
-    return Response(blob, headers=kept, media_type=BASE_MEDIA_TYPE)
+    form, blob = here.run(serving.keys, sha256=bytes.fromhex(sha256))
+    return bodies.immutable(here, form, body=lambda: blob)
 
 
 @routes.get("/v1/trust/draft")

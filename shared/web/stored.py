@@ -1,7 +1,8 @@
-"""Responses with stored files, streamed to save memory (RFC 9110, 14)."""
+"""Responses with stored bodies: conditional, at a presigned URL, or streamed (RFC 9110, 14)."""
 
 import re
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,8 @@ from starlette.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
 from shared.errors import Corrupt
-from shared.model.lists.head import Form
+from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL, MEDIA_TYPE, Form
+from shared.web.conditional import matches
 from shared.web.routes import ApiRequest
 
 # The gate sets this and turns HEAD into GET.
@@ -25,6 +27,9 @@ ANSWER_MAX: Final = 4 * 1024 * 1024
 
 # The longest body that is read into memory if bodies are files; a longer one is streamed.
 READ_MAX: Final = 256 * 1024
+
+# How long a presigned URL is valid.
+_URL_SECONDS: Final = 300
 
 # For what never changes.
 IMMUTABLE: Final = "private, max-age=31536000, immutable"
@@ -69,25 +74,48 @@ def header(description: str) -> dict[str, Any]:
     return {"schema": {"type": "string"}, "description": description}
 
 
-def is_redirected(here: ApiRequest, form: Form) -> bool:
-    """Return whether the body is too long for the response to this request."""
-    return is_too_long(here, form.size)
+def located(name: str) -> dict[str, Any]:
+    """Return the header of a redirect to what has this name, as the API document describes it."""
+    return {"Location": header(f"The address of the {name}. It works for a short time only.")}
 
 
-def is_too_long(here: ApiRequest, size: int) -> bool:
-    """Return whether a body of so many bytes is too long for the response to this request."""
-    return size > ANSWER_MAX and "aws.event" in here.scope
+def immutable(
+    here: ApiRequest,
+    form: Form,
+    *,
+    body: Callable[[], bytes],
+    file: Callable[[], Path | None] = lambda: None,
+) -> Response:
+    """Return the response with stored CBOR that never changes."""
+    # A client with keys of several tenants must not confuse theirs.
+    headers = {"ETag": form.etag, "Cache-Control": IMMUTABLE, "Vary": "Authorization"}
+    answer = stored(here, form, headers, body=body, file=file, media_type=BASE_MEDIA_TYPE)
+    if answer.status_code == HTTPStatus.TEMPORARY_REDIRECT:
+        # Its address expires.
+        answer.headers["Cache-Control"] = "no-store"
+    return answer
 
 
-def whole(
+def stored(
+    here: ApiRequest,
     form: Form,
     headers: dict[str, str],
     *,
-    media_type: str,
-    file: Callable[[], Path | None],
     body: Callable[[], bytes],
+    file: Callable[[], Path | None],
+    media_type: str = MEDIA_TYPE,
 ) -> Response:
-    """Return the stored body, streamed from its `file` if it is long and stored in a file."""
+    """Return the response with a stored body: 304, 307 if it is too long for Lambda, or 200.
+
+    It is 304 only if `headers` has the `ETag`. The body is streamed from its `file` if it is long
+    and stored in a file.
+    """
+    if "ETag" in headers and matches(here, etag=headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    if form.size > ANSWER_MAX and "aws.event" in here.scope:
+        url = here.ports.blobs.url(form.blob, ttl_seconds=_URL_SECONDS)
+        moved = headers | {"Location": url, "Cache-Control": CACHE_CONTROL}
+        return Response(status_code=HTTPStatus.TEMPORARY_REDIRECT, headers=moved)
     if form.encoding is not None:
         headers = headers | {"Content-Encoding": form.encoding}
     found = file() if form.size > READ_MAX else None

@@ -78,7 +78,7 @@ def version_prefix(version: int) -> str:
 
 def sha256_of(blob: str) -> str:
     """Return the SHA-256 of the content, in hex, from the name of a blob."""
-    return blob.rpartition("-")[2].partition(".")[0]
+    return blob.rpartition("/")[2].rpartition("-")[2].partition(".")[0]
 
 
 def version_of(blob: str) -> int:

@@ -13,7 +13,6 @@ from shared.model.feed import FeedHead, StoredEntry
 from shared.model.items import Row
 from shared.model.lists.head import Form, ListHead, history_address, sha256_of
 from shared.operations.base.operation import operation, reread
-from shared.operations.changes.srl import URL_TTL_SECONDS
 from shared.operations.lists import in_force, unpublished
 from shared.operations.lists.unpublished import Look
 from shared.ports import Ports
@@ -136,12 +135,6 @@ def base_file(ports: Ports, _caller: Caller, *, of: StoredBase) -> Path | None:
     """
     with _gone_if_old(of):
         return ports.blobs.file(of.form.blob, sha256=sha256_of(of.form.blob))
-
-
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
-def base_address(ports: Ports, _caller: Caller, *, of: StoredBase) -> str:
-    """Return a presigned URL of a base that is too long for a response of Lambda."""
-    return ports.blobs.url(of.form.blob, ttl_seconds=URL_TTL_SECONDS)
 
 
 @contextmanager

@@ -27,10 +27,6 @@ from shared.ports.store import At, Put, Where
 
 T = TypeVar("T")
 
-# How long a presigned URL of a stored list is valid.
-URL_TTL_SECONDS = 300
-
-
 # The cost of a publication in tokens, about its CPU time in milliseconds: a fixed part, and one
 # token per so many warrants on the list. The bucket gains RATE_PER_SECOND tokens a second.
 _LEAST: Final = 40
@@ -110,12 +106,6 @@ def _unless_removed(ports: Ports, caller: Caller, of: Form, read: Callable[[], T
         if is_old and of.blob not in ports.blobs.names(folder):
             raise NotFound from None
         raise
-
-
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
-def address(ports: Ports, _caller: Caller, *, of: Form) -> str:
-    """Return a presigned URL of a response body that is too long for a response of Lambda."""
-    return ports.blobs.url(of.blob, ttl_seconds=URL_TTL_SECONDS)
 
 
 @once(Scope.ADMIN, keeps=of_record(ListHead), claims=True)

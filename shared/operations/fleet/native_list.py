@@ -27,7 +27,6 @@ from shared.model.items import Item
 from shared.model.lists.head import Form, sha256_of
 from shared.operations.base import audit, seals
 from shared.operations.base.operation import operation, reread
-from shared.operations.changes.srl import URL_TTL_SECONDS
 from shared.operations.lists import in_force, marks
 from shared.ports import Ports
 from shared.ports.store import At, Delete, Expect, Put
@@ -100,12 +99,6 @@ def file(ports: Ports, caller: Caller, *, of: Form) -> Path | None:
     """
     sha256 = sha256_of(of.blob)
     return _or_anew(ports, caller, lambda: ports.blobs.file(of.blob, sha256=sha256))
-
-
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
-def address(ports: Ports, _caller: Caller, *, of: Form) -> str:
-    """Return a presigned URL of a native list that is too long for a response of Lambda."""
-    return ports.blobs.url(of.blob, ttl_seconds=URL_TTL_SECONDS)
 
 
 def _or_anew(ports: Ports, caller: Caller, read: Callable[[], T]) -> T:

@@ -17,6 +17,7 @@ from shared.errors import (
     NotSignedByRoots,
 )
 from shared.model.callers import Caller, Scope
+from shared.model.lists.head import Form
 from shared.model.trust import head as model
 from shared.model.trust.head import LIFETIME_BY_HAND, TrustHead
 from shared.operations.base.operation import operation
@@ -25,9 +26,6 @@ from shared.operations.trust import documents, publishing
 from shared.operations.trust import facts as facts_of
 from shared.operations.trust.facts import TrustFacts
 from shared.ports import Ports
-
-# How long a presigned URL of signing keys is valid.
-_URL_SECONDS: Final = 300
 
 _NO_ROOTS: Final = "roots: give the public keys of the roots; there is no document yet."
 _OUTDATED: Final = "The document is outdated; sign the one that GET /v1/trust/draft returns now."
@@ -55,21 +53,18 @@ def since(
 
 
 @operation(*Scope)
-def keys(ports: Ports, caller: Caller, *, sha256: bytes) -> bytes:
-    """Read the blob of signing keys with this hash. Raises `NotFound`; `Corrupt`, `Unavailable`."""
-    blob = ports.blobs.get(model.keys_blob(caller.tenant_id, sha256))
+def keys(ports: Ports, caller: Caller, *, sha256: bytes) -> tuple[Form, bytes]:
+    """Read the signing keys with this hash, as they are stored.
+
+    Raises `NotFound`; `Corrupt`, `Unavailable`.
+    """
+    name = model.keys_blob(caller.tenant_id, sha256)
+    blob = ports.blobs.get(name)
     if blob is None:
         raise NotFound("There are no signing keys of this hash; poll the feed for the newest.")
     if hashlib.sha256(blob).digest() != sha256:
         raise Corrupt("a blob of signing keys was altered")
-    return blob
-
-
-@operation(*Scope)
-def keys_address(ports: Ports, caller: Caller, *, sha256: bytes) -> str:
-    """Return a presigned URL of signing keys that are too long for a response of Lambda."""
-    name = model.keys_blob(caller.tenant_id, sha256)
-    return ports.blobs.url(name, ttl_seconds=_URL_SECONDS)
+    return Form(name, len(blob)), blob
 
 
 @operation(Scope.ADMIN)

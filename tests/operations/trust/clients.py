@@ -37,7 +37,7 @@ class PinnedClient:
         assert held is not None
         assert named.trust == held.reference
         assert named.keys is not None
-        blob = serving.keys(self._ports, caller, sha256=named.keys.sha256)
+        _, blob = serving.keys(self._ports, caller, sha256=named.keys.sha256)
         opened = PublishedKeys.opened(blob, named.keys, tenant_id=self._tenant.id)
         opened.check(held.document.signing_keys)
         return held

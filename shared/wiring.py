@@ -22,17 +22,12 @@ from shared.errors import InvalidSettings, Unavailable
 from shared.model import deployment
 from shared.model.audit.witnesses import WitnessPolicy
 from shared.model.deployment import Deployment
-from shared.ports import NewId, Ports
-from shared.ports.audit_sink import AuditSink
+from shared.ports import Gather, NewId, Ports, sequentially
 from shared.ports.blobs import BlobStore
-from shared.ports.gather import Gather, sequentially
-from shared.ports.queue import Queue
-from shared.ports.roots import RootSigner
-from shared.ports.sealer import Sealer
-from shared.ports.sender import Sender
+from shared.ports.held_keys import RootSigner, Sealer
+from shared.ports.outside import AuditSink, Queue, Sender, WitnessClient
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
-from shared.ports.witnesses import WitnessClient
 from shared.settings import Duties, Mode, Network, Settings, Uri
 from shared.settings import audit_sink as load_audit_sink
 from shared.settings import base_path as load_base_path

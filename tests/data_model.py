@@ -30,8 +30,8 @@ from shared.operations.lists.journal import Journals
 from shared.operations.operator import restored
 from shared.operations.trust import renewal
 from shared.ports import Ports
+from shared.ports.outside import WitnessAnswer
 from shared.ports.store import MOST_CHANGES, Check, Store
-from shared.ports.witnesses import WitnessAnswer
 from tests.kit import tour
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.processes import ROOT

@@ -22,7 +22,7 @@ _PLANTED = {
         "functions/srl/handler.py",
         "import functions.api_keys.schemas",
     ),
-    "The core knows neither HTTP, nor AWS, nor SQL": ("shared/ports/queue.py", "import botocore"),
+    "The core knows neither HTTP, nor AWS, nor SQL": ("shared/ports/outside.py", "import botocore"),
     "Only wiring chooses adapters": ("infra/server/timer.py", "import shared.adapters.sqlite"),
     "The service imports nothing of the client but its formats": (
         "shared/model/times.py",

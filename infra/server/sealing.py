@@ -10,8 +10,8 @@ from typing import Final
 from shared.operations.audit import sealing, sink, statements
 from shared.operations.base import tenants
 from shared.ports import Ports
-from shared.ports.audit_sink import AuditSink
 from shared.ports.one_machine import LocalStore
+from shared.ports.outside import AuditSink
 
 _PAUSE_SECONDS: Final = 5.0
 # With many tenants a round takes longer; rounds take a tenth of a processor at most.

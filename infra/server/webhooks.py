@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from shared.operations.base import tenants
 from shared.operations.webhooks import delivery, dispatch
 from shared.ports import Ports
-from shared.ports.sender import Sender
+from shared.ports.outside import Sender
 
 # How many webhooks are sent to at a time, and how many of them may be of one tenant.
 _WORKERS: Final = 10

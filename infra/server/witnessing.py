@@ -8,7 +8,7 @@ from shared.model.audit.witnesses import WitnessPolicy
 from shared.operations.audit import witnessing
 from shared.operations.base import tenants
 from shared.ports import Ports
-from shared.ports.witnesses import WitnessClient
+from shared.ports.outside import WitnessClient
 
 PAUSE_SECONDS: Final = 60.0
 _END_SECONDS: Final = 1.0

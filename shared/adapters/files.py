@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.errors import InvalidSettings, Unavailable
-from shared.ports.audit_sink import Copied
+from shared.ports.outside import Copied
 
 _OWNER_ONLY: Final = 0o600
 

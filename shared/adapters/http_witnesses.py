@@ -10,7 +10,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
 from shared.model.audit.cosignatures import BYTES_MAX
-from shared.ports.witnesses import PATIENCE_SECONDS, WitnessAnswer
+from shared.ports.outside import WITNESS_PATIENCE_SECONDS, WitnessAnswer
 
 _PART: Final = 4096
 
@@ -18,7 +18,7 @@ _PART: Final = 4096
 class HttpWitnesses:
     """A `WitnessClient`. `patience` is the longest time of a request in seconds."""
 
-    def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, patience: float = WITNESS_PATIENCE_SECONDS) -> None:
         self._patience = patience
         self._http = PoolManager(timeout=Timeout(total=patience), retries=False)
 

@@ -24,7 +24,7 @@ from shared.model.webhooks.deliveries import (
     EventMessage,
 )
 from shared.model.webhooks.destinations import PORT, Network
-from shared.ports.sender import PATIENCE_SECONDS
+from shared.ports.outside import SENDER_PATIENCE_SECONDS
 
 # Returns the IP addresses of a name. Raises `OSError` if there are none.
 Resolve = Callable[[str], list[str]]
@@ -54,7 +54,7 @@ class HttpsSender:
     resolve: Resolve = resolve
     port: int = PORT
     context: ssl.SSLContext = field(default_factory=ssl.create_default_context)
-    patience: float = PATIENCE_SECONDS
+    patience: float = SENDER_PATIENCE_SECONDS
 
     def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
         """Post the messages, up to eight at a time."""

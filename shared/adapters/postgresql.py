@@ -23,7 +23,6 @@ from shared.adapters.postgresql_database import (
 )
 from shared.adapters.preconditions import added, check_write
 from shared.errors import Corrupt, ExpectationLost
-from shared.ports.database import Flaw
 from shared.ports.store import (
     EVERYTHING,
     SEARCHED,
@@ -34,6 +33,7 @@ from shared.ports.store import (
     ColumnPage,
     Delete,
     Expect,
+    Flaw,
     Increment,
     Item,
     Partition,

@@ -6,7 +6,7 @@ from typing import Final
 
 from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.adapters.postgresql_schema import NEWEST_MAJOR, SETTINGS
-from shared.ports.database import Flaw
+from shared.ports.store import Flaw
 
 # What a crash of the machine, or a disk that returns other bytes, needs so that nothing is lost.
 _SAFE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {

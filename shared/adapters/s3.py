@@ -14,7 +14,7 @@ from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, RetryPolicy
 from shared.errors import BlobExists, Corrupt, Unavailable
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type
-from shared.ports.audit_sink import Copied
+from shared.ports.outside import Copied
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

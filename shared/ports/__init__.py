@@ -3,15 +3,39 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 from shared.model.audit.witnesses import WitnessPolicy
 from shared.ports.blobs import BlobStore
-from shared.ports.gather import Gather, sequentially
-from shared.ports.roots import RootSigner
-from shared.ports.sealer import Sealer
+from shared.ports.held_keys import RootSigner, Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+
+class Gather(Protocol):
+    """Makes some reads, at the same time or one by one, and returns their results in order.
+
+    Raises the first exception in this order, after all reads have ended. A read must not call
+    `Gather` itself.
+    """
+
+    @overload
+    def __call__(self, a: Callable[[], A], b: Callable[[], B], /) -> tuple[A, B]: ...
+    @overload
+    def __call__(
+        self, a: Callable[[], A], b: Callable[[], B], c: Callable[[], C], /
+    ) -> tuple[A, B, C]: ...
+    @overload
+    def __call__(self, *reads: Callable[[], A]) -> tuple[A, ...]: ...
+
+
+def sequentially(*reads: Callable[[], Any]) -> Any:
+    """Make the reads one by one, which is fastest if they do not use the network."""
+    return tuple(read() for read in reads)
 
 
 class NewId(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import wraps
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from shared.model.items import Address as Address
 from shared.model.items import ColumnPage as ColumnPage
@@ -246,3 +246,24 @@ class _Wrapped:
         found = getattr(self._store, name)
         is_call = callable(found) and not name.startswith("_")
         return wraps(found)(self._around(name, found)) if is_call else found
+
+
+class Flaw(NamedTuple):
+    """A fault of the database's configuration: sentences without full stops.
+
+    It is a remark if no acknowledged change can be lost or misread by it, or if the store cannot
+    know whether one can.
+    """
+
+    problem: str
+    remedy: str
+    is_remark: bool = False
+
+
+@runtime_checkable
+class Configured(Protocol):
+    """A store in a database whose configuration it can read."""
+
+    def flaws(self) -> Iterator[Flaw]:
+        """Yield what is wrong with the configuration. Raises `Unavailable`."""
+        ...

@@ -9,7 +9,7 @@ import pytest
 
 from shared.adapters.http_witnesses import HttpWitnesses
 from shared.model.audit.cosignatures import BYTES_MAX
-from shared.ports.witnesses import WitnessAnswer
+from shared.ports.outside import WitnessAnswer
 
 PATIENCE = 0.5
 NOTHING = WitnessAnswer(0)

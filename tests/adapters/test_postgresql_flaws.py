@@ -11,7 +11,7 @@ from infra.cli import app
 from shared.adapters import postgresql_schema
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_database import PostgresqlDatabase
-from shared.ports.database import Flaw
+from shared.ports.store import Flaw
 from tests.infra.commands import Command
 from tests.kit import postgresql
 from tests.kit.postgresql import execute

@@ -42,10 +42,9 @@ from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqs import SqsQueue
 from shared.adapters.stored_usage import StoredUsage
 from shared.ports.blobs import BlobStore
+from shared.ports.held_keys import RootSigner, Sealer
 from shared.ports.one_machine import LinkedBlobs
-from shared.ports.queue import Queue
-from shared.ports.roots import RootSigner
-from shared.ports.sealer import Sealer
+from shared.ports.outside import Queue
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
 from shared.settings import prepares

@@ -1,4 +1,4 @@
-"""What every queue promises (`shared.ports.queue.Queue`)."""
+"""What every queue promises (`shared.ports.outside.Queue`)."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from shared.ports.queue import Queue
+from shared.ports.outside import Queue
 
 Delivered = Callable[[], Counter[str]]
 

@@ -14,8 +14,7 @@ from shared.model.lists import schedule
 from shared.model.lists.head import head_address
 from shared.operations.changes import srl
 from shared.operations.lists import in_force, pending, publication
-from shared.ports import Ports
-from shared.ports.gather import sequentially
+from shared.ports import Ports, sequentially
 from shared.ports.store import Expect, Put
 from tests.kit.api import Tenant
 from tests.kit.faults import Script, scripted

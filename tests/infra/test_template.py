@@ -13,7 +13,7 @@ from shared.model.audit import head
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
 from shared.model.webhooks import webhooks
 from shared.operations.webhooks import delivery
-from shared.ports.sender import PATIENCE_SECONDS
+from shared.ports.outside import SENDER_PATIENCE_SECONDS
 from shared.settings import base_path
 from tests.infra.templates import (
     ALARMS,
@@ -370,7 +370,7 @@ def test_webhooks_are_told_of_sealed_logs() -> None:
     queue = RESOURCES["WebhookQueue"]["Properties"]
     assert queue["VisibilityTimeout"] == 6 * LAMBDAS["WebhookDelivery"]["Timeout"]
     # A worker has ended before another one may have its webhook.
-    longest = delivery.SLICE_SECONDS + 2 * PATIENCE_SECONDS
+    longest = delivery.SLICE_SECONDS + 2 * SENDER_PATIENCE_SECONDS
     assert longest < LAMBDAS["WebhookDelivery"]["Timeout"] < webhooks.LEASE.total_seconds()
 
 

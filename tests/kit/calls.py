@@ -20,7 +20,7 @@ from functools import partial
 from threading import RLock
 from typing import Any, Final
 
-from shared.ports.gather import sequentially
+from shared.ports import sequentially
 
 _READ_BYTES: Final = 4096
 _WRITE_BYTES: Final = 1024

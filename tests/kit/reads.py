@@ -14,8 +14,7 @@ from typing import Any
 
 import cbor2
 
-from shared.ports import Ports
-from shared.ports.gather import sequentially
+from shared.ports import Ports, sequentially
 from shared.ports.store import Address, ColumnPage, Item, Partition, Row, Store
 from tests.kit.intercepted import Intercepted
 

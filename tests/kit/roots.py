@@ -10,7 +10,7 @@ from shared.authorizer.formats.trust import Roots
 from shared.model.callers import Caller
 from shared.operations.trust import documents, renewal, serving
 from shared.ports import Ports
-from shared.ports.roots import RootSigner
+from shared.ports.held_keys import RootSigner
 from tests.kit.api import Tenant
 
 

@@ -12,7 +12,7 @@ from shared.model.audit.checkpoint import NoteKey
 from shared.model.audit.witnesses import Witness, WitnessPolicy
 from shared.operations.audit import log, signers
 from shared.ports import Ports
-from shared.ports.witnesses import WitnessAnswer
+from shared.ports.outside import WitnessAnswer
 
 Answer = Callable[[bytes], WitnessAnswer]
 

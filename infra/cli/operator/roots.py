@@ -22,7 +22,7 @@ from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import Roots
 from shared.operations.operator import onboarding, roots
 from shared.operations.trust import documents, renewal
-from shared.ports.roots import RootSigner
+from shared.ports.held_keys import RootSigner
 
 _PASSPHRASE_MIN: Final = 12
 

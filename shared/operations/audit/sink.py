@@ -13,7 +13,7 @@ from shared.operations.audit import log
 from shared.operations.base import tenants
 from shared.operations.base.operation import settle
 from shared.ports import Ports
-from shared.ports.audit_sink import AuditSink, Copied
+from shared.ports.outside import AuditSink, Copied
 from shared.ports.store import At, Expect, Put
 
 # The most leaves in one copy.

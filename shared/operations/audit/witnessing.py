@@ -18,8 +18,8 @@ from shared.model.audit.head import LogHead
 from shared.model.audit.witnesses import LogWitnessing, Witness, WitnessPolicy
 from shared.operations.audit import log
 from shared.ports import Ports
+from shared.ports.outside import WitnessAnswer, WitnessClient
 from shared.ports.store import At, Expect, Put
-from shared.ports.witnesses import WitnessAnswer, WitnessClient
 
 # How far the clock of a witness may be ahead.
 _AHEAD: Final = timedelta(seconds=60)

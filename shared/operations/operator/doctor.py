@@ -26,9 +26,8 @@ from shared.operations.operator.readiness import Probe
 from shared.operations.operator.recovery import differences, newest
 from shared.operations.trust import state as trust
 from shared.ports import Ports
-from shared.ports.database import Configured
 from shared.ports.one_machine import LocalStore
-from shared.ports.store import Delete, Expect, Put
+from shared.ports.store import Configured, Delete, Expect, Put
 
 # How many authorizers of a tenant are named that are behind.
 _STRAGGLERS: Final = 10

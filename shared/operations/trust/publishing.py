@@ -34,7 +34,7 @@ from shared.operations.lists.storage import Named, Pen
 from shared.operations.trust import documents, signing_keys
 from shared.operations.trust.facts import TrustFacts, draft
 from shared.ports import Ports
-from shared.ports.roots import RootSigner
+from shared.ports.held_keys import RootSigner
 from shared.ports.store import At, Change, Delete, Expect, Put
 
 # How often another process may store the same version, or write the head of the feed, first.

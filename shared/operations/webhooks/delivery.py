@@ -33,7 +33,7 @@ from shared.operations.base import audit, operation, tenants
 from shared.operations.base.operation import settle
 from shared.operations.webhooks import dispatch as rules
 from shared.ports import Ports
-from shared.ports.sender import Sender
+from shared.ports.outside import Sender
 from shared.ports.store import Change, Delete, Expect, Put
 
 # After this time a worker leaves the rest to the next one, so that other webhooks have their turn.

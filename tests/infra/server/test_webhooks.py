@@ -17,7 +17,7 @@ from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, Ev
 from shared.operations.audit import sealing
 from shared.operations.webhooks import dispatch, managing
 from shared.ports import Ports
-from shared.ports.sender import Sender
+from shared.ports.outside import Sender
 from tests.kit.receivers import HOST, Received, answer, receiving
 from tests.kit.tenants import Tenant
 from tests.kit.waiting import soon

@@ -11,7 +11,7 @@ from shared import wiring
 from shared.errors import Unavailable
 from shared.operations.audit import sealing, witnessing
 from shared.ports import Ports
-from shared.ports.witnesses import WitnessAnswer
+from shared.ports.outside import WitnessAnswer
 from tests.kit.tenants import Tenant
 from tests.kit.waiting import soon
 from tests.kit.witnesses import Witnessed, answering, know, made, policy, url

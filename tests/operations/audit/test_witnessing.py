@@ -17,8 +17,8 @@ from shared.model.audit.witnesses import LogWitnessing, WitnessPolicy
 from shared.operations.audit import sealed_log, sealing, witnessing
 from shared.operations.operator import doctor
 from shared.ports import Ports
+from shared.ports.outside import WitnessAnswer
 from shared.ports.store import Expect, Put
-from shared.ports.witnesses import WitnessAnswer
 from tests.kit.sealed_log import entered, head_of, many_sealed
 from tests.kit.tenants import Tenant
 from tests.kit.witnesses import Answer, Witnessed, answering, know, made, policy, url

@@ -21,7 +21,7 @@ from shared.operations.lists.storage import Named, Pen
 from shared.operations.trust import documents, renewal
 from shared.operations.trust.renewal import TrustOutcome
 from shared.ports import Ports
-from shared.ports.roots import RootSigner
+from shared.ports.held_keys import RootSigner
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.roots import SeedRoot
 from tests.kit.tenants import Tenant

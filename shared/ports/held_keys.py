@@ -1,4 +1,4 @@
-"""The sealer, which encrypts the private seeds of signing keys (KEY-2)."""
+"""Keys held elsewhere: one seals seeds (KEY-2), one signs trust documents (TRUST-7)."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -22,4 +22,22 @@ class Sealer(Protocol):
         Raises `Corrupt` if the bytes were altered, or sealed with another context or key, and
         `Unavailable`.
         """
+        ...
+
+
+class RootSigner(Protocol):
+    """A root key of Ed25519 that never leaves the signer.
+
+    - Its public key never changes, and is not of small order.
+    - Each signature that it returns was verified with this key.
+    - It is safe to share between threads.
+    """
+
+    @property
+    def public_key(self) -> bytes:
+        """The public key (32 bytes). Raises `Unavailable`."""
+        ...
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the signature (64 bytes) over 1 to 4096 bytes. Raises `Unavailable`."""
         ...

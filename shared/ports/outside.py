@@ -1,0 +1,86 @@
+"""The programs and places outside that the service sends to: its queue, and those of others."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from shared.model.webhooks.deliveries import DeliveryAnswer, EventMessage
+
+# The longest time of an attempt, in seconds (HOOK-7).
+SENDER_PATIENCE_SECONDS = 15.0
+# The longest time of a request to a witness, in seconds.
+WITNESS_PATIENCE_SECONDS = 10.0
+
+
+class Queue(Protocol):
+    """Messages, each delivered at least once, in any order.
+
+    - When `send` returns, all messages will be delivered.
+    - Every failure raises `Unavailable`. Some messages may be delivered nevertheless.
+    - It is safe to share between threads.
+    """
+
+    def send(self, messages: Iterable[str]) -> None:
+        """Send any number of short texts, none of them empty. Raises `Unavailable`."""
+        ...
+
+
+class Sender(Protocol):
+    """Requests to the programs of tenants.
+
+    - It connects only to addresses that `shared.model.webhooks.destinations` allows, checked at
+      each attempt, by TLS with a valid certificate for the name in the URL.
+    - It follows no redirect, uses no proxy, and sends no credential of the service.
+    - An attempt ends after `SENDER_PATIENCE_SECONDS`, whatever the other side does.
+    - A failure is in the answer: nothing is raised.
+    - It is safe to share between threads.
+    """
+
+    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
+        """Post the messages at the same time, each by one attempt; return the answers in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The leaves from `first` to `end` of one generation of a tenant's log, as lines of text."""
+
+    tenant_id: str
+    generation: int
+    first: int
+    end: int
+    lines: bytes
+    keep_until: datetime
+
+
+class AuditSink(Protocol):
+    """Keeps copies that it cannot take back. The service only ever adds to it.
+
+    It is safe to share between threads.
+    """
+
+    def add(self, copied: Copied) -> None:
+        """Keep a copy durably. The same leaves may come again. Raises `Unavailable`."""
+        ...
+
+
+class WitnessAnswer(NamedTuple):
+    """The answer of a witness: an HTTP status and at most 64 KiB; status 0 if there is none."""
+
+    status: int
+    body: bytes = b""
+
+
+class WitnessClient(Protocol):
+    """Requests to witnesses, whose answers are believed by their signatures alone.
+
+    - It follows no redirect, and sends no credential of the service.
+    - A request ends after about `WITNESS_PATIENCE_SECONDS`.
+    - A failure is in the answer: nothing is raised.
+    - It is safe to share between threads.
+    """
+
+    def ask(self, asked: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
+        """Post these bodies to these addresses at the same time; return the answers in order."""
+        ...

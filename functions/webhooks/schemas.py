@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, Field, JsonValue
 
 from shared.model.identifiers import AUDIT_ENTRY, WEBHOOK
-from shared.model.webhooks import deliveries, destinations
+from shared.model.webhooks import deliveries
 from shared.model.webhooks import webhooks as model
 from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryState
 from shared.model.webhooks.webhooks import ALL, Cause, WebhookStatus
@@ -75,12 +75,12 @@ _DELIVERY: Final[dict[str, JsonValue]] = {
 WebhookId = Annotated[str, shown("Identifier of the webhook.", **identifier(WEBHOOK))]
 Url = Annotated[
     str,
-    AfterValidator(destinations.checked),
+    AfterValidator(deliveries.checked_url),
     Field(
         json_schema_extra={
             "format": "uri",
             "pattern": "^https://[!-~]+$",
-            "maxLength": destinations.URL_MAX,
+            "maxLength": deliveries.URL_MAX,
         }
     ),
 ]

@@ -15,15 +15,16 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Final
 from urllib.parse import urlsplit
 
-from shared.model.webhooks import destinations
+from shared.model.webhooks import deliveries
 from shared.model.webhooks.deliveries import (
     ANSWER_MAX,
+    PORT,
     RETRY_AFTER_MAX,
     DeliveryAnswer,
     DeliveryOutcome,
     EventMessage,
+    Network,
 )
-from shared.model.webhooks.destinations import PORT, Network
 from shared.ports.outside import SENDER_PATIENCE_SECONDS
 
 # Returns the IP addresses of a name. Raises `OSError` if there are none.
@@ -95,7 +96,7 @@ class HttpsSender:
         addresses = _within(deadline, lambda: self.resolve(name))
         if not addresses:
             raise OSError("the name has no address")
-        if not all(destinations.is_allowed(each, self.networks) for each in addresses):
+        if not all(deliveries.is_allowed(each, self.networks) for each in addresses):
             raise _NotAllowed
         plain = self._open(addresses[:_ADDRESSES_MAX], deadline)
         with plain:

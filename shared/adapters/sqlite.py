@@ -16,7 +16,6 @@ from shared.adapters import (
     sqlite_audit,
     sqlite_conversion,
     sqlite_encoding,
-    sqlite_expiry,
     sqlite_format,
     sqlite_items,
 )
@@ -289,7 +288,7 @@ class SqliteStore:
 
     def _remove_expired_keys(self, before: int, most: int) -> int:
         with self._database.transaction() as connection:
-            found = sqlite_expiry.take_expired(connection, before, most)
+            found = sqlite_items.take_expired(connection, before, most)
             for expires, address in found:
                 row = sqlite_items.stored(connection, address)
                 # A damaged item stays, as the doctor reports it.

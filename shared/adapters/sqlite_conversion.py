@@ -21,7 +21,7 @@ import cbor2
 from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_format
 from shared.adapters.sqlite_format import version
 from shared.errors import InvalidSettings
-from shared.model import oldest
+from shared.model import deployment
 from shared.model.items import Address, Item
 
 # The format of release 0.3.0, and the statements that make the next one of it. The audit log is
@@ -147,5 +147,5 @@ def _check_age(connection: sqlite3.Connection) -> None:
         return None
 
     for (tenant_id,) in connection.execute(_TENANTS).fetchall():
-        if oldest.is_too_old(get, tenant_id):
-            raise oldest.refusal("the data of a tenant")
+        if deployment.is_too_old(get, tenant_id):
+            raise deployment.too_old("the data of a tenant")

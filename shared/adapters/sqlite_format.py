@@ -12,9 +12,9 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 
-from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_expiry
+from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_items
 from shared.errors import InvalidSettings
-from shared.model import oldest
+from shared.model import deployment
 
 # Stored in `PRAGMA user_version`, which is 0 in new files. `sqlite_conversion` makes each
 # change here to older files. If the number rises, the table of items gets another name.
@@ -31,7 +31,7 @@ CREATE TABLE places (
     partition INTEGER NOT NULL, sk TEXT NOT NULL, PRIMARY KEY (partition, sk)
 ) WITHOUT ROWID
 """
-_NEW: Final = (ITEMS, _PLACES, *sqlite_audit.SCHEMA, *sqlite_expiry.SCHEMA)
+_NEW: Final = (ITEMS, _PLACES, *sqlite_audit.SCHEMA, *sqlite_items.EXPIRING)
 
 # Each problem, and a query for the number of its items.
 _FAULTS: Final = {
@@ -102,7 +102,7 @@ def _create(connection: sqlite3.Connection) -> None:
             "Use the release that wrote the database, or a newer one.",
         )
     if found or _has_items(connection):
-        raise oldest.refusal("the database")
+        raise deployment.too_old("the database")
     for statement in (*_NEW, f"PRAGMA user_version = {FORMAT}"):
         connection.execute(statement)
 

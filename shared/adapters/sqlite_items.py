@@ -3,9 +3,9 @@
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_expiry, sqlite_format
+from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_format
 from shared.adapters.preconditions import added
 from shared.errors import Corrupt
 from shared.ports.store import (
@@ -18,6 +18,7 @@ from shared.ports.store import (
     Increment,
     Item,
     Put,
+    Table,
     Value,
 )
 
@@ -41,6 +42,18 @@ _DELETE_PLACE = "DELETE FROM places WHERE partition = ? AND sk = ?"
 
 Row: TypeAlias = tuple[object, object]
 _Parameter: TypeAlias = str | int | bytes
+
+# The index by which expired items of the table `keys` are found without reading the others.
+# A stored item is encoded bytes, which do not say when it expires.
+EXPIRING: Final = (
+    """CREATE TABLE expiring (
+        expires INTEGER NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL, PRIMARY KEY (expires, pk, sk)
+    ) WITHOUT ROWID""",
+)
+
+_NOTE: Final = "INSERT OR IGNORE INTO expiring VALUES (?, ?, ?)"
+_FORGET: Final = "DELETE FROM expiring WHERE expires = ? AND pk = ? AND sk = ?"
+_EXPIRED: Final = "SELECT expires, pk, sk FROM expiring WHERE expires < ? ORDER BY expires LIMIT ?"
 
 
 def stored(connection: sqlite3.Connection, address: Address) -> Row | None:
@@ -157,7 +170,7 @@ def _put(connection: sqlite3.Connection, items: Sequence[tuple[Address, Item]]) 
         encoded = sqlite_encoding.encoded(item, address.pk, address.sk)
         seed = sqlite_format.seed(address.table, address.pk)
         stored.append((*_key(address), encoded, sqlite_format.checksum(seed, address.sk, encoded)))
-        sqlite_expiry.note(connection, address, item)
+        note_expiry(connection, address, item)
     connection.execute(_rows(_PUT, len(stored), 4), _flat(stored))
     places = [_place(address) for address, _ in items]
     connection.execute(_rows(_PUT_PLACES, len(places), 2), _flat(places))
@@ -198,3 +211,22 @@ def _item(plain: bytes) -> dict[str, Value]:
         return sqlite_encoding.decoded(plain)
     except ValueError as error:
         raise Corrupt from error
+
+
+def note_expiry(connection: sqlite3.Connection, address: Address, item: Item) -> None:
+    """Note when an item of the table `keys` expires, in the transaction that stores it."""
+    expires = item.get("expires")
+    if address.table is Table.KEYS and type(expires) is int:
+        connection.execute(_NOTE, (expires, address.pk, address.sk))
+
+
+def take_expired(
+    connection: sqlite3.Connection, before: int, most: int
+) -> list[tuple[int, Address]]:
+    """Return when items expired before `before`, and their addresses; forget them.
+
+    An item may have been replaced or deleted since.
+    """
+    rows = connection.execute(_EXPIRED, (before, most)).fetchall()
+    connection.executemany(_FORGET, rows)
+    return [(expires, Address(Table.KEYS, pk, sk)) for expires, pk, sk in rows]

@@ -29,7 +29,7 @@ class Queue(Protocol):
 class Sender(Protocol):
     """Requests to the programs of tenants.
 
-    - It connects only to addresses that `shared.model.webhooks.destinations` allows, checked at
+    - It connects only to addresses that `deliveries.is_allowed` allows, checked at
       each attempt, by TLS with a valid certificate for the name in the URL.
     - It follows no redirect, uses no proxy, and sends no credential of the service.
     - An attempt ends after `SENDER_PATIENCE_SECONDS`, whatever the other side does.

@@ -1,7 +1,6 @@
 """The note of the store about its deployment (OPS-12, OPS-13)."""
 
 from shared.model import deployment as model
-from shared.model import oldest
 from shared.model.deployment import SCHEMA, Deployment
 from shared.operations.base import tenants
 from shared.operations.base.operation import settle
@@ -75,5 +74,5 @@ def mark_if_new(ports: Ports) -> None:
 
 def _check_age(ports: Ports) -> None:
     for tenant in tenants.directory(ports):
-        if oldest.is_too_old(ports.store.get, tenant.tenant_id):
-            raise oldest.refusal(f"the data of the tenant {tenant.handle}")
+        if model.is_too_old(ports.store.get, tenant.tenant_id):
+            raise model.too_old(f"the data of the tenant {tenant.handle}")

@@ -9,13 +9,13 @@ import pytest
 from shared.authorizer.formats import cose, ed25519
 from shared.authorizer.formats.cose import Message
 from shared.model import seeds, warrant_format
-from shared.model.cose import sign
+from shared.model.warrant_format import signed_message
 from tests.kit.reserved import RESERVED
 
 SEED = bytes(range(32))
 KEY = base64.b64decode(seeds.public_key(SEED))
 PROTECTED = cose.header(key_id=b"svc_key_a#1", content_type=61)
-MESSAGE = sign(PROTECTED, b"payload", seed=SEED)
+MESSAGE = signed_message(PROTECTED, b"payload", seed=SEED)
 
 
 def tagged(*parts: Any, tag: int = 18) -> bytes:
@@ -35,7 +35,7 @@ def test_a_message_of_the_cose_working_group() -> None:
     public_key = base64.b64decode(seeds.public_key(seed))
     message = Message(protected, payload, signature)
     assert ed25519.is_signed(message.signed, signature, public_key=public_key)
-    assert sign(protected, payload, seed=seed) == message
+    assert signed_message(protected, payload, seed=seed) == message
 
 
 def test_a_message_comes_back() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shared.authorizer.formats.cose import Message, header
 from shared.authorizer.formats.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant, verify
-from shared.model import cose, seeds, warrant_format
+from shared.model import seeds, warrant_format
 from shared.model.lists import encoding as srl
 from shared.model.lists.encoding import Payload
 
@@ -36,7 +36,7 @@ def signed(claims: Claims = CLAIMS, *, seed: bytes = SEED) -> bytes:
 def stating(claims: Any) -> bytes:
     """A message that is signed well, over any claims."""
     encoded = claims if isinstance(claims, bytes) else cbor2.dumps(claims, canonical=True)
-    return cose.sign(HEADER, encoded, seed=SEED).encode()
+    return warrant_format.signed_message(HEADER, encoded, seed=SEED).encode()
 
 
 def accepted(warrant: bytes, **options: Any) -> Claims:
@@ -90,7 +90,7 @@ def test_what_is_no_warrant(data: bytes) -> None:
 def test_another_kind_of_message() -> None:
     """F42: a message of another algorithm or content type is not a warrant."""
     for fields in ({1: -8, 3: 60, 4: b"k"}, {1: -7, 3: 61, 4: b"k"}):
-        message = cose.sign(cbor2.dumps(fields), CLAIMS.encode(), seed=SEED)
+        message = warrant_format.signed_message(cbor2.dumps(fields), CLAIMS.encode(), seed=SEED)
         refused(message.encode(), "header")
 
 

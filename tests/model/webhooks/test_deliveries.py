@@ -4,7 +4,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from shared.model.webhooks import destinations
+from shared.model.webhooks import deliveries
 from shared.model.webhooks.deliveries import (
     DeliveryAnswer,
     DeliveryOutcome,
@@ -68,13 +68,13 @@ NOT_PUBLIC = [
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_pass(address: str) -> None:
     """HOOK-6: A public unicast address may be sent to."""
-    assert destinations.is_allowed(address, ())
+    assert deliveries.is_allowed(address, ())
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
 def test_other_addresses_do_not(address: str) -> None:
     """F387b: Nothing is sent to private, local, special or translated addresses."""
-    assert not destinations.is_allowed(address, ())
+    assert not deliveries.is_allowed(address, ())
 
 
 def test_the_operator_may_allow_networks() -> None:
@@ -88,4 +88,4 @@ def test_the_operator_may_allow_networks() -> None:
         # Mapped addresses are others, whatever they map to.
         "::ffff:10.2.3.4": False,
     }.items():
-        assert destinations.is_allowed(address, networks) is is_allowed
+        assert deliveries.is_allowed(address, networks) is is_allowed

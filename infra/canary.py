@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from shared.errors import RescindError
 from shared.model.callers import Caller
-from shared.operations.fleet import canary
+from shared.operations.fleet import progress as canary
 from shared.operations.fleet import propagation as registry
 from shared.operations.fleet.progress import Progress
 from shared.ports import Ports

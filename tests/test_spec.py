@@ -25,7 +25,7 @@ from shared.model import (
 from shared.model.audit.audit_log import Action
 from shared.model.lists import signers as srl_signers
 from shared.model.lists import verification as srl_verifier
-from shared.operations.access import last_admin
+from shared.operations.access import api_key_end
 from shared.operations.lists import signers
 from shared.web import bodies, errors, paging
 from tests.kit.processes import ROOT
@@ -76,7 +76,7 @@ _NUMBERS: Final[dict[str, Iterable[int]]] = {
     "API-19": (paging.LIMIT_MAX, paging.LIMIT_DEFAULT),
     "AUTH-6": (rate_limit.RATE_PER_SECOND, rate_limit.BURST),
     "AUTH-8": (rate_limit.RESERVE,),
-    "APIKEY-7": (last_admin.REMAINING // timedelta(hours=1),),
+    "APIKEY-7": (api_key_end.REMAINING // timedelta(hours=1),),
     "ACCOUNT-3": (service_accounts.API_KEYS_MAX,),
     "KEY-4": (signing_keys.ANCESTORS_MAX,),
     "KEY-12": (signing_keys.KEYS_MAX,),

@@ -3,7 +3,7 @@
 from typing import Self
 
 from shared.model.identifiers import TENANT
-from shared.operations.access import callers
+from shared.operations.access import api_keys
 from shared.web.api_keys import KEY_EXAMPLE, Scopes
 from shared.web.fields import ApiKeyId, MomentOut, ResponseBody, example, identifier, sample, shown
 from shared.web.routes import ApiRequest, router, serves
@@ -42,7 +42,7 @@ class CallerBody(ResponseBody):
     )
 
     @classmethod
-    def of(cls, found: callers.Introduction) -> Self:
+    def of(cls, found: api_keys.Introduction) -> Self:
         """Return the body for a caller with its tenant and its key."""
         caller, settings, key = found.caller, found.settings, found.key
         return cls(
@@ -58,10 +58,10 @@ class CallerBody(ResponseBody):
 
 
 @routes.get("/v1/whoami")
-@serves(callers.introduce)
+@serves(api_keys.introduce)
 async def get_caller(here: ApiRequest) -> CallerBody:
     """Get who calls: the tenant, the API key of the request and its scopes.
 
     Every key may ask.
     """
-    return CallerBody.of(here.run(callers.introduce))
+    return CallerBody.of(here.run(api_keys.introduce))

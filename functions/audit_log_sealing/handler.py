@@ -14,7 +14,7 @@ from typing import Any, Final
 from shared import logs, wiring
 from shared.model.audit.audit_log import entry_of
 from shared.model.audit.records import milliseconds, ulid_of
-from shared.operations.audit import sealing, sink, statements, witnessing
+from shared.operations.audit import sealing, statements, witnessing
 from shared.operations.audit.sealing import Extended
 from shared.operations.base import tenants
 from shared.ports import Ports
@@ -89,7 +89,7 @@ def _seal(ports: Ports, named: Mapping[str, list[str]] | None, tenant_id: str) -
     try:
         extended = extend()
         if (to := wiring.audit_sink_from_environment()) is not None:
-            sink.catch_up(ports, to, tenant_id)
+            sealing.copy_to_sink(ports, to, tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
         figures = {"AuditSealingFailed": 1}
         _log.exception("sealing", extra=logs.fields(tenant_id=tenant_id, metrics=figures))

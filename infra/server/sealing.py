@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from shared.operations.audit import sealing, sink, statements
+from shared.operations.audit import sealing, statements
 from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
@@ -120,7 +120,7 @@ class Sealing:
                 if not extended.first:
                     self._begun(tenant_id)
             if self._sink is not None:
-                sink.catch_up(self._ports, self._sink, tenant_id)
+                sealing.copy_to_sink(self._ports, self._sink, tenant_id)
         except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
             self._fail(tenant_id)
             return

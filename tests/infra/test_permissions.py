@@ -44,7 +44,7 @@ from shared.operations.base import tenants
 from shared.operations.changes import revocations, signing_keys, srl, warrants
 from shared.operations.changes.warrants import Order
 from shared.operations.fleet import propagation
-from shared.operations.fleet.canary import canary, watched
+from shared.operations.fleet.progress import canary, watched
 from shared.operations.fleet.registering import register
 from shared.operations.lists import decisions, expiring, in_force, publication, records
 from shared.operations.lists import marks as srl_marks

@@ -12,7 +12,7 @@ from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import API_KEY
-from shared.operations.access import api_key_creation, credential_end, last_admin
+from shared.operations.access import api_key_creation, api_key_end
 from shared.operations.access.api_key_creation import Created
 from shared.operations.base import allowance, audit, tenants
 from shared.operations.base.idempotency import Keep, once, secret_shown
@@ -110,11 +110,11 @@ def _guard(
 
     Raises `Conflict` if they end soon, sooner than the old key did, and no admin key would be left.
     """
-    is_soon = times.has_passed(last, ports.now() + last_admin.REMAINING)
+    is_soon = times.has_passed(last, ports.now() + api_key_end.REMAINING)
     if not is_soon or last >= (key.expires_at or _LAST):
         return []
     written = [each.address for each in joined]
-    return last_admin.guard(ports, caller, losing=[key], written=written)
+    return api_key_end.guard(ports, caller, losing=[key], written=written)
 
 
 def _ending(key: ApiKey, successor_id: str, until: datetime, *, is_at_once: bool) -> ApiKey:
@@ -128,5 +128,5 @@ def _ended(key: ApiKey, ending: ApiKey, credential: Credential) -> list[Change]:
     """Return the changes after which the old key and its secret end as `ending` says."""
     accepted: list[Change] = [Put(credential.address, credential.to_item(), Expect.PRESENT)]
     if ending.revoked_at is not None:
-        accepted = credential_end.revoked(key, ending.revoked_at, Expect.PRESENT)
+        accepted = api_key_end.revoked(key, ending.revoked_at, Expect.PRESENT)
     return [Put(ending.address, ending.to_item(), At(key.version)), *accepted]

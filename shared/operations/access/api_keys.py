@@ -1,7 +1,7 @@
-"""API keys: list, create, get, revoke, delete, and authenticate a request."""
+"""API keys: list, create, get, revoke, delete, authenticate a request, and introduce its caller."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared.errors import InvalidApiKey, NotFound
@@ -14,7 +14,7 @@ from shared.model.identifiers import API_KEY
 from shared.model.items import Address, Item, Partition
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.tenants import TenantSettings
-from shared.operations.access import api_key_creation, credential_end, last_admin
+from shared.operations.access import api_key_creation, api_key_end
 from shared.operations.access.api_key_creation import Created
 from shared.operations.base import allowance, audit, tenants
 from shared.operations.base.allowance import find
@@ -176,8 +176,8 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ApiKey], *, key_id: str) -> 
     revoked = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
     ports.store.write(
         Put(key.address, revoked.to_item(), At(key.version)),
-        *credential_end.revoked(key, now, Expect.PRESENT),
-        *last_admin.guard(ports, caller, losing=[key]),
+        *api_key_end.revoked(key, now, Expect.PRESENT),
+        *api_key_end.guard(ports, caller, losing=[key]),
         *srl_records.noted(key.tenant_id),
         _entry(ports, caller, Action.API_KEY_REVOKE, key),
         *keep(revoked),
@@ -195,11 +195,11 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
     leaving = _leave_account(key)
     ports.store.write(
         Delete(key.address, At(key.version)),
-        *credential_end.deleted(key),
+        *api_key_end.deleted(key),
         Delete(model.usage(key.tenant_id).address(key.id), Expect.PRESENT),
         Increment(model.count_address(key.tenant_id), {"count": -1}, Expect.PRESENT),
         *leaving,
-        *last_admin.guard(ports, caller, losing=[key], written=[each.address for each in leaving]),
+        *api_key_end.guard(ports, caller, losing=[key], written=[each.address for each in leaving]),
         *srl_records.left(
             key.tenant_id, Tombstone(key.id, TombstoneStatus.DELETED, ports.now(), key.digest)
         ),
@@ -239,3 +239,26 @@ def _leave_account(key: ApiKey) -> list[Change]:
         Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT),
         Delete(api_key_creation.owned(key.service_account_id, key), Expect.PRESENT),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """A caller with the settings of its tenant and the record of its API key."""
+
+    caller: Caller
+    settings: TenantSettings
+    key: ApiKey
+
+
+@operation(*Scope)
+def introduce(ports: Ports, caller: Caller) -> Introduction:
+    """Return who calls (AUTH-13). Raises `InvalidApiKey` if the key was deleted meanwhile."""
+    records = model.records(caller.tenant_id)
+    try:
+        settings, key = ports.gather(
+            lambda: tenants.settings(ports, caller.tenant_id),
+            lambda: find(ports, records, caller.key_id or "", kind=API_KEY, record=ApiKey),
+        )
+    except NotFound:
+        raise InvalidApiKey from None
+    return Introduction(caller, settings, key)

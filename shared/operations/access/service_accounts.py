@@ -13,7 +13,7 @@ from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.service_accounts import AccountStatus, ServiceAccount
 from shared.model.tenants import TenantSettings
-from shared.operations.access import last_admin
+from shared.operations.access import api_key_end
 from shared.operations.base import audit, tenants
 from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
@@ -156,7 +156,7 @@ def _switch(
         # If a key of the account is created or deleted concurrently, the version differs.
         Put(account.address, switched.to_item(), At(account.version)),
         *_credentials(ports, keys, disabled=target is AccountStatus.DISABLED),
-        *last_admin.guard(ports, caller, losing=losing),
+        *api_key_end.guard(ports, caller, losing=losing),
         *srl_records.noted(caller.tenant_id),
         audit.entry(ports, caller, _SWITCHED[target], account.id, name=account.name),
         *keep(switched),

@@ -12,7 +12,7 @@ from shared.model.audit.audit_log import AuditEntry, EntryFilters
 from shared.model.callers import Caller, Scope
 from shared.model.items import Item
 from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, AUDIT_RETENTION_DAYS_MIN
-from shared.operations.audit import index
+from shared.operations.audit import log
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, merged
 from shared.ports import Ports
@@ -95,7 +95,7 @@ def _fitting(found: _Found) -> _Found:
 def of_warrant(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Item]:
     """Return the items of all entries about the warrant of the filters that match, newest first."""
     where = where_of(ports, filters)
-    items = index.entries(ports, caller.tenant_id, str(filters.warrant_id), filters)
+    items = log.about(ports, caller.tenant_id, str(filters.warrant_id), filters)
     return [each for each in items if where.holds(each)]
 
 

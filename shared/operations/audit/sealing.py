@@ -2,11 +2,13 @@
 
 A pass reads the head, stores the full tiles that follow from it, finds the entries that are not in
 the log, and writes the next head. That one write decides: whatever fails before or after it, no
-entry is lost or appended twice (docs/adr/18).
+entry is lost or appended twice (docs/adr/18). Sealed entries are then copied to the sink (LOG-27).
 """
 
 import heapq
+import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Final, NamedTuple
@@ -14,18 +16,22 @@ from typing import Final, NamedTuple
 from shared.errors import Corrupt
 from shared.model import times
 from shared.model.audit import audit_log, checkpoint, records
+from shared.model.audit import head as head_model
 from shared.model.audit import head as model
+from shared.model.audit import records as record_model
 from shared.model.audit.audit_log import EntryFilters
 from shared.model.audit.checkpoint import Checkpoint
 from shared.model.audit.head import APPENDED_MAX, LogHead
 from shared.model.audit.kept import Kept
 from shared.model.audit.records import AuditRecord
 from shared.model.identifiers import AUDIT_ENTRY, before_all_of
-from shared.model.items import Row
-from shared.operations.audit import index, log, outside, revocation_counts, signers
+from shared.model.items import Address, Row
+from shared.model.records import Record
+from shared.operations.audit import log, outside, revocation_counts, signers
 from shared.operations.base import checkpoints, operation, tenants
 from shared.operations.base.operation import settle
 from shared.ports import Ports
+from shared.ports.outside import AuditSink, Copied
 from shared.ports.store import At, Change, Expect, Put, Where
 
 # How far behind the newest sealed entry a pass looks for entries that became visible late.
@@ -39,6 +45,9 @@ _SECONDS: Final = 20.0
 _AHEAD_MS: Final = 1000
 # Before its first entry, a tenant has been created; its clock may have been wrong.
 _BEFORE: Final = timedelta(days=1)
+
+# The most leaves in one copy.
+_COPIED_MAX: Final = 1000
 
 
 class Extended(NamedTuple):
@@ -99,7 +108,7 @@ def _pass(
         if _is_first_of_minute(before, ports.now()):
             outside.check_anchors(ports, tenant_id)
         items = [row.item for row in rows]
-        index.write(ports, tenant_id, items)
+        log.index(ports, tenant_id, items)
         after = revocation_counts.begun(ports, tenant_id, after)
         after, changes = _signed(ports, tenant_id, after.appended(added, ports.now()))
         changes += revocation_counts.counted(ports, tenant_id, after, items)
@@ -192,3 +201,61 @@ def _moment(milliseconds: int) -> datetime:
 
 def _ms(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkCursor(Record):
+    """How far the sink has the log: `size` leaves of a generation."""
+
+    generation: int
+    size: int
+    version: int
+
+
+def copy_to_sink(ports: Ports, sink: AuditSink, tenant_id: str) -> None:
+    """Copy the sealed entries that the sink does not have, with the checkpoint that covers them.
+
+    After a failure, the next call begins where the last one ended, and may repeat a copy. Raises
+    `Corrupt`, `Unavailable`.
+    """
+    while settle(lambda: _copy(ports, sink, tenant_id)):
+        pass
+
+
+def _copy(ports: Ports, sink: AuditSink, tenant_id: str) -> bool:
+    """Copy up to `_COPIED_MAX` leaves; return whether there are more. Raises `ExpectationLost`."""
+    head = log.head(ports, tenant_id)
+    if head is None:
+        return False
+    place = _cursor_address(tenant_id)
+    item = ports.store.get(place)
+    before = SinkCursor.from_item(item) if item else SinkCursor(head.generation, 0, 0)
+    first = before.size if before.generation == head.generation else 0
+    end = min(head.size, first + _COPIED_MAX)
+    if first == end:
+        return False
+    keep = ports.now() + tenants.settings(ports, tenant_id).audit_retention
+    lines = _lines(ports, tenant_id, head, first, end)
+    sink.add(Copied(tenant_id, head.generation, first, end, lines, keep))
+    after = SinkCursor(head.generation, end, before.version + 1)
+    ports.store.write(Put(place, after.to_item(), At(before.version) if item else Expect.ABSENT))
+    return end < head.size
+
+
+def _lines(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> bytes:
+    """Return a line for each leaf, with its entry unless that expired, and the checkpoint."""
+    data = log.data(ports, tenant_id, head, first, end)
+    ids = [record_model.AuditRecord.parse(each).id for each in data]
+    items = log.stored(ports, tenant_id, ids)
+    lines = []
+    for index, (entry_id, record) in enumerate(zip(ids, data, strict=True), first):
+        item = items.get(entry_id)
+        entry = b"null" if item is None else record_model.line(item)
+        lines.append(
+            b'{"entry":%b,"index":%d,"record":"%b"}\n' % (entry, index, record.hex().encode())
+        )
+    return b"".join(lines) + json.dumps({"checkpoint": head.checkpoint}).encode() + b"\n"
+
+
+def _cursor_address(tenant_id: str) -> Address:
+    return head_model.partition(tenant_id).address("sink")

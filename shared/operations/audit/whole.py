@@ -17,7 +17,7 @@ from shared.model.audit.kept import Kept
 from shared.model.audit.merkle import NOTHING, WIDTH, Edge
 from shared.model.audit.records import AuditRecord
 from shared.model.items import Row
-from shared.operations.audit import anchors, log, outside, signers
+from shared.operations.audit import log, outside, signers
 from shared.operations.base import tenants
 from shared.operations.base.operation import reread
 from shared.ports import Ports
@@ -45,7 +45,7 @@ def problems(
     were verified and their number, every 100,000 leaves. Raises `Unavailable`.
     """
     try:
-        anchored = {*listed, *anchors.all_of(ports, tenant_id)}
+        anchored = {*listed, *outside.all_anchors(ports, tenant_id)}
         head = reread(lambda: outside.compared(ports, tenant_id, anchored))
         if head is not None:
             walk = _Walk(ports, tenant_id, head, report)

@@ -1,17 +1,18 @@
-"""Requests that change many things in several independent writes (REVOKE-21)."""
+"""Requests and passes that change many things in several independent writes (REVOKE-21)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, TypeVar
 
-from shared.errors import Unavailable
+from shared.errors import ExpectationLost, Unavailable
 from shared.operations.base import operation
 from shared.operations.base.operation import settle
 from shared.ports import Ports
+from shared.ports.store import MOST_CHANGES, Change
 
 _M = TypeVar("_M", bound=Hashable)
 _R = TypeVar("_R")
@@ -87,3 +88,27 @@ class Groups:
                 return {group[0]: failed(group[0], error)}
         alone = (self._try([each], attempt, failed).items() for each in group)
         return dict(chain.from_iterable(alone))
+
+
+def apply_steps(ports: Ports, steps: Iterable[Sequence[Change]], *, most: int) -> int:
+    """Apply each step whose expectations hold; skip the others, and return how many were skipped.
+
+    A step has at most `most` changes. Raises `Unavailable`; some steps may then be applied.
+    """
+    rest, batches = iter(steps), list[list[Sequence[Change]]]()
+    while batch := list(islice(rest, MOST_CHANGES // most)):
+        batches.append(batch)
+    return sum(ports.gather(*(partial(_write, ports, batch) for batch in batches)))
+
+
+def _write(ports: Ports, batch: list[Sequence[Change]]) -> int:
+    wanted = len(batch)
+    while batch:
+        try:
+            ports.store.write(*chain.from_iterable(batch))
+        except ExpectationLost as conflict:
+            lost = set(conflict.lost)
+            batch = [step for step in batch if lost.isdisjoint(each.address for each in step)]
+        else:
+            break
+    return wanted - len(batch)

@@ -1,7 +1,7 @@
 """Heartbeats: of one authorizer, or of many that a relay reports (FLEET-4)."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,19 +13,63 @@ from shared.errors import AuthorizerLimit, ExpectationLost
 from shared.model import feed, times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
+from shared.model.feed import FeedHead, StoredEntry
 from shared.model.fleet import authorizers as model
 from shared.model.fleet import proofs
 from shared.model.fleet.authorizers import Authorizer, Registered
 from shared.model.fleet.heartbeats import Heartbeat, RefusedReport
 from shared.model.identifiers import AUTHORIZER, is_identifier
-from shared.operations.base import audit, steps, tenants
-from shared.operations.fleet import chains, room
+from shared.model.items import Item
+from shared.operations.base import audit, groups, tenants
 from shared.operations.fleet import registrations as rules
-from shared.operations.fleet.chains import Chains
+from shared.operations.fleet import room
 from shared.ports import Ports
 from shared.ports.store import Change
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """The chains of a feed that are known, by sequence; none if there is no feed yet."""
+
+    newest: int | None
+    known: dict[int, bytes]
+
+    def is_foreign(self, beat: Heartbeat) -> bool | None:
+        """Return whether a heartbeat reports entries that this service did not publish.
+
+        The result is None if the chain is not known any more.
+        """
+        if self.newest is None or beat.sequence is None:
+            return False
+        if beat.sequence > self.newest:
+            return True
+        if not beat.chain:
+            return False
+        ours = self.known.get(beat.sequence)
+        return None if ours is None else beat.chain != ours.hex()
+
+
+def chains_of(
+    ports: Ports, tenant_id: str, head: Item | None, beats: Iterable[Heartbeat]
+) -> Chains:
+    """Return the chains that `beats` report, by the item of the head and the entries.
+
+    Entries are read only for sequences whose chain is not in the head. Raises `Corrupt`,
+    `Unavailable`.
+    """
+    if head is None:
+        return Chains(None, {})
+    newest = FeedHead.from_item(head)
+    known = {newest.base.sequence: newest.base.chain, newest.sequence: newest.signed.chain}
+    asked = {beat.sequence for beat in beats if beat.chain and beat.sequence is not None}
+    wanted = [each for each in asked if each < newest.sequence and each not in known]
+    addresses = {feed.entry_address(tenant_id, each): each for each in wanted}
+    for address, item in ports.store.get_many(addresses).items() if addresses else ():
+        if chain := StoredEntry.from_item(item).chain:
+            known[addresses[address]] = chain
+    return Chains(newest.sequence, known)
 
 
 class HeartbeatOutcome(StrEnum):
@@ -122,7 +166,7 @@ def _read(
         own,
         kept.keys(),
         reported,
-        chains.of(ports, tenant_id, items.get(head), counted),
+        chains_of(ports, tenant_id, items.get(head), counted),
         rules.registered(items.get(counter)),
     )
 
@@ -203,5 +247,5 @@ def _store(ports: Ports, changes: Sequence[Sequence[Change]]) -> None:
     for each in changes:
         if len(each) > 1:
             ports.store.write(*each)
-    if steps.apply(ports, [each for each in changes if len(each) == 1], most=1):
+    if groups.apply_steps(ports, [each for each in changes if len(each) == 1], most=1):
         raise ExpectationLost(())

@@ -13,7 +13,7 @@ from shared.adapters.files import FileSink
 from shared.adapters.s3 import S3Sink
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.audit.audit_log import Action
-from shared.operations.audit import log, sealing, sink
+from shared.operations.audit import log, sealing
 from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
@@ -37,15 +37,15 @@ def test_the_sink_has_each_sealed_entry(
     ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-27, F349a: A sink gets each sealed entry in the order of the log, and the checkpoint."""
-    monkeypatch.setattr(sink, "_COPIED_MAX", 4)
+    monkeypatch.setattr(sealing, "_COPIED_MAX", 4)
     tenant, folder = Tenant.create(ports), tmp_path / "sink"
-    sink.catch_up(ports, FileSink(folder), tenant.id)
+    sealing.copy_to_sink(ports, FileSink(folder), tenant.id)
     assert not folder.exists()
     for number in range(3):
         for each in range(number * 3):
             tenant.revoke(ports, f"svc_wrt_{number}-{each}")
         sealing.extend(ports, tenant.id)
-        sink.catch_up(ports, FileSink(folder), tenant.id)
+        sealing.copy_to_sink(ports, FileSink(folder), tenant.id)
     head = head_of(ports, tenant.id)
     leaves, checkpoints = copied(folder)
     assert [each["index"] for each in leaves] == [*range(head.size)]
@@ -60,12 +60,12 @@ def test_a_sink_that_failed_gets_the_rest_later(
     ports: Ports, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-27, F349b: Wherever copying stops, the next call leaves no leaf out."""
-    monkeypatch.setattr(sink, "_COPIED_MAX", 2)
+    monkeypatch.setattr(sealing, "_COPIED_MAX", 2)
     for number in range(4):
         tenant.revoke(ports, f"svc_wrt_{number}")
     sealing.extend(ports, tenant.id)
     script = faults.Script()
-    sink.catch_up(faults.scripted(ports, script), FileSink(tmp_path / "all"), tenant.id)
+    sealing.copy_to_sink(faults.scripted(ports, script), FileSink(tmp_path / "all"), tenant.id)
     expected, _ = copied(tmp_path / "all")
     for call in range(len(script.calls)):
         for late in (False, True):
@@ -73,15 +73,15 @@ def test_a_sink_that_failed_gets_the_rest_later(
             folder = tmp_path / f"{late}-{call}"
             with suppress(Unavailable):
                 broken = faults.broken_at(ports, call, Unavailable("down"), late=late)
-                sink.catch_up(broken, FileSink(folder), tenant.id)
-            sink.catch_up(ports, FileSink(folder), tenant.id)
+                sealing.copy_to_sink(broken, FileSink(folder), tenant.id)
+            sealing.copy_to_sink(ports, FileSink(folder), tenant.id)
             found, _ = copied(folder)
             assert {json.dumps(each) for each in found} == {json.dumps(each) for each in expected}
 
 
 def _forget(ports: Ports, tenant: Tenant) -> None:
     """Lose how far the sink has got."""
-    ports.store.write(Delete(sink._address(tenant.id), Expect.ANYTHING))
+    ports.store.write(Delete(sealing._cursor_address(tenant.id), Expect.ANYTHING))
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_an_object_is_locked_for_the_retention(ports: Ports, tenant: Tenant) -> 
             ObjectLockEnabledForBucket=True,
             CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
         )
-        sink.catch_up(ports, S3Sink(lambda: account.s3, bucket="audit-copies"), tenant.id)
+        sealing.copy_to_sink(ports, S3Sink(lambda: account.s3, bucket="audit-copies"), tenant.id)
         (found,) = account.s3.list_objects_v2(Bucket="audit-copies")["Contents"]
         assert found["Key"] == f"{tenant.id}/1/000000000000-000000000001.ndjson"
         stored = account.s3.get_object(Bucket="audit-copies", Key=found["Key"])
@@ -104,7 +104,7 @@ def test_an_object_is_locked_for_the_retention(ports: Ports, tenant: Tenant) -> 
         _forget(ports, tenant)
         absent = S3Sink(lambda: account.s3, bucket="no-such-bucket")
         with pytest.raises(Unavailable):
-            sink.catch_up(ports, absent, tenant.id)
+            sealing.copy_to_sink(ports, absent, tenant.id)
 
 
 def test_a_folder_that_cannot_be_written(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_folder_that_cannot_be_written(ports: Ports, tenant: Tenant, tmp_path:
     sealing.extend(ports, tenant.id)
     (tmp_path / "sink").write_text("a file")
     with pytest.raises(Unavailable):
-        sink.catch_up(ports, FileSink(tmp_path / "sink"), tenant.id)
+        sealing.copy_to_sink(ports, FileSink(tmp_path / "sink"), tenant.id)
     assert sealing.extend(ports, tenant.id).size == 1
 
 

@@ -10,7 +10,6 @@ from shared.model.fleet import authorizers as model
 from shared.model.fleet.propagation import Proof, Propagation
 from shared.model.lists.schedule import warrant_mark_address
 from shared.operations.changes import srl
-from shared.operations.fleet import canary as operators
 from shared.operations.fleet import progress as propagation
 from shared.operations.fleet import propagation as of_tenant
 from shared.operations.fleet.progress import Progress
@@ -214,7 +213,7 @@ def test_new_entries_hide_no_straggler(
             ).chain
             fleet.beat("north", number - 2, chain.hex(), staleness=None)
         clock.advance(minutes=1)
-    stragglers, total = operators.stragglers(ports, tenant.id)
+    stragglers, total = propagation.stragglers(ports, tenant.id)
     assert ([each.judged.authorizer.name for each in stragglers], total) == (["south"], 1)
     assert stragglers[0].sequence == 3
 

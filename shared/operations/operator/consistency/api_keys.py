@@ -12,7 +12,7 @@ from shared.model.audit.audit_log import Action
 from shared.model.lists import tombstones as tombstones_model
 from shared.model.lists.tombstones import Tombstone
 from shared.model.revoked_signers import LOST
-from shared.operations.access import credential_end
+from shared.operations.access import api_key_end
 from shared.operations.lists import records
 from shared.operations.operator.consistency.inconsistency import (
     Inconsistency,
@@ -54,7 +54,7 @@ def _deletion(key: ApiKey) -> Inconsistency:
         f"the API key {key.id} was deleted, but still exists",
         (
             Delete(key.address, At(key.version)),
-            *credential_end.deleted(key),
+            *api_key_end.deleted(key),
         ),
     )
 
@@ -128,7 +128,7 @@ def _revocation(ports: Ports, key: ApiKey, problem: str) -> Inconsistency:
         problem,
         (
             Put(key.address, revoked.to_item(), At(key.version)),
-            *credential_end.revoked(key, now, Expect.ANYTHING),
+            *api_key_end.revoked(key, now, Expect.ANYTHING),
             *records.noted(key.tenant_id),
         ),
         RepairEvent(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),

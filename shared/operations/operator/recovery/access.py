@@ -14,7 +14,7 @@ from shared.model.audit.audit_log import Action
 from shared.model.lists import tombstones as model
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.service_accounts import ServiceAccount
-from shared.operations.access import credential_end
+from shared.operations.access import api_key_end
 from shared.operations.base.operation import settle
 from shared.operations.lists import records as srl_records
 from shared.operations.operator.recovery.run import Run
@@ -59,7 +59,7 @@ def _key(run: Run, tombstone: Tombstone) -> str | None:
     )
     run.ports.store.write(
         Put(key.address, revoked.to_item(), At(key.version)),
-        *credential_end.revoked(key, at, Expect.ANYTHING),
+        *api_key_end.revoked(key, at, Expect.ANYTHING),
         *srl_records.noted(run.tenant_id),
         run.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
     )
@@ -102,7 +102,7 @@ def _without_credential(run: Run, tombstone: Tombstone) -> str | None:
 
 def _deletion(run: Run, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
     yield Delete(key.address, At(key.version))
-    yield from credential_end.deleted(key)
+    yield from api_key_end.deleted(key)
     yield Delete(api_keys.usage(run.tenant_id).address(key.id), Expect.ANYTHING)
     yield Increment(api_keys.count_address(run.tenant_id), {"count": -1}, Expect.ANYTHING)
     owner = key.service_account_id

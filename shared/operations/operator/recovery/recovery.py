@@ -20,7 +20,7 @@ from shared.model.lists.signers import ListSigner, SignerStatus, signers
 from shared.model.lists.tombstones import counter_address
 from shared.model.records import moment
 from shared.model.revocations import WarrantVerdict
-from shared.operations.access import last_admin
+from shared.operations.access import api_key_end
 from shared.operations.base import counters, tenants
 from shared.operations.base.operation import settle
 from shared.operations.changes import revocation_changes as changes
@@ -111,7 +111,7 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     if mark is not None and is_reviewed:
         settle(lambda: restored.reviewed(run, mark))
     restored.recovered(run)
-    return RecoveryResult(head, lost, unknown, not last_admin.is_left(ports, tenant_id))
+    return RecoveryResult(head, lost, unknown, not api_key_end.is_left(ports, tenant_id))
 
 
 def _repair(run: Run) -> None:

@@ -10,7 +10,7 @@ from shared.model.audit.audit_log import Action, EntryFilters
 from shared.model.callers import Caller
 from shared.model.items import Value
 from shared.model.tenants import TenantSettings
-from shared.operations.audit import anchors, log, outside, signers, statements
+from shared.operations.audit import log, outside, signers, statements
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
 from shared.operations.operator.recovery.newest import Newest
@@ -69,7 +69,7 @@ def apply(run: Run, newest: Newest, *, anew: bool = False) -> None:
         run.report(f"Cut: {cut}")
     is_older = cut is not None or signers.beyond(ports, tenant_id) is not None
     if anew or is_older or not _has_entry_since(run, newest):
-        anchored = {*newest.logs, *anchors.all_of(ports, tenant_id, passes_over=True)}
+        anchored = {*newest.logs, *outside.all_anchors(ports, tenant_id, passes_over=True)}
         above = max((each.generation for each in anchored), default=0)
         if anew:
             head = log.head(ports, tenant_id)
@@ -82,7 +82,7 @@ def apply(run: Run, newest: Newest, *, anew: bool = False) -> None:
 
 def _problem(run: Run, newest: Newest) -> Corrupt | None:
     try:
-        anchored = {*newest.logs, *anchors.all_of(run.ports, run.tenant_id, passes_over=True)}
+        anchored = {*newest.logs, *outside.all_anchors(run.ports, run.tenant_id, passes_over=True)}
         reread(lambda: outside.compared(run.ports, run.tenant_id, anchored))
     except Corrupt as error:
         return error

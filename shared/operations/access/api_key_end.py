@@ -1,20 +1,37 @@
-"""Protection of a tenant's last admin key (APIKEY-7)."""
+"""The end of API keys, of which the last admin key has none (APIKEY-7, docs/adr/05)."""
 
 from collections.abc import Collection, Iterable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from shared.errors import Conflict
 from shared.model import api_keys as model
 from shared.model import service_accounts
-from shared.model.api_keys import ApiKey
+from shared.model.api_keys import ApiKey, RevocationNote
 from shared.model.callers import Caller
 from shared.model.service_accounts import ServiceAccount
 from shared.ports import Ports
-from shared.ports.store import Address, At, Change, Check
+from shared.ports.store import Address, At, Change, Check, Delete, Expect, Put
 
 # The remaining admin key must be valid for at least this long.
 REMAINING: Final = timedelta(hours=24)
+
+
+def revoked(key: ApiKey, at: datetime, expect: Expect) -> list[Change]:
+    """Return the changes for the write that revokes a key `at`; `expect` is of its credential."""
+    note = RevocationNote(key.digest, key.tenant_id, at)
+    return [
+        Delete(model.credential_address(key.digest), expect),
+        Put(note.address, note.to_item(), Expect.ANYTHING),
+    ]
+
+
+def deleted(key: ApiKey) -> list[Change]:
+    """Return the changes for the write that deletes a key in any state."""
+    return [
+        Delete(model.credential_address(key.digest), Expect.ANYTHING),
+        Delete(model.revocation_note_address(key.digest), Expect.ANYTHING),
+    ]
 
 
 def guard(

@@ -23,7 +23,7 @@ from shared.operations.fleet import progress
 from shared.operations.lists import expiring, in_force, unpublished
 from shared.operations.operator import consistency, readiness, restored
 from shared.operations.operator.readiness import Probe
-from shared.operations.operator.recovery import differences, newest
+from shared.operations.operator.recovery import newest, unknown
 from shared.operations.trust import state as trust
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
@@ -290,7 +290,7 @@ def _nothing_has_returned(
     ports: Ports, tenant: DirectoryEntry, _head: ListHead
 ) -> Iterator[Finding]:
     """Find keys and accounts that a restore has made valid again (docs/adr/14)."""
-    for problem in differences.examine(ports, tenant.tenant_id):
+    for problem in unknown.differences(ports, tenant.tenant_id):
         yield Finding(tenant.handle, problem, _recover(tenant))
 
 

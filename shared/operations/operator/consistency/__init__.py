@@ -13,30 +13,27 @@ from shared.operations.base import audit, operation, tenants
 from shared.operations.operator.consistency import (
     accounts,
     api_keys,
-    directory,
     feed,
-    list_signers,
     listed,
-    marks,
     revocations,
     signed,
     signing_keys,
-    webhooks,
+    tenant,
 )
 from shared.operations.operator.consistency.inconsistency import Check, Inconsistency
 from shared.ports import Ports
 
 # The order matters: later repairs rely on earlier ones.
 _CHECKS: Final[tuple[Check, ...]] = (
-    directory.check,
-    marks.check,
-    list_signers.check,
+    tenant.check,
+    tenant.check_marks,
+    tenant.check_list_signers,
     revocations.check,
     signed.check,
     signing_keys.check,
     api_keys.check,
     accounts.check,
-    webhooks.check,
+    tenant.check_webhooks,
     feed.check,
     listed.check,
 )

@@ -1,0 +1,205 @@
+"""Consistency of a tenant: settings, handle, lists, marks, list signers, number of webhooks."""
+
+from collections.abc import Iterator
+
+from shared.errors import Corrupt
+from shared.model import tenants as model
+from shared.model.lists import schedule
+from shared.model.lists.head import ListHead, head_address, publications
+from shared.model.lists.schedule import Mark, SignersMark, Turn
+from shared.model.lists.signers import ListSigner, SignerStatus, signers
+from shared.model.records import integer
+from shared.model.tenants import DirectoryEntry, TenantSettings
+from shared.model.webhooks import webhooks
+from shared.operations.base import counters
+from shared.operations.lists import marks, records
+from shared.operations.lists import signers as srl_signers
+from shared.operations.operator.consistency.inconsistency import Inconsistency
+from shared.ports import Ports
+from shared.ports.store import At, Check, Delete, Expect, Item, Put
+
+
+def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """Yield inconsistencies of the tenant and its lists. Raises `Corrupt`, `Unavailable`."""
+    yield from _names(ports, tenant_id)
+    yield from _lists(ports, tenant_id)
+
+
+def _names(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    address = model.DIRECTORY.address(tenant_id)
+    listed = ports.store.get(address)
+    item = ports.store.get(model.settings_address(tenant_id))
+    if item is None:
+        yield _without_settings(
+            None if listed is None else DirectoryEntry.from_item(listed), tenant_id
+        )
+        return
+    settings = TenantSettings.from_item(item)
+    if listed is None:
+        entry = DirectoryEntry(tenant_id, settings.handle, settings.created_at)
+        change = Put(address, entry.to_item(), Expect.ABSENT)
+        yield Inconsistency(f"the tenant {tenant_id} is not in the list of tenants", (change,))
+    handle = model.handle_address(settings.handle)
+    if ports.store.get(handle) is None:
+        change = Put(handle, {"tenant_id": tenant_id}, Expect.ABSENT)
+        yield Inconsistency(f"the name of the tenant {tenant_id} is not taken", (change,))
+
+
+def _without_settings(entry: DirectoryEntry | None, tenant_id: str) -> Inconsistency:
+    problem = f"the tenant {tenant_id} has no settings"
+    if entry is None:
+        return Inconsistency(problem)
+    settings = TenantSettings.initial(tenant_id, entry.handle, entry.created_at)
+    return Inconsistency(problem, (Put(settings.address, settings.to_item(), Expect.ABSENT),))
+
+
+def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """Check that the head is that of the newest list, and has a turn and a time of issue."""
+    published = newest(ports, tenant_id)
+    address = head_address(tenant_id)
+    item = ports.store.get(address)
+    head = None if item is None else ListHead.from_item(item)
+    if published is not None and (head is None or published.version > head.version):
+        # Otherwise each publication would fail, because its version exists.
+        expected = At(head.version) if head else Expect.ABSENT
+        yield Inconsistency(
+            f"version {published.version} of the list was published, but is not in force",
+            (Put(address, published.to_item(), expected), *_turn(published, tenant_id)),
+        )
+        return
+    if head is None:
+        raise Corrupt("a tenant has no published list")
+    in_force = Check(address, At(head.version))
+    if published is None or published.version < head.version:
+        change = Put(head.history_address(tenant_id), head.to_item(), Expect.ANYTHING)
+        problem = f"version {head.version} of the list is not among those that were published"
+        yield Inconsistency(problem, (change, in_force))
+    turns = _turn(head, tenant_id)
+    if len(ports.store.get_many(change.address for change in turns)) < len(turns):
+        problem = "its list has no turn in the schedule"
+        yield Inconsistency(problem, (*turns, in_force))
+    # The counters are read before the marks: each change that they count has been marked.
+    has_changed = counters.counted(ports, tenant_id).changes != head.changes
+    if has_changed and not marks.of_tenant(ports, tenant_id):
+        problem = "changes since its list are not marked for the schedule"
+        yield Inconsistency(problem, (marks.on_tenant(tenant_id, tenant_id),))
+
+
+def newest(ports: Ports, tenant_id: str) -> ListHead | None:
+    """Read the head of the newest published list; None if there is none."""
+    # "head" sorts after the numbers of the others.
+    entries = ports.store.query(publications(tenant_id), before="head")
+    heads = (ListHead.from_item(entry.item) for entry in entries)
+    return max(heads, key=lambda head: head.version, default=None)
+
+
+def _turn(head: ListHead, tenant_id: str) -> list[Put]:
+    turn = Turn.after(head, tenant_id)
+    return [
+        Put(turn.address, turn.to_item(), Expect.ANYTHING),
+        Put(schedule.issue_address(head, tenant_id), {}, Expect.ANYTHING),
+    ]
+
+
+def check_marks(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """Yield the marks that cannot be read, for which the feed or the list of the tenant waits.
+
+    If the mark on a warrant is set anew, the feed looks at the warrant. If a mark on signers is
+    lost, the next list is compared with all records. Raises `Corrupt`, `Unavailable`.
+    """
+    after, before = schedule.around_marks_of(tenant_id)
+    of_tenant = [(each, after, before) for each in schedule.marks()]
+    of_warrants = [(each, None, None) for each in schedule.warrant_marks(tenant_id)]
+    for partition, low, high in (*of_tenant, *of_warrants):
+        for row in ports.store.query(partition, after=low, before=high):
+            if _is_damaged(Mark, row.item):
+                problem = f"the mark {row.sk} cannot be read"
+                yield Inconsistency(problem, (marks.again(partition.address(row.sk)),))
+    signers = schedule.signers_marks(tenant_id)
+    for row in ports.store.query(signers):
+        if _is_damaged(SignersMark, row.item):
+            removed = Delete(signers.address(row.sk), Expect.ANYTHING)
+            yield Inconsistency(
+                f"the mark {row.sk} on signers cannot be read",
+                (removed, *records.noted(tenant_id)),
+            )
+
+
+def _is_damaged(kind: type[Mark] | type[SignersMark], item: Item) -> bool:
+    try:
+        kind.from_item(item)
+    except Corrupt:
+        return True
+    return False
+
+
+def check_list_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """Yield inconsistencies of list signers: exactly one is active, and names the pending one.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    head = newest(ports, tenant_id)
+    if head is None:
+        return
+    entries = ports.store.query(signers(tenant_id), newest_first=True)
+    keys = {entry.sk: ListSigner.from_item(entry.item) for entry in entries}
+    active = [key for key in keys.values() if key.status is SignerStatus.ACTIVE]
+    if not active:
+        yield _without_signer(ports, tenant_id, keys.get(head.key_id))
+        return
+    # As in `in_force`: the signer of the list in force, otherwise the newest active one.
+    current = next((key for key in active if key.id == head.key_id), active[0])
+    for key in active:
+        if key is not current:
+            yield _ended(key, f"the list signer {key.id} is active, but another one signs")
+    yield from _pending(current, keys)
+
+
+def _without_signer(ports: Ports, tenant_id: str, key: ListSigner | None) -> Inconsistency:
+    if key is not None and key.status is SignerStatus.PENDING:
+        change = Put(key.address, key.activated(ports.now()).to_item(), At(key.version))
+        problem = f"the list signer {key.id} signed the list in force, but is not active"
+        return Inconsistency(problem, (change,))
+    new = srl_signers.make(ports, tenant_id)
+    return Inconsistency(
+        "none of its list signers is active; verifiers will need the public key of a new one",
+        (Put(new.address, new.to_item(), Expect.ABSENT),),
+    )
+
+
+def _pending(current: ListSigner, keys: dict[str, ListSigner]) -> Iterator[Inconsistency]:
+    named = current.pending_id
+    if named is not None and (named not in keys or keys[named].status is not SignerStatus.PENDING):
+        yield Inconsistency(
+            f"the list signer {current.id} names {named} as the next one, which is not pending",
+            (Put(current.address, current.followed_by(None).to_item(), At(current.version)),),
+        )
+    for key in keys.values():
+        if key.status is SignerStatus.PENDING and key.id != named:
+            problem = f"the list signer {key.id} is pending, but the active one does not name it"
+            yield _ended(key, problem)
+
+
+def _ended(key: ListSigner, problem: str) -> Inconsistency:
+    """Revoke a signer: it is not known whether it was to be retired or revoked."""
+    change = Put(key.address, key.revoked().to_item(), At(key.version))
+    return Inconsistency(problem, (change, *records.noted(key.tenant_id)))
+
+
+def check_webhooks(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """Yield the inconsistency of the tenant's webhooks. Raises `Corrupt`, `Unavailable`."""
+    address = webhooks.count_address(tenant_id)
+    held = ports.store.get(address)
+    number = sum(1 for _ in ports.store.query(webhooks.webhooks(tenant_id)))
+    count, version = (integer(held, name) if held else 0 for name in ("count", "version"))
+    if count != number and ports.store.get(address) == held:
+        yield Inconsistency(
+            f"the count of webhooks is wrong by {number - count:+}",
+            (
+                Put(
+                    address,
+                    {"count": number, "version": version + 1},
+                    At(version) if held else Expect.ABSENT,
+                ),
+            ),
+        )

@@ -21,10 +21,9 @@ from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches
 from shared.web.fields import decimal
 from shared.web.freshness import AGE, FRESHNESS
-from shared.web.held import HeldResponse, Wait
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
-from shared.web.work import WorkKind
+from shared.web.work import HeldResponse, Wait, WorkKind
 
 _ADVICE: Final = PollAdvice()
 

@@ -27,10 +27,9 @@ from shared.operations.changes import revocation_batches, revocations
 from shared.operations.fleet import progress as propagation
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import Reason, WarrantId
-from shared.web.held import Provisional
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.work import WorkKind
+from shared.web.work import Provisional, WorkKind
 
 routes = router("Revocations")
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from infra.cli import list_signers, profiles, srl_verification
-from infra.cli.commands import ApiSession, command, local_command, noun
-from infra.cli.errors import SHOWN, Exit, Limit, WarrantIds, WrongUsage
+from infra.cli import profiles, srl_verification
+from infra.cli.client import Api, segment
+from infra.cli.commands import ApiSession, command, confirm, local_command, noun
+from infra.cli.errors import SHOWN, Exit, Limit, WarrantIds, WrongUsage, Yes
 from infra.cli.output import Column
 from shared.model import times
 from shared.model.lists.encoding import Payload
@@ -37,8 +38,26 @@ KeysFile = Annotated[
 ]
 
 app = noun("The Signed Revocation List: fetch, verify, look up, compare.")
+
+_SIGNERS: Final = "/v1/revocations/srl/keys"
+_SIGNER_COLUMNS: Final = (
+    Column("list signer", "key_id"),
+    Column("status", "status"),
+    Column("activates at", "activates_at"),
+    Column("public key", "public_key"),
+)
+
+SignerId = Annotated[str, typer.Argument(metavar="SIGNER", help="svc_key_…")]
+Force = Annotated[bool, typer.Option("--force", help="Also before its time.")]
+Compromised = Annotated[
+    bool, typer.Option("--compromised", help="The present key was stolen: revoke it.")
+]
+
+signers = noun("The keys that sign the list: create, activate, rotate, revoke.")
+
+
 local_command(app, "verify", example=srl_verification.EXAMPLE)(srl_verification.verify)
-app.add_typer(list_signers.app, name="signers")
+app.add_typer(signers, name="signers")
 
 
 def register(root: typer.Typer) -> None:
@@ -60,7 +79,7 @@ def fetch(
     body = _fetched(session, version)
     _save(file, body)
     if keys is not None:
-        _save(keys, json.dumps(list_signers.all_of(session.api)).encode())
+        _save(keys, json.dumps(all_of(session.api)).encode())
     content = _readable(str(file), body)
     session.out.show(_summary(content), f"{file}: {_line(content)}; not verified")
 
@@ -120,7 +139,7 @@ def _fetched(session: ApiSession, version: int | None = None) -> bytes:
 
 
 def _verified(session: ApiSession) -> Payload:
-    signers = list_signers.all_of(session.api)["keys"]
+    signers = all_of(session.api)["keys"]
     trusted = [public_key_bytes(each["public_key"]) for each in _trusted(signers)]
     return verify_by_one_of(_fetched(session), public_keys=trusted, now=datetime.now(UTC)).payload
 
@@ -170,3 +189,53 @@ def _save(path: Path, data: bytes) -> None:
         profiles.replace(path, data)
     except OSError as error:
         raise WrongUsage(f"{path}: {error.strerror}") from None
+
+
+@command(signers, "list", example="rescind list signers list")
+def list_(session: ApiSession) -> None:
+    """List the list signers. The first one signed the list in force."""
+    found = all_of(session.api)
+    session.out.table(found, found["keys"], _SIGNER_COLUMNS)
+
+
+@command(signers, "create", example="rescind list signers create")
+def create(session: ApiSession) -> None:
+    """Create the key that will sign next, so that authorizers can learn of it."""
+    session.out.record(session.api.post(_SIGNERS))
+
+
+@command(signers, "activate", example="rescind list signers activate svc_key_01J…")
+def activate(session: ApiSession, signer: SignerId, force: Force = False) -> None:
+    """Let a pending key sign from now on, and publish a list that it signed."""
+    path = f"{_SIGNERS}/{segment(signer)}/activate"
+    session.out.record(session.api.post(path, {"force": force}))
+
+
+@command(signers, "rotate", example="rescind list signers rotate --compromised --yes")
+def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = False) -> None:
+    """Replace the key at once, and publish a list that the new one signed.
+
+    Authorizers that read lists refuse it until they know the new key. To give them time, use
+    `create` and, later, `activate`.
+    """
+    confirm("Replace the key that signs the list now?", yes=yes)
+    session.out.record(session.api.post(f"{_SIGNERS}/rotate", {"compromised": compromised}))
+
+
+@command(signers, "revoke", example="rescind list signers revoke svc_key_01J… --yes")
+def revoke(session: ApiSession, signer: SignerId, yes: Yes = False) -> None:
+    """Revoke a stolen key; another takes over at once. This cannot be undone."""
+    confirm(f"Revoke the list signer {signer}?", yes=yes)
+    session.out.record(session.api.post(f"{_SIGNERS}/{segment(signer)}/revoke"))
+
+
+def all_of(api: Api) -> dict[str, Any]:
+    """Return all list signers in one page. The first one signed the list in force."""
+    found: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        page = api.get(_SIGNERS, {"cursor": cursor})
+        found += page["keys"]
+        cursor = page["cursor"]
+        if cursor is None:
+            return {"keys": found, "cursor": None}

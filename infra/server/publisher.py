@@ -12,11 +12,10 @@ from infra.server.board import PUBLISHER, Board
 from infra.server.feed import Feed
 from infra.server.leader import Leader
 from infra.server.publications import Publications
-from infra.server.sealing import Sealing
+from infra.server.sealing import Sealing, Witnessing
 from infra.server.timer import Timer
 from infra.server.trust import TrustKeeper
 from infra.server.webhooks import Webhooks
-from infra.server.witnessing import Witnessing
 from shared import wiring
 from shared.errors import Corrupt, Unavailable
 from shared.ports import Ports

@@ -1,16 +1,16 @@
 """Requests that wait for a change: one task looks for all of them (docs/adr/12)."""
 
 import asyncio
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from infra.server.news import listener
 from shared.errors import RescindError
 from shared.model.items import Address
 from shared.ports import Ports
-from shared.ports.one_machine import Listener, News
+from shared.ports.one_machine import Audible, Listener, News
 
 # News that follow one another so quickly are read together.
 _REST_SECONDS: Final = 0.02
@@ -19,6 +19,8 @@ _REST_SECONDS: Final = 0.02
 _AT_ONCE: Final = 8
 
 _Future: TypeAlias = "asyncio.Future[None]"
+
+_log = logging.getLogger("rescind")
 
 
 @dataclass(slots=True)
@@ -131,3 +133,17 @@ def _wake(futures: Iterable[_Future]) -> None:
     for future in futures:
         if not future.done():
             future.set_result(None)
+
+
+def listener(ports: Ports, news: News) -> Listener | None:
+    """Return what hears of what other processes have written (docs/adr/11), or None.
+
+    Without it, a look now and then has to do.
+    """
+    if not isinstance(ports.store, Audible):
+        return None
+    try:
+        return ports.store.listen(news)
+    except OSError as error:
+        _log.warning("no news of the %s: %s; it is looked at now and then", news, error.strerror)
+        return None

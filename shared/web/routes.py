@@ -28,12 +28,19 @@ from shared.operations.base import allowance
 from shared.operations.base.idempotency import Repeatable, StoredAnswer
 from shared.operations.base.operation import Operation
 from shared.ports import Ports
-from shared.web import bodies, costs, held, idempotency
+from shared.web import bodies, costs, idempotency
 from shared.web.authentication import authenticate
 from shared.web.bodies import Body
 from shared.web.costs import Asked
-from shared.web.held import HeldResponse, Provisional
-from shared.web.work import Work, WorkKind, result_of
+from shared.web.work import (
+    HeldResponse,
+    Provisional,
+    Work,
+    WorkKind,
+    result_of,
+    settled,
+    unless_gone,
+)
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -77,7 +84,7 @@ class Serving(NamedTuple):
 class ApiRequest(Request):
     """A request with its ports, its caller and its body, as endpoints receive it.
 
-    `wait_max` is how many seconds it may wait for news (`shared.web.held`), 0 if it may not.
+    `wait_max` is how many seconds it may wait for news (`shared.web.work`), 0 if it may not.
     `is_replayed` is whether the result is that of an earlier request (API-30).
     FastAPI passes the object on unchanged, which is cheaper than a dependency.
     """
@@ -165,10 +172,10 @@ class ContractRoute(APIRoute):
             if isinstance(response, HeldResponse):
                 address, version, seconds = response.wait
                 change = call.work.change(call.ports, address, version, seconds=seconds)
-                await held.unless_gone(request, change)
+                await unless_gone(request, change)
                 return await again()
             if isinstance(response, Provisional):
-                return await held.settled(response, again, request, call.work)
+                return await settled(response, again, request, call.work)
             return response
 
         def work(

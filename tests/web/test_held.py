@@ -18,7 +18,7 @@ from shared.operations.fleet import authorizers, registering
 from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Address, Expect, Put
-from shared.web import held as web_held
+from shared.web import work as web_held
 from shared.web.app import create_app
 from shared.web.work import InPlace
 from tests.kit.api import Tenant

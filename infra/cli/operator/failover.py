@@ -4,17 +4,21 @@ import os
 import re
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from pkgutil import iter_modules
+from typing import Annotated, Any, Final
 
+import boto3
 import typer
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
-from infra import private_files, region_fence
+import functions
+from infra import private_files
 from infra.cli.commands import described, local_command
 from infra.cli.errors import Exit, WrongUsage
 from infra.cli.operator.maintenance import Signers, Unpublished
 from infra.cli.operator.operators import Operator, operator_command
 from infra.cli.output import Output
-from infra.region_fence import SilentRegion
 from shared import wiring
 from shared.errors import RescindError
 from shared.model import times
@@ -54,6 +58,10 @@ Endpoint = Annotated[
     typer.Option("--from-endpoint", metavar="URL", help="Of AWS in the region to be left."),
 ]
 
+# It has no store.
+_KEPT: Final = "console"
+_CONFIG: Final = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 3})
+
 
 class NotRecovered(RescindError):
     """A tenant could not be recovered, so the region is not in charge."""
@@ -90,7 +98,7 @@ class _Failover:
         found = _PREFIX.fullmatch(self.settings.store.location)
         if found is None:
             raise WrongUsage("SVC_STORE does not name the tables of a stage: dynamodb:rescind-…")
-        return region_fence.names(found[1])
+        return function_names(found[1])
 
 
 def fail_over(
@@ -160,7 +168,7 @@ def _leave(doing: _Failover, named: list[str], copy: Ports, *, lost_region: bool
         copy, store=wiring.store_in(doing.settings, doing.from_, endpoint=doing.endpoint)
     )
     try:
-        region_fence.stop(named, region=doing.from_, endpoint=doing.endpoint)
+        stop_functions(named, region=doing.from_, endpoint=doing.endpoint)
         doing.out.say(f"Stopped {len(named)} functions in {doing.from_}.")
         failover.fence(original)
     except RescindError as error:
@@ -211,3 +219,36 @@ def _arrived_last(copy: Ports) -> list[str]:
                 "later may be lost."
             )
     return lines
+
+
+class SilentRegion(RescindError):
+    """A region does not answer, or refuses."""
+
+
+def function_names(prefix: str) -> list[str]:
+    """Return the names of the functions that have a store, of the stage with this prefix."""
+    found = (each.name.replace("_", "-") for each in iter_modules(functions.__path__))
+    return [f"{prefix}{each}" for each in sorted(found) if each != _KEPT]
+
+
+def stop_functions(named: list[str], *, region: str, endpoint: str | None) -> None:
+    """Reserve no concurrency for those of these functions that exist, so that none begins any more.
+
+    Raises `SilentRegion` if that cannot be done, or if there is none of them.
+    """
+    client: Any = boto3.client("lambda", region_name=region, endpoint_url=endpoint, config=_CONFIG)
+    try:
+        stopped = [each for each in named if _is_stopped(client, each)]
+    except (BotoCoreError, ClientError) as error:
+        raise SilentRegion(f"The functions in {region} were not stopped: {error}") from None
+    if not stopped:
+        raise SilentRegion(f"There is no function of this stage in {region}: {', '.join(named)}.")
+
+
+def _is_stopped(client: Any, name: str) -> bool:
+    """Stop a function; return false if it does not exist, as one of another release may not."""
+    try:
+        client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
+    except client.exceptions.ResourceNotFoundException:
+        return False
+    return True

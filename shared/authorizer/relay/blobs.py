@@ -17,7 +17,7 @@ from ..follower import BASE_MAX
 from ..formats import wire
 from ..key_reader import BYTES_MAX, PATH
 from ..transport import Transport
-from .line import Line
+from .upstream import Line
 
 _log: Final = logging.getLogger("rescind_authorizer.relay")
 

@@ -18,7 +18,7 @@ from .. import files
 from ..answers import NoAnswer, Response, unexpected
 from ..transport import Transport
 from ..view import Moment
-from .line import Line
+from .upstream import Line
 
 _log: Final = logging.getLogger("rescind_authorizer.relay")
 

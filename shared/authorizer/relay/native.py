@@ -15,7 +15,7 @@ from ..answers import NoAnswer
 from ..formats import ed25519
 from ..state import State
 from ..transport import Transport
-from .line import Line
+from .upstream import Line
 
 PATH: Final = "/compat/tenuo/v1/revocations/srl/signed"
 

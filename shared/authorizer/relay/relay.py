@@ -16,10 +16,9 @@ from ..view import NEVER, Moment
 from . import documents
 from .blobs import Blobs, Wanted
 from .documents import Document
-from .line import Line
 from .native import NewestNativeList
 from .reports import Reports
-from .upstream import Upstream, UpstreamNews
+from .upstream import Line, Upstream, UpstreamNews
 
 # How many are woken in one turn of the event loop, which serves others in the next one.
 _AT_ONCE: Final = 8

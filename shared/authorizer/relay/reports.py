@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from ..answers import NoAnswer, Response, retry_after, unexpected
 from ..reports import REGISTER, Terms
 from ..transport import Transport
-from .line import Line
+from .upstream import Line
 
 _log: Final = logging.getLogger("rescind_authorizer.relay")
 

@@ -1,13 +1,15 @@
-"""The thread that follows the service for a relay, and passes on what it has verified."""
+"""The threads by which a relay asks the service: one follows it, one asks what else is needed."""
 
+import asyncio
 import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from .. import events, files
 from ..answers import Answer
@@ -29,6 +31,8 @@ _POLL_SECONDS: Final = 1.0
 
 # Seconds to pause after an error that nobody foresaw.
 _PAUSE: Final = 5.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +183,22 @@ def _saved(state: State) -> Answer | None:
         return None
     entries = state.origin.entries + latest.entries
     return Answer(latest.payload, latest.signature, entries)
+
+
+class Line:
+    """One thread with a connection to the service, for requests that the feed must not wait for."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rescind-relay")
+
+    async def run(self, ask: Callable[[Transport], T]) -> T:
+        """Return what `ask` returns, which gets the connection. Raises what it raises."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, ask, self._transport)
+
+    def close(self) -> None:
+        """End the request that is made, and make no other."""
+        self._transport.interrupt()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._transport.close()

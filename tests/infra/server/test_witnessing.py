@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.server.witnessing import Witnessing
+from infra.server.sealing import Witnessing
 from shared import wiring
 from shared.errors import Unavailable
 from shared.operations.audit import sealing, witnessing

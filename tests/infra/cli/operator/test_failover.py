@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import boto3
 import pytest
 
-from infra import data_folder, region_fence
+from infra import data_folder
+from infra.cli.operator import failover
 from shared import wiring
 from shared.adapters import dynamodb
 from shared.errors import ReadOnly
@@ -87,7 +88,7 @@ def _create_functions() -> None:
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("a.py", "")
     client = boto3.client("lambda", region_name=REGION)
-    for name in region_fence.names(table_prefix(STAGE))[1:]:
+    for name in failover.function_names(table_prefix(STAGE))[1:]:
         client.create_function(
             FunctionName=name,
             Runtime="python3.13",
@@ -101,7 +102,7 @@ def _concurrency() -> set[int | None]:
     client = boto3.client("lambda", region_name=REGION)
     found = [
         client.get_function_concurrency(FunctionName=each)
-        for each in region_fence.names(table_prefix(STAGE))[1:]
+        for each in failover.function_names(table_prefix(STAGE))[1:]
     ]
     return {each.get("ReservedConcurrentExecutions") for each in found}
 

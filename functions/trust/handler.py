@@ -13,12 +13,12 @@ from functions.trust.schemas import (
     TrustDocumentBody,
     TrustDocuments,
 )
-from shared.authorizer.formats import documents
+from shared.authorizer.formats.documents import answer
 from shared.authorizer.formats.members import NUMBER_MAX
 from shared.errors import Conflict, NotFound, NotSignedByRoots
 from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL
 from shared.model.rate_limit import Purpose
-from shared.operations.trust import serving
+from shared.operations.trust import documents, publishing, signing_keys
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches
@@ -74,7 +74,7 @@ Sha256 = Annotated[str, Path(description="The SHA-256 of the bytes, in hexadecim
     responses=_RESPONSES,
     openapi_extra=condition("The `ETag` of the last answer to the same query."),
 )
-@serves(serving.newest, purpose=Purpose.FEED)
+@serves(documents.newest, purpose=Purpose.FEED)
 async def get_trust(here: ApiRequest, query: Annotated[TrustQuery, Query()]) -> Response:
     """Get the trust documents that a client needs which holds the version `after`.
 
@@ -82,13 +82,13 @@ async def get_trust(here: ApiRequest, query: Annotated[TrustQuery, Query()]) -> 
     There are none if the version is that of the newest, or if the tenant has no document yet.
     Believe a document only if the roots that you trust have signed it.
     """
-    head = here.run(serving.newest)
+    head = here.run(documents.newest)
     tag = f"{head.version}-{head.sha256.hex()[:32]}" if head else "0"
     headers = {"ETag": f'"{tag}-{query.after}"', "Cache-Control": CACHE_CONTROL}
     if matches(here, etag=headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    found = here.run(serving.since, of=head, after=query.after)
-    return Response(documents.answer(found), headers=headers, media_type="application/json")
+    found = here.run(documents.since, of=head, after=query.after)
+    return Response(answer(found), headers=headers, media_type="application/json")
 
 
 @routes.get(
@@ -97,7 +97,7 @@ async def get_trust(here: ApiRequest, query: Annotated[TrustQuery, Query()]) -> 
     responses=_KEYS,
     openapi_extra=condition("The `ETag` of the keys."),
 )
-@serves(serving.keys, raises=(NotFound,), purpose=Purpose.FEED)
+@serves(signing_keys.served, raises=(NotFound,), purpose=Purpose.FEED)
 async def get_trust_keys(here: ApiRequest, sha256: Sha256) -> Response:
     """Get the signing keys that a head of the feed names by their SHA-256, as a CBOR map.
 
@@ -108,12 +108,12 @@ async def get_trust_keys(here: ApiRequest, sha256: Sha256) -> Response:
     """
     if not re.fullmatch(_SHA256, sha256):
         raise NotFound("There are no such keys.")
-    form, blob = here.run(serving.keys, sha256=bytes.fromhex(sha256))
+    form, blob = here.run(signing_keys.served, sha256=bytes.fromhex(sha256))
     return bodies.immutable(here, form, body=lambda: blob)
 
 
 @routes.get("/v1/trust/draft")
-@serves(serving.draft)
+@serves(publishing.draft)
 async def get_trust_draft(
     here: ApiRequest, query: Annotated[DraftQuery, Query()]
 ) -> TrustDocumentBody:
@@ -125,12 +125,12 @@ async def get_trust_draft(
 
     400: `roots` is missing, and there is no document yet.
     """
-    return TrustDocumentBody.of(here.run(serving.draft, roots=query.wanted()))
+    return TrustDocumentBody.of(here.run(publishing.draft, roots=query.wanted()))
 
 
 @routes.put("/v1/trust")
 @serves(
-    serving.publish,
+    publishing.publish,
     raises=(Conflict, NotSignedByRoots),
     kind=WorkKind.PUBLICATION,
 )
@@ -143,7 +143,7 @@ async def publish_trust(here: ApiRequest, body: PublishTrust) -> PublishedTrust:
 
     409: the document is outdated; get another draft. It has to name the signers of now.
     """
-    head = here.make(serving.publish, payload=body.Payload, signatures=body.signatures())
+    head = here.make(publishing.publish, payload=body.Payload, signatures=body.signatures())
     return PublishedTrust.of(head)
 
 

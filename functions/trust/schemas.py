@@ -10,7 +10,7 @@ from shared.authorizer.formats.documents import SIGNATURES_MAX, SignedDocument
 from shared.authorizer.formats.members import from_base64
 from shared.authorizer.formats.trust import ROOTS_MAX, Roots
 from shared.errors import InvalidRequest
-from shared.model.trust.head import TrustHead
+from shared.model.trust import TrustHead
 from shared.web.fields import (
     BASE64,
     MomentOut,

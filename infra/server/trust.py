@@ -6,6 +6,7 @@ import threading
 import time
 from typing import Final
 
+from shared.operations.base import tenants
 from shared.operations.trust import renewal
 from shared.operations.trust.renewal import TrustOutcome
 from shared.ports import Ports
@@ -65,16 +66,14 @@ class TrustKeeper:
     def _round(self) -> bool:
         """Look at all tenants; return whether they could be read."""
         try:
-            done = renewal.keep_all(self._ports, until=self._stopped.is_set)
+            found = [*tenants.identifiers(self._ports)]
         except Exception:  # noqa: BLE001 (without a retry, documents would expire)
             _log.exception("no trust document could be looked at; it is tried again")
             return False
         # A tenant that was removed cannot fail.
-        self._failing &= {*done.failed, *done.outcomes}
-        for tenant_id, error in done.failed.items():
-            self._fail(tenant_id, error)
-        for tenant_id, outcome in done.outcomes.items():
-            self._end(tenant_id, outcome)
+        self._failing.intersection_update(found)
+        for tenant_id in found:
+            self._keep(tenant_id)
         return True
 
     def _take(self, seconds: float) -> None:
@@ -83,24 +82,20 @@ class TrustKeeper:
             tenant_id = self._wanted.get(timeout=max(0.0, seconds))
         except queue.Empty:
             return
-        if tenant_id is not None and not self._stopped.is_set():
+        if tenant_id is not None:
             self._keep(tenant_id)
 
     def _keep(self, tenant_id: str) -> None:
+        if self._stopped.is_set():
+            return
         try:
             outcome = renewal.keep(self._ports, tenant_id)
-        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
-            self._fail(tenant_id, error)
-        else:
-            self._end(tenant_id, outcome)
-
-    def _fail(self, tenant_id: str, error: Exception) -> None:
-        if tenant_id not in self._failing:
-            words = "the trust document of tenant %s could not be made; it is tried again"
-            _log.error(words, tenant_id, exc_info=error)
-        self._failing.add(tenant_id)
-
-    def _end(self, tenant_id: str, outcome: TrustOutcome) -> None:
+        except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+            if tenant_id not in self._failing:
+                words = "the trust document of tenant %s could not be made; it is tried again"
+                _log.exception(words, tenant_id)
+            self._failing.add(tenant_id)
+            return
         if tenant_id in self._failing:
             self._failing.remove(tenant_id)
             _log.warning("the trust document of tenant %s is made again", tenant_id)

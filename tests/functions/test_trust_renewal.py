@@ -13,7 +13,7 @@ from shared import wiring
 from shared.errors import Unavailable
 from shared.model.items import Address
 from shared.model.lists import schedule
-from shared.model.trust.head import head_address
+from shared.model.trust import head_address
 from shared.operations.changes import list_signers
 from shared.operations.trust import documents
 from shared.ports import Ports

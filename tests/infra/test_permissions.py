@@ -35,7 +35,7 @@ from shared.model.lists.signers import SignerStatus
 from shared.model.revoked_signers import Marker, marker_address
 from shared.model.signing_keys import Signer, Type
 from shared.model.tenants import ListPublication, SettingsChange
-from shared.model.trust.head import document_blob
+from shared.model.trust import document_blob
 from shared.model.warrants import signed_by, warrant_address
 from shared.model.webhooks.webhooks import Webhook, WebhookTurn
 from shared.operations.access import tenant_settings
@@ -52,7 +52,7 @@ from shared.operations.lists.journal import Journals
 from shared.operations.operator import deployment, doctor, onboarding
 from shared.operations.operator.moving import copying, cutover
 from shared.operations.operator.recovery import recovery
-from shared.operations.trust import serving
+from shared.operations.trust import publishing
 from shared.operations.webhooks import managing
 from shared.ports import Ports
 from shared.ports.store import Address, Delete, Expect, Increment, Put
@@ -141,7 +141,9 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     _leave_a_tile(world.tenant.ports, operator)
     plain = world.tenant.ports
     document = roots.signed_draft(plain, operator)
-    serving.publish(plain, operator, payload=document.payload, signatures={**document.signatures})
+    publishing.publish(
+        plain, operator, payload=document.payload, signatures={**document.signatures}
+    )
     revocations.create(plain, operator, warrant_id="svc_wrt_published", reason="r")
     publication.publish_feed(plain, operator.tenant_id)
     Journals().catch_up(plain, operator.tenant_id)

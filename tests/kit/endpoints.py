@@ -16,7 +16,7 @@ from typing import Any, Final
 from shared.model.audit.audit_log import month
 from shared.model.callers import Scope
 from shared.model.items import Item
-from shared.model.trust.head import head_address
+from shared.model.trust import head_address
 from shared.model.webhooks import deliveries
 from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
 from shared.operations.audit import log, sealing, signers

@@ -8,7 +8,7 @@ from shared.authorizer.formats.documents import SignedDocument, signed_part
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import Roots
 from shared.model.callers import Caller
-from shared.operations.trust import documents, renewal, serving
+from shared.operations.trust import documents, publishing, renewal
 from shared.ports import Ports
 from shared.ports.held_keys import RootSigner
 from tests.kit.api import Tenant
@@ -45,7 +45,7 @@ def signed_draft(
     elif not signing and ports.root and head.pin == Roots((ports.root.public_key,), 1).pin:
         signing = (ports.root,)
     signing = signing or (OFFLINE,)
-    made = serving.draft(ports, caller, roots=roots)
+    made = publishing.draft(ports, caller, roots=roots)
     part = signed_part(made.payload)
     signatures = {each.public_key: each.sign(part) for each in signing}
     return SignedDocument(made.payload, signatures, made.document)

@@ -15,12 +15,12 @@ from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.members import Malformed
 from shared.authorizer.formats.trust import LogAnchor
 from shared.errors import Corrupt
+from shared.model import trust
 from shared.model.audit import head as model
 from shared.model.audit.head import LogHead
 from shared.model.audit.kept import Kept
 from shared.model.lists import journal, signed_blob, state
 from shared.model.lists.head import states_folder, version_of
-from shared.model.trust import head as trust
 from shared.operations.audit import log, signers
 from shared.operations.base import checkpoints
 from shared.operations.base.operation import reread

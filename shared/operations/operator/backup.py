@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from shared.errors import RescindError
-from shared.model import seeds
+from shared.model import seeds, trust
 from shared.model.items import Table
 from shared.model.lists.head import folders, version_of
-from shared.model.trust import head as trust
 from shared.operations.base import seals, tenants
 from shared.operations.lists import in_force, journal
 from shared.ports import Ports

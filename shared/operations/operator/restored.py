@@ -10,7 +10,7 @@ from shared.model import deployment as model
 from shared.model import times
 from shared.model.audit.audit_log import Action
 from shared.model.deployment import Restored
-from shared.model.trust.head import document_blob
+from shared.model.trust import document_blob
 from shared.operations.base import tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import in_force, journal

@@ -1,8 +1,8 @@
 """Lost roots: the service makes no other by itself, and an operator lets documents begin anew."""
 
+from shared.model import trust as model
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
-from shared.model.trust import head as model
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import settle
 from shared.operations.trust import documents

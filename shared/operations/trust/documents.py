@@ -7,8 +7,10 @@ from shared.authorizer.formats import documents as formats
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
 from shared.authorizer.formats.trust import Use
 from shared.errors import Corrupt
-from shared.model.trust import head as model
-from shared.model.trust.head import TrustHead
+from shared.model import trust as model
+from shared.model.callers import Caller, Scope
+from shared.model.trust import TrustHead
+from shared.operations.base.operation import operation
 from shared.ports import Ports
 
 
@@ -30,6 +32,27 @@ def read(ports: Ports, tenant_id: str, version: int) -> SignedDocument:
     if found is None or (found.document.tenant_id, found.document.version) != (tenant_id, version):
         raise Corrupt(f"the trust document of version {version} is missing or altered")
     return found
+
+
+@operation(*Scope)
+def newest(ports: Ports, caller: Caller) -> TrustHead | None:
+    """Return the head of the tenant's documents; None before the first.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    return head(ports, caller.tenant_id)
+
+
+@operation(*Scope)
+def since(
+    ports: Ports, caller: Caller, *, of: TrustHead | None, after: int
+) -> list[SignedDocument]:
+    """Return what a client needs that holds the version `after`: 64 documents at most.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    versions = of.since(after) if of else []
+    return read_all(ports, caller.tenant_id, versions[: formats.DOCUMENTS_MAX])
 
 
 def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...] | None:

@@ -26,7 +26,7 @@ from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
 from shared.model.lists.signers import ListSigner, SignerStatus
 from shared.model.tenants import TenantSettings
-from shared.model.trust.head import RENEWED_AFTER, TrustHead
+from shared.model.trust import RENEWED_AFTER, TrustHead
 from shared.operations.audit import signers as audit_signers
 from shared.operations.base import checkpoints, tenants
 from shared.operations.lists import in_force, signers
@@ -127,6 +127,24 @@ class TrustFacts:
         issued_at = self.head.issued_at
         return times.is_ahead(issued_at, now) or now >= issued_at + RENEWED_AFTER
 
+    def draft(
+        self, roots: Roots, *, version: int, lifetime: timedelta, now: datetime
+    ) -> TrustDocument:
+        """Return the next document, valid for `lifetime` from `now` on."""
+        issued_at = times.whole(now)
+        return TrustDocument(
+            self.tenant_id,
+            version,
+            issued_at,
+            issued_at + lifetime,
+            roots,
+            self.uses.named(),
+            self.feed,
+            self.log,
+            self.witnesses,
+            covering(self.keys),
+        )
+
 
 def read(ports: Ports, tenant_id: str) -> TrustFacts:
     """Read what the next document relies on. Raises `Corrupt`, `Unavailable`."""
@@ -191,22 +209,3 @@ def _raw(signer: AuditSigner) -> bytes:
 def _witnesses(ports: Ports) -> Witnesses | None:
     policy = ports.witnesses
     return None if policy is None else Witnesses(policy.keys, policy.quorum)
-
-
-def draft(
-    facts: TrustFacts, roots: Roots, *, version: int, lifetime: timedelta, now: datetime
-) -> TrustDocument:
-    """Return the next document, valid for `lifetime` from `now` on."""
-    issued_at = times.whole(now)
-    return TrustDocument(
-        facts.tenant_id,
-        version,
-        issued_at,
-        issued_at + lifetime,
-        roots,
-        facts.uses.named(),
-        facts.feed,
-        facts.log,
-        facts.witnesses,
-        covering(facts.keys),
-    )

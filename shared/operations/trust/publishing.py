@@ -1,44 +1,57 @@
 """Publishing a trust document, in an order that a crash at any point does not harm (TRUST-16).
 
-1. read the facts (`facts`), make the document, sign it; put the blob of the signing keys
+1. read the facts (`facts`); the root of this service signs the document, or people do (TRUST-17)
 2. verify it as a client does that knows nothing but the first root
 3. put its blob; if there is one of its version, go on with a higher one
-4. in one write: the head of the documents, which expects the one before; the audit entry; the head
-   of the feed, which names the document from now on
+4. put the blob of the signing keys; then in one write: the head of the documents, which expects the
+   one before; the audit entry; the head of the feed, which names the document from now on
 
 A crash before the blob leaves nothing, one after it a blob that no head names.
 """
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Final
 
 from shared.authorizer.formats import documents as formats
 from shared.authorizer.formats import following
-from shared.authorizer.formats.documents import NotTrusted, SignedDocument
+from shared.authorizer.formats.documents import NotTrusted, RootReason, SignedDocument
 from shared.authorizer.formats.following import TrustState
-from shared.authorizer.formats.signing_keys import PublishedKey
+from shared.authorizer.formats.signing_keys import PublishedKey, covering
 from shared.authorizer.formats.trust import Roots, TrustDocument
-from shared.errors import BlobExists, Corrupt, ExpectationLost, Unavailable
+from shared.errors import (
+    BlobExists,
+    Conflict,
+    Corrupt,
+    ExpectationLost,
+    InvalidRequest,
+    NotSignedByRoots,
+    Unavailable,
+)
 from shared.model import seeds, times
+from shared.model import trust as model
 from shared.model.audit.audit_log import Action
-from shared.model.callers import Caller
+from shared.model.callers import Caller, Scope
 from shared.model.tenants import TenantSettings
-from shared.model.trust import head as model
-from shared.model.trust import waiting
-from shared.model.trust.head import LIFETIME, TrustHead
+from shared.model.trust import LIFETIME, LIFETIME_BY_HAND, TrustHead, waiting_address
 from shared.operations.base import audit
+from shared.operations.base.operation import operation
 from shared.operations.lists import in_force, storage
 from shared.operations.lists.storage import Named, Pen
 from shared.operations.trust import documents, signing_keys
-from shared.operations.trust.facts import TrustFacts, draft
+from shared.operations.trust import facts as facts_of
+from shared.operations.trust.facts import TrustFacts
 from shared.ports import Ports
 from shared.ports.held_keys import RootSigner
 from shared.ports.store import At, Change, Delete, Expect, Put
 
 # How often another process may store the same version, or write the head of the feed, first.
 _TRIES: Final = 20
+
+_NO_ROOTS: Final = "roots: give the public keys of the roots; there is no document yet."
+_OUTDATED: Final = "The document is outdated; sign the one that GET /v1/trust/draft returns now."
 
 
 def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> TrustHead:
@@ -51,76 +64,70 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
     roots = facts.held.roots if facts.held else Roots((root.public_key,), 1)
     version = facts.head.next_version if facts.head else 1
     for _ in range(_TRIES):
-        made = draft(facts, roots, version=version, lifetime=LIFETIME, now=ports.now())
+        made = facts.draft(roots, version=version, lifetime=LIFETIME, now=ports.now())
         payload = made.encode()
         signature = root.sign(formats.signed_part(payload))
         signed = SignedDocument(payload, {root.public_key: signature}, made)
-        with _refused():
-            check(ports, facts, signed)
-        signed = vouched(pen, facts, signed)
         try:
-            ports.blobs.put(model.document_blob(facts.tenant_id, version), stored_form(signed))
+            _check(ports, facts, signed)
+            _store(ports, pen, facts, signed)
+        except NotTrusted as error:
+            problem = f"refusing to publish a trust document that clients refuse: {error}"
+            raise Corrupt(problem) from error
         except BlobExists:
             # Of a process that was stopped, or that is about to publish it.
             version = max(version, documents.highest(ports, facts.tenant_id)) + 1
         else:
-            return write(ports, pen, caller, facts, signed, facts.keys)
+            return _write(ports, pen, caller, facts, signed, facts.keys)
     raise Unavailable("other processes stored documents of the same versions during every attempt")
 
 
-def check(ports: Ports, facts: TrustFacts, signed: SignedDocument) -> None:
-    """Follow the documents from the first root to this one. Raises `NotTrusted`."""
-    chain = (*facts.chain, signed)
-    state = TrustState(facts.tenant_id, chain[0].document.roots.pin)
-    if following.follow(state, chain, ports.now()).held != signed:
-        raise NotTrusted(formats.RootReason.EQUIVOCATION)
+@operation(Scope.ADMIN)
+def draft(ports: Ports, caller: Caller, *, roots: Roots | None) -> SignedDocument:
+    """Return the next document, without a signature; `roots` are its roots if they change.
 
-
-def vouched(pen: Pen, facts: TrustFacts, signed: SignedDocument) -> SignedDocument:
-    """Return the document with the signature of the active list signer too.
-
-    By it, a client adopts its root that knows list signers alone. Raises `SeedLost`.
+    Raises `InvalidRequest` if the tenant has no document yet and `roots` is None; `Corrupt`,
+    `Unavailable`.
     """
-    part = formats.signed_part(signed.payload)
-    own = {facts.signer.public_bytes: seeds.signature(part, seed=pen.seed(facts.signer))}
-    return SignedDocument(signed.payload, {**signed.signatures, **own}, signed.document)
+    facts = facts_of.read(ports, caller.tenant_id)
+    if roots is None and facts.held is None:
+        raise InvalidRequest(_NO_ROOTS)
+    roots = roots or facts.chain[-1].document.roots
+    version, now = _next(ports, facts), ports.now()
+    made = facts.draft(roots, version=version, lifetime=LIFETIME_BY_HAND, now=now)
+    return SignedDocument(made.encode(), {}, made)
 
 
-def stored_form(signed: SignedDocument) -> bytes:
-    """Return the bytes of the blob: an answer with this document alone."""
-    return formats.answer((signed,))
-
-
-def write(
-    ports: Ports,
-    pen: Pen,
-    caller: Caller,
-    facts: TrustFacts,
-    signed: SignedDocument,
-    covers: Collection[PublishedKey],
+@operation(Scope.ADMIN)
+def publish(
+    ports: Ports, caller: Caller, *, payload: bytes, signatures: dict[bytes, bytes]
 ) -> TrustHead:
-    """Let a stored document, which covers these signing keys, be the newest; return its head.
+    """Publish a document that people signed; return its head. It may be repeated.
 
-    Raises `ExpectationLost` if another one is, `Corrupt`, `Unavailable`.
+    Raises `Conflict` if it does not follow from the present one or names other signers than the
+    records; `NotSignedByRoots`; `InvalidRequest`; `Corrupt`, `Unavailable`.
     """
-    tenant_id, before = facts.tenant_id, facts.head
-    keys = signing_keys.put(ports, signing_keys.bare(tenant_id, covers))
-    after = TrustHead.after(before, signed, keys_sha256=keys.sha256)
-    address = model.head_address(tenant_id)
-    changes: list[Change] = [
-        Put(address, after.to_item(), At(before.version) if before else Expect.ABSENT),
-        Delete(waiting.address(tenant_id), Expect.ANYTHING),
-        _entry(ports, caller, facts, signed.document, after),
-    ]
-    for _ in range(_TRIES):
-        try:
-            ports.store.write(*changes, *named(ports, pen, facts.settings, after, covers))
-        except ExpectationLost as lost:
-            if address in lost.lost:
-                raise
-        else:
-            return after
-    raise Unavailable("entries of the feed were published during every attempt")
+    facts = facts_of.read(ports, caller.tenant_id)
+    signed = _opened(payload, signatures)
+    if facts.head is not None and signed.reference == facts.head.reference:
+        return facts.head
+    if signed.document.tenant_id != caller.tenant_id:
+        raise InvalidRequest("Payload: the document is of another tenant.")
+    if _is_outdated(facts, signed.document, _next(ports, facts), ports.now()):
+        raise Conflict(_OUTDATED)
+    covers = _covered(facts, signed.document)
+    if covers is None:
+        raise Conflict(_OUTDATED)
+    _check_given(ports, facts, signed)
+    pen = Pen(ports)
+    try:
+        _store(ports, pen, facts, signed)
+    except BlobExists:
+        # One of the same payload is of a call that was stopped.
+        version = signed.document.version
+        if documents.read(ports, facts.tenant_id, version).payload != signed.payload:
+            raise Conflict(_OUTDATED) from None
+    return _write(ports, pen, caller, facts, signed, covers)
 
 
 def named(
@@ -154,26 +161,113 @@ def named(
     return storage.naming(pen, newest, settings, signer, wanted)
 
 
-def _entry(
-    ports: Ports, caller: Caller, facts: TrustFacts, document: TrustDocument, head: TrustHead
-) -> Put:
-    return audit.entry(
-        ports,
-        caller,
-        Action.TRUST_PUBLISH,
-        f"trust/{head.version}",
-        settings=facts.settings,
-        pin=head.pin,
-        signers=len(document.signers),
-        expires_at=times.text(head.expires_at),
+def _covered(facts: TrustFacts, made: TrustDocument) -> list[PublishedKey] | None:
+    """Return the signing keys that a document covers: all, or those that were there at its draft.
+
+    None if it covers others.
+    """
+    drafted = [each for each in facts.keys if each.created_at <= made.issued_at]
+    for found in ([*facts.keys], drafted):
+        if covering(found) == made.signing_keys:
+            return found
+    return None
+
+
+def _next(ports: Ports, facts: TrustFacts) -> int:
+    """Return the version of the next draft, which no blob has."""
+    highest = documents.highest(ports, facts.tenant_id)
+    return max(highest + 1, facts.head.next_version if facts.head else 1)
+
+
+def _opened(payload: bytes, signatures: dict[bytes, bytes]) -> SignedDocument:
+    try:
+        return SignedDocument.opened(payload, signatures)
+    except NotTrusted as error:
+        raise InvalidRequest(f"Payload: is no trust document ({error.reason}).") from None
+
+
+def _is_outdated(facts: TrustFacts, made: TrustDocument, next_: int, now: datetime) -> bool:
+    """Return whether a document does not follow from the present state of the tenant."""
+    lowest = facts.head.next_version if facts.head else 1
+    feed, end = made.feed, facts.feed
+    return (
+        not lowest <= made.version <= next_
+        or made.expires_at <= now
+        or not facts.uses.are_those_of(made)
+        or feed.sequence > end.sequence
+        or (feed.sequence == end.sequence and feed.chain != end.chain)
     )
 
 
-@contextmanager
-def _refused() -> Iterator[None]:
+def _check_given(ports: Ports, facts: TrustFacts, signed: SignedDocument) -> None:
     try:
-        yield
+        _check(ports, facts, signed)
     except NotTrusted as error:
-        raise Corrupt(
-            f"refusing to publish a trust document that clients refuse: {error}"
-        ) from error
+        if error.reason is RootReason.ROOT:
+            raise NotSignedByRoots(
+                "Signatures: as many roots as Threshold says must sign, of the present document "
+                "and of this one."
+            ) from None
+        raise InvalidRequest(f"Payload: clients refuse the document ({error.reason}).") from None
+
+
+def _check(ports: Ports, facts: TrustFacts, signed: SignedDocument) -> None:
+    """Follow the documents from the first root to this one. Raises `NotTrusted`."""
+    chain = (*facts.chain, signed)
+    state = TrustState(facts.tenant_id, chain[0].document.roots.pin)
+    if following.follow(state, chain, ports.now()).held != signed:
+        raise NotTrusted(RootReason.EQUIVOCATION)
+
+
+def _store(ports: Ports, pen: Pen, facts: TrustFacts, signed: SignedDocument) -> None:
+    """Put the blob: an answer with this document alone, which the active list signer signed too.
+
+    By that, a client adopts its root that knows list signers alone. Raises `BlobExists`,
+    `SeedLost`, `Unavailable`.
+    """
+    part = formats.signed_part(signed.payload)
+    own = {facts.signer.public_bytes: seeds.signature(part, seed=pen.seed(facts.signer))}
+    vouched = replace(signed, signatures={**signed.signatures, **own})
+    name = model.document_blob(facts.tenant_id, signed.document.version)
+    ports.blobs.put(name, formats.answer((vouched,)))
+
+
+def _write(
+    ports: Ports,
+    pen: Pen,
+    caller: Caller,
+    facts: TrustFacts,
+    signed: SignedDocument,
+    covers: Collection[PublishedKey],
+) -> TrustHead:
+    """Let a stored document, which covers these signing keys, be the newest; return its head.
+
+    Raises `ExpectationLost` if another one is, `Corrupt`, `Unavailable`.
+    """
+    tenant_id, before = facts.tenant_id, facts.head
+    keys = signing_keys.put(ports, signing_keys.bare(tenant_id, covers))
+    after = TrustHead.after(before, signed, keys_sha256=keys.sha256)
+    address = model.head_address(tenant_id)
+    changes: list[Change] = [
+        Put(address, after.to_item(), At(before.version) if before else Expect.ABSENT),
+        Delete(waiting_address(tenant_id), Expect.ANYTHING),
+        audit.entry(
+            ports,
+            caller,
+            Action.TRUST_PUBLISH,
+            f"trust/{after.version}",
+            settings=facts.settings,
+            pin=after.pin,
+            signers=len(signed.document.signers),
+            expires_at=times.text(after.expires_at),
+        ),
+    ]
+    for _ in range(_TRIES):
+        try:
+            ports.store.write(*changes, *named(ports, pen, facts.settings, after, covers))
+        except ExpectationLost as lost:
+            if address in lost.lost:
+                raise
+        else:
+            return after
+    raise Unavailable("entries of the feed were published during every attempt")

@@ -1,8 +1,7 @@
 """Keeping the trust documents of tenants new: made, renewed, and named by the feed (TRUST-16)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 
@@ -10,9 +9,7 @@ from shared.authorizer.formats.signing_keys import PublishedKey
 from shared.errors import ExpectationLost
 from shared.model.callers import Caller
 from shared.model.tenants import TenantSettings
-from shared.model.trust import waiting
-from shared.model.trust.head import TrustHead
-from shared.model.trust.waiting import WaitingDraft
+from shared.model.trust import TrustHead, WaitingDraft, waiting_address
 from shared.operations.base import tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import signers
@@ -32,14 +29,6 @@ class TrustOutcome(StrEnum):
     WAITS = "waits"
 
 
-@dataclass(frozen=True, slots=True)
-class TrustRound:
-    """The result of a look at all tenants: outcomes, and errors, by tenant identifier."""
-
-    outcomes: dict[str, TrustOutcome] = field(default_factory=dict)
-    failed: dict[str, Exception] = field(default_factory=dict)
-
-
 def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
     """Publish the next document if it is due, and let the feed name it and the signing keys.
 
@@ -48,23 +37,6 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
     """
     _ensure_standby(ports, tenant_id)
     return settle(partial(_kept, ports, tenant_id))
-
-
-def keep_all(ports: Ports, *, until: Callable[[], bool] = lambda: False) -> TrustRound:
-    """Keep the documents of all tenants; a failure does not stop the others.
-
-    Stops before the next tenant if `until` returns true. Raises `Unavailable` if the tenants cannot
-    be read.
-    """
-    done = TrustRound()
-    for tenant_id in tenants.identifiers(ports):
-        if until():
-            break
-        try:
-            done.outcomes[tenant_id] = keep(ports, tenant_id)
-        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
-            done.failed[tenant_id] = error
-    return done
 
 
 def name(ports: Ports, tenant_id: str) -> bool:
@@ -117,7 +89,7 @@ def _ensure_standby(ports: Ports, tenant_id: str) -> None:
 
 def _note(ports: Ports, tenant_id: str, *, waits: bool) -> None:
     """Note since when a document waits, or that none does any more."""
-    address = waiting.address(tenant_id)
+    address = waiting_address(tenant_id)
     found = ports.store.get(address)
     if waits and found is None:
         ports.store.write(Put(address, WaitingDraft(ports.now()).to_item(), Expect.ANYTHING))

@@ -4,6 +4,7 @@ The newest document covers the keys of its time. A later key is in the blob if a
 for it (TRUST-15); any other waits for the next document.
 """
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -13,11 +14,14 @@ from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.members import Malformed
 from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys
 from shared.authorizer.formats.wire import Reference
-from shared.errors import BlobExists, Corrupt
+from shared.errors import BlobExists, Corrupt, NotFound
 from shared.model import signing_keys
+from shared.model import trust as model
+from shared.model.callers import Caller, Scope
+from shared.model.lists.head import Form
 from shared.model.signing_keys import SigningKey
-from shared.model.trust import head as model
 from shared.model.trust_bundle import TrustedKey
+from shared.operations.base.operation import operation
 from shared.operations.lists import verdicts
 from shared.ports import Ports
 
@@ -37,6 +41,21 @@ def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
         for each in found
         if each.public_key
     )
+
+
+@operation(*Scope)
+def served(ports: Ports, caller: Caller, *, sha256: bytes) -> tuple[Form, bytes]:
+    """Read the signing keys with this hash, as they are stored.
+
+    Raises `NotFound`; `Corrupt`, `Unavailable`.
+    """
+    name = model.keys_blob(caller.tenant_id, sha256)
+    blob = ports.blobs.get(name)
+    if blob is None:
+        raise NotFound("There are no signing keys of this hash; poll the feed for the newest.")
+    if hashlib.sha256(blob).digest() != sha256:
+        raise Corrupt("a blob of signing keys was altered")
+    return Form(name, len(blob)), blob
 
 
 def put(ports: Ports, blob: PublishedKeys, known: Reference | None = None) -> Reference:

@@ -8,8 +8,7 @@ from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.following import TrustState
 from shared.model import times
-from shared.model.trust import waiting
-from shared.model.trust.head import TrustHead, head_address
+from shared.model.trust import TrustHead, head_address, waiting_address
 from shared.operations.base import tenants
 from shared.operations.lists import in_force
 from shared.operations.trust import documents
@@ -50,12 +49,12 @@ def survey(ports: Ports) -> TrustSurvey:
     now, due, expired = ports.now(), 0, 0
     rest = tenants.identifiers(ports)
     while some := list(islice(rest, _TENANTS)):
-        wanted = [address(each) for each in some for address in (head_address, waiting.address)]
+        wanted = [address(each) for each in some for address in (head_address, waiting_address)]
         found = ports.store.get_many(wanted)
         for each in some:
             item = found.get(head_address(each))
             head = None if item is None else TrustHead.from_item(item)
-            due += waiting.address(each) in found or (head is not None and now >= head.warns_at)
+            due += waiting_address(each) in found or (head is not None and now >= head.warns_at)
             expired += head is not None and now >= head.expires_at
     return TrustSurvey(due, expired)
 
@@ -67,7 +66,7 @@ def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
     """
     facts = facts_of.read(ports, tenant_id)
     if facts.head is None:
-        if ports.store.get(waiting.address(tenant_id)) is not None:
+        if ports.store.get(waiting_address(tenant_id)) is not None:
             yield TrustProblem("it has no trust document", _SIGN)
         return
     yield from _unfollowed(ports, facts)

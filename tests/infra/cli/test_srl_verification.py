@@ -19,14 +19,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from functions.srl.schemas import SrlKey, SrlKeyList
 from infra.cli import app, srl_verification
-from shared.authorizer.formats import documents
-from shared.authorizer.formats.documents import NotTrusted
+from shared.authorizer.formats.documents import NotTrusted, answer
 from shared.authorizer.formats.trust import Roots
 from shared.model import times
 from shared.model.lists.verification import VerifierPolicy, verify_next
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force
-from shared.operations.trust import renewal, serving
+from shared.operations.trust import documents, publishing, renewal
 from shared.ports import Ports
 from tests.infra.commands import Command
 from tests.kit import processes
@@ -434,9 +433,9 @@ def _rooted(verifier: Verifier, after: int = 0) -> tuple[str, ...]:
     """The options for the roots of the service, with the documents of now."""
     ports, tenant = verifier.ports, verifier.tenant
     renewal.keep(ports, tenant.id)
-    head = serving.newest(ports, tenant.operator)
-    found = serving.since(ports, tenant.operator, of=head, after=after)
-    file = verifier.file("trust.json", documents.answer(found).decode())
+    head = documents.newest(ports, tenant.operator)
+    found = documents.since(ports, tenant.operator, of=head, after=after)
+    file = verifier.file("trust.json", answer(found).decode())
     root = ports.root
     assert root is not None
     pin = Roots((root.public_key,), 1).pin
@@ -475,7 +474,7 @@ def test_the_state_of_a_pin_survives_other_roots(verifier: Verifier) -> None:
     options, state = _rooted(verifier), ("--state", str(file))
     assert ports.root is not None
     made = signed_draft(ports, operator, ports.root, OFFLINE, roots=roots_of(OFFLINE))
-    serving.publish(ports, operator, payload=made.payload, signatures={**made.signatures})
+    publishing.publish(ports, operator, payload=made.payload, signatures={**made.signatures})
     for _ in range(2):
         verifier.accepts(verifier.body, *_rooted(verifier), *state)
     other = *options[:2], "--tenant", "svc_tnt_b", *options[4:]

@@ -18,7 +18,7 @@ from shared.operations.base import checkpoints
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.operations.trust import facts as facts_of
-from shared.operations.trust import serving
+from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.kit import faults, roots
@@ -106,7 +106,7 @@ def documented(ports: Ports, tenant: Tenant) -> TrustDocument:
     """The next trust document, published."""
     signed = roots.signed_draft(ports, tenant.operator)
     payload, signatures = signed.payload, {**signed.signatures}
-    serving.publish(ports, tenant.operator, payload=payload, signatures=signatures)
+    publishing.publish(ports, tenant.operator, payload=payload, signatures=signatures)
     return signed.document
 
 

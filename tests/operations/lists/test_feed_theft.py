@@ -22,7 +22,7 @@ from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, publication, storage
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
-from shared.operations.trust import renewal, serving
+from shared.operations.trust import documents, renewal
 from shared.ports import Ports
 from tests.kit.faults import Script, meeting, scripted
 from tests.kit.tenants import Tenant
@@ -134,8 +134,8 @@ def _refusal(ports: Ports, tenant: Tenant, belief: Belief) -> str:
 def _followed(ports: Ports, tenant: Tenant, belief: Belief) -> Belief:
     """The belief after the client has read the documents."""
     renewal.keep(ports, tenant.id)
-    head = serving.newest(ports, tenant.operator)
-    found = serving.since(ports, tenant.operator, of=head, after=belief.version)
+    head = documents.newest(ports, tenant.operator)
+    found = documents.since(ports, tenant.operator, of=head, after=belief.version)
     return belief.followed(found, ports.now())
 
 

@@ -13,7 +13,7 @@ from shared.errors import Corrupt, InvalidSettings
 from shared.model import feed, times
 from shared.model.lists import journal as model
 from shared.model.tenants import SettingsChange
-from shared.model.trust.head import document_blob
+from shared.model.trust import document_blob
 from shared.operations.access import api_keys, tenant_settings
 from shared.operations.base import seals
 from shared.operations.changes import list_signers

@@ -9,9 +9,9 @@ from shared.adapters.file_root import FileRoot
 from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.following import TrustState
-from shared.model.trust import head as model
+from shared.model import trust as model
 from shared.operations.operator import roots
-from shared.operations.trust import documents, renewal, serving
+from shared.operations.trust import documents, renewal
 from shared.operations.trust.renewal import TrustOutcome
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
@@ -27,8 +27,8 @@ def _pin(ports: Ports, tenant: Tenant) -> str:
 
 def _polls(ports: Ports, tenant: Tenant, state: TrustState) -> TrustState:
     """The state of a client after it has asked for documents."""
-    of = serving.newest(ports, tenant.operator)
-    found = serving.since(ports, tenant.operator, of=of, after=state.version)
+    of = documents.newest(ports, tenant.operator)
+    found = documents.since(ports, tenant.operator, of=of, after=state.version)
     return following.follow(state, found, ports.now())
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from shared.authorizer.formats.documents import answer
 from shared.authorizer.formats.trust import Use
-from shared.model.trust import head as model
+from shared.model import trust as model
 from shared.operations.changes import list_signers
 from shared.operations.operator.recovery import recovery
-from shared.operations.trust import documents, serving
+from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from tests.kit.roots import OFFLINE, SeedRoot, roots_of, signed_draft
 from tests.kit.tenants import Tenant
@@ -112,4 +112,4 @@ def publish(
     wanted = roots_of(*roots) if roots else None
     made = signed_draft(ports, tenant.operator, *signing, roots=wanted)
     given = dict(made.signatures)
-    serving.publish(ports, tenant.operator, payload=made.payload, signatures=given)
+    publishing.publish(ports, tenant.operator, payload=made.payload, signatures=given)

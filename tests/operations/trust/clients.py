@@ -8,7 +8,7 @@ from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import PublishedKeys
 from shared.model.lists.signers import ListSigner
 from shared.operations.lists import in_force, signers
-from shared.operations.trust import documents, renewal, serving
+from shared.operations.trust import documents, renewal, signing_keys
 from shared.operations.trust.renewal import TrustOutcome
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
@@ -27,8 +27,8 @@ class PinnedClient:
     def polls(self) -> SignedDocument:
         """Follow the documents; judge the head of the feed and its keys by the newest."""
         caller, now = self._tenant.operator, self._ports.now()
-        of = serving.newest(self._ports, caller)
-        found = serving.since(self._ports, caller, of=of, after=self.state.version)
+        of = documents.newest(self._ports, caller)
+        found = documents.since(self._ports, caller, of=of, after=self.state.version)
         self.state = following.follow(self.state, found, now)
         newest = in_force.feed_head(self._ports, self._tenant.id)
         assert newest is not None
@@ -37,7 +37,7 @@ class PinnedClient:
         assert held is not None
         assert named.trust == held.reference
         assert named.keys is not None
-        _, blob = serving.keys(self._ports, caller, sha256=named.keys.sha256)
+        _, blob = signing_keys.served(self._ports, caller, sha256=named.keys.sha256)
         opened = PublishedKeys.opened(blob, named.keys, tenant_id=self._tenant.id)
         opened.check(held.document.signing_keys)
         return held

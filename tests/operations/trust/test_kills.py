@@ -6,7 +6,7 @@ import pytest
 
 from shared.authorizer.formats.trust import Use
 from shared.errors import TrustUnsigned
-from shared.model.trust import head as model
+from shared.model import trust as model
 from shared.operations.changes import list_signers
 from shared.operations.trust import documents
 from shared.operations.trust.renewal import TrustOutcome

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.model.trust import head as model
+from shared.model import trust as model
 from shared.operations.base import tenants
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, storage

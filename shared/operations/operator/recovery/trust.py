@@ -15,8 +15,8 @@ from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import covering
 from shared.authorizer.formats.trust import Use
 from shared.errors import Corrupt, Unavailable
-from shared.model.trust import head as model
-from shared.model.trust.head import TrustHead
+from shared.model import trust as model
+from shared.model.trust import TrustHead
 from shared.operations.base.operation import settle
 from shared.operations.lists import in_force, marks
 from shared.operations.operator.recovery.run import Run

@@ -1,4 +1,8 @@
-"""The head of a tenant's trust documents: the item that says which is the newest (TRUST-16)."""
+"""The trust documents of a tenant as they are stored (TRUST-16).
+
+Blobs have them and the signing keys. One item says which document is the newest, another that one
+waits for people.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -76,6 +80,18 @@ class TrustHead(Record):
 def head_address(tenant_id: str) -> Address:
     """Return the address of the head of a tenant's trust documents."""
     return Address(Table.KEYS, tenant_id, "trust#head")
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingDraft(Record):
+    """A document is due that this service cannot sign, `since` this moment."""
+
+    since: datetime
+
+
+def waiting_address(tenant_id: str) -> Address:
+    """Return the address of the note; there is none if no document waits."""
+    return Address(Table.KEYS, tenant_id, "trust#waits")
 
 
 def folder(tenant_id: str) -> str:

@@ -1,1 +1,0 @@
-"""The trust documents of a tenant, as they are stored."""

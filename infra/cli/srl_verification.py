@@ -18,7 +18,7 @@ import typer
 from infra import private_files
 from infra.cli.errors import Exit, WrongUsage, checked, public_keys
 from infra.cli.output import Output
-from infra.cli.trust import Root, kept, pinned
+from infra.cli.trust import Root, pinned
 from shared.authorizer import files
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import NotTrusted, RootReason
@@ -207,7 +207,7 @@ class GivenTrust:
             raise NotTrusted(RootReason.TRUST_EXPIRED)
         named = state.named(Use.LISTS)
         counts = replace(seen, statements=()) if seen and seen.signer in named else None
-        return replace(policy, pinned=named), counts, kept(state).decode()
+        return replace(policy, pinned=named), counts, json.dumps(state.kept())
 
 
 def _given(

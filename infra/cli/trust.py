@@ -32,25 +32,15 @@ app = noun("Trust documents: which keys sign for the tenant, and the roots that 
 def pinned(tenant_id: str, pin: str, kept: bytes = b"") -> TrustState:
     """Return the state of a client with this pin, which has `kept` of it, or nothing yet.
 
-    Raises `ValueError` if the pin is none, or if the kept state is damaged or of another tenant.
+    Raises `ValueError` if the pin is none, or if `kept` is damaged or of another tenant.
     """
     asked = TrustState(tenant_id, pin)
     if not kept:
         return asked
     try:
-        (held,) = documents.documents(kept)
-        state = TrustState(held.document.tenant_id, json.loads(kept)["pin"], held)
-    except (NotTrusted, KeyError, TypeError, ValueError) as error:
-        raise ValueError("the kept trust document is damaged") from error
-    if state.tenant_id != tenant_id:
-        raise ValueError("the kept trust document is of another tenant")
-    return state.pinned(pin)
-
-
-def kept(state: TrustState) -> bytes:
-    """Return what `pinned` reads of a state, as JSON."""
-    held = [state.held.form()] if state.held else []
-    return json.dumps({"pin": state.pin, "documents": held}).encode()
+        return TrustState.resumed(tenant_id, json.loads(kept)).pinned(pin)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the kept trust document is not usable ({error})") from error
 
 
 def _pin(value: str) -> str:
@@ -101,7 +91,7 @@ def followed(session: ApiSession, tenant_id: str, pin: str) -> TrustDocument:
         ) from error
     if after is not state:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        profiles.replace(path, kept(after))
+        profiles.replace(path, json.dumps(after.kept()).encode())
     return _newest([after.held] if after.held else [])
 
 

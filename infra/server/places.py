@@ -12,7 +12,8 @@ from infra import data_folder, private_files
 from shared import wiring
 from shared.errors import InvalidSettings, NotFound
 from shared.operations.base import tenants
-from shared.operations.operator import deployment, onboarding, roots
+from shared.operations.operator import deployment, onboarding
+from shared.operations.trust.state import has_documents
 from shared.ports import Ports
 
 _NO_ROOT: Final = "there are no trust documents. Run rescind setup, or set SVC_ROOT."
@@ -156,7 +157,7 @@ class Stores:
         self._has_tenants = any(True for _ in tenants.directory(ports))
         root = wiring.default_root(wiring.settings(os.environ))
         if root is not None and not root.exists():
-            is_lost = roots.has_documents(ports)
+            is_lost = has_documents(ports)
             _log.warning("%s is missing: %s", root, data_folder.LOST_ROOT if is_lost else _NO_ROOT)
 
     def scratch(self, until: ExitStack) -> Path:

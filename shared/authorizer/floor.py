@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from . import files
-from .formats import documents, wire
-from .formats.documents import NotTrusted
+from .formats import wire
 from .formats.following import TrustState
 
 _FILE: Final = "floor.json"
@@ -236,7 +235,7 @@ def _encoded(saved: Saved) -> bytes:
         "base": saved.base.hex() if saved.base else None,
         "origin": _text(saved.origin),
         "latest": _text(saved.latest),
-        "trust": _trust_text(saved.trust),
+        "trust": saved.trust.kept() if saved.trust else None,
     }
     return _sealed(document)
 
@@ -244,9 +243,9 @@ def _encoded(saved: Saved) -> bytes:
 def _decoded(data: bytes) -> Saved:
     """Return what `_encoded` had. Raises `KeyError`, `TypeError` or `ValueError` if it is not."""
     document = _opened(data)
-    signer = document["signer"]
+    tenant, signer, trust = document["tenant"], document["signer"], document.get("trust")
     return Saved(
-        document["tenant"],
+        tenant,
         document["sequence"],
         bytes.fromhex(document["chain"]),
         wire.moment(document, "issued_at"),
@@ -255,25 +254,9 @@ def _decoded(data: bytes) -> Saved:
         bytes.fromhex(document["base"]) if document["base"] else None,
         _bytes(document["origin"]),
         _bytes(document["latest"]),
-        _trust(document["tenant"], document.get("trust")),
+        TrustState.resumed(tenant, trust) if trust else None,
         frozenset(map(bytes.fromhex, document["revoked"])),
     )
-
-
-def _trust_text(trust: TrustState | None) -> dict[str, str] | None:
-    if trust is None or trust.held is None:
-        return None
-    return {"pin": trust.pin, "documents": documents.answer([trust.held]).decode()}
-
-
-def _trust(tenant: str, text: Mapping[str, str] | None) -> TrustState | None:
-    if text is None:
-        return None
-    try:
-        (held,) = documents.documents(bytes(text["documents"], "ascii"))
-    except NotTrusted as error:
-        raise ValueError(f"its trust document is {error}") from None
-    return TrustState(tenant, text["pin"], held)
 
 
 def _sealed(document: Mapping[str, Any]) -> bytes:

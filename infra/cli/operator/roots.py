@@ -20,7 +20,7 @@ from shared import wiring
 from shared.authorizer.formats.documents import signed_part
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import Roots
-from shared.operations.operator import onboarding, roots
+from shared.operations.operator import onboarding
 from shared.operations.trust import documents, renewal
 from shared.ports.held_keys import RootSigner
 
@@ -113,7 +113,7 @@ def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
     ports = operator.ports
     caller = onboarding.operator(ports, handle=tenant, user=private_files.name())
     confirm(f"Have every client of {tenant} pinned anew?", yes=yes)
-    roots.begin_anew(ports, caller)
+    renewal.begin_anew(ports, caller)
     if ports.root is None:
         operator.out.say("Now have a first document signed: rescind trust draft --new-root …")
         return

@@ -16,7 +16,8 @@ from infra.cli.operator.tenants import show_key
 from infra.cli.output import Output
 from shared import wiring
 from shared.errors import Conflict, InvalidSettings
-from shared.operations.operator import deployment, onboarding, roots
+from shared.operations.operator import deployment, onboarding
+from shared.operations.trust.state import has_documents
 from shared.ports import Ports
 
 _EXAMPLE: Final = "rescind setup --tenant acme > acme.key"
@@ -80,7 +81,7 @@ def _make_root(out: Output, ports: Ports, file: Path | None) -> None:
     """Create the root key, unless another one has signed documents."""
     if file is None or file.exists():
         return
-    if roots.has_documents(ports):
+    if has_documents(ports):
         out.say(f"{file} is missing: {data_folder.LOST_ROOT}")
         return
     _make_file(out, file, wiring.create_root)

@@ -5,11 +5,12 @@ returns another one or raises, so a client that keeps its state on an error lose
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Self
 
+from . import documents as formats
 from . import ed25519, wire
 from .documents import NotTrusted, RootReason, SignedDocument, read
 from .trust import Roots, Use
@@ -41,6 +42,26 @@ class TrustState:
     def version(self) -> int:
         """The version of the held document, 0 without one: what `GET /v1/trust` is asked after."""
         return self.held.document.version if self.held else 0
+
+    def kept(self) -> dict[str, str] | None:
+        """Return what `resumed` reads, for JSON: pin and held document. None without a document."""
+        if self.held is None:
+            return None
+        return {"pin": self.pin, "documents": formats.answer([self.held]).decode()}
+
+    @classmethod
+    def resumed(cls, tenant_id: str, kept: Mapping[str, str]) -> Self:
+        """Return the state of a tenant that kept this.
+
+        Raises `KeyError`, `TypeError` or `ValueError` if it is damaged, or of another tenant.
+        """
+        try:
+            (held,) = formats.documents(bytes(kept["documents"], "ascii"))
+        except NotTrusted as error:
+            raise ValueError(f"its trust document is {error}") from None
+        if held.document.tenant_id != tenant_id:
+            raise ValueError("its trust document is of another tenant")
+        return cls(tenant_id, kept["pin"], held)
 
     def pinned(self, pin: str) -> Self:
         """Return the state for a client that has this pin now.

@@ -7,17 +7,18 @@ from functools import partial
 
 from shared.authorizer.formats.signing_keys import PublishedKey
 from shared.errors import ExpectationLost
+from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.tenants import TenantSettings
-from shared.model.trust import TrustHead, WaitingDraft, waiting_address
-from shared.operations.base import tenants
+from shared.model.trust import TrustHead, WaitingDraft, head_address, waiting_address
+from shared.operations.base import audit, tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import signers
 from shared.operations.lists.storage import Pen
 from shared.operations.trust import documents, publishing, signing_keys
 from shared.operations.trust import facts as facts_of
 from shared.ports import Ports
-from shared.ports.store import Delete, Expect, Put
+from shared.ports.store import At, Delete, Expect, Put
 
 
 class TrustOutcome(StrEnum):
@@ -53,6 +54,33 @@ def name(ports: Ports, tenant_id: str) -> bool:
             return False
         covers = signing_keys.covered(ports, tenant_id, head.keys_sha256)
         return _name(ports, settings, head, covers)
+
+    return settle(attempt)
+
+
+def begin_anew(ports: Ports, caller: Caller) -> bool:
+    """Forget the documents of lost roots, so that the next one is the first of others (TRUST-21).
+
+    Clients then need another pin. Returns whether there was a document. Raises `Corrupt`,
+    `Unavailable`.
+    """
+
+    def attempt() -> bool:
+        head = documents.head(ports, caller.tenant_id)
+        if head is None:
+            return False
+        ports.store.write(
+            Delete(head_address(caller.tenant_id), At(head.version)),
+            audit.entry(
+                ports,
+                caller,
+                Action.TRUST_BEGIN_ANEW,
+                f"trust/{head.version}",
+                settings=tenants.settings(ports, caller.tenant_id),
+                pin=head.pin,
+            ),
+        )
+        return True
 
     return settle(attempt)
 

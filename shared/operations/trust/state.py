@@ -44,6 +44,15 @@ class TrustProblem(NamedTuple):
     is_remark: bool = False
 
 
+def has_documents(ports: Ports) -> bool:
+    """Return whether a root has signed a document for any tenant. Raises `Unavailable`."""
+    return any(
+        documents.head(ports, each.tenant_id) is not None
+        or documents.highest(ports, each.tenant_id) > 0
+        for each in tenants.directory(ports)
+    )
+
+
 def survey(ports: Ports) -> TrustSurvey:
     """Look at the documents of all tenants. Raises `Corrupt`, `Unavailable`."""
     now, due, expired = ports.now(), 0, 0

@@ -10,9 +10,9 @@ from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.following import TrustState
 from shared.model import trust as model
-from shared.operations.operator import roots
 from shared.operations.trust import documents, renewal
 from shared.operations.trust.renewal import TrustOutcome
+from shared.operations.trust.state import has_documents
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
 
@@ -42,7 +42,7 @@ def test_documents_of_other_roots_need_another_pin(
     renewal.keep(ports, tenant.id)
     old = _polls(ports, tenant, TrustState(tenant.id, _pin(ports, tenant)))
     other = replace(ports, root=FileRoot.create(tmp_path / "other.key"))
-    assert roots.begin_anew(other, tenant.operator)
+    assert renewal.begin_anew(other, tenant.operator)
     assert renewal.keep(other, tenant.id) is TrustOutcome.PUBLISHED
     with pytest.raises(NotTrusted, match="root"):
         _polls(other, tenant, old)
@@ -53,10 +53,10 @@ def test_documents_of_other_roots_need_another_pin(
 
 def test_a_new_beginning_may_be_repeated(ports: Ports, tenant: Tenant) -> None:
     """TRUST-21: Without a document there is nothing to begin anew."""
-    assert not roots.begin_anew(ports, tenant.operator)
+    assert not renewal.begin_anew(ports, tenant.operator)
     renewal.keep(ports, tenant.id)
-    assert roots.begin_anew(ports, tenant.operator)
-    assert not roots.begin_anew(ports, tenant.operator)
+    assert renewal.begin_anew(ports, tenant.operator)
+    assert not renewal.begin_anew(ports, tenant.operator)
 
 
 def test_the_service_never_begins_anew(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
@@ -71,12 +71,12 @@ def test_the_service_never_begins_anew(ports: Ports, tenant: Tenant, tmp_path: P
 
 def test_documents_are_known_by_record_or_blob(ports: Ports, tenant: Tenant) -> None:
     """F703g: A document is known by its record or by its blob, and neither is of signing keys."""
-    assert not roots.has_documents(ports)
+    assert not has_documents(ports)
     ports.blobs.put(model.keys_blob(tenant.id, bytes(32)), b"keys")
-    assert not roots.has_documents(ports)
+    assert not has_documents(ports)
     ports.blobs.put(model.document_blob(tenant.id, 1), b"a document")
-    assert roots.has_documents(ports)
+    assert has_documents(ports)
     ports.blobs.remove(model.document_blob(tenant.id, 1))
     renewal.keep(ports, tenant.id)
     ports.blobs.remove(model.document_blob(tenant.id, 1))
-    assert roots.has_documents(ports)
+    assert has_documents(ports)

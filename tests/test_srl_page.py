@@ -10,7 +10,7 @@ import cbor2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from functions.srl import examples
+from functions.srl import schemas
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import identifiers, seeds, times
 from shared.model.lists import verification
@@ -62,7 +62,7 @@ def test_the_example_of_the_page_verifies() -> None:
     key = base64.b64decode(re.findall(r"`([\w+/]{43}=)`", _section("Format"))[0])
     Ed25519PublicKey.from_public_bytes(key).verify(signature, signed)
     (answer,) = (json.loads(each) for each in _blocks("json"))
-    assert cbor2.loads(signed) == answer["payload"] == examples.PAYLOAD
+    assert cbor2.loads(signed) == answer["payload"] == schemas.PAYLOAD
     texts = {"Payload": base64.b64encode(signed), "Signature": base64.b64encode(signature)}
     for name, text in texts.items():
         assert text.decode().startswith(answer["srl"][name].rstrip("…"))
@@ -92,8 +92,8 @@ def _is_statement(encoded: bytes) -> bool:
 @pytest.mark.slow
 def test_the_grammar_of_the_page_is_that_of_the_code() -> None:
     """F207d: The CDDL on the page on lists admits what the code reads, and nothing else."""
-    listed = cbor2.loads(base64.b64decode(str(examples.SIGNED["Payload"])))
-    statement = cbor2.loads(base64.b64decode(str(examples.STATEMENT["Payload"])))
+    listed = cbor2.loads(base64.b64decode(str(schemas.SIGNED["Payload"])))
+    statement = cbor2.loads(base64.b64decode(str(schemas.STATEMENT["Payload"])))
     others: list[Any] = [None, 0, -1, 1, 1.0, True, "text", b"bytes", [], {}, [1], b"c" * 31]
     items: list[tuple[str, bytes]] = []
     for name, members in (("list", listed), ("statement", statement)):

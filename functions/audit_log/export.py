@@ -1,21 +1,28 @@
-"""The export of the audit log over HTTP (LOG-20 to LOG-23)."""
+"""The export of the audit log over HTTP, and the filters of queries (AUDIT-4, LOG-20 to LOG-23)."""
 
 import csv
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
 
-from functions.audit_log.queries import earliest, filters_of, position_of
-from functions.audit_log.schemas import ExportFormat, ExportQuery
+from functions.audit_log.schemas import AuditFilters, ExportFormat, ExportQuery
+from shared.errors import InvalidRequest
 from shared.model import times
-from shared.operations.audit import audit_export
-from shared.operations.audit.audit_export import ExportLine, ExportPart
+from shared.model.audit.audit_log import EntryFilters
+from shared.operations.audit import audit_log
+from shared.operations.audit.audit_log import AuditPosition, ExportLine, ExportPart
+from shared.web import paging
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
+
+_WINDOW: Final = timedelta(days=7)
+# No entry is older. Earlier times, less the window, might be before the year 1.
+_EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 NEXT_CURSOR: Final = "X-Next-Cursor"
 
@@ -55,8 +62,50 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 routes = router("Audit log")
 
 
+def a_week_before(end: datetime) -> datetime:
+    """Return the default `from` of a list of entries."""
+    return end - _WINDOW if end >= _EARLIEST else end
+
+
+def earliest(end: datetime) -> datetime:
+    """Return the default `from` of an export."""
+    return min(end, _EARLIEST)
+
+
+def filters_of(
+    here: ApiRequest, query: AuditFilters, *, start: Callable[[datetime], datetime]
+) -> EntryFilters:
+    """Return the filters of a query; `start` returns the default of `from` for an end.
+
+    Raises `InvalidRequest` if the window ends before it begins.
+    """
+    end = query.to or times.whole(here.ports.now())
+    begin = query.from_ or start(end)
+    if begin > end:
+        raise InvalidRequest("from: must not be later than to.")
+    return EntryFilters(
+        begin,
+        end,
+        action=query.action,
+        actor=query.actor,
+        actor_key_id=query.actor_key_id,
+        resource_id=query.resource_id,
+        warrant_id=query.warrant_id,
+        batch_id=query.batch_id,
+        summary_id=query.summary_id,
+    )
+
+
+def position_of(text: str | None) -> AuditPosition | None:
+    """Return the position in a cursor. Raises `InvalidRequest` if it is none."""
+    try:
+        return None if text is None else AuditPosition.parse(text)
+    except ValueError:
+        raise paging.refused() from None
+
+
 @routes.get("/v1/audit-logs/export", response_class=Response, responses=_RESPONSES)
-@serves(audit_export.part)
+@serves(audit_log.part)
 async def export_audit_log(here: ApiRequest, query: Annotated[ExportQuery, Query()]) -> Response:
     """Export the audit log, oldest entry first, in parts of at most about 2 MiB.
 
@@ -72,7 +121,7 @@ async def export_audit_log(here: ApiRequest, query: Annotated[ExportQuery, Query
     pages = Pager(
         here.caller, query.cursor, "audit-logs/export?" + query.model_dump_json(exclude={"cursor"})
     )
-    part = here.run(audit_export.part, filters=filters, after=position_of(pages.before))
+    part = here.run(audit_log.part, filters=filters, after=position_of(pages.before))
     following = pages.after(part.next_after)
     if query.format is ExportFormat.CSV:
         body = _csv(part.lines, is_first=query.cursor is None).encode()

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Query
 
 from functions.audit_log import export, sealed_log
-from functions.audit_log.queries import a_week_before, filters_of, position_of
+from functions.audit_log.export import a_week_before, filters_of, position_of
 from functions.audit_log.schemas import AuditEntryList, AuditQuery
 from shared.operations.audit import audit_log
 from shared.web.app import create_app, lambda_handler

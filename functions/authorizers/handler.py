@@ -1,10 +1,10 @@
-"""The registry of authorizers over HTTP (FLEET-1)."""
+"""The registry of authorizers over HTTP (FLEET-1, NATIVE-2)."""
 
 from typing import Annotated
 
 from fastapi import Path, Query, Response
 
-from functions.authorizers import compat, native
+from functions.authorizers import compat
 from functions.authorizers.registration import REGISTERED_BEFORE, registered
 from functions.authorizers.schemas import (
     AuthorizerBody,
@@ -17,10 +17,11 @@ from functions.authorizers.schemas import (
     ReportsTaken,
     SendReports,
 )
+from functions.authorizers.stock_schemas import NativeKey
 from shared.errors import AuthorizerLimit, Conflict, NotFound
 from shared.model.identifiers import API_KEY
 from shared.model.rate_limit import Purpose
-from shared.operations.fleet import authorizers, registering
+from shared.operations.fleet import authorizers, native_list, registering
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import sample
 from shared.web.paging import Pager, Paging
@@ -36,6 +37,16 @@ Owner = Annotated[
         json_schema_extra={"examples": [sample(API_KEY), "checkout@acme.svc"]},
     ),
 ]
+
+
+@routes.get("/v1/authorizers/native-signer")
+@serves(native_list.signer)
+async def get_native_signer(here: ApiRequest) -> NativeKey:
+    """Get the key that signs lists for unmodified `tenuo` authorizers.
+
+    Each tenant has one. It is made with the first request, and never replaced.
+    """
+    return NativeKey.of(here.run(native_list.signer))
 
 
 @routes.post("/v1/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
@@ -136,5 +147,5 @@ async def remove_authorizers_of_owner(here: ApiRequest, owner: Owner) -> None:
     here.run(authorizers.remove_of_owner, owner=owner)
 
 
-app = create_app(native.routes, routes, compat.routes)
+app = create_app(routes, compat.routes)
 handler = lambda_handler(app)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
-from functions.srl import status, versions
+from functions.srl import status
 from functions.srl.schemas import (
     ActivateSrlKey,
     PublishedList,
@@ -227,5 +227,5 @@ async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlKey:
     return SrlKey.of(here.make(list_signers.revoke, key_id=key_id))
 
 
-app = create_app(status.routes, versions.routes, routes)
+app = create_app(status.routes, routes)
 handler = lambda_handler(app)

@@ -1,10 +1,10 @@
 """Bodies of the Signed Revocation List endpoints (SRL-1, SIGNER-8)."""
 
-from typing import Self
+from typing import Final, Self
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
-from functions.srl import examples
+from shared.model.identifiers import SIGNING_KEY
 from shared.model.lists.signers import SignerStatus
 from shared.operations.changes.list_signers import ShownSigner
 from shared.web.fields import (
@@ -21,14 +21,54 @@ from shared.web.fields import (
     SignedWarrantId,
     SigningKeyId,
     example,
+    sample,
     shown,
 )
+
+PAYLOAD: Final[dict[str, JsonValue]] = {
+    "Version": 2,
+    "IssuedAt": "2026-11-21T12:00:00Z",
+    "ExpiresAt": "2026-11-21T13:00:00Z",
+    "RevokedIDs": ["svc_wrt_laptop-17"],
+}
+
+SIGNED: Final[dict[str, JsonValue]] = {
+    "Payload": (
+        "pGdWZXJzaW9uAmhJc3N1ZWRBdHQyMDI2LTExLTIxVDEyOjAwOjAwWmlFeHBpcmVzQXR0MjAyNi0xMS0yMVQxMzow"
+        "MDowMFpqUmV2b2tlZElEc4Fxc3ZjX3dydF9sYXB0b3AtMTc="
+    ),
+    "Signature": (
+        "z1wQ0WxEFFy7bQpVF7xNSlS7CVldZl97MVk3haV61InVAwdX2GE75DfYnzSZVm0XjY66pOKU5zyMDiYRMkwIAw=="
+    ),
+}
+
+STATEMENT: Final[dict[str, JsonValue]] = {
+    "Payload": (
+        "pmVLZXlJZHgic3ZjX2tleV8wMWtibTR4dDNyZno4YzV3N3kycTluNmQxZWZOdW1iZXICZlRlbmFudHgic3ZjX3Ru"
+        "dF8wMWtibTR4dDNyZno4YzV3N3kycTluNmQxZWhJc3N1ZWRBdHQyMDI2LTExLTIxVDEyOjAwOjAwWmhQcmV2aW91"
+        "c1ggtl9emIbv2Q6xqpXvyQy5w9NAMxa8n4/LnACVZVTvWitpUHVibGljS2V5WCDda7uaWR0DmyMDrf132ntvkI05"
+        "GD3apBDPS5mLF95gmA=="
+    ),
+    "Signature": (
+        "If7/gZ44Q79g6SDKOmGja84oaggsQ2tqRG442TGHUwvUi5PO1mKUSa/6WqC4PO/lUpYbn3chJZyJnKuHmb+pDA=="
+    ),
+}
+
+SIGNER: Final[dict[str, JsonValue]] = {
+    "key_id": sample(SIGNING_KEY),
+    "algorithm": "Ed25519",
+    "public_key": "3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg=",
+    "status": "active",
+    "created_at": "2026-11-21T12:00:00Z",
+    "activates_at": "2026-11-21T13:00:00Z",
+    "statement": STATEMENT,
+}
 
 
 class SrlPayload(ResponseBody):
     """The content of a list in readable form. Only the signed form is authoritative."""
 
-    model_config = example(**examples.PAYLOAD)
+    model_config = example(**PAYLOAD)
 
     Version: int = shown("Number of the list. Each list has the next one.", minimum=1)
     IssuedAt: MomentOut = shown("When the list was made.")
@@ -41,7 +81,7 @@ class SrlPayload(ResponseBody):
 class SignedSrlPayload(ResponseBody):
     """The signed form of a list."""
 
-    model_config = example(**examples.SIGNED)
+    model_config = example(**SIGNED)
 
     Payload: str = shown(
         "What is signed: base64 of a CBOR map with the members of `payload`.", **BASE64
@@ -52,7 +92,7 @@ class SignedSrlPayload(ResponseBody):
 class SignedRevocationList(ResponseBody):
     """A Signed Revocation List."""
 
-    model_config = example(payload=examples.PAYLOAD, srl=examples.SIGNED)
+    model_config = example(payload=PAYLOAD, srl=SIGNED)
 
     payload: SrlPayload
     srl: SignedSrlPayload
@@ -105,7 +145,7 @@ class RotateSrlKey(RequestBody):
 class SrlKeyStatement(ResponseBody):
     """A statement by the previous key about this one. Verifiers follow it to the new key."""
 
-    model_config = example(**examples.STATEMENT)
+    model_config = example(**STATEMENT)
 
     Payload: str = shown(
         "What is signed: base64 of a CBOR map with Tenant, Number, KeyId, PublicKey, Previous and "
@@ -118,7 +158,7 @@ class SrlKeyStatement(ResponseBody):
 class SrlKey(ResponseBody):
     """A key that signs the lists of the tenant, did so, or will."""
 
-    model_config = example(**examples.SIGNER)
+    model_config = example(**SIGNER)
 
     key_id: SigningKeyId
     algorithm: Algorithm
@@ -155,7 +195,7 @@ class SrlKey(ResponseBody):
 class SrlKeyList(ResponseBody):
     """The keys of the lists, the one that signed the list in force first."""
 
-    model_config = example(keys=[examples.SIGNER], cursor=CURSOR)
+    model_config = example(keys=[SIGNER], cursor=CURSOR)
 
     keys: list[SrlKey] = shown("The keys.")
     cursor: NextCursor

@@ -1,16 +1,39 @@
-"""The status of the list over HTTP (SRL-21)."""
+"""The status and the history of lists over HTTP (SRL-21, SRL-22)."""
 
 import hashlib
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from fastapi import Response
+from pydantic import JsonValue
 
-from functions.srl.status_schemas import ListStatusBody
+from functions.srl import schemas
 from shared.model.lists.head import CACHE_CONTROL, MEDIA_TYPE
 from shared.operations.changes import srl
 from shared.web.conditional import condition, matches
+from shared.web.fields import (
+    CURSOR,
+    MomentOut,
+    NextCursor,
+    RecordBody,
+    ResponseBody,
+    SigningKeyId,
+    example,
+    shown,
+)
+from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
+
+_VERSION: Final[dict[str, JsonValue]] = {
+    "version": 2,
+    "issued_at": "2026-11-21T12:00:00Z",
+    "expires_at": "2026-11-21T13:00:00Z",
+    "count": 1,
+    "added": 1,
+    "removed": 0,
+    "key_id": schemas.SIGNER["key_id"],
+    "sha256": "dc31d4b8ed6457468e78c38ab0ef5e56b04151747703cc0eccf7a11f90a2fb8f",
+}
 
 routes = router("Signed Revocation List")
 
@@ -19,6 +42,99 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _ETAG},
     304: {"description": "The status is the one that `If-None-Match` names", "headers": _ETAG},
 }
+
+
+class ListStatusBody(ResponseBody):
+    """How the list in force stands."""
+
+    model_config = example(
+        version=2,
+        issued_at="2026-11-21T12:00:00Z",
+        expires_at="2026-11-21T13:00:00Z",
+        count=1,
+        key_id=schemas.SIGNER["key_id"],
+        feed_sequence=17,
+        pending=3,
+        pending_truncated=False,
+        oldest_pending_at="2026-11-21T12:10:04Z",
+        next_due_at="2026-11-21T12:11:04Z",
+    )
+
+    version: int = shown("Number of the list in force.", minimum=1)
+    issued_at: MomentOut = shown("When the list was made.")
+    expires_at: MomentOut = shown("When the list expires.")
+    count: int = shown("How many warrants are on the list.", minimum=0)
+    key_id: SigningKeyId
+    feed_sequence: int | None = shown(
+        "The newest entry of the feed; null before the first. Authorizers that follow the feed "
+        "report the entry that they hold."
+    )
+    pending: int = shown(
+        "How many warrants were revoked, or are not revoked any more, since the list was made. "
+        "The list does not say so yet; clients of the feed know of it earlier.",
+        minimum=0,
+    )
+    pending_truncated: bool = shown(
+        "Whether more may wait than `pending` says: very many do, or a key was revoked whose "
+        "warrants are not counted yet."
+    )
+    oldest_pending_at: MomentOut | None = shown(
+        "Since when the first of them waits; null if none does, or if that is not known."
+    )
+    next_due_at: MomentOut = shown(
+        "By when the schedule begins the next list at the latest, if it runs each minute: a minute "
+        "after `oldest_pending_at`, or after half of the list's lifetime. If this has passed by "
+        "more than the time that a list takes to make, the schedule is late."
+    )
+
+    @classmethod
+    def of(cls, status: srl.ListStatus) -> Self:
+        """Return the body for a status."""
+        head, pending = status.head, status.pending
+        return cls(
+            version=head.version,
+            issued_at=head.issued_at,
+            expires_at=head.expires_at,
+            count=head.count,
+            key_id=head.key_id,
+            feed_sequence=status.feed_sequence,
+            pending=pending.warrants,
+            pending_truncated=pending.is_truncated,
+            oldest_pending_at=pending.oldest_at,
+            next_due_at=status.next_due_at,
+        )
+
+
+class SrlVersion(RecordBody):
+    """A list that was published."""
+
+    model_config = example(**_VERSION)
+
+    version: int = shown("Number of the list.", minimum=1)
+    issued_at: MomentOut = shown("When the list was made.")
+    expires_at: MomentOut = shown("When the list expires.")
+    count: int = shown("How many warrants are on the list.", minimum=0)
+    added: int | None = shown(
+        "How many of them were not on the list before; null if that could not be read.", minimum=0
+    )
+    removed: int | None = shown(
+        "How many warrants were on the list before and are not on this one; null likewise.",
+        minimum=0,
+    )
+    key_id: SigningKeyId
+    sha256: str = shown(
+        "The SHA-256 of the signed bytes, those in `Payload`, in hexadecimal digits.",
+        pattern="^[0-9a-f]{64}$",
+    )
+
+
+class SrlVersionList(ResponseBody):
+    """A page of the history of lists."""
+
+    model_config = example(versions=[_VERSION], cursor=CURSOR)
+
+    versions: list[SrlVersion] = shown("The lists, the newest first.")
+    cursor: NextCursor
 
 
 @routes.get(
@@ -43,3 +159,19 @@ async def get_srl_status(here: ApiRequest) -> Response:
     if matches(here, etag=headers["ETag"]):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=MEDIA_TYPE)
+
+
+@routes.get("/v1/revocations/srl/versions")
+@serves(srl.page)
+async def list_srl_versions(here: ApiRequest, query: Paging) -> SrlVersionList:
+    """List the Signed Revocation Lists that were published in the last 30 days.
+
+    Each publication has an entry, those of the schedule as well. The lists themselves are kept for
+    a shorter time. Lists of releases that did not keep this history are missing.
+    """
+    pages = Pager(here.caller, query.cursor, "srl/versions")
+    page = here.run(srl.page, before=pages.before, limit=query.limit)
+    return SrlVersionList(
+        versions=[SrlVersion.of(each) for each in page.entries],
+        cursor=pages.after(page.next_before),
+    )

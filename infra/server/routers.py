@@ -2,21 +2,18 @@
 
 from typing import Final
 
-from functions.api_keys import callers
 from functions.api_keys import handler as api_keys
 from functions.audit_log import export as audit_export
 from functions.audit_log import handler as audit_log
 from functions.audit_log import sealed_log
 from functions.authorizers import compat as stock_authorizers
 from functions.authorizers import handler as authorizers
-from functions.authorizers import native as native_signer
 from functions.feed import handler as feed
 from functions.revocations import handler as revocations
 from functions.service_accounts import handler as service_accounts
 from functions.signing_keys import handler as signing_keys
 from functions.srl import handler as srl
 from functions.srl import status as srl_status
-from functions.srl import versions as srl_versions
 from functions.tenant_settings import handler as tenant_settings
 from functions.trust import handler as trust
 from functions.webhooks import handler as webhooks
@@ -27,13 +24,10 @@ ROUTERS: Final = (
     feed.routes,
     srl.routes,
     srl_status.routes,
-    srl_versions.routes,
     revocations.routes,
-    native_signer.routes,
     authorizers.routes,
     stock_authorizers.routes,
     trust.routes,
-    callers.routes,
     api_keys.routes,
     signing_keys.routes,
     service_accounts.routes,

@@ -17,7 +17,7 @@ from functions.audit_log.export import NEXT_CURSOR
 from shared.model.audit.audit_log import Action
 from shared.model.audit.checkpoint import Checkpoint
 from shared.model.items import Value
-from shared.operations.audit import audit_export, log, sealing
+from shared.operations.audit import audit_log, log, sealing
 from shared.operations.base import audit, tenants
 from shared.web import costs
 from tests.bench.publication import Watched
@@ -61,8 +61,8 @@ def test_each_entry_is_exported_once(
 ) -> None:
     """LOG-20, F336a: All parts of an export together have each entry once, oldest first."""
     at(tenant, clock, "2026-11-30T23:59:59Z", "2026-12-01T00:00:00Z", "2027-02-01T00:00:00Z")
-    monkeypatch.setattr(audit_export, "BYTES_MAX", most)
-    monkeypatch.setattr(audit_export, "_ROUND", 2)
+    monkeypatch.setattr(audit_log, "BYTES_MAX", most)
+    monkeypatch.setattr(audit_log, "_ROUND", 2)
     window = {"from_": "2026-01-01T00:00:00Z", "to": "2027-02-01T00:00:00Z"}
     listed = [each["id"] for each in walk(tenant, **window)][::-1]
 
@@ -104,7 +104,7 @@ def test_a_part_says_that_it_is_not_the_end(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-22, F336b: Only the last part of an export ends with a checkpoint, others name a next."""
-    monkeypatch.setattr(audit_export, "BYTES_MAX", 1)
+    monkeypatch.setattr(audit_log, "BYTES_MAX", 1)
     lasts = [json.loads(body.splitlines()[-1]) for body in parts(tenant.read_only)]
     assert [[*each] for each in lasts] == [["next"]] * (len(lasts) - 1) + [["checkpoint"]]
     assert len(lasts) == audited(tenant)
@@ -124,7 +124,7 @@ def test_a_table_for_people(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> 
     """LOG-23, F337a: An export as CSV has the columns once, and no cell that is a formula."""
     for number, name in enumerate(("=1+1", "plain, with comma")):
         noted(tenant, Action.KEY_CREATE, name, n=number)
-    monkeypatch.setattr(audit_export, "BYTES_MAX", 900)
+    monkeypatch.setattr(audit_log, "BYTES_MAX", 900)
     rows = list(csv.DictReader(io.StringIO("".join(parts(tenant.read_only, format="csv")))))
     stored = audit_entries(tenant)
     assert [row["id"] for row in rows] == [entry["id"] for entry in stored]
@@ -156,7 +156,7 @@ def test_a_cursor_of_another_export(
     tenant: Tenant, other_tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F11: with another filter or format, or of another tenant, the cursor of an export is 400."""
-    monkeypatch.setattr(audit_export, "BYTES_MAX", 1)
+    monkeypatch.setattr(audit_log, "BYTES_MAX", 1)
     cursor = tenant.admin.get(PATH).headers[NEXT_CURSOR]
     assert tenant.read_only.get(f"{PATH}?cursor={cursor}").status_code == 200
     for client, more in (
@@ -172,8 +172,8 @@ def test_an_export_reads_each_entry_about_once(
     tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LOG-20, F338a: An export reads as many pages for each entry, however many there are."""
-    monkeypatch.setattr(audit_export, "BYTES_MAX", 4_000)
-    monkeypatch.setattr(audit_export, "_ROUND", 8)
+    monkeypatch.setattr(audit_log, "BYTES_MAX", 4_000)
+    monkeypatch.setattr(audit_log, "_ROUND", 8)
     # So small parts would be too many for the rate limit.
     monkeypatch.setattr(costs, "COSTS", {})
     script = Script()

@@ -13,8 +13,7 @@ from shared.operations.base import audit, operation, tenants
 from shared.operations.operator.consistency import (
     accounts,
     api_keys,
-    feed,
-    listed,
+    published,
     revocations,
     signed,
     signing_keys,
@@ -34,8 +33,8 @@ _CHECKS: Final[tuple[Check, ...]] = (
     api_keys.check,
     accounts.check,
     tenant.check_webhooks,
-    feed.check,
-    listed.check,
+    published.check_feed,
+    published.check,
 )
 _ROUNDS: Final = 20
 

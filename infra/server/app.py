@@ -15,15 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from functions.console.files import SECURITY
 from infra import data_folder
-from infra.server import protocol
+from infra.server import worker
 from infra.server.board import Board
 from infra.server.console import Console
 from infra.server.documents import Documents
 from infra.server.ops import Health, alive
 from infra.server.publications import Publications
 from infra.server.routers import ROUTERS
-from infra.server.threads import Threads
-from infra.server.waiting import WaitingRequests
+from infra.server.work import Threads, WaitingRequests
 from shared import wiring
 from shared.errors import NotFound, Unavailable
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type, sha256_of
@@ -157,7 +156,7 @@ _HEALTH_BUCKET: Final = "#health"
 # All callers without a key, on any path, draw on the same buckets.
 _anonymous = AnonymousLimiter(wiring.now)
 _keyless = Keyless(_anonymous, wiring.trusted_proxies)
-_work = Threads(WaitingRequests(protocol.limits().waiting), is_near=cache(wiring.is_near))
+_work = Threads(WaitingRequests(worker.limits().waiting), is_near=cache(wiring.is_near))
 
 
 def share(board: Board) -> None:

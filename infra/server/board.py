@@ -1,12 +1,16 @@
-"""Numbers in memory that the processes of a server on one machine share.
+"""What the processes of a server on one machine learn of each other: numbers in memory, and news.
 
 Times are of the monotonic clock, which all processes of a machine have in common.
 """
 
+import logging
 import mmap
 import time
 from collections.abc import Sequence
 from typing import Final
+
+from shared.ports import Ports
+from shared.ports.one_machine import Audible, Listener, News
 
 # The names of processes.
 PUBLISHER: Final = "publisher"
@@ -14,6 +18,8 @@ OPS: Final = "ops"
 
 _WORDS: Final = 6
 _BYTES: Final = 8
+
+_log = logging.getLogger("rescind")
 
 
 class Board:
@@ -112,3 +118,17 @@ class Board:
 
     def _place(self, name: str) -> int:
         return _WORDS * (1 + self.names.index(name))
+
+
+def listener(ports: Ports, news: News) -> Listener | None:
+    """Return what hears of what other processes have written (docs/adr/11), or None.
+
+    Without it, a look now and then has to do.
+    """
+    if not isinstance(ports.store, Audible):
+        return None
+    try:
+        return ports.store.listen(news)
+    except OSError as error:
+        _log.warning("no news of the %s: %s; it is looked at now and then", news, error.strerror)
+        return None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final
 
-from infra.server.waiting import listener
+from infra.server.board import listener
 from shared.model.items import Address
 from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.base import tenants

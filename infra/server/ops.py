@@ -24,7 +24,7 @@ from starlette.routing import Route
 from infra.server import worker
 from infra.server.board import OPS, Board
 from infra.server.metrics import Exposition, Gauges, TrustCount
-from infra.server.threads import Threads
+from infra.server.work import Threads
 from shared import wiring
 from shared.operations.lists.unpublished import Waiting
 from shared.operations.operator import readiness

@@ -1,18 +1,22 @@
 """Where a server has its data: a folder of this machine, or stores that the environment names."""
 
 import logging
+import multiprocessing
 import os
+import signal
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, Protocol
 
 from infra import data_folder, private_files
 from shared import wiring
-from shared.errors import InvalidSettings, NotFound
+from shared.errors import InvalidSettings, NotFound, RescindError
 from shared.operations.base import tenants
-from shared.operations.operator import deployment, onboarding
+from shared.operations.operator import deployment, onboarding, readiness, restored
 from shared.operations.trust.state import has_documents
 from shared.ports import Ports
 
@@ -20,6 +24,11 @@ _NO_ROOT: Final = "there are no trust documents. Run rescind setup, or set SVC_R
 _ALL: Final = "Set all three of them, or none to serve a data folder (--data)."
 
 _log = logging.getLogger(__name__)
+
+# More than the patience of all adapters together.
+_SECONDS: Final = 60
+
+_fork: Final = multiprocessing.get_context("fork")
 
 
 class DataPlace(Protocol):
@@ -184,3 +193,48 @@ def chosen(folder: Path | None, key: Path | None) -> DataPlace:
     if key is not None:
         raise InvalidSettings("--keys is for a data folder; set SVC_KEYS instead.")
     return Stores()
+
+
+def probe() -> None:
+    """Raise `InvalidSettings` unless the stores answer and no tenant needs a recovery first.
+
+    They are asked by a child, with ports of its own: if this process used obstore, its later
+    children could not, because its threads do not survive a fork.
+    """
+    said, saying = _fork.Pipe(duplex=False)
+    process = _fork.Process(target=_ask, args=(saying,), name="probe")
+    process.start()
+    saying.close()
+    try:
+        problems: list[str] = said.recv() if said.poll(_SECONDS) else ["The stores do not answer."]
+    finally:
+        process.kill()
+        process.join()
+        said.close()
+    if problems:
+        raise InvalidSettings(*problems)
+
+
+def _ask(saying: Connection) -> None:
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_DFL)
+    with closing(wiring.assemble(wiring.settings(os.environ))) as ports:
+        saying.send([*_faults(ports)] or [*_unrecovered(ports)])
+
+
+def _faults(ports: Ports) -> Iterator[str]:
+    for probe in readiness.read(ports):
+        try:
+            probe.run()
+        except RescindError as error:
+            why = error if isinstance(error, InvalidSettings) else error.__cause__ or error
+            yield f"{probe.setting}: {os.environ[probe.setting]} cannot be used: {why}"
+
+
+def _unrecovered(ports: Ports) -> Iterator[str]:
+    if wiring.is_read_only():
+        return
+    try:
+        restored.check_recovered(ports)
+    except RescindError as error:
+        yield str(error)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from infra import data_folder
-from infra.server import addresses, documents, probing, worker
+from infra.server import addresses, documents, places, worker
 from infra.server import (
     console as local_console,
 )
@@ -168,7 +168,7 @@ def _opened() -> Ports:
         for damage in ports.store.problems(quickly=True):
             raise _damaged(damage)
     if not (isinstance(ports.store, LocalStore) and isinstance(ports.blobs, LocalBlobs)):
-        probing.check()
+        places.probe()
     elif not wiring.is_read_only():
         restored.check_recovered(ports)
     return ports

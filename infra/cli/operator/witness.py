@@ -9,7 +9,7 @@ import uvicorn
 from infra.cli.commands import local_command
 from infra.cli.errors import WrongUsage
 from infra.cli.output import Output
-from infra.server import addresses, protocol
+from infra.server import addresses, worker
 from infra.witness import service
 from infra.witness.memory import Memory
 from shared.model.audit.checkpoint import NoteKey
@@ -62,7 +62,7 @@ def witness(
             log_level="error",
             lifespan="off",
             ws="none",
-            http=protocol.LocalProtocol,
+            http=worker.LocalProtocol,
             proxy_headers=False,
             server_header=False,
         )

@@ -20,7 +20,7 @@ from infra import data_folder, openapi
 from infra.server import app, documents
 from infra.server.app import Keyless
 from infra.server.documents import Documents
-from infra.server.threads import Threads
+from infra.server.work import Threads
 from shared.model.lists.head import head_address, lists_folder, sha256_of
 from shared.operations.base import tenants
 from shared.operations.lists import in_force, storage

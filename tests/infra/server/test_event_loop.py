@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from infra.server.ops import Health, alive
 from infra.server.routers import ROUTERS
-from infra.server.threads import Threads
+from infra.server.work import Threads
 from shared.ports import Ports
 from shared.web.app import create_app
 from tests.kit.api import Instance, Tenant

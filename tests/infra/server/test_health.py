@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from infra.server.ops import Health
-from infra.server.threads import Threads
+from infra.server.work import Threads
 from shared.errors import Unavailable
 from shared.operations.lists import publication
 from shared.ports import Ports

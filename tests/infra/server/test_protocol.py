@@ -12,8 +12,8 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from infra.server import protocol as local_protocol
-from infra.server.protocol import Limits, LocalProtocol
+from infra.server import worker as local_protocol
+from infra.server.worker import Limits, LocalProtocol
 from tests.kit import asgi
 
 HOST = "127.0.0.1"

@@ -18,9 +18,9 @@ import pytest
 import uvicorn
 
 from infra import data_folder
-from infra.server.protocol import LocalProtocol
 from infra.server.routers import ROUTERS
-from infra.server.threads import Threads
+from infra.server.work import Threads
+from infra.server.worker import LocalProtocol
 from shared.model.items import Partition, Table
 from shared.operations.changes import revocations
 from shared.operations.operator import onboarding

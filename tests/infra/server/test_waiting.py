@@ -16,10 +16,9 @@ import pytest
 import uvicorn
 
 from infra import data_folder
-from infra.server.protocol import LocalProtocol
 from infra.server.routers import ROUTERS
-from infra.server.threads import Threads
-from infra.server.waiting import WaitingRequests
+from infra.server.work import Threads, WaitingRequests
+from infra.server.worker import LocalProtocol
 from shared.errors import Unavailable
 from shared.model import feed as model
 from shared.model.callers import Caller, Scope

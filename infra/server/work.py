@@ -1,16 +1,24 @@
-"""Requests that wait for a change: one task looks for all of them (docs/adr/12)."""
+"""The work of requests: in threads, or waiting for a change (docs/adr/12, docs/adr/21).
+
+A slow piece of work does not delay others, and one task looks for all changes that are waited for.
+"""
 
 import asyncio
-import logging
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
+from infra.server.board import listener
+from infra.server.publications import Publications
 from shared.errors import RescindError
 from shared.model.items import Address
 from shared.ports import Ports
-from shared.ports.one_machine import Audible, Listener, News
+from shared.ports.one_machine import Listener, News
+from shared.web.work import WorkKind
 
 # News that follow one another so quickly are read together.
 _REST_SECONDS: Final = 0.02
@@ -20,7 +28,13 @@ _AT_ONCE: Final = 8
 
 _Future: TypeAlias = "asyncio.Future[None]"
 
-_log = logging.getLogger("rescind")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_THREADS: Final = 16
+_ADMISSION_THREADS: Final = 4
+# How many pieces of work of a kind may run for one tenant. Others wait and use no thread.
+_SHARE: Final = {WorkKind.USUAL: 4, WorkKind.PUBLICATION: 1, WorkKind.ADMISSION: 2}
 
 
 @dataclass(slots=True)
@@ -135,15 +149,91 @@ def _wake(futures: Iterable[_Future]) -> None:
             future.set_result(None)
 
 
-def listener(ports: Ports, news: News) -> Listener | None:
-    """Return what hears of what other processes have written (docs/adr/11), or None.
+@dataclass(slots=True)
+class _Turns:
+    """The turns of a tenant for a kind of work; `users` is how many pieces have or await one."""
 
-    Without it, a look now and then has to do.
+    free: asyncio.Semaphore
+    users: int = 0
+
+
+@dataclass(slots=True)
+class Threads:
+    """`Work` in threads; requests that wait have no thread.
+
+    Quick work runs directly if the store `is_near`: the event loop must not wait for a network.
     """
-    if not isinstance(ports.store, Audible):
-        return None
-    try:
-        return ports.store.listen(news)
-    except OSError as error:
-        _log.warning("no news of the %s: %s; it is looked at now and then", news, error.strerror)
-        return None
+
+    waiting: WaitingRequests = field(default_factory=WaitingRequests)
+    publications: Publications | None = None
+    wait_max: int = 25
+    is_near: Callable[[], bool] = lambda: True
+    _pool: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="work")
+    )
+    _quick: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="quick")
+    )
+    # A pool of its own, so that admission does not wait for other work.
+    _admissions: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_ADMISSION_THREADS, thread_name_prefix="admit")
+    )
+    _turns: dict[tuple[str, WorkKind], _Turns] = field(default_factory=dict)
+
+    async def __call__(self, call: Callable[[], T], kind: WorkKind, *, tenant_id: str) -> T:
+        """Return what `call` returns, once the tenant has a turn and a thread is free."""
+        if kind is WorkKind.QUICK:
+            return call() if self.is_near() else await _run(self._quick, call)
+        pool = self._admissions if kind is WorkKind.ADMISSION else self._pool
+        async with self._turn(tenant_id, kind):
+            return await _run(pool, call)
+
+    def publish(
+        self,
+        call: Callable[Concatenate[Ports, P], T],
+        ports: Ports,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Return what `call` returns, if possible in the process that publishes."""
+        if self.publications is None:
+            return call(ports, *args, **kwargs)
+        return self.publications.ask(call, *args, **kwargs)
+
+    async def change(self, ports: Ports, address: Address, version: int, *, seconds: float) -> None:
+        """Return once the item has another version, after `seconds`, or sooner."""
+        await self.waiting.change(ports, address, version, seconds=seconds)
+
+    async def pause(self, seconds: float) -> None:
+        """Return after `seconds`, or sooner."""
+        await self.waiting.pause(seconds)
+
+    def release(self) -> None:
+        """Let no request wait for a change any more."""
+        self.waiting.release()
+
+    def stop(self) -> None:
+        """Wait for the work in progress. Work that has no thread yet is cancelled."""
+        for pool in (self._pool, self._quick, self._admissions):
+            pool.shutdown(cancel_futures=True)
+
+    @asynccontextmanager
+    async def _turn(self, tenant_id: str, kind: WorkKind) -> AsyncIterator[None]:
+        share = tenant_id, kind
+        turns = self._turns.get(share)
+        if turns is None:
+            turns = self._turns[share] = _Turns(asyncio.Semaphore(_SHARE[kind]))
+        turns.users += 1
+        try:
+            async with turns.free:
+                yield
+        finally:
+            turns.users -= 1
+            if not turns.users:
+                del self._turns[share]
+
+
+async def _run(pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:
+    # With the context of the request, so that spans in the thread belong to its span.
+    run = partial(copy_context().run, call)
+    return await asyncio.get_running_loop().run_in_executor(pool, run)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.witness.memory import Memory
+from infra.witness import Memory
 from shared import wiring
 from shared.errors import Corrupt, NotFound
 from shared.model.audit import cosignatures, witnesses

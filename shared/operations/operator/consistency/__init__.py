@@ -11,8 +11,7 @@ from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.model.callers import Caller
 from shared.operations.base import audit, operation, tenants
 from shared.operations.operator.consistency import (
-    accounts,
-    api_keys,
+    access,
     published,
     revocations,
     signed,
@@ -30,8 +29,8 @@ _CHECKS: Final[tuple[Check, ...]] = (
     revocations.check,
     signed.check,
     signing_keys.check,
-    api_keys.check,
-    accounts.check,
+    access.check_api_keys,
+    access.check,
     tenant.check_webhooks,
     published.check_feed,
     published.check,

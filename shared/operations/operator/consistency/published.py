@@ -1,9 +1,8 @@
 """Consistency of what is published: the feed, and the list in force.
 
-The feed has its head, its entries, and its base, which is the list in force. If a feed contradicts
-itself, the repair removes its head. The next list then begins another feed, far above this one, and
-clients continue from that list (docs/adr/12). With the feed since, the list in force lacks only what
-has a mark.
+The base of the feed is the list in force. If a feed contradicts itself, the repair removes its
+head. The next list then begins another feed, far above this one, and clients continue from that
+list (docs/adr/12). With the feed since, the list in force lacks only what has a mark.
 """
 
 from collections.abc import Iterator

@@ -1,13 +1,33 @@
-"""Authentication: the Authorization header and the caller of its key (AUTH-1, AUTH-2)."""
+"""Authentication: the caller of the key in the Authorization header, and how often it is used.
 
+Uses are added up here and written at most once per second and key (APIKEY-8). An instance that is
+killed loses the counts that it has not written: for a key in use, one second. An orderly stop
+writes all of them. The count of a key that is no longer used is written during requests of other
+keys, one per request.
+"""
+
+import logging
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
 
 from starlette.requests import Request
 
+from shared.errors import Unavailable
+from shared.model import times
 from shared.model.callers import Caller
 from shared.operations.access import api_keys
 from shared.ports import Ports
+from shared.ports.token_buckets import Used
 from shared.web.errors import Unauthorized
+from shared.web.work import IN_PLACE, Work, WorkKind
+
+_log = logging.getLogger(__name__)
+
+_PERIOD: Final = timedelta(seconds=1)
 
 
 def authenticate(
@@ -55,3 +75,78 @@ def _secret(values: list[str]) -> str:
     if scheme.lower() != "bearer":
         raise Unauthorized("Authorization: the scheme must be Bearer, with an API key.")
     return secret.lstrip(" ")
+
+
+@dataclass(slots=True)
+class _Tally:
+    tenant_id: str
+    last_used_at: datetime
+    requests: int = 0
+    written_at: datetime | None = None
+
+    def is_due(self, now: datetime) -> bool:
+        return self.written_at is None or not now - _PERIOD < self.written_at <= now
+
+
+class UsageCounter:
+    """The counts of keys that this instance wrote within the last second, or has yet to write.
+
+    The keys whose counts were not written for longest come first. `work` writes the counts; all
+    other code runs in one thread.
+    """
+
+    def __init__(self, work: Work = IN_PLACE) -> None:
+        self._work = work
+        self._tallies: OrderedDict[str, _Tally] = OrderedDict()
+
+    async def count(self, ports: Ports, caller: Caller) -> None:
+        """Count a request of the caller's key. If the count cannot be written, that is logged."""
+        if caller.key_id is None:
+            return
+        now = ports.now()
+        tally = self._tallies.setdefault(caller.key_id, _Tally(caller.tenant_id, now))
+        tally.requests += 1
+        tally.last_used_at = now
+        if tally.is_due(now):
+            await self._write(ports, caller.key_id, tally, now)
+        await self._write_a_silent_one(ports)
+
+    def flush(self, ports: Callable[[], Ports]) -> None:
+        """Write all counts that are not written yet; `ports` is called only if there is one."""
+        waiting = [(key_id, tally) for key_id, tally in self._tallies.items() if tally.requests]
+        for key_id, tally in waiting:
+            self._writer(ports(), key_id, tally, tally.last_used_at)()
+
+    async def _write_a_silent_one(self, ports: Ports) -> None:
+        now = ports.now()
+        while self._tallies:
+            key_id, tally = next(iter(self._tallies.items()))
+            if not tally.is_due(now):
+                return
+            if tally.requests:
+                await self._write(ports, key_id, tally, now)
+                return
+            # A missing key is due as well, so this entry is not needed.
+            del self._tallies[key_id]
+
+    async def _write(self, ports: Ports, key_id: str, tally: _Tally, now: datetime) -> None:
+        write = self._writer(ports, key_id, tally, now)
+        await self._work(write, WorkKind.ADMISSION, tenant_id=tally.tenant_id)
+
+    def _writer(
+        self, ports: Ports, key_id: str, tally: _Tally, now: datetime
+    ) -> Callable[[], None]:
+        """Return a function that writes the count of a key, and restart the count at zero."""
+        requests, tally.requests, tally.written_at = tally.requests, 0, now
+        self._tallies.move_to_end(key_id)
+        used = Used(tally.tenant_id, key_id, requests, tally.last_used_at)
+        return partial(_add, ports, used)
+
+
+def _add(ports: Ports, used: Used) -> None:
+    late = used.last_used_at < times.whole(ports.now())
+    try:
+        ports.usage.add(replace(used, late=late))
+    except Unavailable:
+        # Not repeated: a count that is too low is better than one that is too high.
+        _log.exception("%d requests of key %s were not counted", used.requests, used.key_id)

@@ -25,12 +25,11 @@ from shared.model.rate_limit import RATE_PER_SECOND, Figures, Holder, Purpose
 from shared.ports import Ports
 from shared.settings import Network
 from shared.web import errors, strangers
-from shared.web.authentication import authenticate
+from shared.web.authentication import UsageCounter, authenticate
 from shared.web.rate_limit import TenantLimiter
 from shared.web.routes import Context
 from shared.web.stored import HEAD
 from shared.web.strangers import AnonymousLimiter, group, parsed
-from shared.web.usage import UsageCounter
 from shared.web.work import IN_PLACE, Work, WorkKind
 
 _log = logging.getLogger(__name__)

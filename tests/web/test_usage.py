@@ -18,14 +18,14 @@ from shared.model.callers import Caller, Scope
 from shared.operations.access import api_keys
 from shared.ports import Ports
 from shared.ports.token_buckets import Used
-from shared.web.usage import UsageCounter
+from shared.web.authentication import UsageCounter
 from shared.web.work import result_of
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.asgi import request_scope, run
 from tests.kit.faults import Script, scripted
 from tests.kit.worlds import Clock
 
-LOGGER = "shared.web.usage"
+LOGGER = "shared.web.authentication"
 
 
 def caller(tenant: Tenant, client: Client) -> Caller:

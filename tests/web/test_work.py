@@ -12,8 +12,8 @@ from shared.model.callers import Caller, Scope
 from shared.model.rate_limit import Holder, Purpose
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
+from shared.web.authentication import UsageCounter
 from shared.web.rate_limit import TenantLimiter
-from shared.web.usage import UsageCounter
 from shared.web.work import IN_PLACE, InPlace, WorkKind, result_of
 from tests.kit import asgi
 from tests.kit.worlds import Clock, embedded

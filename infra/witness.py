@@ -1,21 +1,34 @@
-"""The memory of a witness: its seed, the logs that it knows, and what it signed last of each.
+"""A witness of sealed logs: it signs that each checkpoint extends those before (C2SP tlog-witness).
 
-All is in one file, so that the key is never there without what it has signed.
+It has its own data, and shares nothing with the service but formats. Its seed, the logs that it
+knows and what it signed last of each are in one file, so that the key is never there without what
+it has signed.
 """
 
+import asyncio
+import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
 from infra import private_files
-from infra.witness.decision import Signed
+from shared.authorizer.formats.ed25519 import is_signed
 from shared.errors import InvalidSettings
 from shared.model import seeds
-from shared.model.audit import cosignatures
-from shared.model.audit.checkpoint import NoteKey
+from shared.model.audit import checkpoint, cosignatures, merkle
+from shared.model.audit.checkpoint import Checkpoint, NoteKey
+from shared.model.audit.cosignatures import BYTES_MAX, Submission
 
 _FILE: Final = "witness.db"
 _BUSY_SECONDS: Final = 5.0
@@ -26,6 +39,67 @@ CREATE TABLE signed (
     origin TEXT NOT NULL PRIMARY KEY, size INTEGER NOT NULL, root BLOB NOT NULL, note TEXT NOT NULL
 ) STRICT;
 """
+
+_PATIENCE_SECONDS: Final = 10.0
+_SIZE: Final = "text/x.tlog.size"
+
+
+class Signed(NamedTuple):
+    """The tree of a log that the witness signed last: its leaves, and the root over them."""
+
+    size: int = 0
+    root: bytes = merkle.EMPTY
+
+
+class NotCosigned(Exception):
+    """The checkpoint is not signed; `status` and `said` are the answer."""
+
+    def __init__(self, status: HTTPStatus, said: str) -> None:
+        super().__init__(said)
+        self.status, self.said = status, said
+
+
+def parsed(body: bytes) -> tuple[Submission, Checkpoint]:
+    """Return the request in a body, and the checkpoint in it. Raises `NotCosigned`."""
+    try:
+        asked = Submission.parse(body)
+        return asked, Checkpoint.parse(asked.note)
+    except ValueError:
+        raise NotCosigned(HTTPStatus.BAD_REQUEST, "not a request of tlog-witness") from None
+
+
+def signed_by(note: str, keys: Sequence[NoteKey]) -> str:
+    """Return the lines of the note that are signatures by these keys of the log: one or more.
+
+    `keys` are empty if the log is not known. Raises `NotCosigned`, also if one is not valid.
+    """
+    if not keys:
+        raise NotCosigned(HTTPStatus.NOT_FOUND, "this witness does not know the log")
+    text, lines = checkpoint.text_of(note).encode(), ""
+    for key in keys:
+        for each in checkpoint.signatures(note, key):
+            if not is_signed(text, each, public_key=key.public_key):
+                raise NotCosigned(HTTPStatus.FORBIDDEN, "a signature is not valid")
+            lines += key.line(each)
+    if not lines:
+        raise NotCosigned(HTTPStatus.FORBIDDEN, "no known key of the log signed it")
+    return lines
+
+
+def check_extends(asked: Submission, stated: Checkpoint, last: Signed) -> None:
+    """Check that the tree extends the one that was signed last. Raises `NotCosigned`."""
+    if asked.old > stated.size:
+        raise NotCosigned(HTTPStatus.BAD_REQUEST, "the old size is larger than the new one")
+    if asked.old != last.size:
+        raise NotCosigned(HTTPStatus.CONFLICT, f"{last.size}\n")
+    if not stated.size and stated.root != merkle.EMPTY:
+        raise NotCosigned(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "the root of the empty tree is another one"
+        )
+    if not merkle.extends(last.size, last.root, stated.size, stated.root, asked.proof):
+        raise NotCosigned(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "the tree does not extend the one before"
+        )
 
 
 class WitnessIdentity(NamedTuple):
@@ -157,3 +231,61 @@ def _make(path: Path, name: str) -> None:
             os.link(part, path)
     finally:
         part.unlink()
+
+
+def application(memory: Memory) -> Starlette:
+    """Return the ASGI application of a witness with this memory."""
+
+    async def add_checkpoint(request: Request) -> Response:
+        try:
+            body = await asyncio.wait_for(_body(request), _PATIENCE_SECONDS)
+            line = await run_in_threadpool(sign, memory, body)
+        except NotCosigned as refused:
+            kind = _SIZE if refused.status is HTTPStatus.CONFLICT else "text/plain"
+            return Response(refused.said, refused.status, {"Content-Type": kind})
+        except (TimeoutError, ClientDisconnect):
+            return PlainTextResponse("the request is too slow", HTTPStatus.REQUEST_TIMEOUT)
+        return PlainTextResponse(line)
+
+    async def checkpoint(request: Request) -> Response:
+        note = await run_in_threadpool(_newest, memory, request.path_params["log"])
+        if note is None:
+            return PlainTextResponse("nothing of this log was signed", HTTPStatus.NOT_FOUND)
+        return PlainTextResponse(note)
+
+    return Starlette(
+        routes=[
+            Route("/add-checkpoint", add_checkpoint, methods=["POST"]),
+            Route("/{log}/checkpoint", checkpoint),
+        ]
+    )
+
+
+def sign(memory: Memory, body: bytes) -> str:
+    """Return the line with the cosignature for a request, once it cannot be forgotten.
+
+    Raises `NotCosigned`.
+    """
+    asked, stated = parsed(body)
+    lines = signed_by(asked.note, memory.keys(stated.origin))
+    name, seed = memory.identity
+    with memory.of_log(stated.origin) as held:
+        check_extends(asked, stated, held.last())
+        line = cosignatures.cosigned(asked.note, name, datetime.now(UTC), seed=seed)
+        held.keep(Signed(stated.size, stated.root), f"{stated.text}\n{lines}{line}")
+    return line
+
+
+def _newest(memory: Memory, log: str) -> str | None:
+    found = (each for each in memory.origins() if hashlib.sha256(each.encode()).hexdigest() == log)
+    origin = next(found, None)
+    return None if origin is None else memory.note(origin)
+
+
+async def _body(request: Request) -> bytes:
+    found = b""
+    async for part in request.stream():
+        found += part
+        if len(found) > BYTES_MAX:
+            raise NotCosigned(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too large")
+    return found

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra.witness import service
-from infra.witness.decision import NotCosigned
-from infra.witness.memory import Memory
+from infra import witness as service
+from infra.witness import Memory, NotCosigned
 from shared.model.audit.checkpoint import NoteKey
 from shared.model.audit.witnesses import Witness, WitnessPolicy
 from shared.operations.audit import log, signers

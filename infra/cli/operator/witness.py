@@ -6,12 +6,12 @@ from typing import Annotated, Final
 import typer
 import uvicorn
 
+from infra import witness as service
 from infra.cli.commands import local_command
 from infra.cli.errors import WrongUsage
 from infra.cli.output import Output
 from infra.server import addresses, worker
-from infra.witness import service
-from infra.witness.memory import Memory
+from infra.witness import Memory
 from shared.model.audit.checkpoint import NoteKey
 
 EXAMPLE: Final = "rescind witness --data .witness --name witness.example/1"

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from infra.witness.memory import Memory
+from infra.witness import Memory
 from shared import wiring
 from shared.adapters.http_witnesses import HttpWitnesses
 from shared.model.audit import checkpoint

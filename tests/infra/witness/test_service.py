@@ -15,9 +15,8 @@ from typing import Any, Final
 import pytest
 from starlette.testclient import TestClient
 
-from infra.witness import service
-from infra.witness.decision import NotCosigned
-from infra.witness.memory import Memory
+from infra import witness as service
+from infra.witness import Memory, NotCosigned
 from shared.errors import InvalidSettings
 from shared.model.audit import cosignatures
 from shared.model.audit.checkpoint import Checkpoint, NoteKey

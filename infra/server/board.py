@@ -1,4 +1,4 @@
-"""What the processes of a server on one machine learn of each other: numbers in memory, and news.
+"""How the processes of a server on one machine learn of each other: numbers in memory, and news.
 
 Times are of the monotonic clock, which all processes of a machine have in common.
 """

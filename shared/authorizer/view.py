@@ -31,10 +31,6 @@ class Moment(NamedTuple):
         """Return the time that was `seconds` earlier."""
         return type(self)(self.monotonic - seconds, self.wall - seconds)
 
-    def is_before(self, seconds: float) -> bool:
-        """Return whether this was more than `seconds` ago, by either clock."""
-        return monotonic() - self.monotonic > seconds or now() - self.wall > seconds
-
     @classmethod
     def of_wall(cls, wall: float) -> Self:
         """Return the time of another process; for one in the future, a time that never was."""

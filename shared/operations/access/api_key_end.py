@@ -1,4 +1,4 @@
-"""The end of API keys, of which the last admin key has none (APIKEY-7, docs/adr/05)."""
+"""The end of API keys (docs/adr/05). The last admin key cannot end (APIKEY-7)."""
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta

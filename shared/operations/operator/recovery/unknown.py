@@ -1,4 +1,4 @@
-"""What the records lack of the newest state (OPS-10, docs/adr/14). Changes nothing.
+"""The newest state, compared with the records (OPS-10, docs/adr/14). Changes nothing.
 
 Some changes a recovery cannot know: the operator must review them.
 """

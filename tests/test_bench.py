@@ -16,11 +16,9 @@ import pytest
 from shared.operations.lists import in_force
 from tests.bench import (
     cold_start,
-    console,
     deny,
     feed,
     fleet,
-    meanwhile,
     postgresql,
     proof,
     publication,
@@ -35,7 +33,7 @@ from tests.bench.measure import Comparison, Taken, alternate, compare, processor
 from tests.bench.publication import Size
 from tests.bench.report import Row
 from tests.bench.revoked import revoke, tenant, warrant_ids
-from tests.kit import browsers, processes
+from tests.kit import processes
 from tests.kit.processes import ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -177,12 +175,6 @@ _BENCHES: list[Any] = [
         lambda: workers.run(seconds=1, rounds=1), 4, lambda values: min(values) > 1, marks=_WRK
     ),
     pytest.param(
-        lambda: meanwhile.run(500, rounds=1, seconds=0.5),
-        6,
-        lambda values: min(values) > 0,
-        marks=_WRK,
-    ),
-    pytest.param(
         lambda: postgresql.run(share=0.02, rounds=1),
         12,
         lambda values: min(values) > 0,
@@ -195,7 +187,7 @@ _BENCHES: list[Any] = [
 @pytest.mark.parametrize(
     ("run", "number", "is_right"),
     _BENCHES,
-    ids=["publication", "feed", "deny", "relay", "requests", "workers", "meanwhile", "postgresql"],
+    ids=["publication", "feed", "deny", "relay", "requests", "workers", "postgresql"],
 )
 def test_each_figure_is_measured_and_documented(
     run: Callable[[], Iterator[Row]], number: int, is_right: Callable[[list[float]], bool]
@@ -236,15 +228,10 @@ def test_the_proof_is_measured() -> None:
     assert _value(rows["of a core"]) > 0
 
 
-@pytest.mark.parametrize(
-    ("bench", "said"), [(workers, "two workers"), (meanwhile, "check meanwhile")]
-)
-def test_a_server_without_wrk_is_said(
-    monkeypatch: pytest.MonkeyPatch, bench: Any, said: str
-) -> None:
+def test_a_server_without_wrk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this machine cannot measure is a row, not a failure."""
     monkeypatch.setenv("PATH", "")
-    assert list(bench.run()) == [Row.missing(said, "no wrk on PATH")]
+    assert list(workers.run()) == [Row.missing("two workers", "no wrk on PATH")]
 
 
 @pytest.mark.slow
@@ -253,16 +240,6 @@ def test_cold_starts_are_measured() -> None:
     rows = [row for row in cold_start.run(rounds=1) if row.value is not None]
     functions = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
     assert sorted(row.name.split()[-1] for row in rows) == sorted(functions * 2)
-
-
-@pytest.mark.slow
-def test_the_first_text_of_the_console_is_measured() -> None:
-    """The browser reports when it painted the first text, of ours and of the page beside it."""
-    if browsers.executable() is None:
-        pytest.skip("no Chromium")
-    (row,) = console.run(rounds=1)
-    assert row.ratio is not None
-    assert _value(row) > 0
 
 
 def test_the_goals_are_documented() -> None:

@@ -18,11 +18,9 @@ from typing import Final
 
 from tests.bench import (
     cold_start,
-    console,
     deny,
     feed,
     fleet,
-    meanwhile,
     postgresql,
     proof,
     publication,
@@ -43,9 +41,7 @@ BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "relay": relay.run,
     "requests": requests.run,
     "cold_start": cold_start.run,
-    "console": console.run,
     "workers": workers.run,
-    "meanwhile": meanwhile.run,
     "postgresql": postgresql.run,
 }
 

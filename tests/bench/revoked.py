@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import count, islice
 from pathlib import Path
 
@@ -14,9 +13,6 @@ import cbor2
 
 from infra import data_folder
 from shared.model import revocations as model
-from shared.model import times
-from shared.model.audit import audit_log
-from shared.model.audit.audit_log import Action, AuditEntry
 from shared.model.callers import Caller
 from shared.model.items import Address, Partition, Table
 from shared.model.revocations import RevokedWarrant
@@ -28,8 +24,6 @@ from tests.infra.folders import opened
 from tests.kit.sqlite_files import insert
 
 HANDLE = "bench"
-# All entries are in the window that a page of the audit log has by default.
-_SPAN = timedelta(days=6)
 
 
 @dataclass(frozen=True)
@@ -60,32 +54,6 @@ def revoke(ports: Ports, caller: Caller, names: Iterator[str], number: int) -> N
     """Revoke so many of the warrants, each as a caller would."""
     for warrant_id in islice(names, number):
         revocations.create(ports, caller, warrant_id=warrant_id, reason="bench")
-
-
-def fill_audit_log(folder: Path, ports: Ports, tenant_id: str, entries: int) -> None:
-    """Put so many entries of the last days into a data folder, past its store."""
-    now = times.whole(ports.now())
-
-    def rows() -> Iterator[tuple[Address, bytes]]:
-        for number in range(entries):
-            at = now - _SPAN * number / entries
-            entry = AuditEntry(
-                id=ports.new_id("evt", at=at),
-                timestamp=at,
-                actor="admin@bench.svc",
-                action=Action.KEY_SIGN,
-                resource_id=f"svc_key_{number % 3:026}",
-                result="success",
-                source_ip="127.0.0.1",
-                request_id="0" * 32,
-                details={"warrant_id": ports.new_id("wrt")},
-                expires=int((at + timedelta(days=400)).timestamp()),
-                actor_key_id=f"svc_ak_{number % 4:026}",
-            )
-            yield audit_log.address(tenant_id, entry.id, at), cbor2.dumps(entry.to_item())
-
-    with closing(sqlite3.connect(folder / "svc.db")) as connection, connection:
-        insert(connection, rows())
 
 
 def warrant_ids(letter: str = "0") -> Iterator[str]:

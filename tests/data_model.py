@@ -33,7 +33,7 @@ from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
 from shared.ports.store import MOST_CHANGES, Check, Store
 from tests.kit import tour
-from tests.kit.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, Intercepted, OneByOne
 from tests.kit.processes import ROOT
 from tests.kit.sealed_log import entry_made
 from tests.kit.witnesses import Witnessed
@@ -219,7 +219,7 @@ def drive(folder: Path) -> Seen:
     seen, clock = Seen(), Clock()
     plain = embedded(folder, clock)
     watch = Watch(plain.store, seen)
-    store: Any = Intercepted(plain.store, watch)
+    store: Any = OneByOne(plain.store, watch)
     buckets: Any = Intercepted(plain.buckets, watch)
     ports = replace(plain, store=store, buckets=buckets, usage=StoredUsage(store))
     tenant = tour.take(ports, clock)

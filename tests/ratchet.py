@@ -42,7 +42,9 @@ _IMPORT: Final = re.compile(
 )
 _CLASS: Final = re.compile(r"^class (\w+)", re.MULTILINE)
 _HELPER: Final = re.compile(r"^(?:async )?def (?!test_)", re.MULTILINE)
-_READS: Final = frozenset({"column", "count", "file", "get", "get_many", "query", "unseal"})
+_READS: Final = frozenset(
+    {"column", "count", "file", "get", "get_many", "query", "query_many", "unseal"}
+)
 
 
 def figures() -> Figures:

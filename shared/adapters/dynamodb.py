@@ -165,6 +165,23 @@ class DynamoStore:
         inside = (entry for entry in entries if entry.sk not in {after, before})
         yield from islice(inside, limit)
 
+    def query_many(
+        self,
+        partitions: Iterable[Partition],
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> dict[Partition, list[Row]]:
+        """Return the rows of each partition, read at the same time. Raises `Unavailable`."""
+
+        def read(partition: Partition) -> list[Row]:
+            return list(self.query(partition, after=after, before=before, limit=limit))
+
+        asked = list(dict.fromkeys(partitions))
+        found = self._together(*(partial(read, each) for each in asked))
+        return dict(zip(asked, found, strict=True))
+
     def count(
         self,
         partition: Partition,

@@ -127,6 +127,12 @@ class ReadOnlyStore:
         """Yield the rows of the partition in order. Raises `Unavailable`."""
         return self._store.query(partition, **options)
 
+    def query_many(
+        self, partitions: Iterable[Partition], **options: Any
+    ) -> dict[Partition, list[Row]]:
+        """Return the rows of each partition. Raises `Unavailable`."""
+        return self._store.query_many(partitions, **options)
+
     def count(self, partition: Partition, **options: Any) -> int:
         """Return the number of rows that `query` would yield. Raises `Unavailable`."""
         return self._store.count(partition, **options)

@@ -163,6 +163,18 @@ class SqliteStore:
         )
         return islice(found, limit)
 
+    def query_many(
+        self,
+        partitions: Iterable[Partition],
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> dict[Partition, list[Row]]:
+        """Return the rows of each partition, one after another. Raises `Unavailable`."""
+        read = partial(self.query, after=after, before=before, limit=limit)
+        return {each: list(read(each)) for each in partitions}
+
     def _matching(
         self, partition: Partition, span: Span, where: Where, *, newest_first: bool = False
     ) -> Iterator[Row]:

@@ -184,6 +184,20 @@ class Store(Protocol):
         """
         ...
 
+    def query_many(
+        self,
+        partitions: Iterable[Partition],
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> dict[Partition, list[Row]]:
+        """Return the rows that `query` would yield of each of `partitions`, which have few.
+
+        `limit` is for each of them. Together they are not a snapshot. Raises `Unavailable`.
+        """
+        ...
+
     def count(
         self,
         partition: Partition,

@@ -117,6 +117,8 @@ def _tour_of_store(store: Any) -> None:
     store.write(Delete(one, _ANY), Check(two, Expect.ABSENT))
     assert store.get(one) is None
     assert store.get_many([one, two]) == {}
+    some = (Partition(table, f"p{number}") for table in Table for number in range(16))
+    assert sum(map(len, store.query_many(some, limit=3).values())) in {0, 3 * 3 * 15}
     for table, *options in product(Table, (None, "0000500"), (None, "0001500"), *_WHERES):
         after, before, newest_first, limit, alive_at, equal = options
         where, place = Where(equal, alive_at), Partition(table, "p2")

@@ -37,6 +37,7 @@ CALLS: dict[str, Callable[[SqliteStore], object]] = {
     "get": lambda store: store.get(KEY),
     "get_many": lambda store: store.get_many([KEY, OTHER]),
     "query": lambda store: list(store.query(PARTITION)),
+    "query_many": lambda store: store.query_many([PARTITION, PARTITION._replace(pk="none")]),
     "count": lambda store: store.count(PARTITION),
     "column": lambda store: list(store.column(PARTITION, "text")),
     "write": lambda store: store.write(Put(KEY, {}, ANYTHING)),

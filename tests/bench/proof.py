@@ -32,7 +32,7 @@ from tests.bench.report import NotMeasured, Row, progress, took
 from tests.bench.revoked import Tenant, tenant
 from tests.bench.scratch import scratch
 from tests.kit.calls import item_size
-from tests.kit.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, OneByOne
 
 _AUTHORIZERS: Final = 10_000
 _ROUNDS: Final = 9
@@ -144,7 +144,7 @@ def _authorizer(ports: Ports, number: int, chain: str) -> Authorizer:
     return new.after(beat, now, relay="", is_foreign=False)
 
 
-class _Watched(Intercepted):
+class _Watched(OneByOne):
     """A store that counts the read units of what passes, by DynamoDB's rules.
 
     `largest` are the bytes of the largest partition that is queried.

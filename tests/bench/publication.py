@@ -26,7 +26,7 @@ from tests.bench.measure import Taken, alternate, compare, timed
 from tests.bench.report import NotMeasured, Row, progress, took
 from tests.bench.revoked import Tenant, revoke, tenant, warrant_ids
 from tests.bench.scratch import scratch
-from tests.kit.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, OneByOne
 from tests.kit.processes import run as run_python
 
 _SECONDS = ("s", 1.0)
@@ -208,7 +208,7 @@ def _flatness(each_id: dict[int, float]) -> Iterator[Row]:
         yield Row(name, seconds * 1e6, "µs", against, ratio, goal="flat" if ratio else "")
 
 
-class Watched(Intercepted):
+class Watched(OneByOne):
     """A `Store` that counts the items which are read from another, and what it has to count."""
 
     def __init__(self, store: Store) -> None:

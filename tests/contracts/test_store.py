@@ -172,6 +172,24 @@ def test_bounds_are_exclusive_and_the_limit_exact(
         assert found == expected, (after, before)
 
 
+def test_many_partitions_are_read_as_each_alone(store: Store) -> None:
+    """F930a: `query_many` returns for each partition what `query` yields: none, some or the limit.
+
+    Partitions may repeat, be empty, in other tables, and have any name.
+    """
+    names = ("", '"', "\\", "{a,b}", "NULL", "%s", "\u00e9", "\U0001f642")
+    tables = itertools.cycle(Table)
+    asked = [Partition(next(tables), f"p{name}") for name in names]
+    for number, each in enumerate(asked):
+        fill(store, *"bdfh"[: number % 5], partition=each)
+    for after, before in ((None, None), ("", "h"), ("b", None), ("d", "b")):
+        for limit in (None, 0, 1):
+            bounds: dict[str, Any] = {"after": after, "before": before, "limit": limit}
+            found = store.query_many(iter([*asked, *asked[:2]]), **bounds)
+            assert found == {each: list(store.query(each, **bounds)) for each in asked}
+    assert store.query_many([]) == {}
+
+
 def test_a_walk_over_large_items_is_complete(store: Store) -> None:
     """More bytes than an engine's page come all, in order, once."""
     names = [f"{number:02}" for number in range(12)]
@@ -183,10 +201,15 @@ def test_a_walk_over_large_items_is_complete(store: Store) -> None:
 
 
 def test_a_walk_over_many_items_is_complete(exact_store: Store) -> None:
-    """More entries than an engine's page come all, in order, once."""
+    """F930b: More entries than an engine's page come all, in order, once."""
     names = [f"{number:05}" for number in range(2500)]
     fill(exact_store, *names)
     assert sort_keys(exact_store) == names
+    none = PARTITION._replace(pk="none")
+    for limit in (None, 999, 1000, 1001):
+        found = exact_store.query_many([PARTITION, none], after="00009", limit=limit)
+        assert [row.sk for row in found[PARTITION]] == names[10:][:limit]
+        assert found[none] == []
     assert sort_keys(exact_store, newest_first=True, after="00009") == names[:9:-1]
     assert sort_keys(exact_store, limit=1001) == names[:1001]
     assert sort_keys(exact_store, before="02000", limit=2000) == names[:2000]

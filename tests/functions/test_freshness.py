@@ -185,8 +185,7 @@ def test_the_look_fails(tenant: Tenant, clock: Clock) -> None:
     """FEED-12, F550f: If the marks cannot be read, no answer says that nothing waits: 503."""
 
     def fail(call: Call) -> Any:
-        is_mark = call.verb == "query" and "#srl-changed" in call.arguments[0].pk
-        if is_mark:
+        if call.verb == "query_many" and "#srl-changed" in call.arguments[0][0].pk:
             raise Corrupt
         return call()
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from shared.adapters.stored_usage import StoredUsage
 from shared.errors import Unavailable
 from shared.ports import Ports
-from tests.kit.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, OneByOne
 from tests.kit.worlds import Clock
 
 R = TypeVar("R")
@@ -149,7 +149,7 @@ def _run_by(script: Script | Storm, port: object, names: Mapping[str, str] = {})
             return call()
         return script.run(names.get(call.verb, call.verb), call.complete)
 
-    return Intercepted(port, run)
+    return OneByOne(port, run)
 
 
 def _nothing() -> None:

@@ -9,9 +9,11 @@ def note(call: Call) -> Any:
 ports = replace(ports, store=Intercepted(ports.store, note))
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
+
+from shared.ports.store import Partition, Row
 
 # What an adapter has beside its port. Code that asks for it finds that it is not there.
 _BESIDE: Final = frozenset({"flaws", "problems"})
@@ -55,3 +57,12 @@ class Intercepted:
             return self._around(Call(self.inner, verb, kept, options))
 
         return intercepted
+
+
+class OneByOne(Intercepted):
+    """A store whose partitions are read by a call each, between which others write."""
+
+    def query_many(
+        self, partitions: Iterable[Partition], **bounds: Any
+    ) -> dict[Partition, list[Row]]:
+        return {each: list(self.query(each, **bounds)) for each in partitions}

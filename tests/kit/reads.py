@@ -16,7 +16,7 @@ import cbor2
 
 from shared.ports import Ports, sequentially
 from shared.ports.store import Address, ColumnPage, Item, Partition, Row, Store
-from tests.kit.intercepted import Intercepted
+from tests.kit.intercepted import OneByOne
 
 _UNIT_BYTES = 4096
 
@@ -37,7 +37,7 @@ def reading(ports: Ports) -> Iterator[tuple[Ports, Reads]]:
     yield replace(ports, store=_Watched(ports.store, reads), gather=sequentially), reads
 
 
-class _Watched(Intercepted):
+class _Watched(OneByOne):
     """A store that counts what is read from the one inside."""
 
     def __init__(self, inner: Store, reads: Reads) -> None:

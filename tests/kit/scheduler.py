@@ -600,6 +600,11 @@ class _Store:
             yield entry
             after, before = (after, entry.sk) if newest_first else (entry.sk, before)
 
+    def query_many(
+        self, partitions: Iterable[Partition], **bounds: Any
+    ) -> dict[Partition, list[Row]]:
+        return {each: list(self.query(each, **bounds)) for each in partitions}
+
     def count(
         self,
         partition: Partition,

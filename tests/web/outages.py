@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shared.ports.store import Store
-from tests.kit.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, Intercepted, OneByOne
 
 # Says of a verb and a partition whether that call breaks.
 Fails = Callable[[str, str], bool]
@@ -28,7 +28,7 @@ def breaking(store: Store, error: BaseException, fails: Fails) -> Any:
             raise error
         return call()
 
-    return Intercepted(store, around)
+    return OneByOne(store, around)
 
 
 def down(error: BaseException) -> Any:

@@ -8,11 +8,9 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 from shared.errors import ExpectationLost
-from shared.model import revocations
 from shared.model.audit import statements as model
 from shared.model.audit.audit_log import Action
 from shared.model.audit.head import APPENDED_MAX
@@ -134,6 +132,4 @@ def _is_whole(extended: Extended) -> bool:
 
 
 def _counted(ports: Ports, tenant_id: str) -> tuple[int, ...]:
-    shards = revocations.shards(tenant_id)
-    found = ports.gather(*(partial(counters.of_shard, ports, each) for each in shards))
-    return tuple(each["changes"] for each in found)
+    return tuple(each["changes"] for each in counters.of_shards(ports, tenant_id))

@@ -43,8 +43,13 @@ def of_tombstones(ports: Ports, tenant_id: str) -> int:
 
 def of_revocations(ports: Ports, tenant_id: str) -> Counter[str]:
     """Sum `count` (revoked warrants) and `changes` over all shards. Raises `Corrupt`."""
-    shards = revocations.shards(tenant_id)
-    return total(ports.gather(*(partial(of_shard, ports, each) for each in shards)))
+    return total(of_shards(ports, tenant_id))
+
+
+def of_shards(ports: Ports, tenant_id: str) -> list[Counter[str]]:
+    """Sum `count` and `changes` of each shard. Raises `Corrupt`."""
+    found = ports.store.query_many(revocations.shards(tenant_id), before=BEFORE_WARRANT_IDS)
+    return [total(row.item for row in rows) for rows in found.values()]
 
 
 def of_shard(ports: Ports, shard: Partition) -> Counter[str]:

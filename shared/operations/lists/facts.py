@@ -21,7 +21,6 @@ from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt
 from shared.model import feed as feed_model
-from shared.model import revocations
 from shared.model.audit.kept import Kept
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.items import Address, Item
@@ -136,11 +135,6 @@ class Reads:
         self._reads.append(make)
         return result
 
-    def add_all(self, reads: Iterable[Callable[[], T]]) -> Callable[[], list[T]]:
-        """Add reads of one kind; return what gives their results in order."""
-        results = [self.add(each) for each in reads]
-        return lambda: [result() for result in results]
-
     def make(self, ports: Ports) -> None:
         """Make what was added since. Raises `Unavailable`."""
         reads, self._reads = self._reads, []
@@ -153,13 +147,11 @@ def read(ports: Ports, tenant_id: str, *, sees_tenant: bool = False) -> Facts:
     The marks on the tenant are read only if `sees_tenant` is true.
     """
     reads = Reads()
-    on_tenant = reads.add_all(marks.walks_of_tenant(ports, tenant_id) if sees_tenant else ())
+    of_tenant = partial(marks.of_tenant, ports, tenant_id)
+    on_tenant = reads.add(of_tenant) if sees_tenant else _unread
     basis = reads.add(partial(_settings_and_head, ports, tenant_id))
-    shards = [partial(counters.of_shard, ports, each) for each in revocations.shards(tenant_id)]
-    counts, ended = (
-        reads.add_all(shards),
-        reads.add(partial(counters.of_tombstones, ports, tenant_id)),
-    )
+    counts = reads.add(partial(counters.of_revocations, ports, tenant_id))
+    ended = reads.add(partial(counters.of_tombstones, ports, tenant_id))
     reads.make(ports)
     settings, listed = basis()
     # After the list's head, which names one of them.
@@ -172,8 +164,8 @@ def read(ports: Ports, tenant_id: str, *, sees_tenant: bool = False) -> Facts:
         in_force.feed_head(ports, tenant_id),
         marked,
         stored_signers=stored,
-        counted=lambda: Counted(counters.total(counts())["changes"] + ended(), ended()),
-        on_tenant=lambda: {key: mark for walk in on_tenant() for key, mark in walk},
+        counted=lambda: Counted(counts()["changes"] + ended(), ended()),
+        on_tenant=on_tenant,
     )
 
 
@@ -219,7 +211,8 @@ def prior(ports: Ports, facts: Facts, beside: Iterable[Callable[[], None]]) -> P
     `beside` is done at the same time. Raises `Corrupt`, `Unavailable`.
     """
     reads = Reads()
-    reads.add_all(beside)
+    for each in beside:
+        reads.add(each)
     body = reads.add(lambda: in_force.body(ports, facts.listed))
     stated = reads.add(lambda: in_force.state(ports, facts.listed, facts.signer))
     since = reads.add(lambda: told(ports, facts))
@@ -306,8 +299,8 @@ def _signer(
 def _marked(ports: Ports, tenant_id: str, reads: Reads) -> Marked:
     """Make `reads`, and with them those of the marks on warrants and signers."""
     read_at, limit = ports.now(), feed_model.ENTRY_MAX
-    on_warrants = reads.add_all(marks.walks_of_warrants(ports, tenant_id, limit=limit))
+    on_warrants = reads.add(partial(marks.set_on_warrants, ports, tenant_id, limit=limit))
     on_signers = reads.add(partial(marks.of_revoked_signers, ports, tenant_id))
     reads.make(ports)
-    found, are_all = marks.joined(on_warrants(), limit=limit)
+    found, are_all = on_warrants()
     return Marked(read_at, found, are_all, on_signers())

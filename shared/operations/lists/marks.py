@@ -8,11 +8,10 @@ tenant only some time after it was seen.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from itertools import chain
-from typing import Final, TypeAlias, TypeVar
+from typing import Final
 
 from shared.errors import Corrupt
 from shared.model import revocations, revoked_signers
@@ -27,9 +26,6 @@ from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
 _log = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
-Walk: TypeAlias = Callable[[], _T]
 
 # The most changes that remove or replace a mark, in one write.
 _CHANGES: Final = 2
@@ -69,12 +65,10 @@ def on_signers(tenant_id: str, signers: Iterable[Signer], at: datetime | None = 
 def marked_tenants(ports: Ports) -> list[str]:
     """Return the tenants that have a mark that need not wait, each once."""
     now = ports.now()
-
-    def walk(partition: Partition) -> list[str]:
-        entries = ports.store.query(partition)
-        return [model.tenant_of_mark(each.sk) for each in entries if not _waits(each, now)]
-
-    return list(dict.fromkeys(_walked(ports, model.marks(), walk)))
+    rows = chain.from_iterable(ports.store.query_many(model.marks()).values())
+    return list(
+        dict.fromkeys(model.tenant_of_mark(each.sk) for each in rows if not _waits(each, now))
+    )
 
 
 def versions(ports: Ports) -> dict[Address, int]:
@@ -85,28 +79,21 @@ def versions(ports: Ports) -> dict[Address, int]:
     """
     unreadable = int(ports.now().timestamp())
 
-    def of(
-        partition: Partition, after: str | None = None, before: str | None = None
-    ) -> list[tuple[Address, int]]:
-        entries = ports.store.query(partition, after=after, before=before)
-        return [(partition.address(each.sk), _version_of(each, unreadable)) for each in entries]
+    def of(after: str | None = None, before: str | None = None) -> dict[Address, int]:
+        found = ports.store.query_many(model.marks(), after=after, before=before)
+        return {address: _version_of(row, unreadable) for address, row in _addressed(found)}
 
-    def walk(partition: Partition) -> list[tuple[Address, int]]:
+    try:
+        return of()
+    except Corrupt:
+        _log.exception("a mark cannot be read; reading those of each tenant")
+    found: dict[Address, int] = {}
+    for tenant_id in tenants.identifiers(ports):
         try:
-            return of(partition)
+            found |= of(*model.around_marks_of(tenant_id))
         except Corrupt:
-            _log.exception("a mark in %s cannot be read; reading those of each tenant", partition)
-        found = list[tuple[Address, int]]()
-        for tenant_id in tenants.identifiers(ports):
-            after, before = model.around_marks_of(tenant_id)
-            try:
-                found += of(partition, after, before)
-            except Corrupt:
-                address = partition.address(model.keys_mark_address(tenant_id).sk)
-                found.append((address, unreadable))
-        return found
-
-    return dict(_walked(ports, model.marks(), walk))
+            found[model.keys_mark_address(tenant_id)] = unreadable
+    return found
 
 
 def all_marked(ports: Ports) -> list[str]:
@@ -116,18 +103,9 @@ def all_marked(ports: Ports) -> list[str]:
 
 def of_tenant(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
     """Read the marks on a tenant. Raises `Corrupt`, `Unavailable`."""
-    return dict(chain.from_iterable(ports.gather(*walks_of_tenant(ports, tenant_id))))
-
-
-def walks_of_tenant(ports: Ports, tenant_id: str) -> list[Walk[list[tuple[Address, Mark]]]]:
-    """Return the reads of the marks on a tenant, which raise what `of_tenant` raises."""
     after, before = model.around_marks_of(tenant_id)
-
-    def walk(partition: Partition) -> list[tuple[Address, Mark]]:
-        entries = ports.store.query(partition, after=after, before=before)
-        return [(partition.address(entry.sk), Mark.from_item(entry.item)) for entry in entries]
-
-    return [partial(walk, each) for each in model.marks()]
+    found = ports.store.query_many(model.marks(), after=after, before=before)
+    return {address: Mark.from_item(row.item) for address, row in _addressed(found)}
 
 
 def set_on_warrants(
@@ -137,27 +115,9 @@ def set_on_warrants(
 
     Raises `Corrupt`, `Unavailable`.
     """
-    return joined(ports.gather(*walks_of_warrants(ports, tenant_id, limit=limit)), limit=limit)
-
-
-def walks_of_warrants(
-    ports: Ports, tenant_id: str, *, limit: int
-) -> list[Walk[dict[Address, Mark]]]:
-    """Return the reads of the marks on a tenant's warrants, which raise what `of_tenant` raises."""
-
-    def walk(partition: Partition) -> dict[Address, Mark]:
-        rows = ports.store.query(partition, limit=limit)
-        return {partition.address(row.sk): Mark.from_item(row.item) for row in rows}
-
-    return [partial(walk, each) for each in model.warrant_marks(tenant_id)]
-
-
-def joined(
-    walks: Sequence[Mapping[Address, Mark]], *, limit: int
-) -> tuple[dict[Address, Mark], bool]:
-    """Return the marks that these reads of warrants found, and whether these are all."""
-    read = {address: mark for each in walks for address, mark in each.items()}
-    return read, all(len(each) < limit for each in walks)
+    found = ports.store.query_many(model.warrant_marks(tenant_id), limit=limit)
+    read = {address: Mark.from_item(row.item) for address, row in _addressed(found)}
+    return read, all(len(rows) < limit for rows in found.values())
 
 
 def set_on_signers(ports: Ports, tenant_id: str, *, limit: int) -> list[SignersMark]:
@@ -230,12 +190,8 @@ def clear_signers(ports: Ports, marks: Iterable[Address]) -> None:
     groups.apply_steps(ports, [[Delete(address, Expect.ANYTHING)] for address in marks], most=1)
 
 
-def _walked(
-    ports: Ports, partitions: Iterable[Partition], walk: Callable[[Partition], list[_T]]
-) -> Iterable[_T]:
-    """Walk all partitions concurrently and chain the results."""
-    walks = ports.gather(*(partial(walk, partition) for partition in partitions))
-    return chain.from_iterable(walks)
+def _addressed(found: Mapping[Partition, list[Row]]) -> Iterator[tuple[Address, Row]]:
+    return ((partition.address(row.sk), row) for partition, rows in found.items() for row in rows)
 
 
 def _waits(entry: Row, now: datetime) -> bool:

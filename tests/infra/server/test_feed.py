@@ -17,7 +17,6 @@ from infra import data_folder
 from infra.server import feed
 from infra.server.feed import Feed
 from shared.errors import Unavailable
-from shared.model.lists import schedule
 from shared.model.tenants import SettingsChange, settings_address
 from shared.operations.access import tenant_settings
 from shared.operations.base import tenants
@@ -99,7 +98,7 @@ def test_what_changed_before_the_start_is_published(tmp_path: Path) -> None:
 
 
 def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> None:
-    """F224c: A mark is processed once; then a round reads the 16 partitions of marks alone."""
+    """F224c, F930: A mark is processed once; then a round reads the marks alone, in one call."""
     ports = embedded(tmp_path, _now)
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
@@ -114,12 +113,12 @@ def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> Non
     assert sequence(ports, tenant) == 1
     calls.clear()
     thread._round()
-    assert calls == ["query"] * schedule.MARK_PARTITIONS
+    assert calls == ["query_many"]
     publication.publish_due(ports)
     thread._round()
     calls.clear()
     thread._round()
-    assert calls == ["query"] * schedule.MARK_PARTITIONS
+    assert calls == ["query_many"]
 
 
 def test_the_window_is_kept(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_nothing_is_stated_during_changes(ports: Ports, tenant: Tenant, clock: C
 
     def busy(call: Call) -> Any:
         """Between two readings of the counters, something is revoked."""
-        reads = call.verb == "query" and "#revoked#00" in call.arguments[0].pk
+        reads = call.verb == "query_many" and "#revoked#00" in call.arguments[0][0].pk
         if left and (reads or call.verb == "write"):
             tenant.revoke(ports, left.pop())
         return call()

@@ -25,7 +25,7 @@ from shared.operations.operator import consistency
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Partition, Put
 from tests.kit.faults import Crash, Script, broken_at, meeting, raises, scripted
-from tests.kit.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, OneByOne
 from tests.kit.log_lines import lines, metrics
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock, close, embedded
@@ -336,7 +336,7 @@ def test_a_walk_that_misses_a_revocation_publishes_nothing(
 ) -> None:
     """F37: what was on the list and is still revoked never leaves it, even if a walk misses it."""
     go("rebuilt")
-    forgetful = Intercepted(ports.store, _forgetful)
+    forgetful = OneByOne(ports.store, _forgetful)
     with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
         srl.regenerate(replace(ports, store=forgetful), tenant.operator)
     assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]

@@ -34,7 +34,7 @@ from shared.ports.store import (
     Store,
 )
 from tests.kit.faults import Crash, Script, broken_at, scripted
-from tests.kit.intercepted import Call, Intercepted
+from tests.kit.intercepted import Call, Intercepted, OneByOne
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 from tests.operations.mutations import EACH_CASE, Case, pending_signer
@@ -161,7 +161,7 @@ def test_finder_and_worker_agree(
     assert publication.publish_if_due(ports, tenant.id)
 
 
-class Counting(Intercepted):
+class Counting(OneByOne):
     """A store that can be queried alone, and counts the queries and what they hand out."""
 
     def __init__(self, inner: Store) -> None:

@@ -1,7 +1,7 @@
 """`rescind trust`: the documents that say which keys sign for a tenant, and the roots of them.
 
-Other commands trust them too, by the pin of the roots (TRUST-12). What holders of roots do is in
-`operator/roots.py`.
+Other commands trust them too, by the pin of the roots (TRUST-12). The commands for
+the holders of roots are in `operator/roots.py`.
 """
 
 import json

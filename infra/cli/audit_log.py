@@ -18,12 +18,12 @@ from infra.audit_verification.entries import CreatedRecord
 from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.trusted import TrustedLog
 from infra.audit_verification.verification import verify as verify_log
-from infra.cli import profiles
 from infra.cli.client import Api
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import SHOWN, ApiError, Exit, Limit, NoUsableAnswer, Since, Until, WrongUsage
 from infra.cli.output import Column
 from infra.cli.trust import Root, followed
+from shared.authorizer import files
 from shared.model.audit.merkle import Place
 from shared.model.identifiers import API_KEY
 from shared.model.items import Item
@@ -316,7 +316,7 @@ def verify(
     )
     if pin is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        profiles.replace(path, pin.to_text().encode())
+        files.replace(path, pin.to_text().encode())
     _show(session, report)
     if not report.is_whole:
         return Exit.FAILED

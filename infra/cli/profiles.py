@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from infra import private_files
 from infra.cli.errors import WrongUsage
+from shared.authorizer import files
 
 DEFAULT: Final = "default"
 _FILE: Final = "profile.json"
@@ -95,19 +96,7 @@ def save(profile: Profile) -> None:
     profile.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     private_files.check_folder(profile.folder)
     fields = {name: value for name, value in asdict(profile).items() if name != "folder"}
-    replace(profile.folder / _FILE, json.dumps(fields, indent=2).encode() + b"\n")
-
-
-def replace(path: Path, data: bytes) -> None:
-    """Write a file for its owner only, so that it has either the old bytes or the new ones."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.unlink(missing_ok=True)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor, no path)
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    files.replace(profile.folder / _FILE, json.dumps(fields, indent=2).encode() + b"\n")
 
 
 def forget(name: str) -> bool:

@@ -8,11 +8,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from infra.cli import profiles, srl_verification
+from infra.cli import srl_verification
 from infra.cli.client import Api, segment
 from infra.cli.commands import ApiSession, command, confirm, local_command, noun
 from infra.cli.errors import SHOWN, Exit, Limit, WarrantIds, WrongUsage, Yes
 from infra.cli.output import Column
+from shared.authorizer import files
 from shared.model import times
 from shared.model.lists.encoding import Payload
 from shared.model.lists.verification import public_key_bytes, verify_by_one_of
@@ -186,7 +187,7 @@ def _line(content: Payload) -> str:
 
 def _save(path: Path, data: bytes) -> None:
     try:
-        profiles.replace(path, data)
+        files.replace(path, data)
     except OSError as error:
         raise WrongUsage(f"{path}: {error.strerror}") from None
 

@@ -12,11 +12,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from infra.cli import drafts, profiles
+from infra.cli import drafts
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.drafts import Draft
 from infra.cli.errors import NoUsableAnswer, WrongUsage, checked, public_keys
 from infra.cli.output import Column
+from shared.authorizer import files
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
 from shared.authorizer.formats.following import TrustState, follow
@@ -91,7 +92,7 @@ def followed(session: ApiSession, tenant_id: str, pin: str) -> TrustDocument:
         ) from error
     if after is not state:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        profiles.replace(path, json.dumps(after.kept()).encode())
+        files.replace(path, json.dumps(after.kept()).encode())
     return _newest([after.held] if after.held else [])
 
 

@@ -25,9 +25,6 @@ from .transport import Transport
 
 _log = logging.getLogger("rescind_authorizer")
 
-# How long the thread pauses after an error that nobody foresaw.
-_PAUSE = 5.0
-
 # A look at an enumeration takes as long as one at a set.
 _CLEAR, _REVOKED = Verdict.CLEAR, Verdict.REVOKED
 
@@ -244,18 +241,11 @@ class AuthorizerClient:
             self._is_idle = False
 
     def _follow(self, stop: threading.Event) -> None:
-        pause = 0.0
-        while not stop.wait(pause):
-            try:
-                pause = self._follower.poll()
-            # Any error: without this thread, every warrant would be STALE.
-            except Exception as error:  # noqa: BLE001
-                _log.exception("the feed could not be followed")
-                self._note(events.Failed(f"{type(error).__name__}: {error}", _PAUSE))
-                pause = _PAUSE
-            self._has_asked = True
-            self._show()
-        self._follower.transport.close()
+        self._follower.follow(stop, self._asked)
+
+    def _asked(self) -> None:
+        self._has_asked = True
+        self._show()
 
     def _show(self) -> None:
         """Tell who waits that there may be a newer view."""
@@ -276,15 +266,12 @@ class AuthorizerClient:
             case events.Refused(reason):
                 self._counts[reason] += 1
                 self._problem = f"the last answer was refused: {reason}"
-                _log.error("an answer of the service was refused: %s", reason)
             case events.Failed(message):
                 self._counts[""] += 1
                 self._problem = message
-                _log.warning("the feed cannot be followed: %s", message)
             case events.BecameStale():
                 _log.error("the state is stale, so warrants are not CLEAR: %s", self._problem)
-            case _:
-                _log_news(event)
+        events.log(event, _log)
         if self._on_event:
             self._pass_on(event, self._on_event)
 
@@ -297,18 +284,6 @@ class AuthorizerClient:
 
     def _is_fresh(self) -> bool:
         return self._follower.view.is_fresh()
-
-
-def _log_news(event: events.Event) -> None:
-    match event:
-        case events.SignerChanged(key):
-            _log.warning("the list signer now is %s", key.hex())
-        case events.TrustChanged(version, pin):
-            _log.info("the trust document now is version %d, by the root %s", version, pin)
-        case events.Reported(status="foreign"):
-            _log.error("the service does not know the history that this client holds")
-        case events.ReportFailed(message):
-            _log.info("a report failed: %s", message)
 
 
 def _listed(warrant_ids: Iterable[str]) -> list[str]:

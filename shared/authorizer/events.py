@@ -1,6 +1,7 @@
 """Events of a client that follows the feed, for metrics and logs."""
 
 from dataclasses import dataclass
+from logging import Logger
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +98,20 @@ Event = (
     | Reported
     | ReportFailed
 )
+
+
+def log(event: Event, to: Logger) -> None:
+    """Log an event that people want to know of."""
+    match event:
+        case Refused(reason):
+            to.error("an answer of the service was refused: %s", reason)
+        case Failed(message):
+            to.warning("the feed cannot be followed: %s", message)
+        case SignerChanged(key):
+            to.warning("the list signer now is %s", key.hex())
+        case TrustChanged(version, pin):
+            to.info("the trust document now is version %d, by the root %s", version, pin)
+        case Reported(status="foreign"):
+            to.error("the service does not know the history that this client holds")
+        case ReportFailed(message):
+            to.info("a report failed: %s", message)

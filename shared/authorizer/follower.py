@@ -1,5 +1,7 @@
-"""How a client follows the feed: one exchange with the service at a time. It has no thread."""
+"""How a client follows the feed: one exchange with the service at a time."""
 
+import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,12 +23,13 @@ from .belief import OF_DOCUMENTS, Belief
 from .floor import DamagedFloor, FileFloor, Floor, Saved
 from .formats import documents, wire
 from .formats.documents import NotTrusted, RootReason, SignedDocument
-from .key_reader import KeyReader
 from .policy import NeedsBase, Policy, Reason, RefusedAnswer
 from .state import Position, State, Trusted, advance, restore
 from .transport import Transport
-from .trust import Bundle
+from .trust import Bundle, KeyReader
 from .view import Moment, View
+
+_log = logging.getLogger("rescind_authorizer")
 
 _FEED: Final = "/v1/revocations/feed"
 _TRUST: Final = "/v1/trust"
@@ -37,6 +40,9 @@ BASE_MAX: Final = 2**30
 # Seconds between polls: after failures at most, and after an answer that was waited for.
 _BACKOFF_MAX: Final = 5.0
 _AFTER_WAIT: Final = 0.05
+
+# Seconds to pause after an error that nobody foresaw.
+_PAUSE: Final = 5.0
 
 _NEVER: Final = datetime.fromtimestamp(0, UTC)
 
@@ -97,6 +103,22 @@ class Follower:
         state = self._restored(saved)
         if state:
             self._confirm(state, Moment.of_wall(saved.answered_at), None)
+
+    def follow(self, stop: threading.Event, told: Callable[[], None]) -> None:
+        """Poll until `stop` is set, and call `told` after each exchange."""
+        pause = 0.0
+        while not stop.wait(pause):
+            try:
+                try:
+                    pause = self.poll()
+                finally:
+                    told()
+            # Any error: without this thread, every warrant would be STALE.
+            except Exception as error:  # noqa: BLE001
+                _log.exception("the feed could not be followed")
+                pause = _PAUSE
+                self._emit(events.Failed(f"{type(error).__name__}: {error}", pause))
+        self.transport.close()
 
     def poll(self) -> float:
         """Make one exchange with the service. Return the seconds to pause before the next.

@@ -1,18 +1,29 @@
-"""The signing keys of a tenant, and the checks of a warrant by them (TRUST-4).
+"""The signing keys of a tenant: how a client reads them, and the checks of a warrant (TRUST-4)."""
 
-Everything here is pure: the time and the bytes are arguments.
-"""
-
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Self
 
-from .formats import warrants
+from . import events
+from .answers import NoAnswer
+from .formats import warrants, wire
+from .formats.documents import NotTrusted
 from .formats.signing_keys import PublishedKey, PublishedKeys
+from .formats.trust import TrustDocument
 from .formats.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant
 from .formats.wire import Reference
+from .transport import Transport
+
+KEYS_PATH: Final = "/v1/trust/keys"
+
+# The most bytes that are fetched, whatever a head promises: some 300,000 keys.
+KEYS_BYTES_MAX: Final = 64 * 2**20
+
+# Seconds until they are asked for again if that fails.
+_SECONDS: Final = 5.0
 
 _ANCESTORS_MAX: Final = 32
 _ROOT: Final = "root"
@@ -120,3 +131,47 @@ def _check_signed_at(
         raise InvalidWarrant(TrustReason.SIGNED_AT, "signed before the key was made")
     if any(end is not None and at > end + CLOCK_TOLERANCE for end in ends):
         raise InvalidWarrant(TrustReason.SIGNED_AT, "signed when the key could not sign any more")
+
+
+class KeyReader:
+    """Fetches the keys that heads name (TRUST-9). It belongs to the thread of its transport.
+
+    `emit` gets each failure.
+    """
+
+    def __init__(self, transport: Transport, emit: Callable[[events.Event], None]) -> None:
+        self._transport = transport
+        self._emit = emit
+        self._due = time.monotonic()
+
+    def read(
+        self, head: wire.SignedHead, document: TrustDocument, held: Bundle | None
+    ) -> Bundle | None:
+        """Return the keys that a head names, by the document that vouches for it.
+
+        They are those that are `held`, or fetched. None if that fails, and for some seconds then.
+        """
+        if head.keys is None:
+            return None
+        if held and (held.reference, held.covered) == (head.keys, document.signing_keys):
+            return held
+        if time.monotonic() < self._due:
+            return None
+        try:
+            return self._fetched(head.keys, document, held)
+        except NotTrusted as refused:
+            self._emit(events.Refused(refused.reason.value))
+        except NoAnswer as error:
+            self._emit(events.Failed(f"the signing keys cannot be read: {error}", _SECONDS))
+        self._due = time.monotonic() + _SECONDS
+        return None
+
+    def _fetched(self, named: Reference, document: TrustDocument, held: Bundle | None) -> Bundle:
+        limit = min(named.number, KEYS_BYTES_MAX)
+        blob = self._transport.get_far(f"{KEYS_PATH}/{named.sha256.hex()}", limit=limit)
+        keys = PublishedKeys.opened(blob, named, tenant_id=document.tenant_id)
+        is_proven = held is not None and held.covered == document.signing_keys
+        keys.check(
+            document.signing_keys, proven=held.published.proven if held and is_proven else ()
+        )
+        return Bundle.of(keys, named, document.signing_keys)

@@ -481,7 +481,7 @@ def test_nothing_ends_the_thread(
         raise ZeroDivisionError
 
     client = made(on_event=fail).start()
-    monkeypatch.setattr("shared.authorizer.client._PAUSE", 0.01)
+    monkeypatch.setattr("shared.authorizer.follower._PAUSE", 0.01)
     poll = client._follower.poll
     monkeypatch.setattr(client._follower, "poll", lambda: fail(None))
     soon(lambda: client.status.failures)

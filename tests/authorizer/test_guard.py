@@ -19,7 +19,7 @@ from shared.authorizer import (
     Guard,
     Policy,
     ext_authz,
-    key_reader,
+    trust,
     view,
 )
 from tests.authorizer.bundles import published
@@ -97,7 +97,7 @@ def test_without_keys_nothing_is_allowed(
 
     What the feed revokes is known meanwhile.
     """
-    monkeypatch.setattr(key_reader, "_SECONDS", 0)
+    monkeypatch.setattr(trust, "_SECONDS", 0)
     chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
     keys = published(tenant)
     foreign = replace(keys, tenant_id="svc_tnt_other").encode()

@@ -24,7 +24,7 @@ from shared.authorizer import (
     Saved,
     Verdict,
     follower,
-    key_reader,
+    trust,
     view,
 )
 from shared.authorizer.__main__ import main
@@ -338,7 +338,7 @@ def test_the_keys_are_those_of_the_head(service: Service, monkeypatch: pytest.Mo
 
     They are read once for each change. If they cannot be read, the feed goes on.
     """
-    monkeypatch.setattr(key_reader, "_SECONDS", 0.0)
+    monkeypatch.setattr(trust, "_SECONDS", 0.0)
     with followed(service) as (made, seen):
         service.publish_keys(_key(20))
         made.poll()

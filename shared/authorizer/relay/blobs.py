@@ -15,8 +15,8 @@ from ..answers import NoAnswer
 from ..floor import Floor
 from ..follower import BASE_MAX
 from ..formats import wire
-from ..key_reader import BYTES_MAX, PATH
 from ..transport import Transport
+from ..trust import KEYS_BYTES_MAX, KEYS_PATH
 from .upstream import Line
 
 _log: Final = logging.getLogger("rescind_authorizer.relay")
@@ -49,8 +49,8 @@ class Wanted:
     def keys(cls, named: wire.Reference) -> Self:
         """Return what a head says of the signing keys."""
         key = named.sha256.hex()
-        limit = min(named.number, BYTES_MAX)
-        return cls(key, named.sha256, f"{PATH}/{key}", limit)
+        limit = min(named.number, KEYS_BYTES_MAX)
+        return cls(key, named.sha256, f"{KEYS_PATH}/{key}", limit)
 
 
 class Blobs:

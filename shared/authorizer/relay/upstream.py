@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -28,9 +29,6 @@ _log: Final = logging.getLogger("rescind_authorizer.relay")
 # How often the service is asked at least, also if it grants longer waits: so what a relay answers
 # is at most some two seconds old.
 _POLL_SECONDS: Final = 1.0
-
-# Seconds to pause after an error that nobody foresaw.
-_PAUSE: Final = 5.0
 
 T = TypeVar("T")
 
@@ -78,7 +76,8 @@ class Upstream:
         self._post = post
         self._held: Held | None = None
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="rescind-relay", daemon=True)
+        follow = partial(self._follower.follow, self._stop, self._tell)
+        self._thread = threading.Thread(target=follow, name="rescind-relay", daemon=True)
 
     def load(self) -> None:
         """Take up the floor. Raises `DamagedFloor` or `OSError`."""
@@ -111,19 +110,6 @@ class Upstream:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def _follow(self) -> None:
-        pause = 0.0
-        while not self._stop.wait(pause):
-            try:
-                pause = self._follower.poll()
-                self._tell()
-            # Any error: without this thread, all clients would become stale.
-            except Exception as error:  # noqa: BLE001
-                _log.exception("the feed could not be followed")
-                self._note(events.Failed(f"{type(error).__name__}: {error}", _PAUSE))
-                pause = _PAUSE
-        self._follower.transport.close()
-
     def _tell(self) -> None:
         view, last = self._follower.view, self._follower.last
         if view.state is not None:
@@ -155,14 +141,9 @@ class Upstream:
                 self.counts["polls"] += 1
             case events.Refused(reason):
                 self.counts[f"refused {reason}"] += 1
-                _log.error("an answer of the service was refused: %s", reason)
-            case events.Failed(message):
+            case events.Failed():
                 self.counts["failures"] += 1
-                _log.warning("the feed cannot be followed: %s", message)
-            case events.SignerChanged(key):
-                _log.warning("the list signer now is %s", key.hex())
-            case events.TrustChanged(version, pin):
-                _log.info("the trust document now is version %d, by the root %s", version, pin)
+        events.log(event, _log)
 
 
 def _loaded(file: Path) -> tuple[SignedDocument, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.authorizer import follower
 from shared.authorizer.relay import documents, upstream
 from tests.authorizer.feeds import HOUR, TENANT, Feed, signer
 from tests.authorizer.relay.relays import FEED, Running, running
@@ -293,14 +294,13 @@ def test_an_error_that_nobody_foresaw_does_not_end_the_relay(
     service: Service, relay: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F298j: The thread that follows the service goes on after any error."""
-    monkeypatch.setattr(upstream, "_PAUSE", 0.01)
-    follower = relay.relay._upstream._follower
+    monkeypatch.setattr(follower, "_PAUSE", 0.01)
 
     def breaks(*_: object) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as broken:
-        broken.setattr(follower, "_exchange", breaks)
+        broken.setattr(relay.relay._upstream._follower, "_exchange", breaks)
         soon(lambda: relay.relay.counts["failures"])
     service.revoke("svc_wrt_c")
     soon(lambda: relay.holds(3))

@@ -33,9 +33,9 @@ wiring.now = lambda: real() + timedelta(seconds=int(offset.read_text()))
 runpy.run_module("infra.cli.operator.serve", run_name="__main__")
 """
 _PROGRAM = """
-import json, sys
+import json, sys, time
 from dataclasses import asdict
-from rescind_authorizer import AuthorizerClient, FileFloor, Policy
+from rescind_authorizer import AuthorizerClient, FileFloor, Policy, view
 settings = json.loads(sys.argv[1])
 floor, policy = FileFloor(settings.pop("folder")), Policy(max_staleness=5, poll_seconds=0.1)
 client = AuthorizerClient(floor=floor, policy=policy, **settings).start(wait=60)
@@ -44,6 +44,9 @@ for line in sys.stdin:
     verb, *ids = line.split()
     if verb == "check":
         print(client.check(ids), flush=True)
+    elif verb == "sleep":
+        view.now = lambda seconds=float(*ids): time.time() + seconds
+        print(flush=True)
     else:
         print(json.dumps(asdict(client.status), default=str), flush=True)
 client.close()
@@ -80,6 +83,14 @@ class Asked:
     def refuses(self, warrant_id: str) -> bool:
         """Return whether the client knows that the warrant is revoked."""
         return self.check(warrant_id) == "revoked"
+
+    def has_refused(self, reasons: set[str]) -> bool:
+        """Return whether the client has refused an answer for one of these reasons."""
+        return not reasons.isdisjoint(self.status["refusals"])
+
+    def sleep(self, seconds: float) -> None:
+        """Let its machine have slept for so long; 0 sets the clock right again."""
+        self._ask(f"sleep {seconds}")
 
     @property
     def status(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from shared.operations.changes import key_revocation, signing_keys, srl
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests import aws_local
+from tests.infra.stolen_relay import Site
 from tests.infra.terminal import FENCE, URL, Terminal, check_session, check_traces
 from tests.kit import postgresql
 from tests.kit.processes import (
@@ -189,15 +190,18 @@ rescind revoke svc_wrt_right --reason stolen
 
 @pytest.mark.slow
 def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
-    """F110c, F111: The commands of docs/incidents.md end each incident on one machine."""
+    """F110c, F111, F901a: The commands of docs/incidents.md end each incident on one machine.
+
+    Clients believe no altered answer of a stolen relay, and an old one for its life.
+    """
     prepare, *blocks = _blocks("docs/incidents.md")
     home = {"RESCIND_HOME": str(tmp_path / "profiles")}
     with (
         local_server(tmp_path / ".data") as server,
-        Terminal(tmp_path, home, seconds=240) as terminal,
+        Terminal(tmp_path, home, seconds=480) as terminal,
     ):
         terminal.type(prepare.replace(URL, server.url))
-        # The publisher renews documents by itself.
+        # The publisher renews documents, and publishes, by itself.
         _end_the_incidents(terminal, blocks, ".data/root.key", lambda: None)
         # The pin of before is of no use then.
         lost = next(each for each in blocks if "begin-anew" in each)
@@ -209,7 +213,7 @@ def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS command line")
 @pytest.mark.skipif(not aws_local.is_installed(), reason="needs make .tools/ministack/.installed")
 def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
-    """F110d, F111: The commands of docs/incidents.md end each incident on an emulated AWS."""
+    """F110d, F111, F901b: The commands of docs/incidents.md end each incident on emulated AWS."""
     prepare, *blocks = _blocks("docs/incidents.md")
     key = [
         line
@@ -226,7 +230,7 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
         server.start()
         stack.callback(server.kill)
         home = {"RESCIND_HOME": str(tmp_path / "profiles")}
-        terminal = stack.enter_context(Terminal(tmp_path, settings | home, seconds=240))
+        terminal = stack.enter_context(Terminal(tmp_path, settings | home, seconds=480))
         (tmp_path / ".data").mkdir(mode=0o700)
         terminal.type(".venv/bin/rescind tenant create acme > .data/admin.key")
         url = f"http://127.0.0.1:{port}"
@@ -234,8 +238,8 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
         for shown, typed in here.items():
             prepare = prepare.replace(shown, typed)
         terminal.type(prepare)
-        renew = partial(_renew_trust, settings | root)
-        _end_the_incidents(terminal, blocks, root["SVC_ROOT"], renew)
+        streams = partial(_run_streams, settings | root)
+        _end_the_incidents(terminal, blocks, root["SVC_ROOT"], streams)
         name, state, cancel, enable = (_of_local_stage(line) for line in key)
         terminal.type(name)
         terminal.type('aws kms schedule-key-deletion --key-id "$KMS_KEY"')
@@ -244,30 +248,40 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
         assert "Enabled" in terminal.type(state)
 
 
-def _renew_trust(settings: dict[str, str]) -> None:
-    """What the stream has the function `trust-renewal` do."""
-    code = "from functions.trust_renewal.handler import handler; handler({}, None)"
+_STREAMS: Final = """
+from functions.feed_publication.handler import handler as publish
+from functions.trust_renewal.handler import handler as renew
+from shared import wiring
+from shared.operations.base import tenants
+marks = [f"{each}#0" for each in tenants.identifiers(wiring.from_environment())]
+publish({"Records": [{"dynamodb": {"Keys": {"sk": {"S": each}}}} for each in marks]}, None)
+renew({}, None)
+"""
+
+
+def _run_streams(settings: dict[str, str]) -> None:
+    """What the streams have `feed-publication` and `trust-renewal` do."""
     env = environment() | settings
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", _STREAMS], cwd=ROOT, env=env, check=True, timeout=60)
 
 
 def _end_the_incidents(
-    terminal: Terminal, blocks: list[str], present: str, renew: Callable[[], None]
+    terminal: Terminal, blocks: list[str], present: str, streams: Callable[[], None]
 ) -> None:
-    """End each incident; `present` is the root of the service, and `renew` renews documents."""
+    """End each incident; `present` is the root of the service, and `streams` does what they do."""
     api_key, signing_key, signer, edge, root, _, expired, mistake, undo, locked_out = blocks
     terminal.type(_BEFORE_THE_INCIDENTS)
     assert "revoked" in terminal.type(api_key)
     reach = terminal.type(signing_key)
     assert re.search(r"warrants +1\b", reach)
-    renew()
+    streams()
     terminal.type(_BEFORE_THE_THEFTS)
     follows = 'rescind trust show --root "$PIN" -o json'
     before = json.loads(terminal.type(follows))["signers"]
     assert "revoked" in terminal.type(signer)
-    renew()
+    streams()
     soon(lambda: json.loads(terminal.type(follows))["signers"] != before)
-    _end_the_theft_of_an_authorizer(terminal, edge)
+    _end_the_theft_of_a_relay(terminal, edge, streams)
     _end_the_theft_of_a_root(terminal, root, present, follows)
     output = terminal.type(expired)
     assert "All is well.\n" in output
@@ -280,7 +294,7 @@ def _end_the_incidents(
     assert "admin" in terminal.type(locked_out)
 
 
-# Roots of people, an authorizer that is registered, and a client of the feed with a pin.
+# Roots of people, an API key for a relay, and what a client of the feed needs.
 _BEFORE_THE_THEFTS: Final = """
 (umask 077 && echo "a long passphrase" > passphrase)
 signs() { rescind trust sign "$1" --key "root-$2.key" --passphrase-file passphrase --yes; }
@@ -293,17 +307,43 @@ PIN=$(rescind trust show -o json | member '["pin"]')
 rescind api-keys create edge --scope authorizer -o json > edge.json
 EDGE=$(member '["id"]' < edge.json)
 member '["key"]' < edge.json | rescind login --profile edge --url "$URL"
-curl -sS --fail-with-body "$URL/v1/authorizers/register" -H "Content-Type: application/json" \\
-  -H "Authorization: Bearer $(member '["key"]' < edge.json)" -d '{"name": "edge"}'
 """
 
 
-def _end_the_theft_of_an_authorizer(terminal: Terminal, edge: str) -> None:
-    """Its key is refused, and its reports count no more."""
-    assert "edge" in terminal.type("rescind authorizers list -o json")
-    assert "revoked" in terminal.type(edge)
-    assert "(invalid_api_key)" in terminal.type("rescind whoami --profile edge 2>&1 || true")
-    assert "edge" not in terminal.type("rescind authorizers list -o json")
+def _end_the_theft_of_a_relay(terminal: Terminal, edge: str, streams: Callable[[], None]) -> None:
+    """Its client refuses what a thief alters, is stale in time, and then follows another relay."""
+
+    def revoke(warrant_id: str) -> None:
+        terminal.type(f"rescind revoke {warrant_id} --reason stolen")
+        streams()
+
+    with Site(terminal) as site:
+        gate = site.follow(site.relay("edge"))
+        revoke("svc_wrt_seen")
+        soon(lambda: gate.refuses("svc_wrt_seen"))
+        soon(lambda: site.registered() == {"gate": "edge"})
+        with site.stolen() as stolen:
+            revoke("svc_wrt_hidden")
+            for reasons, answer in stolen.altered():
+                stolen.serves(answer)
+                soon(partial(gate.has_refused, reasons))
+            soon(lambda: gate.check("svc_wrt_hidden") == "stale")
+            assert gate.refuses("svc_wrt_seen")
+            stolen.serves(stolen.old)
+            soon(lambda: gate.check("svc_wrt_hidden") == "clear")
+            gate.sleep(3600)
+            # Until the thief has said the same again, as of now.
+            soon(lambda: gate.status["confirmed_at"] > gate.status["expires_at"])
+            assert gate.check("svc_wrt_hidden") == "stale"
+            assert "revoked" in terminal.type(edge)
+            assert "(invalid_api_key)" in terminal.type(
+                "rescind whoami --profile edge 2>&1 || true"
+            )
+            assert not site.registered()
+        gate = site.follow(site.relay("edge-2"))
+        soon(lambda: gate.refuses("svc_wrt_hidden"))
+        assert gate.check("svc_wrt_right") == "revoked"
+        soon(lambda: site.registered() == {"gate": "edge-2"})
 
 
 def _end_the_theft_of_a_root(terminal: Terminal, root: str, present: str, follows: str) -> None:

@@ -23,6 +23,10 @@ _SIGNATURE: Final = b'","Signature":"'
 
 _END: Final = b'"}}'
 
+# The major types of CBOR.
+_TEXT: Final = 3
+_ARRAY: Final = 4
+
 
 @dataclass(frozen=True)
 class Payload:
@@ -45,6 +49,14 @@ class Payload:
     @cached_property
     def encoded(self) -> bytes:
         """The deterministic CBOR. The members already have the order of RFC 8949, 4.2.1."""
+        ids = self.revoked_ids
+        if len(sizes := set(map(len, ids))) == 1:
+            # All begin with the same bytes. The encoder takes three times as long to find that.
+            head = _head(_TEXT, sizes.pop()).decode("latin-1")
+            texts = head + head.join(ids)
+            if texts.isascii():
+                others = cbor2.dumps(self.members() | {"RevokedIDs": []}, canonical=True)[:-1]
+                return others + _head(_ARRAY, len(ids)) + texts.encode()
         return cbor2.dumps(self.members(), canonical=True)
 
     @cached_property
@@ -61,6 +73,13 @@ class Payload:
         ids = '","'.join(self.revoked_ids).encode()
         quote = b'"' if ids else b""
         return [_PAYLOAD + before + b"[" + quote, ids, quote + b"]" + after + _SIGNED]
+
+
+def _head(major: int, size: int) -> bytes:
+    """Return the first bytes of a text or an array in CBOR."""
+    # They are those of a number, whose major type is 0.
+    head = cbor2.dumps(size)
+    return bytes([major << 5 | head[0], *head[1:]])
 
 
 def sign(payload: Payload, *, seed: bytes) -> bytes:

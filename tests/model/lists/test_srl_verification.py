@@ -63,6 +63,16 @@ def test_any_right_list_is_believed(version: int, warrant_ids: list[str]) -> Non
     assert srl.revoked_ids(served) == payload.revoked_ids
 
 
+@pytest.mark.parametrize("number", [0, 1, 23, 24, 255, 256, 65_535, 65_536])
+@pytest.mark.parametrize("size", [13, 23, 24, 72, 128])
+@pytest.mark.parametrize("fill", "0é")
+def test_identifiers_of_one_size_are_encoded_like_others(number: int, size: int, fill: str) -> None:
+    """F940a: Lists of any length, of identifiers of any one size, have the encoding of RFC 8949."""
+    ids = [f"svc_wrt_{each:{fill}>{size - len('svc_wrt_')}}" for each in range(number)]
+    payload = replace(PAYLOAD, revoked_ids=ids)
+    assert payload.encoded == cbor2.dumps(payload.members(), canonical=True)
+
+
 @pytest.mark.parametrize("value", MALFORMED.values(), ids=MALFORMED)
 def test_what_is_no_answer_of_the_endpoint(value: Any) -> None:
     """F06: a body of another form is `malformed`."""

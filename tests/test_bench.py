@@ -18,7 +18,6 @@ from tests.bench import (
     cold_start,
     deny,
     feed,
-    fleet,
     postgresql,
     proof,
     publication,
@@ -203,17 +202,6 @@ def test_each_figure_is_measured_and_documented(
 
 def _form(name: str) -> str:
     return re.sub(r"\b\d[\d,]*", "#", name)
-
-
-@pytest.mark.slow
-def test_a_fleet_of_a_few() -> None:
-    """A fleet reports a revocation, and its rows say how soon and with how many writes."""
-    rows = list(fleet.run(20))
-    names = ["fleet of 20 behind 1 relays"] * 5 + ["fleet of 20"] * 5
-    assert [row.name.partition(", ")[0] for row in rows] == names
-    seconds, *_ = map(_value, rows)
-    assert 0.5 < seconds < 60
-    assert rows[0].ratio == pytest.approx(seconds / 60)
 
 
 @pytest.mark.slow

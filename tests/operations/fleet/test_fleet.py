@@ -48,6 +48,11 @@ def test_a_revocation_reaches_a_fleet(
         found = progress.of_revocation(ports, fleet.caller, revocation_id=revocation_id)
         shown.append((found.propagation.holding == size, found.propagation.is_complete))
     assert shown == [(False, False), (True, True)]
+    rest, news = (
+        [fleet.busiest(*span, seconds=each) for each in (10, 1)]
+        for span in ((400, began), (began, fleet.now))
+    )
+    print(f"all by {max(fleet.holding) - began:.1f} s, writes per second: {news}, at rest {rest}")
     # Each reported once.
     assert len(fleet.holding) == size
     assert fleet.refused_polls == 0

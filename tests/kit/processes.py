@@ -1,7 +1,8 @@
 """The service as processes of their own: started, watched, and always ended.
 
 A process is started as the leader of its own group, so that whatever it starts goes with it and
-nothing else does.
+nothing else does. On Linux the commands of this checkout are forked from a process that has loaded
+them (`tests.kit.loaded`).
 """
 
 import http.client
@@ -16,26 +17,37 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryFile
+from typing import Any, Final, Protocol
 
+from tests.kit.loaded import Forked
 from tests.kit.surroundings import is_proxy
 from tests.kit.waiting import soon
 
 ROOT: Final = Path(__file__).parent.parent.parent
 HOST: Final = "127.0.0.1"
-_LOCAL_SERVER: Final = [sys.executable, "-m", "infra.cli.operator.serve"]
-# Releases before 0.4.0 had that module elsewhere.
-_SERVER_OF_A_RELEASE: Final = [sys.executable, "-m", "infra.cli", "serve"]
+_SERVE: Final = ("-m", "infra.cli", "serve")
 # Only what hangs takes so long, on a busy machine too.
 _START_SECONDS: Final = 120
 _STOP_SECONDS: Final = 60
+
+
+class Process(Protocol):
+    """What tests use of a process that was started, whether it was forked or executed."""
+
+    args: Any
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, number: int, /) -> None: ...
 
 
 @dataclass(frozen=True)
 class LocalServer:
     """A running local server; `output` is the file of all that it prints."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     data: Path
     port: int
     output: Path
@@ -121,7 +133,7 @@ class Group:
         return _workers(self.pid)
 
 
-def _kill(first: subprocess.Popen[bytes]) -> None:
+def _kill(first: Process) -> None:
     """Kill a process with its group, and wait until none of them has a file open."""
     if first.poll() is None:
         os.killpg(first.pid, signal.SIGKILL)
@@ -187,26 +199,24 @@ def local_server(
     """
     port = port or free_port()
     output = data.with_name(f"{data.name}-{port}.log")
-    with output.open("wb") as log:
-        process = subprocess.Popen(
-            _limited(
-                open_files,
-                [
-                    *(program or _server(cwd)),
-                    *_places(None if "SVC_STORE" in (settings or {}) else data, port),
-                    "--workers",
-                    str(workers),
-                    *options,
-                ],
-            ),
-            cwd=cwd,
-            env=environment(settings),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            # That of most systems, whatever that of the tests is.
-            umask=0o022,
-        )
+    places = _places(None if "SVC_STORE" in (settings or {}) else data, port)
+    arguments = [*places, "--workers", str(workers), *options]
+    process: Process
+    with output.open("wb") as log, Path(os.devnull).open() as nothing:
+        # The umask is that of most systems, whatever that of the tests is.
+        if program is None and open_files is None and _is_loaded(_SERVE, cwd, settings):
+            files = [nothing.fileno(), log.fileno(), log.fileno()]
+            process = Forked([*_SERVE[1:], *arguments], environment(settings), files, umask=0o022)
+        else:
+            process = subprocess.Popen(
+                _limited(open_files, [*(program or (sys.executable, *_SERVE)), *arguments]),
+                cwd=cwd,
+                env=environment(settings),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                umask=0o022,
+            )
     server = LocalServer(process, data, port, output)
     try:
         _wait_until(partial(_answers if ready else _is_coming, server), process, output)
@@ -218,22 +228,17 @@ def local_server(
         server.kill()
 
 
-def _server(cwd: Path) -> Sequence[str]:
-    """The program that serves, of the source in `cwd`."""
-    return _LOCAL_SERVER if cwd == ROOT else _SERVER_OF_A_RELEASE
-
-
 def start_in_vain(
     data: Path, *options: str, port: int, cwd: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
     """What a server says that ends by itself."""
-    return run(*_server(cwd)[1:], *_places(data, port), *options, cwd=cwd)
+    return run(*_SERVE, *_places(data, port), *options, cwd=cwd)
 
 
 def serve_in_vain(*options: str, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """What a server says that ends by itself, as these settings make it do."""
     port = str(free_port())
-    return run(*_LOCAL_SERVER[1:], "--port", port, *options, settings=settings)
+    return run(*_SERVE, "--port", port, *options, settings=settings)
 
 
 def run(
@@ -247,6 +252,8 @@ def run(
 
     `cwd` has the source that it runs.
     """
+    if _is_loaded(arguments, cwd, settings):
+        return _run_loaded(arguments[1:], environment(settings), stdin, seconds)
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
@@ -256,6 +263,34 @@ def run(
         text=True,
         timeout=seconds,
         check=False,
+    )
+
+
+def _is_loaded(
+    arguments: Sequence[str], cwd: Path = ROOT, settings: dict[str, str] | None = None
+) -> bool:
+    """Whether a process that has loaded the commands of `rescind` can become this one."""
+    is_of_python = any(name.startswith("PYTHON") for name in settings or ())
+    is_ours = tuple(arguments[:2]) == _SERVE[:2] and cwd == ROOT
+    return sys.platform == "linux" and is_ours and not is_of_python
+
+
+def _run_loaded(
+    arguments: Sequence[str], settings: dict[str, str], stdin: str, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as said:
+        given.write(stdin.encode())
+        given.seek(0)
+        process = Forked(arguments, settings, [each.fileno() for each in (given, out, said)])
+        try:
+            process.wait(seconds)
+        finally:
+            process.send_signal(signal.SIGKILL)
+        printed = [
+            os.pread(each.fileno(), os.fstat(each.fileno()).st_size, 0) for each in (out, said)
+        ]
+    return subprocess.CompletedProcess(
+        process.args, process.wait(), *(each.decode() for each in printed)
     )
 
 
@@ -298,7 +333,7 @@ def _limited(open_files: int | None, command: list[str]) -> list[str]:
     return ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh", *command]
 
 
-def _wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes], output: Path) -> None:
+def _wait_until(is_so: Callable[[], bool], process: Process, output: Path) -> None:
     """Wait until it is so. Fails with what the process printed if it ends, or takes too long."""
     deadline = time.monotonic() + _START_SECONDS
     while not is_so():

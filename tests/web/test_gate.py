@@ -82,8 +82,6 @@ SITUATIONS: dict[int, Callable[[Tenant], Any]] = {
     500: lambda tenant: broken(tenant, RuntimeError(SECRET)).get(KEYS),
     503: lambda tenant: broken(tenant, Unavailable("throttled")).get(KEYS),
 }
-EACH_STATUS = pytest.mark.parametrize("status", SITUATIONS)
-
 # The fields of every line, and of a line about a request.
 COMMON = ("time", "level", "logger", "message")
 REQUEST = (
@@ -104,11 +102,28 @@ ONLY_ON = {
 }
 
 
-@EACH_STATUS
-def test_every_response_carries_its_headers(tenant: Tenant, status: int) -> None:
-    """API-8: Every response carries the headers that the contract lists for its status."""
+@pytest.mark.parametrize("status", SITUATIONS)
+def test_each_response_and_its_line(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """API-8, API-9, OPS-6, F72a, S7: Each response has the headers and the shape of its status.
+
+    Its request leaves one log line: who, what, when, where, outcome.
+    """
+    caplog.set_level(logging.INFO, logger="shared.web.gate")
     answer = SITUATIONS[status](tenant)
     assert answer.status_code == status
+    has_headers(answer, tenant)
+    if status >= 400:
+        assert answer.headers["content-type"] == "application/json"
+        body = answer.json()
+        assert shape(body) == {"error": {"code": ..., "message": ...}}
+        assert all(isinstance(text, str) and text for text in body["error"].values())
+    is_told(answer, tenant, lines(caplog, "request")[-1])
+
+
+def has_headers(answer: Any, tenant: Tenant) -> None:
+    status = answer.status_code
     assert answer.headers["x-ratelimit-limit"] == "1000"
     assert 0 <= int(answer.headers["x-ratelimit-remaining"]) <= 1000
     assert int(answer.headers["x-ratelimit-reset"]) >= tenant.ports.now().timestamp()
@@ -119,16 +134,6 @@ def test_every_response_carries_its_headers(tenant: Tenant, status: int) -> None
     assert int(answer.headers.get("retry-after", "1")) >= 1
     for name, statuses in ONLY_ON.items():
         assert (name in answer.headers) == (status in statuses), name
-
-
-@pytest.mark.parametrize("status", [status for status in SITUATIONS if status >= 400])
-def test_every_error_has_one_shape(tenant: Tenant, status: int) -> None:
-    """API-9: Every error is a JSON object with the status, code and message of the contract."""
-    answer = SITUATIONS[status](tenant)
-    assert answer.headers["content-type"] == "application/json"
-    body = answer.json()
-    assert shape(body) == {"error": {"code": ..., "message": ...}}
-    assert all(isinstance(text, str) and text for text in body["error"].values())
 
 
 def test_request_ids_differ(tenant: Tenant) -> None:
@@ -273,14 +278,24 @@ def test_a_refusal_is_not_logged(tenant: Tenant, caplog: pytest.LogCaptureFixtur
     assert not [record for record in caplog.records if record.name.startswith("shared")]
 
 
-@EACH_STATUS
-def test_every_request_is_one_line(
-    tenant: Tenant, caplog: pytest.LogCaptureFixture, status: int
-) -> None:
-    """OPS-6, F72a, S7: Each request leaves one log line: who, what, when, where, outcome."""
-    caplog.set_level(logging.INFO, logger="shared.web.gate")
-    answer = SITUATIONS[status](tenant)
-    line = lines(caplog, "request")[-1]
+# An endpoint that was reached is named by its function; an anonymous call reaches none.
+OPERATIONS = {
+    200: "list_api_keys",
+    201: "create_revocation",
+    204: "delete_api_key",
+    304: "get_srl",
+    400: "list_api_keys",
+    401: None,
+    404: None,
+    429: None,
+    500: "list_api_keys",
+    503: "list_api_keys",
+}
+
+
+def is_told(answer: Any, tenant: Tenant, line: dict[str, Any]) -> None:
+    status = answer.status_code
+    assert line["operation"] == OPERATIONS.get(status, line["operation"])
     assert line["request_id"] == answer.headers["x-request-id"]
     assert line["status"] == status
     error = status >= 400
@@ -314,30 +329,6 @@ def test_a_line_is_found_by_the_gateways_request_id(
 
     send(behind_gateway, "GET", KEYS)
     assert lines(caplog, "request")[-1]["gateway_request_id"] == "Lz1kQ="
-
-
-OPERATIONS = {
-    200: "list_api_keys",
-    201: "create_revocation",
-    204: "delete_api_key",
-    304: "get_srl",
-    400: "list_api_keys",
-    401: None,
-    404: None,
-    429: None,
-    500: "list_api_keys",
-    503: "list_api_keys",
-}
-
-
-@pytest.mark.parametrize("status", OPERATIONS)
-def test_a_line_names_the_operation(
-    tenant: Tenant, caplog: pytest.LogCaptureFixture, status: int
-) -> None:
-    """An endpoint that was reached is named by its function; an anonymous call reaches none."""
-    caplog.set_level(logging.INFO, logger="shared.web.gate")
-    SITUATIONS[status](tenant)
-    assert lines(caplog, "request")[-1]["operation"] == OPERATIONS[status]
 
 
 def test_a_line_repeats_nothing_of_the_request(

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from random import SystemRandom
 from typing import Final
 
 from . import events
+from . import view as views
 from .answers import (
     ANSWER_BYTES_MAX,
     Answer,
@@ -27,7 +27,7 @@ from .policy import NeedsBase, Policy, Reason, RefusedAnswer
 from .state import Position, State, Trusted, advance, restore
 from .transport import Transport
 from .trust import Bundle, KeyReader
-from .view import Moment, View
+from .view import Moment, View, today
 
 _log = logging.getLogger("rescind_authorizer")
 
@@ -157,7 +157,7 @@ class Follower:
             raise NotTrusted(RootReason.TRUST_EXPIRED)
         elif self.view.state and true_at > self.view.confirmed:
             self._confirm(self.view.state, true_at, self._keys_of(self.view.state))
-        seconds = time.monotonic() - asked.monotonic
+        seconds = views.monotonic() - asked.monotonic
         self._emit(events.Polled(seconds, changed=changed))
         pause = self._pause(seconds, changed=changed)
         if response.age > self._policy.max_staleness:
@@ -188,7 +188,7 @@ class Follower:
 
     def _is_expired(self) -> bool:
         document = self.belief.document
-        return document is not None and datetime.now(UTC) >= document.expires_at
+        return document is not None and today() >= document.expires_at
 
     def _next(self, answer: Answer) -> State:
         """Return the state after `answer`.
@@ -209,7 +209,7 @@ class Follower:
         return self._advanced(answer)
 
     def _advanced(self, answer: Answer, base: bytes | None = None) -> State:
-        now, trusted, floor = datetime.now(UTC), self.belief, self._position
+        now, trusted, floor = today(), self.belief, self._position
         try:
             state = advance(self._held(), answer, base=base, now=now, trusted=trusted, floor=floor)
         except NeedsBase as needs:
@@ -270,7 +270,7 @@ class Follower:
         if response.status != _OK:
             raise unexpected(response)
         given = documents.documents(response.body)
-        belief = self.belief.followed(given, datetime.now(UTC))
+        belief = self.belief.followed(given, today())
         if belief is not self.belief:
             self._believe(belief)
         self.documents = given

@@ -3,13 +3,13 @@
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from .client import AuthorizerClient
 from .formats.warrants import InvalidWarrant
 from .status import Verdict
 from .trust import Warrant
+from .view import today
 
 # More warrants than any request needs; each costs two signatures.
 _CHAIN_MAX: Final = 32
@@ -50,7 +50,7 @@ class Guard:
         if keys is None:
             return Decision(False, "unknown")
         try:
-            verified = keys.verify_chain(warrants, now=datetime.now(UTC))
+            verified = keys.verify_chain(warrants, now=today())
         except InvalidWarrant as error:
             return Decision(False, error.reason.value)
         verdict = self._client.check([each.id for each in verified])

@@ -1,6 +1,5 @@
 """The signing keys of a tenant: how a client reads them, and the checks of a warrant (TRUST-4)."""
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,6 +7,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from . import events
+from . import view as views
 from .answers import NoAnswer
 from .formats import warrants, wire
 from .formats.documents import NotTrusted
@@ -142,7 +142,7 @@ class KeyReader:
     def __init__(self, transport: Transport, emit: Callable[[events.Event], None]) -> None:
         self._transport = transport
         self._emit = emit
-        self._due = time.monotonic()
+        self._due = views.monotonic()
 
     def read(
         self, head: wire.SignedHead, document: TrustDocument, held: Bundle | None
@@ -155,7 +155,7 @@ class KeyReader:
             return None
         if held and (held.reference, held.covered) == (head.keys, document.signing_keys):
             return held
-        if time.monotonic() < self._due:
+        if views.monotonic() < self._due:
             return None
         try:
             return self._fetched(head.keys, document, held)
@@ -163,7 +163,7 @@ class KeyReader:
             self._emit(events.Refused(refused.reason.value))
         except NoAnswer as error:
             self._emit(events.Failed(f"the signing keys cannot be read: {error}", _SECONDS))
-        self._due = time.monotonic() + _SECONDS
+        self._due = views.monotonic() + _SECONDS
         return None
 
     def _fetched(self, named: Reference, document: TrustDocument, held: Bundle | None) -> Bundle:

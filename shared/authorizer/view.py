@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, Self
 
 from .formats.ids import RevokedIds
@@ -14,6 +14,11 @@ monotonic: Final = time.monotonic
 now: Final = time.time
 
 _PAST: Final = float("-inf")
+
+
+def today() -> datetime:
+    """Return what the second clock says, in UTC."""
+    return datetime.fromtimestamp(now(), UTC)
 
 
 class Moment(NamedTuple):

@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,7 +22,6 @@ from shared.authorizer import (
     Policy,
     Saved,
     Verdict,
-    follower,
     trust,
     view,
 )
@@ -227,7 +225,7 @@ def test_documents_freeze_nobody_longer_than_they_live(
             patched.setattr(view, "now", lambda: time.time() + 101)
             assert not made.view.is_fresh()
 
-        monkeypatch.setattr(follower, "datetime", _Later)
+        monkeypatch.setattr(view, "now", lambda: time.time() + 200)
         assert _refusal(made, seen) == "trust_expired"
         assert _refusal(made, seen) == "trust_expired"
         later = now + 2 * lifetime
@@ -236,14 +234,6 @@ def test_documents_freeze_nobody_longer_than_they_live(
         assert isinstance(made.belief, Belief)
         assert made.belief.version == 3
         assert not isinstance(seen[-1], Refused)
-
-
-class _Later(datetime):
-    """The clock, 200 seconds on."""
-
-    @classmethod
-    def now(cls, tz: tzinfo | None = None) -> Self:
-        return cls.fromtimestamp(time.time() + 200, tz)
 
 
 @pytest.mark.parametrize("restarts", [False, True])

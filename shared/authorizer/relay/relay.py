@@ -5,14 +5,13 @@ import math
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from ..belief import Belief
 from ..floor import Floor
 from ..transport import Transport
-from ..view import NEVER, Moment
+from ..view import NEVER, Moment, today
 from . import documents
 from .blobs import Blobs, Wanted
 from .documents import Document
@@ -160,7 +159,7 @@ class Relay:
 
     def is_usable(self) -> bool:
         """Return whether there is a head that clients accept now."""
-        return self.news.is_usable(datetime.now(UTC))
+        return self.news.is_usable(today())
 
     def _posted(self, news: UpstreamNews) -> None:
         loop = self._loop

@@ -1,0 +1,325 @@
+"""The machines of a world: servers, publishers, and the clients that follow the feed."""
+
+import gzip
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.requests import Request
+
+from functions.feed import handler as feed_endpoints
+from functions.feed.handler import FeedQuery
+from functions.feed.poll_advice import PollAdvice
+from functions.trust import handler as trust_endpoints
+from functions.trust.handler import TrustQuery
+from infra.server.feed import Feed
+from infra.server.leader import RENEW_SECONDS, Leader, LeaderItem
+from infra.server.timer import Timer
+from infra.server.trust import TrustKeeper
+from shared.adapters.file_sealer import FileSealer
+from shared.adapters.stored_usage import StoredUsage
+from shared.authorizer import events
+from shared.authorizer.answers import NoAnswer, Response, unexpected
+from shared.authorizer.belief import Belief
+from shared.authorizer.floor import MemoryFloor, Saved, _decoded, _encoded
+from shared.authorizer.follower import Follower
+from shared.authorizer.policy import Policy
+from shared.authorizer.view import Moment
+from shared.errors import NotFound, RequestError, RescindError
+from shared.operations.lists import publication
+from shared.ports import Ports
+from shared.web.bodies import Body
+from shared.web.errors import STATUS
+from shared.web.freshness import Freshness
+from shared.web.routes import ApiRequest, Context
+from shared.web.work import IN_PLACE, result_of
+from tests.kit import asgi
+from tests.kit.tenants import Tenant
+from tests.world.world import Machine, World
+
+# How often a publisher looks for marks, and how often and how long a client trusts.
+LOOK_SECONDS: Final = 2.0
+POLICY: Final = Policy(poll_seconds=3.0, max_staleness=12.0, wait_seconds=0)
+
+
+def ports_of(world: World, machine: Machine, sealer: FileSealer, root: Any = None) -> Ports:
+    """The ports as a machine has them."""
+    store: Any = world.store
+    return Ports(
+        store=store,
+        usage=StoredUsage(store),
+        buckets=_NoLimit(),
+        blobs=world.blobs,
+        sealer=sealer,
+        now=machine.wall,
+        new_id=machine.new_id,
+        look_seconds=LOOK_SECONDS,
+        root=root,
+    )
+
+
+class _NoLimit:
+    """A rate limit that is never reached."""
+
+    def lease(self, *_: object, **__: object) -> Any:
+        raise AssertionError("nothing here is limited")
+
+
+@dataclass
+class Server:
+    """A machine that answers requests of a tenant's clients."""
+
+    machine: Machine
+    ports: Ports
+
+    def get(self, tenant: Tenant, path: str, etag: str | None) -> Response:
+        """Answer a request of a client as the endpoints do."""
+        headers = [("Accept-Encoding", "gzip"), *([("If-None-Match", etag)] if etag else [])]
+        request = Request(asgi.request_scope("GET", path, headers))
+        context = Context(self.ports, tenant.operator, IN_PLACE)
+        here = ApiRequest(request, context, Body(b"", None), None)
+        try:
+            answer = result_of(_endpoint(here, path))
+        except RequestError as error:
+            return Response(STATUS[type(error)], {}, str(error).encode())
+        except RescindError as error:
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, {}, str(error).encode())
+        return Response(answer.status_code, dict(answer.headers), bytes(answer.body))
+
+
+def _endpoint(here: ApiRequest, path: str) -> Any:
+    url = urlsplit(path)
+    query = {name: int(values[0]) for name, values in parse_qs(url.query).items()}
+    last = url.path.rpartition("/")[2]
+    match url.path.removesuffix(last):
+        case "/v1/revocations/":
+            return feed_endpoints.poll_feed(here, FeedQuery(**query))
+        case "/v1/revocations/feed/base/":
+            return feed_endpoints.get_feed_base(here, last)
+        case "/v1/":
+            return trust_endpoints.get_trust(here, TrustQuery(**query))
+        case "/v1/trust/keys/":
+            return trust_endpoints.get_trust_keys(here, last)
+    raise NotFound
+
+
+class FreshnessOfEach:
+    """The looks of each machine, in the place of those of one process."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __getattr__(self, name: str) -> Any:
+        memory = self._world.here().memory
+        return getattr(memory.setdefault("freshness", Freshness()), name)
+
+
+class AdviceOfEach:
+    """The advice that each machine gives."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def seconds(self, here: ApiRequest) -> int:
+        advice: PollAdvice = self._world.here().memory.setdefault("advice", PollAdvice())
+        return advice.seconds(here)
+
+
+class Publisher:
+    """A machine that publishes while it leads: the feed, the lists and the trust documents."""
+
+    def __init__(self, world: World, machine: Machine, ports: Ports) -> None:
+        self.world, self.machine, self.ports = world, machine, ports
+
+    def start(self) -> None:
+        """Begin to follow, or to lead."""
+        self.world.start(f"{self.machine.name} leads", self.machine, self._lead)
+
+    def _lead(self) -> None:
+        clock = self.world.monotonic
+        leader = Leader(LeaderItem(self.ports.store, clock=clock), clock=clock)
+        term = list[bool]()
+        while True:
+            leads = leader.leads()
+            if leads and not term:
+                term = [True]
+                self._begin(term)
+            elif not leads and term:
+                term.clear()
+                term = []
+            self.world.sleep(RENEW_SECONDS)
+
+    def _begin(self, term: list[bool]) -> None:
+        name = self.machine.name
+        wanted, changed = list[str](), list[str]()
+        feed = Feed(self.ports, wanted.append, changed.append)
+        timer, trust = Timer(self.ports), TrustKeeper(self.ports)
+        for duty, run in (
+            ("feed", lambda: self._feed(feed, term)),
+            ("timer", lambda: self._timer(timer, term, wanted)),
+            ("trust", lambda: self._trust(trust, term, changed)),
+        ):
+            self.world.start(f"{name} {duty}", self.machine, run)
+
+    def _feed(self, feed: Feed, term: list[bool]) -> None:
+        feed._mend()
+        while term:
+            self.world.sleep(feed._round())
+            self.world.listen(feed._waits.seconds(LOOK_SECONDS))
+
+    def _timer(self, timer: Timer, term: list[bool], wanted: list[str]) -> None:
+        due = 0.0
+        while term:
+            if self.world.now >= due:
+                timer._round()
+                due = self.world.now + 60
+            while wanted:
+                try:
+                    publication.publish_if_due(self.ports, wanted.pop())
+                except RescindError:
+                    continue
+            self.world.sleep(1)
+
+    def _trust(self, trust: TrustKeeper, term: list[bool], changed: list[str]) -> None:
+        due = retry = 0.0
+        while term:
+            if self.world.now >= due:
+                due = self.world.now + (3600 if trust._round() else 30)
+            if self.world.now >= retry:
+                retry = self.world.now + 30
+                for each in [*trust._failing]:
+                    trust._keep(each)
+            while changed:
+                trust._keep(changed.pop())
+            self.world.sleep(1)
+
+
+class Disk(MemoryFloor):
+    """The floor of a client, as bytes that outlive it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._data: bytes | None = None
+
+    def load(self) -> Saved | None:
+        return _decoded(self._data) if self._data else None
+
+    def save(self, saved: Saved) -> None:
+        self._data = _encoded(saved)
+
+
+class Client:
+    """A machine with an authorizer, who follows a tenant's feed."""
+
+    def __init__(
+        self,
+        world: World,
+        machine: Machine,
+        tenant: Tenant,
+        pin: str,
+        servers: Callable[[], Server],
+    ) -> None:
+        self.world, self.machine, self.tenant = world, machine, tenant
+        self.floor, self.servers = Disk(), servers
+        self._belief = Belief.of(tenant.id, pin, ())
+        self.heard: list[Response] = []
+        # Whether the present poll met an attacker on the path, and what was confirmed by one: who
+        # can say that nothing is new until the head expires.
+        self._was_lied_to = False
+        self._lie: Moment | None = None
+        self.follower = self._made()
+
+    def start(self) -> None:
+        """Start the authorizer, with what its disk has."""
+        self.machine.is_up = True
+        self.follower = self._made()
+        self.world.start(f"{self.machine.name} follows", self.machine, self._follow)
+
+    def _made(self) -> Follower:
+        transport: Any = self
+        made = Follower(transport, self.floor, self._belief, POLICY, self._note)
+        made.wants_keys = True
+        return made
+
+    def _follow(self) -> None:
+        follower = self.follower
+        follower.load()
+        while True:
+            self._was_lied_to, before = False, follower.view.confirmed
+            pause = follower.poll()
+            if self._was_lied_to and follower.view.confirmed != before:
+                self._lie = follower.view.confirmed
+            self.world.observe()
+            self.world.sleep(pause)
+
+    @property
+    def is_deceived(self) -> bool:
+        """Whether it was an attacker who confirmed what it holds."""
+        return self.follower.view.confirmed == self._lie
+
+    def _note(self, event: events.Event) -> None:
+        match event:
+            case events.Refused(reason):
+                self.world.tally[f"refused {reason}"] += 1
+                self.world.tell(f"{self.machine.name} refuses an answer: {reason}")
+            case events.Advanced(before, after, count):
+                self.world.tell(
+                    f"{self.machine.name} goes from {before} to {after}, {count} revoked"
+                )
+            case events.TrustChanged(version, _):
+                self.world.tell(f"{self.machine.name} believes document {version}")
+            case events.Failed(message):
+                self.world.tally["polls failed"] += 1
+                self.world.tell(f"{self.machine.name} hears nothing: {message[:60]}")
+
+    # --- as a transport ---
+
+    def get(
+        self, path: str, *, limit: int, etag: str | None = None, seconds: float = 0.0
+    ) -> Response:
+        """Ask a server, over a network that may fail. Nobody waits for news here."""
+        assert not seconds
+        server, link = self.servers(), self.machine
+        if (old := self._replayed()) is not None:
+            return old
+        answer = self.world.request(
+            server.machine, lambda: server.get(self.tenant, path, etag), link
+        )
+        answer = _unpacked(self._mangled(answer))
+        if len(answer.body) > limit:
+            raise NoAnswer("the response has too many bytes")
+        if "/feed" in path and answer.status == HTTPStatus.OK:
+            self.heard.append(answer)
+        return answer
+
+    def get_far(self, path: str, *, limit: int) -> bytes:
+        """The body of an answer."""
+        answer = self.get(path, limit=limit)
+        if answer.status != HTTPStatus.OK:
+            raise unexpected(answer)
+        return answer.body
+
+    def _replayed(self) -> Response | None:
+        if self.heard and self.world.take_peril(self.machine, "replay"):
+            self._was_lied_to = True
+            return self.world.random.choice(self.heard)
+        return None
+
+    def _mangled(self, answer: Response) -> Response:
+        if answer.body and self.world.take_peril(self.machine, "corrupt"):
+            body = bytearray(answer.body)
+            body[self.world.random.randrange(len(body))] ^= 1 << self.world.random.randrange(8)
+            return replace(answer, body=bytes(body))
+        return answer
+
+
+def _unpacked(answer: Response) -> Response:
+    if answer.headers.get("content-encoding") != "gzip":
+        return answer
+    try:
+        return replace(answer, body=gzip.decompress(answer.body))
+    except (OSError, EOFError, zlib.error) as error:
+        raise NoAnswer(str(error)) from None

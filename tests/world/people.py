@@ -1,0 +1,327 @@
+"""What people do, and what happens to their machines: one function for each kind."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from shared.authorizer.answers import NoAnswer
+from shared.errors import RequestError, RescindError
+from shared.model.callers import Caller
+from shared.model.revocation_batches import Batch, BatchAction
+from shared.model.signing_keys import Type
+from shared.model.tenants import SettingsChange
+from shared.operations.access import tenant_settings
+from shared.operations.changes import (
+    key_revocation,
+    list_signers,
+    revocation_batches,
+    revocations,
+    signing_keys,
+    srl,
+    warrants,
+)
+from shared.operations.changes.warrants import Order
+from shared.ports import Ports
+from tests.world.oracle import Books
+from tests.world.world import Machine
+
+if TYPE_CHECKING:
+    from tests.world.run import Life
+
+R = TypeVar("R")
+
+_WARRANTS: Final = [f"svc_wrt_{number}" for number in range(8)]
+
+
+class Unknown(Exception):
+    """Nobody knows whether it was done."""
+
+
+@dataclass
+class Deed:
+    """Somebody does something: in which life, for whom, and what chance says of the rest."""
+
+    life: "Life"
+    books: Books
+    random: Random
+    name: str
+
+    @property
+    def caller(self) -> Caller:
+        """The tenant's administrator."""
+        return self.books.tenant.operator
+
+    def pick(self, found: Sequence[R]) -> R | None:
+        """One of them, if there is one."""
+        return self.random.choice(found) if found else None
+
+    def ask(self, words: str, call: Callable[[Ports], R]) -> R | None:
+        """Have a server do something. Return None if it refuses; raises `Unknown`."""
+        life, server = self.life, self.life.server()
+        text = f"{self.name} asks {server.machine.name} to {words}"
+        try:
+            done = life.world.request(server.machine, lambda: call(server.ports), life.people)
+        except RequestError as error:
+            life.world.tell(f"{text}: refused ({type(error).__name__})")
+            return None
+        except (NoAnswer, RescindError) as error:
+            life.world.tell(f"{text}: not known ({error})")
+            raise Unknown from None
+        life.world.tell(f"{text}: done")
+        return done
+
+    def change(
+        self,
+        words: str,
+        ids: Sequence[str],
+        call: Callable[[Ports], Any],
+        *,
+        revokes: bool,
+    ) -> Any:
+        """Revoke or restore warrants, and enter that in the books."""
+        oracle, books, outcome = self.life.oracle, self.books, None
+        before = {each: books.warrants[each].revoked for each in ids}
+        oracle.begin(books, ids, revokes=revokes)
+        done, known = None, False
+        try:
+            done = self.ask(words, call)
+            known = True
+        except Unknown:
+            pass
+        for each in ids:
+            outcome = None if not known else revokes if done is not None else before[each]
+            oracle.end(books, [each], outcome)
+        return done
+
+
+def revoke(deed: Deed) -> None:
+    free = [each for each in _WARRANTS if not deed.books.busy[each]]
+    signed = [each for each, found in deed.books.warrants.items() if found.key_id]
+    warrant_id = deed.pick([*free, *(each for each in signed if not deed.books.busy[each])])
+    if warrant_id is None:
+        return
+
+    def call(ports: Ports) -> Any:
+        return revocations.create(ports, deed.caller, warrant_id=warrant_id, reason="stolen")
+
+    done = deed.change(f"revoke {warrant_id}", [warrant_id], call, revokes=True)
+    if done is not None:
+        deed.books.warrants[warrant_id].revocation_id = done[0].id
+
+
+def take_back(deed: Deed) -> None:
+    books = deed.books
+    found = [each for each, held in books.warrants.items() if held.revoked and held.revocation_id]
+    warrant_id = deed.pick([each for each in found if not books.busy[each]])
+    if warrant_id is None:
+        return
+    revocation_id = books.warrants[warrant_id].revocation_id
+    assert revocation_id is not None
+
+    def call(ports: Ports) -> bool:
+        revocations.delete(ports, deed.caller, revocation_id=revocation_id)
+        return True
+
+    deed.change(f"take back {warrant_id}", [warrant_id], call, revokes=False)
+
+
+def waver(deed: Deed) -> None:
+    """Revoke something, take it back, and revoke it again."""
+    for each in (revoke, take_back, revoke):
+        each(deed)
+
+
+def revoke_many(deed: Deed) -> None:
+    free = [each for each in _WARRANTS if not deed.books.busy[each]]
+    ids = tuple(deed.random.sample(free, min(3, len(free))))
+    if not ids:
+        return
+    batch = Batch(BatchAction.REVOKE, ids, "stolen")
+
+    def call(ports: Ports) -> Any:
+        applied = revocation_batches.apply(ports, deed.caller, batch=batch)
+        if any(each.error is not None for each in applied.results):
+            raise NoAnswer("a part of it failed")
+        return applied
+
+    done = deed.change(f"revoke {', '.join(ids)}", ids, call, revokes=True)
+    for each in done.results if done else ():
+        deed.books.warrants[each.id].revocation_id = each.revocation_id
+
+
+def make_key(deed: Deed) -> None:
+    parent = deed.pick([None, *(each for each, lost in deed.books.keys.items() if lost is False)])
+    type_ = Type.ISSUER if parent else Type.ROOT
+
+    def call(ports: Ports) -> Any:
+        return signing_keys.create(ports, deed.caller, type_=type_, name="k", parent_id=parent)
+
+    made = deed.ask("make a signing key", call)
+    if made is not None:
+        deed.books.keys[made.id] = False
+
+
+def sign(deed: Deed) -> None:
+    key_id = deed.pick([each for each, lost in deed.books.keys.items() if lost is False])
+    if key_id is None:
+        return
+    warrant_id = f"svc_wrt_s{next(deed.life.world.numbers)}"
+    standing = deed.books.warrants[warrant_id]
+    standing.key_id = key_id
+    deed.books.busy[warrant_id] += 1
+
+    def call(ports: Ports) -> Any:
+        return warrants.sign(
+            ports, deed.caller, key_id=key_id, order=Order(b"grant", warrant_id=warrant_id)
+        )
+
+    done = None
+    try:
+        done = deed.ask(f"sign {warrant_id}", call)
+    finally:
+        deed.books.busy[warrant_id] -= 1
+        if done is None:
+            # Whether it exists is of no importance, if it is not asked for again.
+            deed.books.unsigned.add(warrant_id)
+
+
+def revoke_key(deed: Deed) -> None:
+    key_id = deed.pick([each for each, lost in deed.books.keys.items() if lost is False])
+    if key_id is None:
+        return
+    books, oracle = deed.books, deed.life.oracle
+    books.keys[key_id], done = None, None
+    books.busy[key_id] += 1
+    for each in books.signed_by(key_id):
+        books.warrants[each].ever = True
+
+    def call(ports: Ports) -> Any:
+        return key_revocation.revoke(ports, deed.caller, key_id=key_id, reason="lost")
+
+    try:
+        done = deed.ask(f"revoke the key {key_id[-3:]}", call)
+    finally:
+        books.busy[key_id] -= 1
+        books.keys[key_id] = True if done is not None else None
+        for each in books.signed_by(key_id):
+            oracle.know(books, each, books.warrants[each].revoked)
+
+
+def rotate_key(deed: Deed) -> None:
+    key_id = deed.pick([each for each, lost in deed.books.keys.items() if lost is False])
+    if key_id is not None:
+        deed.ask("rotate a key", lambda p: signing_keys.rotate(p, deed.caller, key_id=key_id))
+
+
+def regenerate(deed: Deed) -> None:
+    deed.ask("publish a list", lambda ports: srl.regenerate(ports, deed.caller))
+
+
+def rotate_signer(deed: Deed) -> None:
+    deed.ask("rotate the list signer", lambda ports: list_signers.rotate(ports, deed.caller))
+
+
+def lose_signer(deed: Deed) -> None:
+    if deed.books.listed is None:
+        return
+    key_id = deed.books.listed.key_id
+    deed.ask(
+        "revoke the list signer, which was stolen",
+        lambda ports: list_signers.revoke(ports, deed.caller, key_id=key_id),
+    )
+
+
+def make_signer(deed: Deed) -> None:
+    made = deed.ask("make a list signer", lambda p: list_signers.create(p, deed.caller))
+    if made is None:
+        return
+    deed.life.world.sleep(deed.random.uniform(0, 20))
+    deed.ask(
+        "activate it",
+        lambda p: list_signers.activate(p, deed.caller, key_id=made.record.id, force=True),
+    )
+
+
+def set_window(deed: Deed) -> None:
+    change = SettingsChange(feed_window_ms=deed.random.choice([0, 1000, 5000]))
+    deed.ask("set the window", lambda p: tenant_settings.update(p, deed.caller, change=change))
+
+
+DEEDS: Final[dict[str, tuple[Callable[[Deed], None], int]]] = {
+    each.__name__.replace("_", " "): (each, weight)
+    for each, weight in (
+        (revoke, 8),
+        (take_back, 4),
+        (revoke_many, 2),
+        (waver, 3),
+        (make_key, 2),
+        (sign, 4),
+        (revoke_key, 2),
+        (rotate_key, 1),
+        (regenerate, 2),
+        (rotate_signer, 2),
+        (lose_signer, 1),
+        (make_signer, 1),
+        (set_window, 1),
+    )
+}
+
+
+# --- what goes wrong ---
+
+Fault = Callable[["Life", Random], None]
+
+
+def _peril(name: str, *, of: str) -> Fault:
+    def strike(life: "Life", random: Random) -> None:
+        machine = random.choice(life.of_kind(of))
+        machine.perils.append(name)
+
+    return strike
+
+
+def crash(life: "Life", random: Random) -> None:
+    machine = random.choice([each for each in life.world.machines.values() if each.is_up])
+    if machine is life.people:
+        return
+    life.world.tell(f"{machine.name} dies")
+    machine.die()
+
+
+def stop(life: "Life", random: Random) -> None:
+    machine = random.choice(list(life.world.machines.values()))
+    seconds = random.uniform(1, 40)
+    machine.stopped_until = life.world.now + seconds
+    life.world.tell(f"{machine.name} stands still for {seconds:.0f} s")
+
+
+def cut(life: "Life", random: Random) -> None:
+    machine: Machine = random.choice(list(life.world.machines.values()))
+    seconds = random.uniform(1, 30)
+    machine.cut_until = life.world.now + seconds
+    life.world.tell(f"{machine.name} is cut off for {seconds:.0f} s")
+
+
+def set_clock(life: "Life", random: Random) -> None:
+    machine = random.choice(list(life.world.machines.values()))
+    wrong = [0.0, 0.7, -0.7, 20.0, -20.0]
+    if machine in life.of_kind("client"):
+        wrong += [400.0, -400.0, 5000.0, -5000.0]
+    machine.skew = random.choice(wrong)
+    life.world.tell(f"the clock of {machine.name} is wrong by {machine.skew} s")
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    "throttled": _peril("throttled", of="server"),
+    "lose an answer": _peril("lose an answer", of="server"),
+    "die before a write": _peril("die before a write", of="server"),
+    "die after a write": _peril("die after a write", of="server"),
+    "lose a response": _peril("lose a response", of="link"),
+    "corrupt": _peril("corrupt", of="client"),
+    "replay": _peril("replay", of="client"),
+    "crash": crash,
+    "stop": stop,
+    "cut": cut,
+    "set clock": set_clock,
+}

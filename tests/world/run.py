@@ -1,0 +1,256 @@
+"""One life of a world, from its seed: who lives in it, what happens, and how it ends."""
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+from unittest.mock import patch
+
+from functions.feed import handler as feed_endpoints
+from shared.adapters.file_sealer import FileSealer
+from shared.operations.operator import consistency
+from shared.operations.trust import documents, renewal
+from shared.ports import Ports
+from tests.kit.roots import OFFLINE
+from tests.kit.tenants import Tenant
+from tests.world.machines import (
+    AdviceOfEach,
+    Client,
+    FreshnessOfEach,
+    Publisher,
+    Server,
+    ports_of,
+)
+from tests.world.memory import Blobs, Records
+from tests.world.oracle import Broken, Oracle
+from tests.world.people import DEEDS, FAULTS, Deed, Unknown
+from tests.world.world import Machine, World
+
+HORIZON: Final = 45.0
+HAPPENINGS: Final = 22
+# How long it takes, once all is quiet, until everything is current.
+QUIET: Final = 200.0
+
+
+class Happening(NamedTuple):
+    """Something that happens, and chance for its details."""
+
+    at: float
+    kind: str
+    chance: int
+
+
+@dataclass(frozen=True)
+class Genesis:
+    """The records and blobs with which each life begins."""
+
+    records: Records
+    blobs: Blobs
+    tenants: Sequence[Tenant]
+    pins: Sequence[str]
+
+
+@cache
+def _sealer() -> FileSealer:
+    with TemporaryDirectory() as folder:
+        return FileSealer.create(Path(folder) / "key")
+
+
+@cache
+def genesis() -> Genesis:
+    """Two tenants with a list, a feed and a trust document."""
+    world = World("genesis", Records(), Blobs())
+    machine = world.machine("genesis")
+    ports = ports_of(world, machine, _sealer(), OFFLINE)
+    with world.in_force():
+        tenants = [Tenant.create(ports, name) for name in ("acme", "globex")]
+        pins = []
+        for each in tenants:
+            renewal.keep(ports, each.id)
+            head = documents.head(ports, each.id)
+            assert head is not None
+            pins.append(documents.read(ports, each.id, head.version).document.roots.pin)
+    return Genesis(world.stage.records, world.stage.blobs, tenants, pins)
+
+
+def plan(seed: int, *, happenings: int = HAPPENINGS, horizon: float = HORIZON) -> list[Happening]:
+    """What happens: each seed switches a random half of the kinds on."""
+    random = Random(f"{seed} plan")
+    deeds = {name: weight for name, (_, weight) in DEEDS.items() if random.random() < 0.6}
+    deeds |= {"revoke": DEEDS["revoke"][1]}
+    faults = {name: 1 for name in FAULTS if random.random() < 0.5}
+    is_torn = random.random() < 0.5
+    found = [Happening(0.0, "torn", 0)] if is_torn else []
+    moments = [random.uniform(0, horizon) for _ in range(random.randint(1, happenings))]
+    for _ in range(happenings):
+        kinds = faults if faults and random.random() < 0.4 else deeds
+        (kind,) = random.choices(list(kinds), list(kinds.values()))
+        # What happens at the same moment is what races.
+        at = random.choice(moments) + random.choice([0.0, 0.0, 0.01, 0.1])
+        found.append(Happening(at, kind, random.getrandbits(32)))
+    return sorted(found)
+
+
+class Life:
+    """A world with its inhabitants."""
+
+    def __init__(self, seed: int, happenings: Collection[Happening], order: int = 0) -> None:
+        start = genesis()
+        self.world = World(f"{seed} {order}", start.records.copy(), Blobs(dict(start.blobs.found)))
+        self.world.numbers = iter(range(10**6, 10**9))  # type: ignore[assignment]
+        self.happenings = sorted(happenings)
+        self.random = Random(f"{seed} life")
+        self.oracle = Oracle(self.world, start.tenants)
+        self.people = self.world.machine("the office")
+        self.servers = [
+            self._server(f"server {each}") for each in range(self.random.choice([1, 2, 3]))
+        ]
+        self.publishers = [
+            self._publisher(f"publisher {n}") for n in range(self.random.choice([1, 2]))
+        ]
+        self.clients = [
+            Client(self.world, self.world.machine(f"client {n}"), tenant, pin, self.server)
+            for n in range(self.random.choice([1, 2, 3]))
+            for tenant, pin in [
+                self.random.choice(list(zip(start.tenants, start.pins, strict=True)))
+            ]
+        ]
+        self.oracle.clients = self.clients
+        self.running: list[Publisher | Client] = [*self.publishers, *self.clients]
+        self.world.observe = self.oracle.look
+        self.world.on_death = lambda machine: self.revive(machine, self.random.uniform(0.1, 8))
+
+    def _ports(self, machine: Machine, root: object = None) -> Ports:
+        return ports_of(self.world, machine, _sealer(), root)
+
+    def _server(self, name: str) -> Server:
+        machine = self.world.machine(name)
+        return Server(machine, self._ports(machine))
+
+    def _publisher(self, name: str) -> Publisher:
+        machine = self.world.machine(name)
+        return Publisher(self.world, machine, self._ports(machine, OFFLINE))
+
+    def server(self) -> Server:
+        """One of the servers, as a balancer chooses it."""
+        return self.world.random.choice(self.servers)
+
+    def of_kind(self, kind: str) -> list[Machine]:
+        """The machines of a kind."""
+        clients = [each.machine for each in self.clients]
+        if kind == "client":
+            return clients
+        if kind == "link":
+            return [*clients, self.people]
+        return [*(each.machine for each in self.servers), *(p.machine for p in self.publishers)]
+
+    def revive(self, machine: Machine, seconds: float) -> None:
+        """Let a machine start again after so long."""
+        self.world.start(f"{machine.name} starts", None, lambda: self._revived(machine, seconds))
+
+    def _revived(self, machine: Machine, seconds: float) -> None:
+        self.world.sleep(seconds)
+        if machine.is_up:
+            return
+        machine.is_up = True
+        self.world.tell(f"{machine.name} starts again")
+        for each in self.running:
+            if each.machine is machine:
+                each.start()
+
+    def live(self) -> None:
+        """Let it all happen. Raises `Broken`."""
+        with (
+            _quiet(),
+            self.world.in_force(),
+            patch.object(feed_endpoints, "FRESHNESS", FreshnessOfEach(self.world)),
+            patch.object(feed_endpoints, "_ADVICE", AdviceOfEach(self.world)),
+        ):
+            for each in self.running:
+                each.start()
+            self.world.start("time", None, self._direct)
+            self.world.stage.play()
+        for name, outcome in self.world.stage.outcomes.items():
+            if isinstance(outcome, Broken):
+                raise outcome
+            if isinstance(outcome, Exception):
+                raise Broken(f"{name} fails: {outcome!r}") from outcome
+
+    def _direct(self) -> None:
+        try:
+            for each in self.happenings:
+                self.world.sleep(each.at - self.world.now)
+                self._happen(each)
+                self.oracle.settle()
+            self.world.sleep(HORIZON - self.world.now)
+            self._calm()
+            self._end()
+        finally:
+            self.world.is_over = True
+
+    def _happen(self, happening: Happening) -> None:
+        random = Random(happening.chance)
+        self.world.tally[happening.kind] += 1
+        if happening.kind == "torn":
+            self.world.is_torn = True
+        elif happening.kind in FAULTS:
+            FAULTS[happening.kind](self, random)
+        else:
+            books = random.choice(list(self.oracle.books.values()))
+            run, _ = DEEDS[happening.kind]
+            deed = Deed(self, books, random, books.tenant.operator.identity.partition("@")[2])
+
+            def act() -> None:
+                try:
+                    run(deed)
+                except Unknown:
+                    return
+
+            self.world.start(happening.kind, self.people, act)
+
+    def _calm(self) -> None:
+        """Let nothing go wrong any more."""
+        self.world.tell("from now on nothing goes wrong")
+        for machine in self.world.machines.values():
+            machine.perils.clear()
+            machine.skew = machine.cut_until = machine.stopped_until = 0.0
+            if not machine.is_up:
+                self.revive(machine, 0.5)
+
+    def _end(self) -> None:
+        until = self.world.now + QUIET
+        while behind := self._behind():
+            if self.world.now > until:
+                raise Broken(f"after {QUIET:.0f} s: {behind}")
+            self.world.sleep(2)
+        self._examine()
+
+    def _examine(self) -> None:
+        """Hold all records against each other, as the operator's commands do."""
+        desk = self._ports(self.world.machine("desk"))
+        while self.world.stage.records.coming:
+            self.world.sleep(1)
+        with self.world.off_stage():
+            for each in self.oracle.books.values():
+                each.tenant.check_totals(desk)
+                for found in consistency.examine(desk, each.tenant.id):
+                    raise Broken(found.problem)
+
+    def _behind(self) -> list[str]:
+        self.oracle.settle()
+        return [*self.oracle.open(), *self.oracle.behind()]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """That faults are logged is no news here."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)

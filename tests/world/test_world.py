@@ -1,0 +1,58 @@
+"""The whole service in worlds from seeds: whatever goes wrong, nothing acknowledged is lost."""
+
+import time
+
+import pytest
+
+from shared.operations.lists import unpublished
+from tests.world.__main__ import lived, minimize, report
+
+_SEEDS = 200
+_SLOW_SECONDS = 60
+
+
+def _live_all(seeds: range) -> None:
+    for seed in seeds:
+        life, error = lived(seed)
+        assert error is None, report(seed, life, error)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_nothing_acknowledged_is_lost(part: int) -> None:
+    """F950a: In worlds from 200 seeds no client is CLEAR of what was revoked for longer.
+
+    Than it may be late: neither feed nor list falls, forks or differs from the other, no client
+    accepts what nobody published, and when all is quiet, everything is current without a command.
+    """
+    size = _SEEDS // 4
+    _live_all(range(part * size, (part + 1) * size))
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_in_many_worlds() -> None:
+    """F950b: As long as a minute of the processor lasts, no other seed breaks anything."""
+    seed, until = _SEEDS, time.process_time() + _SLOW_SECONDS
+    while time.process_time() < until:
+        _live_all(range(seed, seed + 1))
+        seed += 1
+    print(f"{seed} worlds")
+
+
+def test_a_world_is_the_same_again() -> None:
+    """F950c: The same seed tells the same story, step for step."""
+    for seed in range(5):
+        (first, _), (second, _) = (lived(seed) for _ in range(2))
+        assert first.world.story == second.world.story
+        assert first.world.steps == second.world.steps
+
+
+def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F950d: What a failure does not need is left out, and the rest breaks the same."""
+    fresh = unpublished.Look.since
+    monkeypatch.setattr(
+        unpublished.Look, "since", lambda self, before: fresh(self._replace(oldest_at=None), before)
+    )
+    seed = next(each for each in range(_SEEDS) if lived(each)[1])
+    kept, order = minimize(seed)
+    assert 0 < len(kept) <= 5
+    assert "is CLEAR of" in str(lived(seed, kept, order)[1])

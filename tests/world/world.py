@@ -1,0 +1,325 @@
+"""One world: machines with clocks of their own, the network between them, and what goes wrong.
+
+Nothing in it reads the time of this machine, sleeps, or draws from another source than the seed.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from random import Random
+from threading import current_thread
+from types import SimpleNamespace
+from typing import Any, Final, TypeVar
+from unittest.mock import patch
+
+from infra.server import feed, timer, trust
+from shared.authorizer import follower, view
+from shared.authorizer.answers import NoAnswer
+from shared.errors import Unavailable
+from shared.model import revocations as revocation_model
+from shared.model.identifiers import before_all_of
+from shared.model.lists import schedule as schedule_model
+from shared.operations.base import operation
+from tests.kit.faults import Crash
+from tests.world.memory import Blobs, Records
+from tests.world.stage import Footprint, Perils, Seat, Stage, SteppedBlobs, SteppedStore
+
+R = TypeVar("R")
+
+EPOCH: Final = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+# The longest time that a request is waited for.
+TIMEOUT: Final = 5.0
+_MARKS: Final = schedule_model.marks()[0].pk.rstrip("0")
+_CALLS_A_FAULT: Final = ("get", "query", "count", "write", "put", "get blob", "names")
+
+
+@dataclass
+class Machine:
+    """A machine: whether it runs, and how wrong its clock is, in seconds."""
+
+    name: str
+    world: "World"
+    skew: float = 0.0
+    is_up: bool = True
+    stopped_until: float = 0.0
+    # Of an earlier life, nothing goes on.
+    life: int = 0
+    # How many of its next calls fail, and how: see `World.making`.
+    perils: list[str] = field(default_factory=list)
+    cut_until: float = 0.0
+    memory: dict[str, Any] = field(default_factory=dict)
+
+    def wall(self) -> datetime:
+        """What its clock says."""
+        return EPOCH + timedelta(seconds=self.world.now + self.skew)
+
+    def new_id(self, kind: str, at: datetime | None = None) -> str:
+        """Make an identifier, the same in each replay."""
+        return f"{before_all_of(at or self.wall(), kind=kind)}z{next(self.world.numbers):015d}"
+
+    def die(self) -> None:
+        """Lose all that is in memory."""
+        self.life += 1
+        self.is_up = False
+        self.perils.clear()
+        self.memory.clear()
+        self.world.on_death(self)
+
+
+class World(Perils):
+    """What happens, by the seed; `story` tells it."""
+
+    def __init__(self, seed: str, records: Records, blobs: Blobs) -> None:
+        self.seed = seed
+        self.now = 0.0
+        self.numbers = count()
+        self.random = Random(f"{seed} schedule")
+        self.story: list[str] = []
+        self.tally: Counter[str] = Counter()
+        self.steps = 0
+        self.is_torn = self.is_over = False
+        # The latest moment that a clock has said at a write.
+        self.stamp = 0.0
+        self.on_death: Callable[[Machine], object] = lambda _machine: None
+        self.machines: dict[str, Machine] = {}
+        self.observe: Callable[[], object] = lambda: None
+        self.stage = Stage(
+            records,
+            blobs,
+            self._choose,
+            observe=self._observed,
+            perils=self,
+            torn=lambda _name: self.is_torn,
+        )
+        self.store, self.blobs = SteppedStore(self.stage), SteppedBlobs(self.stage)
+        self._wakes: dict[Seat, float] = {}
+        self._homes: dict[Seat, list[tuple[Machine, int]]] = {}
+        self._last: str | None = None
+        # Who is woken by a mark.
+        self._listening: dict[Seat, None] = {}
+
+    def _observed(self) -> None:
+        self.observe()
+
+    def machine(self, name: str) -> Machine:
+        """A new machine."""
+        made = self.machines[name] = Machine(name, self)
+        return made
+
+    def tell(self, text: str) -> None:
+        """Add a sentence to the story."""
+        self.story.append(f"{self.now:8.2f} s  {text}")
+
+    # --- actors ---
+
+    def start(self, name: str, machine: Machine | None, run: Callable[[], object]) -> None:
+        """Let an actor come in, who lives as long as its machine."""
+        seat = self.stage.enter(f"{name}~{next(self.numbers)}", run)
+        self._homes[seat] = [(machine, machine.life)] if machine else []
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass for the actor whose thread this is."""
+        seat = current_thread()
+        assert isinstance(seat, Seat)
+        self._wakes[seat] = self.now + max(0.0, seconds)
+        self.stage.step(Footprint("sleep"), lambda: None)
+
+    def listen(self, seconds: float) -> None:
+        """Let time pass until a mark is set, and so long at most."""
+        seat = current_thread()
+        assert isinstance(seat, Seat)
+        self._listening[seat] = None
+        self.sleep(seconds)
+        self._listening.pop(seat)
+
+    def here(self) -> Machine:
+        """The machine on which the actor runs whose thread this is."""
+        return self._homes[current_thread()][-1][0]  # type: ignore[index]
+
+    @contextmanager
+    def off_stage(self) -> Iterator[None]:
+        """Let the actor make its calls at once, while nobody else goes on."""
+        seat = current_thread()
+        assert isinstance(seat, Seat)
+        seat.is_off_stage = True
+        try:
+            yield
+        finally:
+            seat.is_off_stage = False
+
+    @contextmanager
+    def on(self, machine: Machine) -> Iterator[None]:
+        """Let the actor go on, on another machine."""
+        homes = self._homes[current_thread()]  # type: ignore[index]
+        homes.append((machine, machine.life))
+        try:
+            yield
+        finally:
+            homes.pop()
+
+    def may(self, seat: Seat) -> bool:
+        if self._wakes.get(seat, 0.0) > self.now:
+            return False
+        homes = self._homes[seat]
+        if not homes:
+            return True
+        first, life = homes[0]
+        return first.life == life and max(each.stopped_until for each, _ in homes) <= self.now
+
+    def idle(self) -> bool:
+        living = (s for s in self.stage.seats.values() if s.pending and self._lives(s))
+        ahead = [self._next(each) for each in living]
+        later = [each for each in ahead if each > self.now]
+        if not later or self.is_over:
+            return False
+        self.now = min(later)
+        return True
+
+    def _lives(self, seat: Seat) -> bool:
+        homes = self._homes[seat]
+        return not homes or homes[0][0].life == homes[0][1]
+
+    def _next(self, seat: Seat) -> float:
+        stopped = [machine.stopped_until for machine, _ in self._homes[seat]]
+        return max([self._wakes.get(seat, 0.0), *stopped])
+
+    def _choose(self, pending: Mapping[str, Footprint]) -> str | None:
+        if self.is_over:
+            return None
+        self.steps += 1
+        self.now += self.random.random() * 0.002
+        if self._last not in pending or self.random.random() < 0.3:
+            self._last = self.random.choice(list(pending))
+        return self._last
+
+    # --- what goes wrong at a call ---
+
+    def making(self, seat: Seat, footprint: Footprint) -> None:
+        homes = self._homes[seat]
+        if any(machine.life != life for machine, life in homes):
+            raise Crash
+        if homes and homes[-1][0].perils and footprint.call in _CALLS_A_FAULT:
+            self._strike(homes[-1][0], footprint, "before")
+
+    def made(self, seat: Seat, footprint: Footprint, *, changed: bool) -> None:
+        homes = self._homes[seat]
+        if changed and any(each.folder.startswith(_MARKS) for each in footprint.writes):
+            for each in self._listening:
+                self._wakes[each] = min(self._wakes[each], self.now + self.random.random() * 0.01)
+        if changed and homes:
+            self.stamp = max(self.stamp, self.now + homes[-1][0].skew)
+        if changed and homes and homes[-1][0].perils and footprint.call in ("write", "put"):
+            self._strike(homes[-1][0], footprint, "after")
+
+    def _strike(self, machine: Machine, footprint: Footprint, when: str) -> None:
+        peril = machine.perils[0]
+        is_late = peril in ("lose an answer", "die after a write")
+        is_of_writes = is_late or peril == "die before a write"
+        if is_late != (when == "after") or (
+            is_of_writes and footprint.call not in ("write", "put")
+        ):
+            return
+        machine.perils.pop(0)
+        self.tally[peril] += 1
+        self.tell(f"{machine.name}: {peril} ({footprint.call})")
+        if peril.startswith("die"):
+            machine.die()
+            raise Crash
+        raise Unavailable(peril)
+
+    # --- the network ---
+
+    def request(self, server: Machine, serve: Callable[[], R], link: Machine) -> R:
+        """Have a server do something for the actor; `link` is whose network it is.
+
+        Raises `NoAnswer` if no answer comes in time; then it may have been done.
+        """
+        began = self.now
+        self._pass(link, server)
+        try:
+            with self.on(server):
+                result = serve()
+        except Crash:
+            raise NoAnswer("the connection was closed") from None
+        if link.perils and link.perils[0] == "lose a response":
+            self._strike_link(link)
+            self.sleep(TIMEOUT)
+            raise NoAnswer("timeout")
+        self._pass(link, server)
+        if self.now - began > TIMEOUT:
+            raise NoAnswer("timeout")
+        return result
+
+    def _pass(self, link: Machine, server: Machine) -> None:
+        self.sleep(self.random.random() * 0.02)
+        if max(link.cut_until, server.cut_until) > self.now:
+            self.sleep(TIMEOUT)
+            raise NoAnswer("timeout")
+        if not server.is_up:
+            raise NoAnswer("connection refused")
+
+    def _strike_link(self, link: Machine) -> None:
+        peril = link.perils.pop(0)
+        self.tally[peril] += 1
+        self.tell(f"{link.name}: {peril}")
+
+    def take_peril(self, link: Machine, *names: str) -> str | None:
+        """The next peril of a link, if it is one of these."""
+        if link.perils and link.perils[0] in names:
+            peril = link.perils[0]
+            self._strike_link(link)
+            return peril
+        return None
+
+    # --- time and chance for the code that runs in it ---
+
+    def monotonic(self) -> float:
+        """A clock that nobody sets."""
+        return self.now + 1000.0
+
+    def wall(self) -> float:
+        """The clock of the machine on which the actor runs."""
+        seat = current_thread()
+        homes = self._homes.get(seat) if isinstance(seat, Seat) else None
+        return self.now + EPOCH.timestamp() + (homes[-1][0].skew if homes else 0.0)
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Let all code read these clocks, and draw from the seed."""
+        drawn = Random(f"{self.seed} secrets")
+        pacing = operation.Pacing(sleep=self._pause, clock=self.monotonic)
+        time = SimpleNamespace(monotonic=self.monotonic, thread_time=lambda: 0.0, sleep=self._pause)
+        with ExitStack() as stack:
+            for target, name, value in (
+                (secrets, "randbits", drawn.getrandbits),
+                (secrets, "token_bytes", drawn.randbytes),
+                (operation, "PACING", pacing),
+                (operation, "_RANDOM", drawn),
+                (revocation_model, "SHARDS", 3),
+                (schedule_model, "MARK_PARTITIONS", 2),
+                *_of_clients(self, drawn),
+                *_of_servers(time),
+            ):
+                stack.enter_context(patch.object(target, name, value))
+            yield
+
+    def _pause(self, seconds: float) -> None:
+        seat = current_thread()
+        if isinstance(seat, Seat) and not seat.is_off_stage:
+            self.sleep(seconds)
+
+
+def _of_clients(world: World, drawn: Random) -> list[tuple[Any, str, Any]]:
+    return [
+        (view, "monotonic", world.monotonic),
+        (view, "now", world.wall),
+        (follower, "_random", drawn),
+    ]
+
+
+def _of_servers(time: SimpleNamespace) -> list[tuple[Any, str, Any]]:
+    return [(each, "time", time) for each in (feed, timer, trust)]

@@ -369,6 +369,11 @@ class SteppedStore:
             yield row
             after, before = (after, row.sk) if newest_first else (row.sk, before)
 
+    def query_many(
+        self, partitions: Iterable[Partition], **bounds: Any
+    ) -> dict[Partition, list[Row]]:
+        return {each: list(self.query(each, **bounds)) for each in partitions}
+
     def count(
         self,
         partition: Partition,

@@ -24,7 +24,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from tests.infra.following import JUMPING, Asked, Server, following, soon
+from tests.infra.following import JUMPING, Asked, Server, following, set_clock, soon
 from tests.kit.processes import HOST, Group, children, free_port
 
 pytestmark = pytest.mark.slow
@@ -311,19 +311,13 @@ def test_a_network_that_spoils_answers(tmp_path: Path, fault: str) -> None:
 def test_a_clock_that_jumps(tmp_path: Path, seconds: int) -> None:
     """F559e: While the clock of the server is wrong by an hour, and after that, nothing is lost."""
     offset = tmp_path / "offset"
-    _set(offset, 0)
+    set_clock(offset, 0)
     server = Server(tmp_path / "data", program=("-c", JUMPING, str(offset)))
     try:
         with _through(tmp_path, server, server.url) as watch:
             for each in (seconds, 0):
-                _set(offset, each)
+                set_clock(offset, each)
                 watch.go_on(_BOUND + 2)
             watch.recovers()
     finally:
         server.group.kill()
-
-
-def _set(offset: Path, seconds: int) -> None:
-    new = offset.with_suffix(".new")
-    new.write_text(str(seconds))
-    new.rename(offset)

@@ -21,7 +21,7 @@ import pytest
 from shared.authorizer import AuthorizerClient
 from shared.authorizer.status import Verdict
 from tests.infra.crowd import Crowd
-from tests.infra.following import JUMPING, Server
+from tests.infra.following import JUMPING, Server, set_clock
 from tests.infra.replicas import (
     LONG,
     Balancer,
@@ -228,7 +228,7 @@ def test_a_leader_whose_clock_is_wrong(world: _World, tmp_path: Path) -> None:
     the future: it says STALE, but never CLEAR of a warrant that was revoked ten seconds ago.
     """
     offset = tmp_path / "offset"
-    offset.write_text("0")
+    set_clock(offset, 0)
     right = [*world.replicas.servers]
     wrong = world.replicas.add(program=("-c", JUMPING, str(offset)))
     revokers = world.revokers()
@@ -238,7 +238,7 @@ def test_a_leader_whose_clock_is_wrong(world: _World, tmp_path: Path) -> None:
         with revokers.working(writers=3), _idle(right):
             assert world.replicas.leader(but=right) is wrong
             for seconds in (-_HOURS, _HOURS):
-                offset.write_text(str(seconds))
+                set_clock(offset, seconds)
                 wrong.publish()
                 revokers.go_on()
             _misleads_nobody(client, revokers)

@@ -28,7 +28,7 @@ ROOT: Final = Path(__file__).parent.parent.parent
 # What the server loads once it has begun, and what commands load to show help.
 _MODULES: Final = (
     "infra.server.routers",
-    "infra.server.waiting",
+    "infra.server.work",
     "rich.markdown",
     "typer.rich_utils",
 )

@@ -19,7 +19,7 @@ from shared.operations.changes import feed
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches
-from shared.web.fields import decimal
+from shared.web.fields import WHOLE, WHOLE_PATTERN
 from shared.web.freshness import AGE, FRESHNESS
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
@@ -27,25 +27,20 @@ from shared.web.work import HeldResponse, Wait, WorkKind
 
 _ADVICE: Final = PollAdvice()
 
-_DECIMAL: Final = "0|[1-9][0-9]{0,15}"
 _WAIT_MAX: Final = 3600
 
 routes = router("Feed")
-
-_NUMBER: Final = decimal(
-    _DECIMAL, must="be a whole number in decimal digits, without a leading zero"
-)
 
 
 class FeedQuery(BaseModel):
     """The query of a poll."""
 
     # The order matters: what follows a validator is checked, but is not in the API document.
-    after: Annotated[int, Field(ge=0, le=NUMBER_MAX), _NUMBER] | None = Field(
+    after: Annotated[int, Field(ge=0, le=NUMBER_MAX), WHOLE] | None = Field(
         default=None,
         description="The sequence that you have. Omit it if you have none.",
     )
-    wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), _NUMBER] = Field(
+    wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), WHOLE] = Field(
         default=0,
         description="How many seconds the service may wait for a change before it answers 304. "
         "More than `wait_max` counts as `wait_max`.",
@@ -131,7 +126,7 @@ async def get_feed_base(here: ApiRequest, version: Version) -> Response:
 
     404: there is no list of this version, or it is too old. Poll the feed for the newest base.
     """
-    if not re.fullmatch(_DECIMAL, version):
+    if not re.fullmatch(WHOLE_PATTERN, version):
         raise NotFound("There is no such base.")
     found = here.run(feed.base, version=int(version))
     return bodies.immutable(

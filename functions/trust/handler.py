@@ -22,7 +22,7 @@ from shared.operations.trust import documents, publishing, signing_keys
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches
-from shared.web.fields import decimal
+from shared.web.fields import WHOLE
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
 from shared.web.work import WorkKind
@@ -31,16 +31,12 @@ _SHA256: Final = "[0-9a-f]{64}"
 
 routes = router("Trust")
 
-_NUMBER: Final = decimal(
-    "0|[1-9][0-9]{0,15}", must="be a whole number in decimal digits, without a leading zero"
-)
-
 
 class TrustQuery(BaseModel):
     """Which document the caller holds."""
 
     # The order matters: what follows a validator is checked, but is not in the API document.
-    after: Annotated[int, Field(ge=0, le=NUMBER_MAX), _NUMBER] = Field(
+    after: Annotated[int, Field(ge=0, le=NUMBER_MAX), WHOLE] = Field(
         default=0, description="The version of the document that you hold; 0 if you hold none."
     )
 

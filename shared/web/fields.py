@@ -48,6 +48,11 @@ def decimal(pattern: str, *, must: str) -> BeforeValidator:
     return BeforeValidator(plain)
 
 
+WHOLE_PATTERN: Final = "0|[1-9][0-9]{0,15}"
+WHOLE: Final = decimal(
+    WHOLE_PATTERN, must="be a whole number in decimal digits, without a leading zero"
+)
+
 _NAME: Final = _text_schema(text.NAME_MAX, controls=r"\x00-\x1f\x7f-\x9f")
 _REASON: Final = _text_schema(text.REASON_MAX, controls=r"\x00-\x08\x0b-\x1f\x7f-\x9f")
 

@@ -6,7 +6,7 @@ the trust document covers, or has a certificate by a key that was there before (
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -201,34 +201,41 @@ class PublishedKeys:
         """
         if covered is None:
             return
-        ready, waiting = [], defaultdict(list)
-        for key in self.keys:
-            if key.certificate is None:
-                ready.append(key)
-            else:
-                waiting[key.certificate.by].append(key)
+        ready = [each for each in self.keys if each.certificate is None]
         if covering(ready) != covered:
             raise NotTrusted(RootReason.CERTIFICATE)
-        known = frozenset(proven)
-        while ready:
-            signer = ready.pop()
-            for key in waiting.pop(signer.name, ()):
-                if _lasting(key) not in known and not self._is_certified(key, signer):
-                    raise NotTrusted(RootReason.CERTIFICATE)
-                ready.append(key)
-        if waiting:
+        known, led = frozenset(proven), list(vouching(ready, self.keys))
+        if len(ready) + len(led) != len(self.keys) or not all(
+            _lasting(key) in known or self._is_certified(key, signer) for signer, key in led
+        ):
             raise NotTrusted(RootReason.CERTIFICATE)
 
     def _is_certified(self, key: PublishedKey, signer: PublishedKey) -> bool:
-        return (
-            key.certificate is not None
-            and key.may_be_certified_by(signer)
-            and ed25519.is_signed(
-                key.certified_part(self.tenant_id, signer.name),
-                key.certificate.signature,
-                public_key=signer.public_key,
-            )
+        return key.certificate is not None and ed25519.is_signed(
+            key.certified_part(self.tenant_id, signer.name),
+            key.certificate.signature,
+            public_key=signer.public_key,
         )
+
+
+def vouching(
+    ready: Iterable[PublishedKey], keys: Iterable[PublishedKey]
+) -> Iterator[tuple[PublishedKey, PublishedKey]]:
+    """Yield each key to which certificates lead from those that are `ready`, after its signer.
+
+    No signature is verified.
+    """
+    waiting = defaultdict(list)
+    for key in keys:
+        if key.certificate is not None:
+            waiting[key.certificate.by].append(key)
+    signers = [*ready]
+    while signers:
+        signer = signers.pop()
+        for key in waiting.pop(signer.name, ()):
+            if key.may_be_certified_by(signer):
+                signers.append(key)
+                yield signer, key
 
 
 def covering(keys: Iterable[PublishedKey]) -> bytes:

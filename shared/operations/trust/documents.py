@@ -80,5 +80,10 @@ def highest(ports: Ports, tenant_id: str) -> int:
 
     Raises `Corrupt`, `Unavailable`.
     """
+    return max(stored(ports, tenant_id), default=0)
+
+
+def stored(ports: Ports, tenant_id: str) -> list[int]:
+    """Return the versions that have a blob, in no order. Raises `Corrupt`, `Unavailable`."""
     names = ports.blobs.names(model.folder(tenant_id))
-    return max((found for each in names if (found := model.version_of(each))), default=0)
+    return [each for each in map(model.version_of, names) if each]

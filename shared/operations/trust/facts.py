@@ -8,6 +8,7 @@ from functools import partial
 
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.documents import SignedDocument
+from shared.authorizer.formats.following import TrustState, follow
 from shared.authorizer.formats.signing_keys import PublishedKey, covering
 from shared.authorizer.formats.trust import (
     SIGNERS_MAX,
@@ -98,6 +99,15 @@ class TrustFacts:
         if self.newest is None:
             return Position(0, wire.first_chain(self.tenant_id))
         return Position(self.newest.sequence, self.newest.signed.chain)
+
+    def followed(self, now: datetime, *more: SignedDocument) -> SignedDocument | None:
+        """Return the document that a client reaches from the first root, with `more` of them.
+
+        Raises `NotTrusted`.
+        """
+        chain = (*self.chain, *more)
+        start = TrustState(self.tenant_id, chain[0].document.roots.pin)
+        return follow(start, chain, now).held
 
     def may_sign(self, root: bytes | None) -> bool:
         """Return whether the root with this key alone can sign the next document."""

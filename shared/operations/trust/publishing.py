@@ -16,9 +16,7 @@ from functools import partial
 from typing import Final
 
 from shared.authorizer.formats import documents as formats
-from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted, RootReason, SignedDocument
-from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import PublishedKey, covering
 from shared.authorizer.formats.trust import Roots, TrustDocument
 from shared.errors import (
@@ -213,9 +211,7 @@ def _check_given(ports: Ports, facts: TrustFacts, signed: SignedDocument) -> Non
 
 def _check(ports: Ports, facts: TrustFacts, signed: SignedDocument) -> None:
     """Follow the documents from the first root to this one. Raises `NotTrusted`."""
-    chain = (*facts.chain, signed)
-    state = TrustState(facts.tenant_id, chain[0].document.roots.pin)
-    if following.follow(state, chain, ports.now()).held != signed:
+    if facts.followed(ports.now(), signed) != signed:
         raise NotTrusted(RootReason.EQUIVOCATION)
 
 

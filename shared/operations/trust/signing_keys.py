@@ -5,7 +5,6 @@ for it (TRUST-15); any other waits for the next document.
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
@@ -104,16 +103,8 @@ def vouched(
     """
     names = {each.name for each in covers}
     ready = [each._replace(certificate=None) for each in keys if each.name in names]
-    waiting = defaultdict(list)
-    for each in keys:
-        if each.name not in names and each.certificate is not None:
-            waiting[each.certificate.by].append(each)
-    found = list[PublishedKey]()
-    while ready:
-        signer = ready.pop()
-        found.append(signer)
-        ready += [each for each in waiting[signer.name] if each.may_be_certified_by(signer)]
-    blob = PublishedKeys(tenant_id, tuple(found))
+    led = formats.vouching(ready, (each for each in keys if each.name not in names))
+    blob = PublishedKeys(tenant_id, (*ready, *(key for _, key in led)))
     try:
         blob.check(formats.covering(covers))
     except NotTrusted as error:

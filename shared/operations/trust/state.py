@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted
-from shared.authorizer.formats.following import TrustState
 from shared.model import times
 from shared.model.trust import TrustHead, head_address, waiting_address
 from shared.operations.base import tenants
@@ -89,10 +87,8 @@ def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
 
 
 def _unfollowed(ports: Ports, facts: TrustFacts) -> Iterator[TrustProblem]:
-    chain = facts.chain
-    state = TrustState(facts.tenant_id, chain[0].document.roots.pin)
     try:
-        held = following.follow(state, chain, ports.now()).held
+        held = facts.followed(ports.now())
     except NotTrusted as error:
         yield TrustProblem(f"clients refuse its trust documents ({error.reason})", _GUIDE)
         return

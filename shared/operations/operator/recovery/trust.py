@@ -47,7 +47,7 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
     before = documents.head(ports, tenant_id)
     if before is None:
         return ()
-    head = _followed(ports, tenant_id, before, documents.highest(ports, tenant_id), _ignore)
+    head = _followed(ports, tenant_id, before, documents.highest(ports, tenant_id), lambda _: None)
     version = (head or before).version
     return documents.read(ports, tenant_id, version).document.named(Use.LISTS)
 
@@ -96,7 +96,8 @@ def _followed(
     if before is not None and before.version >= stored:
         return before
     state, head = _state(ports, tenant_id, before), before
-    for version in _versions(ports, tenant_id, before.version if before else 0):
+    above = before.version if before else 0
+    for version in sorted(each for each in documents.stored(ports, tenant_id) if each > above):
         try:
             made = documents.read(ports, tenant_id, version)
             state = state or TrustState(tenant_id, made.document.roots.pin)
@@ -115,15 +116,6 @@ def _state(ports: Ports, tenant_id: str, before: TrustHead | None) -> TrustState
         return None
     held = documents.read(ports, tenant_id, before.version)
     return TrustState(tenant_id, before.pin, held)
-
-
-def _versions(ports: Ports, tenant_id: str, above: int) -> list[int]:
-    names = ports.blobs.names(model.folder(tenant_id))
-    return sorted(each for each in map(model.version_of, names) if each and each > above)
-
-
-def _ignore(_line: str) -> None:
-    pass
 
 
 def _covering(ports: Ports, made: SignedDocument) -> bytes:

@@ -19,7 +19,7 @@ from shared.model import deployment as model
 from shared.model.api_keys import usage
 from shared.model.deployment import SCHEMA, Deployment, DeploymentPart
 from shared.model.items import Address, Item, Partition, Table
-from shared.model.revoked_signers import count_address
+from shared.model.revocations import count_address
 from shared.operations.base import tenants
 from shared.operations.lists import publication
 from shared.operations.operator import deployment, doctor, failover, onboarding

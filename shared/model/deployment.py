@@ -14,7 +14,7 @@ from shared.errors import InvalidSettings
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.lists.head import head_address
 from shared.model.records import ADDED, Record
-from shared.model.revoked_signers import count_address
+from shared.model.revocations import count_address
 
 # Rises if an earlier release would misread or damage what this release stores.
 SCHEMA: Final = 2

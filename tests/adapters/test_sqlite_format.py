@@ -15,7 +15,7 @@ from shared.adapters.sqlite_conversion import OLDEST
 from shared.adapters.sqlite_encoding import decoded, partition, partition_of, plain
 from shared.adapters.sqlite_format import FORMAT
 from shared.errors import Corrupt, ExpectationLost, InvalidSettings, Unavailable
-from shared.model.revoked_signers import count_address
+from shared.model.revocations import count_address
 from shared.ports.store import (
     Address,
     Change,

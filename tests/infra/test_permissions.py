@@ -32,7 +32,7 @@ from shared.model.lists import signers as list_signers
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX, Turn
 from shared.model.lists.signers import SignerStatus
-from shared.model.revoked_signers import Marker, marker_address
+from shared.model.revocations import Marker, marker_address
 from shared.model.signing_keys import Signer, Type
 from shared.model.tenants import ListPublication, SettingsChange
 from shared.model.trust import document_blob

@@ -8,7 +8,7 @@ from itertools import chain
 from shared.errors import InvalidApiKey
 from shared.model import api_keys as api_key_model
 from shared.model import revocations as model
-from shared.model import revoked_signers as signer_model
+from shared.model import revocations as signer_model
 from shared.model import service_accounts
 from shared.model import signing_keys as signing_key_model
 from shared.model import warrants as warrant_model

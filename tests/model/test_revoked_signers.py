@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.errors import Corrupt
-from shared.model import revoked_signers as model
-from shared.model.revoked_signers import Count, Marker
+from shared.model import revocations as model
+from shared.model.revocations import Count, Marker
 from shared.model.signing_keys import Signer
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

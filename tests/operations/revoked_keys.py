@@ -2,8 +2,8 @@
 
 from dataclasses import asdict
 
-from shared.model import revoked_signers as model
-from shared.model.revoked_signers import Count, Marker
+from shared.model import revocations as model
+from shared.model.revocations import Count, Marker
 from shared.model.signing_keys import Signer
 from shared.operations.lists import verdicts
 from shared.ports import Ports

@@ -30,12 +30,11 @@ from shared.model.callers import Caller
 from shared.model.feed import HEAD, FeedHead
 from shared.model.items import Address, Item, Table
 from shared.model.lists import schedule as schedule_model
-from shared.model.lists.content import Content
 from shared.model.lists.encoding import Payload
 from shared.model.lists.head import ListHead, head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX, Mark, SignersMark
 from shared.model.lists.signers import ListSigner, SignerStatus, signers
-from shared.model.lists.state import ListState
+from shared.model.lists.state import Content, ListState
 from shared.model.lists.statements import Statement
 from shared.model.records import integer
 from shared.model.tenants import TenantSettings

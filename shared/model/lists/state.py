@@ -1,22 +1,133 @@
-"""The state of a list: data that is not in the list, for the next list and for a restore.
+"""The content of a list, and its state: what the list lacks, for the next one and for a restore.
 
-It is stored beside its list and signed by the same signer (OPS-8, docs/adr/14).
+The state is stored beside its list and signed by the same signer (OPS-8, docs/adr/14), as a signed
+blob: the signature (64 bytes), a prefix, and members as CBOR. The signature covers everything after
+it. The prefix says what the blob is, so that none passes for another, nor for a list, whose payload
+is a CBOR map.
 """
 
-from collections.abc import Mapping
+import base64
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
+import cbor2
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from shared.authorizer.formats.ed25519 import SIGNATURE_BYTES
 from shared.authorizer.formats.trust import LogAnchor
+from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt
-from shared.model import times
+from shared.model import seeds, times
 from shared.model.audit.kept import Kept
-from shared.model.lists import signed_blob
 from shared.model.lists.signers import ListSigner
 from shared.model.lists.tombstones import Tombstones
 
 PREFIX: Final = b"rescind-srl-state-v1\n"
+_RUN: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The revoked warrants, sorted bytewise, each once.
+
+    `ends` has the known ends by warrant, as RFC 3339 text in UTC. `signers` are the revoked signers
+    whose warrants are included.
+    """
+
+    revoked_ids: list[str] = field(default_factory=list)
+    ends: Mapping[str, str] = field(default_factory=dict)
+    signers: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        revoked_ids: Iterable[str],
+        ends: Mapping[str, datetime | None],
+        *,
+        signers: tuple[str, ...],
+    ) -> "Content":
+        """Return the content for these warrants, each given once, in any order."""
+        return cls(sorted(revoked_ids), _texts(ends), signers)
+
+    def after(
+        self,
+        entries: Iterable[tuple[FeedEntry, Sequence[datetime | None]]],
+        *,
+        signers: tuple[str, ...],
+    ) -> "Content":
+        """Return the content after these entries of the feed, in order, with their ends.
+
+        No entry may be a break.
+        """
+        revoked: dict[str, datetime | None] = {}
+        removed: set[str] = set()
+        for entry, ends in entries:
+            for each in entry.removed:
+                revoked.pop(each, None)
+            removed.update(entry.removed)
+            revoked.update(zip(entry.revoked, ends, strict=True))
+        return self.changed({*removed, *revoked}, revoked, signers=signers)
+
+    def differences(self, other: "Content") -> set[str]:
+        """Return the warrants that are listed here or in `other`, but not in both."""
+        return self.missing(other.revoked_ids) | other.missing(self.revoked_ids)
+
+    def changed(
+        self,
+        looked_at: Collection[str],
+        revoked: Mapping[str, datetime | None],
+        *,
+        signers: tuple[str, ...],
+    ) -> "Content":
+        """Return the content after a new look at some warrants.
+
+        Those of `looked_at` are listed if they are in `revoked`, and otherwise not. All others
+        stay.
+        """
+        ids, before, start = list[str](), self.revoked_ids, 0
+        # What lies between two changes is copied without a look at the names.
+        for each in sorted({*looked_at, *revoked}):
+            end = bisect_left(before, each, start)
+            ids += before[start:end]
+            ids += [each] if each in revoked else []
+            start = end + (before[end : end + 1] == [each])
+        ids += before[start:]
+        # Known ends of the other warrants stay.
+        ends = {each: at for each, at in self.ends.items() if each not in looked_at}
+        return Content(ids, ends | _texts(revoked), signers)
+
+    def missing(self, revoked_ids: Sequence[str]) -> set[str]:
+        """Return those of `revoked_ids` that are not listed here. Sorted input is fastest."""
+        unseen: set[str] = set()
+        if revoked_ids == self.revoked_ids:
+            return unseen
+        # Compare run by run. Nearly all runs are equal, which is faster than one set of all.
+        for start in range(0, len(revoked_ids), _RUN):
+            run = revoked_ids[start : start + _RUN]
+            low = bisect_left(self.revoked_ids, run[0])
+            own = self.revoked_ids[low : bisect_right(self.revoked_ids, run[-1])]
+            if run != own:
+                unseen.update(set(run).difference(own))
+        return {each for each in unseen if not self._has(each)}
+
+    def _has(self, warrant_id: str) -> bool:
+        address = bisect_left(self.revoked_ids, warrant_id)
+        return self.revoked_ids[address : address + 1] == [warrant_id]
+
+    def at(self, now: datetime, *, ttl: timedelta) -> "Content":
+        """Return the content at `now`, a whole second, without warrants that SRL-9 leaves out."""
+        # Texts of whole seconds in UTC sort by time.
+        limit = times.text(now - ttl)
+        gone = {each for each, at in self.ends.items() if at < limit}
+        return self.changed(gone, {}, signers=self.signers) if gone else self
+
+
+def _texts(revoked: Mapping[str, datetime | None]) -> dict[str, str]:
+    return {each: times.text(at) for each, at in revoked.items() if at is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +155,7 @@ class ListState:
 
         The signature covers everything after it.
         """
-        return signed_blob.sign(self._members(), PREFIX, seed=seed)
+        return signed_blob(self._members(), PREFIX, seed=seed)
 
     @classmethod
     def opened(cls, blob: bytes, *, public_key: bytes, tenant_id: str, version: int) -> "ListState":
@@ -53,7 +164,7 @@ class ListState:
         Raises `NotSigned` if the key did not sign it, and `Corrupt` if it is the state of another
         list.
         """
-        members = signed_blob.opened(blob, PREFIX, public_key=public_key)
+        members = opened_blob(blob, PREFIX, public_key=public_key)
         try:
             state = cls(
                 members["Tenant"],
@@ -92,7 +203,7 @@ def claimed_statements(blob: bytes) -> list[dict[str, str]]:
 
     Each statement has a signature of its own. Raises `Corrupt` if the blob is not a state.
     """
-    found = signed_blob.claimed(blob, PREFIX).get("ListSigners")
+    found = claimed_members(blob, PREFIX).get("ListSigners")
     signers = found if isinstance(found, list) else []
     return [each["statement"] for each in signers if isinstance(each, dict) and "statement" in each]
 
@@ -102,8 +213,42 @@ def claimed_log(blob: bytes, tenant_id: str) -> LogAnchor | None:
 
     Raises `Corrupt` if the blob is not a state.
     """
-    members = signed_blob.claimed(blob, PREFIX)
+    members = claimed_members(blob, PREFIX)
     try:
         return Kept.from_members(members["Log"]).anchor(tenant_id) if "Log" in members else None
     except (KeyError, TypeError, ValueError):
         raise Corrupt("the signed state of a list is malformed") from None
+
+
+class NotSigned(Corrupt):
+    """A blob whose signature is missing, or made by another key."""
+
+
+def signed_blob(members: Mapping[str, Any], prefix: bytes, *, seed: bytes) -> bytes:
+    """Return the blob of these members, signed with the seed (32 bytes)."""
+    signed = prefix + cbor2.dumps(members, canonical=True)
+    return base64.b64decode(seeds.sign(signed, seed=seed)) + signed
+
+
+def opened_blob(blob: bytes, prefix: bytes, *, public_key: bytes) -> dict[str, Any]:
+    """Return the members. Raises `NotSigned` if the key did not sign the blob, `Corrupt`."""
+    signature, signed = blob[:SIGNATURE_BYTES], blob[SIGNATURE_BYTES:]
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, signed)
+    except InvalidSignature:
+        raise NotSigned("a signed blob is not signed by a signer of this tenant") from None
+    return claimed_members(blob, prefix)
+
+
+def claimed_members(blob: bytes, prefix: bytes) -> dict[str, Any]:
+    """Return the members without a check of the signature. Raises `Corrupt`."""
+    signed = blob[SIGNATURE_BYTES:]
+    if not signed.startswith(prefix):
+        raise Corrupt("a signed blob is not what its folder is for")
+    try:
+        members = cbor2.loads(signed[len(prefix) :])
+    except (cbor2.CBORError, UnicodeError, RecursionError, ValueError):
+        raise Corrupt("a signed blob is malformed") from None
+    if not isinstance(members, dict):
+        raise Corrupt("a signed blob is malformed")
+    return members

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from shared.model import revocations, revoked_signers, warrants
+from shared.model import revocations, warrants
 from shared.model.identifiers import BEFORE_WARRANT_IDS
 from shared.model.items import Item, Partition
 from shared.model.lists import tombstones
@@ -33,7 +33,7 @@ def counted(ports: Ports, tenant_id: str) -> Counted:
 
 def of_tombstones(ports: Ports, tenant_id: str) -> int:
     """Count the changes of tombstones and revoked signers. Raises `Corrupt`, `Unavailable`."""
-    signers = revoked_signers.count_address(tenant_id)
+    signers = revocations.count_address(tenant_id)
     items = ports.store.get_many([tombstones.counter_address(tenant_id), signers])
     return sum(
         integer(item, "version" if address == signers else "changes")

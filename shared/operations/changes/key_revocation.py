@@ -13,7 +13,7 @@ from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.items import Item
 from shared.model.records import integer
-from shared.model.revoked_signers import Marker
+from shared.model.revocations import Marker
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.tenants import TenantSettings
 from shared.operations.base import audit, counters, operation, tenants

@@ -6,7 +6,7 @@ the keys, unless its write is still in flight (docs/adr/08).
 
 from dataclasses import dataclass
 
-from shared.model import revoked_signers as signer_model
+from shared.model import revocations as signer_model
 from shared.model import signing_keys
 from shared.model import trust_bundle as model
 from shared.model.callers import Caller, Scope

@@ -9,7 +9,7 @@ from typing import Final
 from shared.authorizer.formats import ed25519
 from shared.authorizer.formats.warrants import Claims
 from shared.errors import Conflict, Corrupt, InvalidRequest, InvalidState
-from shared.model import revoked_signers, seeds, signing_keys, times, warrant_format
+from shared.model import revocations, seeds, signing_keys, times, warrant_format
 from shared.model import warrants as model
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
@@ -220,7 +220,7 @@ def _check_still(ports: Ports, key: SigningKey, warrant_id: str) -> None:
     stored, every list made after a later revocation contains the warrant (docs/adr/07).
     """
     signers = (Signer(key.id, None), Signer(key.id, key.key_version))
-    markers = [revoked_signers.marker_address(key.tenant_id, each) for each in signers]
+    markers = [revocations.marker_address(key.tenant_id, each) for each in signers]
     verdict, found, _ = ports.gather(
         lambda: verdicts(ports, key.tenant_id, [warrant_id])[warrant_id],
         lambda: ports.store.get_many(markers),

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Final
 
 from shared.errors import Corrupt
-from shared.model import revocations, revoked_signers
+from shared.model import revocations
 from shared.model.items import Address, Partition, Row
 from shared.model.lists import schedule as model
 from shared.model.lists.schedule import Mark, SignersMark
@@ -151,7 +151,7 @@ def _revoked(ports: Ports, tenant_id: str, signers: Collection[Signer]) -> set[S
     """Return those of the signers that a check finds revoked."""
     if not signers:
         return set()
-    count = ports.store.get(revoked_signers.count_address(tenant_id))
+    count = ports.store.get(revocations.count_address(tenant_id))
     return set(verdicts.markers(ports, tenant_id, count, signers))
 
 

@@ -36,11 +36,10 @@ from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT, is_identifier
 from shared.model.items import Address, Partition
 from shared.model.lists import schedule
 from shared.model.lists import tombstones as tombstone_model
-from shared.model.lists.content import Content
+from shared.model.lists.state import Content
 from shared.model.lists.tombstones import Tombstone, Tombstones, TombstoneStatus
 from shared.model.records import integer, moment
-from shared.model.revocations import LONG_AGO, RevokedWarrant
-from shared.model.revoked_signers import by_key
+from shared.model.revocations import LONG_AGO, RevokedWarrant, by_key
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
 from shared.model.warrants import Standing, WarrantRecord, left_behind

@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, replace
 
 from shared.errors import Corrupt
-from shared.model import revoked_signers as model
+from shared.model import revocations as model
 from shared.model import warrants
 from shared.model.items import Item
-from shared.model.revocations import WarrantVerdict
-from shared.model.revoked_signers import Count, Marker
+from shared.model.revocations import Count, Marker, WarrantVerdict
 from shared.model.signing_keys import Signer
 from shared.model.warrants import Standing
 from shared.operations.base.operation import reread

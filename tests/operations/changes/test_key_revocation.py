@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.errors import Corrupt, InvalidState
-from shared.model import revoked_signers as signer_model
+from shared.model import revocations as signer_model
 from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
 from shared.model.signing_keys import KeyFilters, KeyStatus, SigningKey

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.model import revoked_signers, trust_bundle
+from shared.model import revocations, trust_bundle
 from shared.model import signing_keys as key_model
 from shared.model.callers import Caller
 from shared.model.signing_keys import KeyStatus, SigningKey, Type
@@ -211,5 +211,5 @@ def test_a_version_without_a_key_is_left_out(ports: Ports, tenant: Tenant) -> No
     verifier = Verifier.of(tenant)
     verifier.poll(ports, now=ports.now())
     assert verifier.keys == {}
-    assert ports.store.get(revoked_signers.count_address(tenant.id)) is None
+    assert ports.store.get(revocations.count_address(tenant.id)) is None
     assert ports.store.get(key_model.counts_address(tenant.id))

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.errors import Conflict, Corrupt, InvalidState
-from shared.model import revoked_signers
+from shared.model.revocations import Marker, count_address, marker_address
 from shared.model.signing_keys import Signer, SigningKey
 from shared.model.warrants import COUNTERS
 from shared.operations.changes import revocations, signing_keys, warrants
@@ -99,9 +99,9 @@ def test_signing_while_a_revocation_of_the_key_shows_in_part(ports: Ports) -> No
     world, rehearsal = line(ports), Script()
     sign(scripted(ports, rehearsal), world)
     tenant, keys = world = line(ports)
-    marker = revoked_signers.Marker(ports.now(), "stolen")
+    marker = Marker(ports.now(), "stolen")
     change = Put(
-        revoked_signers.marker_address(tenant.id, Signer(keys[-1].id, None)),
+        marker_address(tenant.id, Signer(keys[-1].id, None)),
         marker.to_item(),
         Expect.ABSENT,
     )
@@ -190,8 +190,8 @@ def test_a_revoked_signer_that_cannot_be_read(ports: Ports, damaged: str) -> Non
     old = tenant.versions(ports, keys[-1])[1]
     tenant.revoke_key(ports, old)
     addresses = {
-        "marker": revoked_signers.marker_address(tenant.id, old.signer),
-        "count": revoked_signers.count_address(tenant.id),
+        "marker": marker_address(tenant.id, old.signer),
+        "count": count_address(tenant.id),
     }
     ports.store.write(Put(addresses[damaged], {"version": 1}, Expect.PRESENT))
     with pytest.raises(Corrupt):

@@ -13,7 +13,7 @@ from shared.errors import Corrupt
 from shared.model import revocations as revocation_model
 from shared.model.lists import schedule as model
 from shared.model.lists.schedule import Turn
-from shared.model.revoked_signers import count_address
+from shared.model.revocations import count_address
 from shared.model.tenants import SettingsChange
 from shared.model.warrants import by_end
 from shared.operations.access import tenant_settings

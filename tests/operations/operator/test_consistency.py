@@ -12,7 +12,7 @@ import pytest
 from shared.model import api_keys as api_key_model
 from shared.model import feed as feed_model
 from shared.model import revocations as revocation_model
-from shared.model import revoked_signers as signer_model
+from shared.model import revocations as signer_model
 from shared.model import signing_keys as key_model
 from shared.model import warrants
 from shared.model.callers import Scope

@@ -15,7 +15,7 @@ from shared.model.callers import identity
 from shared.model.items import Partition, Table
 from shared.model.lists import tombstones as tombstones_model
 from shared.model.lists.tombstones import Tombstone
-from shared.model.revoked_signers import LOST
+from shared.model.revocations import LOST
 from shared.model.service_accounts import AccountStatus, ServiceAccount
 from shared.operations.access import api_key_end
 from shared.operations.base import tenants

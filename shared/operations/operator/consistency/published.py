@@ -14,10 +14,10 @@ from shared.model import revocations
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.items import Item, Row
 from shared.model.lists import encoding, schedule
-from shared.model.lists.content import Content
 from shared.model.lists.head import ListHead
 from shared.model.lists.schedule import SignersMark
 from shared.model.lists.signers import ListSigner, signers
+from shared.model.lists.state import Content
 from shared.model.signing_keys import Signer
 from shared.operations.base import counters, tenants
 from shared.operations.lists import in_force, marks, records, verdicts

@@ -14,8 +14,7 @@ from shared.model.callers import identity
 from shared.model.items import Partition, Row
 from shared.model.lists import schedule
 from shared.model.records import moment
-from shared.model.revocations import Revocation, RevokedWarrant
-from shared.model.revoked_signers import LOST
+from shared.model.revocations import LOST, Revocation, RevokedWarrant
 from shared.model.warrants import Standing
 from shared.operations.base import counters, tenants
 from shared.operations.lists import marks

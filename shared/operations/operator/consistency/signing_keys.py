@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from shared.model import identifiers
-from shared.model import revoked_signers as signer_model
+from shared.model import revocations as signer_model
 from shared.model import signing_keys as model
 from shared.model.audit.audit_log import Action
 from shared.model.lists import schedule
 from shared.model.lists.schedule import SignersMark
-from shared.model.revoked_signers import LOST, Count, Marker
+from shared.model.revocations import LOST, Count, Marker
 from shared.model.signing_keys import KeyStatus, Signer, SigningKey, Type
 from shared.operations.changes.signing_keys import counted, new_seed
 from shared.operations.lists import marks, verdicts

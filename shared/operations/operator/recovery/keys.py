@@ -7,7 +7,7 @@ from functools import partial
 from shared.model import signing_keys as model
 from shared.model.audit.audit_log import Action
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.revoked_signers import Marker, marker_address
+from shared.model.revocations import Marker, marker_address
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.operations.base.operation import settle
 from shared.operations.changes.signing_keys import counted, new_seed

@@ -18,7 +18,7 @@ from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.audit.kept import Kept
 from shared.model.feed import LEAP
-from shared.model.lists import encoding, signed_blob, state
+from shared.model.lists import encoding, state
 from shared.model.lists import journal as model
 from shared.model.lists.encoding import Payload
 from shared.model.lists.head import lists_folder, states_folder, version_of
@@ -382,7 +382,7 @@ def _states(
 def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> ListState:
     data = in_force.read(ports, blob)
     for key in keys:
-        with suppress(signed_blob.NotSigned):
+        with suppress(state.NotSigned):
             return ListState.opened(
                 data, public_key=key, tenant_id=tenant_id, version=version_of(blob)
             )

@@ -17,7 +17,7 @@ from shared.model.rate_limit import BURST, Purpose, microseconds
 from shared.model.revocation_batches import Applied, Batch, BatchAction
 from shared.model.revocations import Revocation
 from shared.model.text import REASON_MAX
-from shared.operations.base import counters, groups, operation
+from shared.operations.base import counters, operation
 from shared.operations.changes import revocation_batches
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
@@ -433,7 +433,7 @@ def test_a_record_that_its_warrant_does_not_name_is_left(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """REVOKE-21, F354d: Records that contradict each other are not taken back: it fails."""
-    monkeypatch.setattr(groups, "_TOGETHER", 0)
+    monkeypatch.setattr(operation, "_TOGETHER", 0)
     kept = tenant.revoke("svc_wrt_a")
     stray = replace(Revocation.from_item({**_record(tenant, kept)}), id=tenant.ports.new_id("rev"))
     address = revocations.record_address(tenant.id, stray.id)

@@ -13,7 +13,7 @@ from shared.model import times
 from shared.model.lists import schedule
 from shared.model.lists.head import head_address
 from shared.operations.changes import srl
-from shared.operations.lists import in_force, pending, publication
+from shared.operations.lists import in_force, publication, unpublished
 from shared.ports import Ports, sequentially
 from shared.ports.store import Expect, Put
 from tests.kit.api import Tenant
@@ -124,12 +124,12 @@ def test_a_break_of_the_feed_counts(tenant: Tenant, ports: Ports) -> None:
     assert waiting(tenant) == (0, False, None)
 
 
-@pytest.mark.parametrize("limit", ["_MARKS_MAX", "_ENTRIES_MAX"])
+@pytest.mark.parametrize("limit", ["_COUNTED_MAX", "_ENTRIES_MAX"])
 def test_many_are_not_all_counted(
     tenant: Tenant, ports: Ports, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     """SRL-21, F436d: If more wait than a request reads, the answer says so."""
-    monkeypatch.setattr(pending, limit, 1)
+    monkeypatch.setattr(unpublished, limit, 1)
     for number in range(3):
         tenant.revoke(f"svc_wrt_{number}")
         if limit == "_ENTRIES_MAX":

@@ -22,7 +22,7 @@ from shared.model.audit.kept import Kept
 from shared.model.lists import journal, state
 from shared.model.lists.head import states_folder, version_of
 from shared.operations.audit import log, signers
-from shared.operations.base import checkpoints
+from shared.operations.base import audit
 from shared.operations.base.operation import reread
 from shared.ports import Ports
 
@@ -125,7 +125,7 @@ def check_anchors(ports: Ports, tenant_id: str) -> None:
 def compared(ports: Ports, tenant_id: str, anchored: Iterable[Kept]) -> LogHead | None:
     """Return the same, also compared with these anchors, without another look."""
     # Before the head: it was stored before any checkpoint that is found now.
-    kept = checkpoints.newest(ports, tenant_id)
+    kept = audit.newest_checkpoint(ports, tenant_id)
     found = log.head(ports, tenant_id)
     if found is None:
         known = {*anchored, *all_anchors(ports, tenant_id), *([kept] if kept else [])}

@@ -28,7 +28,7 @@ from shared.model.identifiers import AUDIT_ENTRY, before_all_of
 from shared.model.items import Address, Row
 from shared.model.records import Record
 from shared.operations.audit import log, outside, revocation_counts, signers
-from shared.operations.base import checkpoints, operation, tenants
+from shared.operations.base import audit, operation, tenants
 from shared.operations.base.operation import settle
 from shared.ports import Ports
 from shared.ports.outside import AuditSink, Copied
@@ -115,7 +115,7 @@ def _pass(
     expect = At(before.version) if before.version else Expect.ABSENT
     ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), *changes)
     if added:
-        checkpoints.keep(ports, tenant_id, Kept.of(after), after.checkpoint)
+        audit.keep_checkpoint(ports, tenant_id, Kept.of(after), after.checkpoint)
     return before, after
 
 

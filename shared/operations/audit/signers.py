@@ -20,7 +20,7 @@ from shared.model.items import Value
 from shared.model.lists.schedule import Mark, trust_mark_address
 from shared.model.seeds import SeedPurpose
 from shared.operations.audit import log
-from shared.operations.base import checkpoints, operation, seals
+from shared.operations.base import audit, operation, seals
 from shared.operations.base.seals import SeedLost
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
@@ -117,7 +117,7 @@ def begin(ports: Ports, tenant_id: str, entry: Callable[..., Put], *, above: int
     the newest list names, or 0. The next pass seals all entries that are retained. Raises
     `ExpectationLost`, `Corrupt`, `Unavailable`.
     """
-    kept = checkpoints.newest(ports, tenant_id)
+    kept = audit.newest_checkpoint(ports, tenant_id)
     head, ahead = log.head(ports, tenant_id), beyond(ports, tenant_id)
     found = [each.generation for each in (kept, head, ahead) if each is not None]
     found += [above] if above else []
@@ -135,7 +135,7 @@ def begin(ports: Ports, tenant_id: str, entry: Callable[..., Put], *, above: int
     made = entry(Action.AUDIT_LOG_NEW_GENERATION, f"audit_log/{after.generation}", **details)
     expect = At(head.version) if head else Expect.ABSENT
     # First: what is kept must never be older than what a recovery has begun.
-    checkpoints.keep(ports, tenant_id, Kept.begun(after.generation))
+    audit.keep_checkpoint(ports, tenant_id, Kept.begun(after.generation))
     ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), made)
     return after.generation
 

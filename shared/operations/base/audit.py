@@ -1,12 +1,21 @@
-"""Audit entries; each is stored in the same write as its change (AUDIT-1)."""
+"""Audit entries, and the checkpoints of the sealed log that are kept outside the store.
 
+An entry is stored in the same write as its change (AUDIT-1); checkpoints are blobs (LOG-12).
+"""
+
+from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
+from shared.authorizer.formats.trust import LogAnchor
+from shared.errors import BlobExists
 from shared.model import api_keys
 from shared.model.api_keys import ApiKey
 from shared.model.audit import audit_log as model
+from shared.model.audit import kept as kept_model
 from shared.model.audit import records
 from shared.model.audit.audit_log import Action, AuditEntry
+from shared.model.audit.kept import Kept
 from shared.model.callers import Caller
 from shared.model.identifiers import AUDIT_ENTRY
 from shared.model.items import Value
@@ -14,6 +23,12 @@ from shared.model.tenants import TenantSettings
 from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
+
+# On one machine, older checkpoints than the newest are removed after this time. On AWS, a rule of
+# the bucket removes them.
+_OLD_SECONDS: Final = 600.0
+# Sorts after the names of all checkpoints.
+_ALL: Final = "~"
 
 
 def entry(
@@ -58,3 +73,29 @@ def named(ports: Ports, caller: Caller) -> Caller:
         return caller
     item = ports.store.get(api_keys.records(caller.tenant_id).address(caller.key_id))
     return caller if item is None else replace(caller, name=ApiKey.from_item(item).name)
+
+
+def newest_checkpoint(ports: Ports, tenant_id: str) -> Kept | None:
+    """Return the newest checkpoint that is kept, or None. Raises `Corrupt`, `Unavailable`.
+
+    Costs one listing.
+    """
+    name = next(ports.blobs.names(kept_model.folder(tenant_id)), None)
+    return None if name is None else Kept.parse(name)
+
+
+def anchor(ports: Ports, tenant_id: str) -> LogAnchor | None:
+    """Return what a new trust document or blob of the journal says of the sealed log (LOG-12).
+
+    None if nothing was sealed yet. Costs one listing. Raises `Corrupt`, `Unavailable`.
+    """
+    kept = newest_checkpoint(ports, tenant_id)
+    return None if kept is None else kept.anchor(tenant_id)
+
+
+def keep_checkpoint(ports: Ports, tenant_id: str, stated: Kept, note: str = "") -> None:
+    """Keep a checkpoint; `note` is the signed one. Raises `OutOfSpace`, `Unavailable`."""
+    with suppress(BlobExists):
+        ports.blobs.put(stated.name(tenant_id), note.encode())
+    folder = kept_model.folder(tenant_id)
+    ports.blobs.discard(folder, before=_ALL, older_than_seconds=_OLD_SECONDS)

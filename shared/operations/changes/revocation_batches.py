@@ -33,7 +33,7 @@ from shared.model.revocations import Revocation
 from shared.model.tenants import TenantSettings
 from shared.model.warrants import Standing
 from shared.operations.base import audit, operation, tenants
-from shared.operations.base.groups import Groups, divided
+from shared.operations.base.operation import Groups, divided
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes.revocation_changes import Summary
 from shared.ports import Ports

@@ -20,8 +20,8 @@ from shared.operations.base import allowance
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page
-from shared.operations.lists import in_force, pending, publication
-from shared.operations.lists.pending import Pending
+from shared.operations.lists import in_force, publication, unpublished
+from shared.operations.lists.unpublished import Pending
 from shared.ports import Ports
 from shared.ports.store import At, Put, Where
 
@@ -162,7 +162,7 @@ class ListStatus:
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.REVOKER, Scope.AUDITOR)
 def read(ports: Ports, caller: Caller) -> ListStatus:
     """Return the status of the tenant's list (SRL-21). Raises `Corrupt`, `Unavailable`."""
-    head, newest, waiting = pending.read(ports, caller.tenant_id)
+    head, newest, waiting = unpublished.pending(ports, caller.tenant_id)
     sequence = None if newest is None else newest.sequence
     due_at = due_by(head, waiting.oldest_at, ports.now())
     return ListStatus(head, sequence, waiting, due_at)

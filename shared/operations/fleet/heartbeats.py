@@ -20,7 +20,7 @@ from shared.model.fleet.authorizers import Authorizer, Registered
 from shared.model.fleet.heartbeats import Heartbeat, RefusedReport
 from shared.model.identifiers import AUTHORIZER, is_identifier
 from shared.model.items import Item
-from shared.operations.base import audit, groups, tenants
+from shared.operations.base import audit, operation, tenants
 from shared.operations.fleet import registrations as rules
 from shared.operations.fleet import room
 from shared.ports import Ports
@@ -247,5 +247,5 @@ def _store(ports: Ports, changes: Sequence[Sequence[Change]]) -> None:
     for each in changes:
         if len(each) > 1:
             ports.store.write(*each)
-    if groups.apply_steps(ports, [each for each in changes if len(each) == 1], most=1):
+    if operation.apply_steps(ports, [each for each in changes if len(each) == 1], most=1):
         raise ExpectationLost(())

@@ -12,7 +12,7 @@ from shared.model.fleet import authorizers as model
 from shared.model.fleet.authorizers import Authorizer, OfOwner, Registered
 from shared.model.fleet.heartbeats import Description
 from shared.model.items import Address, Item, Value
-from shared.operations.base import groups
+from shared.operations.base import operation
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, At, Change, Delete, Expect, Increment, Put
 
@@ -257,9 +257,9 @@ def _forget(ports: Ports, tenant_id: str, now: datetime) -> None:
     """
     rows = ports.store.query(model.ended(tenant_id), limit=_REMOVED_MAX)
     old = [each for row in rows if (each := Authorizer.from_item(row.item)).is_forgotten(now)]
-    groups.apply_steps(ports, [forgetting(tenant_id, each) for each in old], most=2)
+    operation.apply_steps(ports, [forgetting(tenant_id, each) for each in old], most=2)
     partition = model.removed(tenant_id)
     unused = [row.sk for row in ports.store.query(partition, limit=_REMOVED_MAX)]
-    groups.apply_steps(
+    operation.apply_steps(
         ports, [[Delete(partition.address(sk), Expect.ANYTHING)] for sk in unused], most=1
     )

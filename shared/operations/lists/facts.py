@@ -32,9 +32,9 @@ from shared.model.lists.signers import ListSigner, SignerStatus
 from shared.model.lists.state import ListState
 from shared.model.lists.tombstones import Tombstones
 from shared.model.tenants import TenantSettings, settings_address
-from shared.operations.base import checkpoints, counters, tenants
+from shared.operations.base import audit, counters, tenants
 from shared.operations.base.counters import Counted
-from shared.operations.lists import in_force, marks, records, signers, verdicts
+from shared.operations.lists import in_force, marks, records, verdicts
 from shared.ports import Ports
 
 T = TypeVar("T")
@@ -155,7 +155,7 @@ def read(ports: Ports, tenant_id: str, *, sees_tenant: bool = False) -> Facts:
     reads.make(ports)
     settings, listed = basis()
     # After the list's head, which names one of them.
-    stored = reads.add(partial(signers.stored, ports, tenant_id))
+    stored = reads.add(partial(in_force.stored_signers, ports, tenant_id))
     marked = _marked(ports, tenant_id, reads)
     return Facts(
         settings,
@@ -216,7 +216,7 @@ def prior(ports: Ports, facts: Facts, beside: Iterable[Callable[[], None]]) -> P
     body = reads.add(lambda: in_force.body(ports, facts.listed))
     stated = reads.add(lambda: in_force.state(ports, facts.listed, facts.signer))
     since = reads.add(lambda: told(ports, facts))
-    log = reads.add(lambda: checkpoints.newest(ports, facts.tenant_id))
+    log = reads.add(lambda: audit.newest_checkpoint(ports, facts.tenant_id))
     reads.make(ports)
     listed, state = _readable(body), _readable(stated)
     ids = None if listed is None else encoding.revoked_ids(listed)

@@ -7,7 +7,8 @@ were read during that write, a write that expects this head fails.
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from shared.errors import Corrupt
@@ -25,6 +26,7 @@ from shared.model.lists.signers import ListSigner, SignerStatus, signers
 from shared.model.lists.state import ListState
 from shared.operations.base.operation import reread
 from shared.ports import Ports
+from shared.ports.store import Address, Change, Delete, Item, Put
 
 T = TypeVar("T")
 
@@ -82,6 +84,35 @@ def _head_and_signer(ports: Ports, tenant_id: str) -> tuple[ListHead, ListSigner
     if active is None:
         raise Corrupt("none of its list signers is active")
     return current, active
+
+
+def stored_signers(ports: Ports, tenant_id: str) -> dict[Address, Item]:
+    """Read the items of all signers except the archived ones. Raises `Unavailable`."""
+    partition = signers(tenant_id)
+    return {partition.address(row.sk): row.item for row in ports.store.query(partition)}
+
+
+def all_signers(ports: Ports, tenant_id: str) -> tuple[ListSigner, ...]:
+    """Return all signers except the archived ones, as `without_seeds` does."""
+    return without_seeds(tenant_id, stored_signers(ports, tenant_id))
+
+
+def without_seeds(
+    tenant_id: str, items: Mapping[Address, Item], changes: Iterable[Change] = ()
+) -> tuple[ListSigner, ...]:
+    """Return the signers that are stored as `items`, in order of creation, after `changes`.
+
+    Raises `Corrupt`.
+    """
+    partition, after = signers(tenant_id), dict(items)
+    for each in changes:
+        if isinstance(each, Put) and each.address.pk == partition.pk:
+            after[each.address] = each.item
+        elif isinstance(each, Delete):
+            after.pop(each.address, None)
+    return tuple(
+        replace(ListSigner.from_item(after[key]), sealed_seed=None) for key in sorted(after)
+    )
 
 
 def feed_head(ports: Ports, tenant_id: str) -> FeedHead | None:

@@ -20,7 +20,7 @@ from shared.model.feed import FeedHead
 from shared.model.lists import journal as model
 from shared.model.lists.head import ListHead
 from shared.model.lists.tombstones import Tombstones
-from shared.operations.base import checkpoints, counters
+from shared.operations.base import audit, counters
 from shared.operations.lists import in_force, records
 from shared.operations.lists.facts import Facts
 from shared.operations.lists.storage import Pen
@@ -127,7 +127,7 @@ class Journals:
             return None
         self._anchored[tenant_id] = now
         with suppress(Corrupt):  # sealing stands still then, and the doctor says so
-            return checkpoints.anchor(ports, tenant_id)
+            return audit.anchor(ports, tenant_id)
         return None
 
 

@@ -20,7 +20,7 @@ from shared.model.lists import schedule as model
 from shared.model.lists.schedule import Mark, SignersMark
 from shared.model.records import integer
 from shared.model.signing_keys import Signer
-from shared.operations.base import groups, operation, tenants
+from shared.operations.base import operation, tenants
 from shared.operations.lists import verdicts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
@@ -162,7 +162,7 @@ def see(ports: Ports, marks: Mapping[Address, Mark]) -> None:
     """
     now = ports.now()
     seen = [[_seen(key, mark, now)] for key, mark in marks.items() if not mark.waits(now)]
-    groups.apply_steps(ports, seen, most=_CHANGES)
+    operation.apply_steps(ports, seen, most=_CHANGES)
 
 
 def clear(
@@ -180,14 +180,14 @@ def clear(
             entry, Expect.PRESENT if address.sk in revoked else Expect.ABSENT
         )
 
-    return groups.apply_steps(
+    return operation.apply_steps(
         ports, [step(key, mark) for key, mark in marks.items()], most=_CHANGES
     )
 
 
 def clear_signers(ports: Ports, marks: Iterable[Address]) -> None:
     """Remove marks on signers. Nothing sets such a mark again."""
-    groups.apply_steps(ports, [[Delete(address, Expect.ANYTHING)] for address in marks], most=1)
+    operation.apply_steps(ports, [[Delete(address, Expect.ANYTHING)] for address in marks], most=1)
 
 
 def _addressed(found: Mapping[Partition, list[Row]]) -> Iterator[tuple[Address, Row]]:

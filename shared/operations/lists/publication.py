@@ -46,7 +46,6 @@ from shared.operations.lists import (
     marks,
     records,
     schedule,
-    signers,
     storage,
     verdicts,
 )
@@ -358,7 +357,7 @@ def hand_over(
         facts = read
         _warn_unsigned(error)
     making = _next(ports, read, facts, leaps=leaps)
-    stored = signers.without_seeds(caller.tenant_id, facts.stored_signers(), changes)
+    stored = in_force.without_seeds(caller.tenant_id, facts.stored_signers(), changes)
     making = replace(making, signer=list_signer, list_signers=stored)
     _move_heads(ports, pen, _made(ports, pen, making), changes)
 
@@ -395,7 +394,7 @@ def _next(
         facts,
         issue,
         facts.signer,
-        signers.without_seeds(facts.tenant_id, facts.stored_signers()),
+        in_force.without_seeds(facts.tenant_id, facts.stored_signers()),
         facts_of.prior(ports, facts, beside),
         above.sequence if above else None,
         leaps,

@@ -43,7 +43,7 @@ from shared.model.revocations import LONG_AGO, RevokedWarrant, by_key
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
 from shared.model.warrants import Standing, WarrantRecord, left_behind
-from shared.operations.base import groups
+from shared.operations.base import operation
 from shared.operations.lists import marks, verdicts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Item, Put
@@ -231,7 +231,7 @@ def move_ended(
         for each, end in ends.items()
         if each in records and end is not None
     ]
-    groups.apply_steps(ports, moves, most=5)
+    operation.apply_steps(ports, moves, most=5)
 
 
 def _revocations(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) -> dict[str, Address]:

@@ -1,7 +1,7 @@
 """The list signers of a tenant: read, replaced and created (SIGNER-2)."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -21,7 +21,7 @@ from shared.model.lists.statements import Statement, highest
 from shared.model.seeds import SeedPurpose
 from shared.operations.base import operation, seals
 from shared.ports import Ports
-from shared.ports.store import Address, At, Change, Delete, Expect, Item, Put
+from shared.ports.store import At, Change, Delete, Expect, Put
 
 _log = logging.getLogger(__name__)
 
@@ -36,35 +36,6 @@ _MOVED_AT_ONCE: Final = 20
 _PAGE: Final = 100
 # Sorts after every identifier.
 _AFTER_ALL: Final = "~"
-
-
-def stored(ports: Ports, tenant_id: str) -> dict[Address, Item]:
-    """Read the items of all signers except the archived ones. Raises `Unavailable`."""
-    partition = signers(tenant_id)
-    return {partition.address(row.sk): row.item for row in ports.store.query(partition)}
-
-
-def all_of(ports: Ports, tenant_id: str) -> tuple[ListSigner, ...]:
-    """Return all signers except the archived ones, as `without_seeds` does."""
-    return without_seeds(tenant_id, stored(ports, tenant_id))
-
-
-def without_seeds(
-    tenant_id: str, items: Mapping[Address, Item], changes: Iterable[Change] = ()
-) -> tuple[ListSigner, ...]:
-    """Return the signers that are stored as `items`, in order of creation, after `changes`.
-
-    Raises `Corrupt`.
-    """
-    partition, after = signers(tenant_id), dict(items)
-    for each in changes:
-        if isinstance(each, Put) and each.address.pk == partition.pk:
-            after[each.address] = each.item
-        elif isinstance(each, Delete):
-            after.pop(each.address, None)
-    return tuple(
-        replace(ListSigner.from_item(after[key]), sealed_seed=None) for key in sorted(after)
-    )
 
 
 def find(ports: Ports, tenant_id: str, key_ids: Collection[str]) -> dict[str, ListSigner]:

@@ -39,7 +39,7 @@ from shared.model.lists.signers import ListSigner
 from shared.model.lists.state import ListState
 from shared.model.lists.verification import verify_own
 from shared.model.tenants import TenantSettings
-from shared.operations.base import groups, seals
+from shared.operations.base import operation, seals
 from shared.operations.lists import in_force
 from shared.operations.lists.facts import Facts, Told
 from shared.ports import Ports
@@ -246,7 +246,7 @@ def prune(ports: Ports, tenant_id: str, *, until: int) -> None:
     limit, partition = ports.now() - KEPT, feed.feed(tenant_id)
     rows = ports.store.query(partition, before=feed.entry_sk(until + 1), limit=_PRUNED_AT_ONCE)
     old = takewhile(lambda row: StoredEntry.from_item(row.item).issued_at < limit, rows)
-    groups.apply_steps(
+    operation.apply_steps(
         ports,
         [[Delete(partition.address(row.sk), Expect.ANYTHING)] for row in old],
         most=1,

@@ -29,7 +29,7 @@ from shared.model.lists.signers import ListSigner, SignerStatus
 from shared.model.tenants import TenantSettings
 from shared.model.trust import RENEWED_AFTER, TrustHead
 from shared.operations.audit import signers as audit_signers
-from shared.operations.base import checkpoints, tenants
+from shared.operations.base import audit, tenants
 from shared.operations.lists import in_force, signers
 from shared.operations.trust import documents, signing_keys
 from shared.ports import Ports
@@ -168,7 +168,7 @@ def read(ports: Ports, tenant_id: str) -> TrustFacts:
         partial(in_force.feed_head, ports, tenant_id),
     )
     uses, anchor = ports.gather(
-        partial(_uses, ports, tenant_id), partial(checkpoints.anchor, ports, tenant_id)
+        partial(_uses, ports, tenant_id), partial(audit.anchor, ports, tenant_id)
     )
     keys, covers = ports.gather(
         partial(signing_keys.read, ports, tenant_id),

@@ -14,7 +14,7 @@ from shared.model.audit.kept import Kept
 from shared.model.items import Table
 from shared.model.lists import journal, state
 from shared.operations.audit import log, outside, sealing
-from shared.operations.base import checkpoints
+from shared.operations.base import audit
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.operations.trust import facts as facts_of
@@ -47,10 +47,10 @@ def forget(ports: Ports, tenant: Tenant) -> None:
 
 def test_an_anchor_is_the_newest_checkpoint(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """LOG-12, F800a: The anchor for documents and journals is the newest checkpoint."""
-    assert checkpoints.anchor(ports, tenant.id) is None
+    assert audit.anchor(ports, tenant.id) is None
     many_sealed(ports, clock, tenant.id, 3)
     head = head_of(ports, tenant.id)
-    anchor = checkpoints.anchor(ports, tenant.id)
+    anchor = audit.anchor(ports, tenant.id)
     assert anchor == LogAnchor(f"rescind/{tenant.id}/1", head.size, head.root)
     assert Kept.named(anchor, tenant.id) == Kept.of(head)
     for origin in ("rescind/svc_tnt_other/1", f"rescind/{tenant.id}/01", "1", f"{anchor.origin}x"):
@@ -62,13 +62,13 @@ def older(deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock) ->
     copy = deployment.copy()
     clock.advance(minutes=2)
     many_sealed(ports, clock, tenant.id, 300)
-    anchored(ports, tenant, checkpoints.anchor(ports, tenant.id))
+    anchored(ports, tenant, audit.anchor(ports, tenant.id))
     deployment.restore(copy, Table.AUDIT)
 
 
 def rewritten(_: Deployment, ports: Ports, tenant: Tenant, _clock: Clock) -> None:
     """A log as long as the one that is anchored, with other leaves."""
-    anchor = checkpoints.anchor(ports, tenant.id)
+    anchor = audit.anchor(ports, tenant.id)
     assert anchor
     anchored(ports, tenant, anchor._replace(root=bytes(32)))
 
@@ -122,7 +122,7 @@ def test_a_log_extends_what_documents_name(
     copy = deployment.copy()
     clock.advance(minutes=2)
     many_sealed(ports, clock, tenant.id, 5)
-    assert documented(ports, tenant).log == checkpoints.anchor(ports, tenant.id)
+    assert documented(ports, tenant).log == audit.anchor(ports, tenant.id)
     forget(ports, tenant)
     outside.check_anchors(ports, tenant.id)
     deployment.restore(copy, Table.AUDIT)
@@ -173,7 +173,7 @@ def test_the_doctor_compares_all_anchors(ports: Ports, clock: Clock, tenant: Ten
     many_sealed(ports, clock, tenant.id, 600)
     tenant.regenerate(ports)
     for number in range(1, 4):
-        anchored(ports, tenant, checkpoints.anchor(ports, tenant.id), number)
+        anchored(ports, tenant, audit.anchor(ports, tenant.id), number)
     log_problems = [each for each in doctor.examine(ports) if "its first" in each.problem]
     assert log_problems == []
     tree = log.Tree(ports, tenant.id, head_of(ports, tenant.id))

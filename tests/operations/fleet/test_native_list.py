@@ -25,7 +25,6 @@ from shared.operations.base import seals
 from shared.operations.changes import revocations
 from shared.operations.fleet import native_list
 from shared.operations.lists import in_force, publication
-from shared.operations.lists import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.faults import Crash, Script, broken_at, scripted
@@ -405,7 +404,7 @@ def test_the_signer_signs_nothing_else(ports: Ports) -> None:
     seed = seals.opened(ports, signer)
     assert len(seed) == 32
     assert base64.b64decode(signer.public_key) not in {
-        each.public_bytes for each in srl_signers.all_of(ports, tenant.id)
+        each.public_bytes for each in in_force.all_signers(ports, tenant.id)
     }
     assert signer.sealed_seed is not None
     for change in ({"purpose": "srl"}, {"purpose": "warrant"}, {"tenant": other.id}):

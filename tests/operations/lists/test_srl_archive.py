@@ -81,14 +81,14 @@ def test_a_rotation_archives_some(ports: Ports, tenant: Tenant) -> None:
     left = []
     for _ in range(3):
         rotate(ports, tenant)
-        left.append(len(srl_signers.all_of(ports, tenant.id)))
+        left.append(len(in_force.all_signers(ports, tenant.id)))
         assert [each.id for each in recorded(ports, tenant)] == [
-            each.id for each in srl_signers.all_of(ports, tenant.id)
+            each.id for each in in_force.all_signers(ports, tenant.id)
         ]
     assert left == [_MOST + 12, _MOST + 2, _MOST + 2]
     found = srl_signers.find(ports, tenant.id, [each.id for each in old])
     assert [found[each.id].is_archived for each in old] == [True] * 32 + [None] * (_MOST - 2)
-    forms = [each.statement for each in srl_signers.all_of(ports, tenant.id) if each.statement]
+    forms = [each.statement for each in in_force.all_signers(ports, tenant.id) if each.statement]
     last = in_force.signer(ports, tenant.id)
     assert last.public_bytes in srl_statements.follow([pinned], forms)
     assert list(doctor.examine(ports)) == []
@@ -158,7 +158,7 @@ def test_a_restored_signer_that_was_archived_signs_no_more(
     problem = f"the list signer {first.id} was archived, and is active"
     assert problem in [each.problem for each in doctor.examine(ports)]
     recovery.recover(ports, tenant.operator)
-    now = {each.id: each.status for each in srl_signers.all_of(ports, tenant.id)}
+    now = {each.id: each.status for each in in_force.all_signers(ports, tenant.id)}
     assert (now[first.id], now[last.id]) == (SignerStatus.REVOKED, SignerStatus.RETIRED)
     assert in_force.signer(ports, tenant.id).id not in (first.id, last.id)
     assert list(doctor.examine(ports)) == []

@@ -26,7 +26,6 @@ from shared.operations.access import api_key_rotation, api_keys, service_account
 from shared.operations.access.api_key_creation import Created
 from shared.operations.changes import key_revocation, list_signers, revocations, signing_keys
 from shared.operations.lists import in_force, publication, storage
-from shared.operations.lists import signers as srl_signers
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
@@ -203,13 +202,13 @@ def test_the_list_lacks_nothing_and_its_old_signer_is_not_used(
     The records are whole as if all was done by hand, and a second recovery finds nothing (F50).
     """
     ports, tenant = deployment.ports, story.tenant
-    old = srl_signers.all_of(ports, tenant.id)[0]
+    old = in_force.all_signers(ports, tenant.id)[0]
     deployment.restore(story.copy, *tables)
     result, _ = recovered(ports, story)
     assert result.head.version == story.published_list.version + 1
     assert result.head.key_id != old.id
     assert set(tenant.published(ports).revoked_ids) >= set(story.published_list.revoked_ids)
-    signers = {each.id: each.status for each in srl_signers.all_of(ports, tenant.id)}
+    signers = {each.id: each.status for each in in_force.all_signers(ports, tenant.id)}
     assert signers[old.id] is SignerStatus.RETIRED
     assert list(signers.values()).count(SignerStatus.ACTIVE) == 1
     assert list(doctor.examine(ports)) == []
@@ -484,7 +483,7 @@ def test_a_signer_that_followed_a_stolen_one(
     assert opens(ports, leaked)
     recovery.recover(ports, tenant.operator, trusted=[successor.public_bytes])
     assert not opens(ports, leaked)
-    signers = {each.id: each for each in srl_signers.all_of(ports, tenant.id)}
+    signers = {each.id: each for each in in_force.all_signers(ports, tenant.id)}
     assert signers[stolen.id].status is SignerStatus.REVOKED
     assert signers[successor.id].status is SignerStatus.RETIRED
     current = in_force.signer(ports, tenant.id)
@@ -503,7 +502,7 @@ def test_a_pending_signer_that_was_activated_since(
     deployment.restore(copy)
     recovery.recover(ports, tenant.operator)
     assert in_force.head(ports, tenant.id).key_id == pending.id
-    assert len(srl_signers.all_of(ports, tenant.id)) == 2
+    assert len(in_force.all_signers(ports, tenant.id)) == 2
 
 
 def test_a_credential_without_its_record(

@@ -274,5 +274,5 @@ def _signers(ports: Ports, tenant_id: str, state: ListState) -> Iterator[str]:
     for each in recorded.values():
         if each.id not in found or found[each.id].status not in ENDED:
             yield f"the list signer {each.id} was {each.status}, and is not"
-    for each in list_signers.missing(list_signers.all_of(ports, tenant_id), state.list_signers):
+    for each in list_signers.missing(in_force.all_signers(ports, tenant_id), state.list_signers):
         yield f"the list signer {each.id} was archived, and is {each.status}"

@@ -17,6 +17,8 @@ from shared.ports.one_machine import News
 
 # Changes that follow one another so quickly are looked at together.
 _REST_SECONDS: Final = 0.01
+# Between two looks if marks are heard of, in case that news were lost.
+_NET_SECONDS: Final = 1.0
 # With many marks a look takes longer; looks take a tenth of a processor at most.
 _PAUSES_A_LOOK: Final = 9
 # The pauses after a failure: the first one, and the longest.
@@ -73,14 +75,14 @@ class Feed:
     def _run(self) -> None:
         self._mend()
         while not self._stopped.wait(self._round()):
-            self._hear(self._waits.seconds(self._ports.look_seconds))
+            self._hear(self._ports.look_seconds)
 
-    def _hear(self, seconds: float) -> None:
-        """Wait for news of marks, for so long at most."""
+    def _hear(self, look_seconds: float) -> None:
+        """Wait for news of marks, or until the next look."""
         if self._news is None:
-            self._stopped.wait(seconds)
+            self._stopped.wait(self._waits.seconds(look_seconds))
         else:
-            self._news.wait(seconds)
+            self._news.wait(self._waits.seconds(max(look_seconds, _NET_SECONDS)))
 
     def _mend(self) -> None:
         """Write what a process that was killed has published, and not in the journal."""

@@ -13,7 +13,7 @@ from typing import Final
 
 import cbor2
 
-from shared.adapters import postgresql_flaws
+from shared.adapters import postgresql_flaws, postgresql_news
 from shared.adapters.postgresql_database import (
     BEGUN,
     Borrowed,
@@ -21,8 +21,11 @@ from shared.adapters.postgresql_database import (
     PostgresqlDatabase,
     pipelined,
 )
+from shared.adapters.postgresql_news import PostgresqlListener
 from shared.adapters.preconditions import added, check_write
 from shared.errors import Corrupt, ExpectationLost
+from shared.model.lists import schedule
+from shared.ports.one_machine import Listener, News
 from shared.ports.store import (
     EVERYTHING,
     SEARCHED,
@@ -103,6 +106,10 @@ class PostgresqlStore:
     def close(self) -> None:
         """Close all connections. Every later call raises `Unavailable`."""
         self.database.close()
+
+    def listen(self, news: News) -> Listener | None:
+        """Return what hears of marks; of other news, nothing does."""
+        return PostgresqlListener(self.database) if news is News.MARKS else None
 
     def made_at(self) -> str:
         """Return what tells this database from one that was put back. Raises `Unavailable`.
@@ -223,8 +230,11 @@ class PostgresqlStore:
         while True:
             values = (attribute.encode(), *_partition(partition), low, _PAGE_OF_NAMES)
             rows = self.database.rows(_COLUMN, values)
-            found = ((sk.decode(), _decoded(item)) for sk, item in rows if item is not None)
-            yield ColumnPage.of([sk.decode() for sk, _ in rows], found, attribute)
+            names = [sk.decode() for sk, _ in rows]
+            having = (
+                (sk, row[1]) for sk, row in zip(names, rows, strict=True) if row[1] is not None
+            )
+            yield ColumnPage.of(names, ((sk, _decoded(item)) for sk, item in having), attribute)
             if len(rows) < _PAGE_OF_NAMES:
                 return
             low = rows[-1][0]
@@ -255,7 +265,9 @@ class PostgresqlStore:
         check_write(changes)
         in_order = sorted(changes, key=lambda each: _key(each.address))
         token = uuid.uuid4()
-        self.database.run(lambda connection: _attempt(connection, token, in_order))
+        has_news = any(schedule.is_mark(each.address) for each in changes)
+        then = postgresql_news.NOTIFY if has_news else None
+        self.database.run(lambda connection: _attempt(connection, token, in_order, then))
 
 
 def _get_all(addresses: Sequence[Address]) -> tuple[str, Parameters]:
@@ -276,13 +288,15 @@ def _union(size: int) -> str:
     return " UNION ALL ".join(each)
 
 
-def _attempt(connection: Borrowed, token: uuid.UUID, changes: list[Change]) -> None:
-    """Apply the changes in one transaction, unless an earlier attempt has."""
+def _attempt(
+    connection: Borrowed, token: uuid.UUID, changes: list[Change], then: str | None
+) -> None:
+    """Apply the changes in one transaction, unless an earlier attempt has; run `then` after it."""
     begin = [("BEGIN", ()), (BEGUN, (token,))]
     locks = [(_SHARE if isinstance(each, Check) else _LOCK, _key(each.address)) for each in changes]
     _, is_first, *found = pipelined(connection, [*begin, *locks])
     if is_first != [(True,)]:
-        connection.commit_with([])
+        connection.commit_with([], then=then)
         return
     current = {
         each.address: _decoded(rows[0][0]) if rows else None
@@ -292,7 +306,8 @@ def _attempt(connection: Borrowed, token: uuid.UUID, changes: list[Change]) -> N
     if lost:
         raise ExpectationLost(lost)
     applied = [each for change in changes for each in _statements(change, current[change.address])]
-    connection.commit_with(applied)
+    # In the same transaction, all that notify would commit one after another.
+    connection.commit_with(applied, then=then)
 
 
 def _holds(expect: Expect | At, item: Item | None) -> bool:

@@ -87,14 +87,16 @@ class Borrowed(Connection[Any]):
         if self.pgconn.transaction_status != pq.TransactionStatus.IDLE:
             super().__exit__(*error)
 
-    def commit_with(self, statements: Iterable[tuple[str, Parameters]]) -> None:
-        """Run the last statements of a transaction, and commit it.
+    def commit_with(
+        self, statements: Iterable[tuple[str, Parameters]], *, then: str | None = None
+    ) -> None:
+        """Run the last statements of a transaction, commit it, and run `then` in another one.
 
         Raises `Unavailable` if the server committed with a warning: the wait for the standby was
         cancelled, and what is stored here may be stored nowhere else.
         """
         self._has_warned = False
-        pipelined(self, [*statements, ("COMMIT", ())])
+        pipelined(self, [*statements, ("COMMIT", ()), *([] if then is None else [(then, ())])])
         if self._has_warned:
             raise Unavailable
 
@@ -121,14 +123,12 @@ class PostgresqlDatabase:
         self, url: str, *, connections: int = 8, prepare: bool = True, is_known: bool = False
     ) -> None:
         check_url(url)
-        # By it `doctor` knows what the pools of all processes may take.
-        name = f"rescind {connections} {os.getpid()} {platform.node()}"
-        defaults = _DEFAULTS | {"application_name": name}
+        self._url = url
         self._pool: ConnectionPool[Borrowed] = ConnectionPool(
             url,
             connection_class=Borrowed,
             kwargs={
-                **{name: value for name, value in defaults.items() if f"{name}=" not in url},
+                **_defaults(url, connections),
                 "autocommit": True,
                 "prepare_threshold": 2 if prepare else None,
             },
@@ -146,6 +146,18 @@ class PostgresqlDatabase:
     def close(self) -> None:
         """Close all connections. Every later call raises `Unavailable`."""
         self._pool.close()
+
+    def listening(self, channel: str) -> Connection[Any] | None:
+        """Return a connection that hears of `channel`, or None behind a pooler.
+
+        Raises psycopg's errors.
+        """
+        connection = psycopg.connect(self._url, autocommit=True, **_defaults(self._url, 1))
+        if _is_pooled(connection):
+            connection.close()
+            return None
+        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        return connection
 
     def _borrowed(self, end: float) -> Borrowed:
         """Take a connection from the pool, which looks for the server only when it is asked."""
@@ -202,6 +214,14 @@ def pipelined(
             for statement, parameters in sent
         ]
     return [each.fetchall() if each.description else [] for each in cursors]
+
+
+def _defaults(url: str, connections: int) -> dict[str, Any]:
+    """Return how to connect where the URL is silent, for up to so many connections."""
+    # By the name `doctor` knows what the pools of all processes may take.
+    name = f"rescind {connections} {os.getpid()} {platform.node()}"
+    defaults = _DEFAULTS | {"application_name": name}
+    return {name: value for name, value in defaults.items() if f"{name}=" not in url}
 
 
 def check_url(url: str) -> None:
@@ -271,13 +291,9 @@ def _check_prepared(connection: Connection[Any]) -> None:
     """Raise `InvalidSettings` if a pooler mixes the prepared statements of its clients.
 
     Two processes give different statements the same name, so one would run that of the other. A
-    pooler invents the number of the server's process, and if it bears prepared statements, it gives
-    them names of its own.
+    pooler that bears prepared statements gives them names of its own.
     """
-    if (
-        connection.info.backend_pid
-        == connection.execute("SELECT pg_backend_pid()").fetchall()[0][0]
-    ):
+    if not _is_pooled(connection):
         return
     try:
         connection.execute("SELECT 1", prepare=True)
@@ -287,6 +303,12 @@ def _check_prepared(connection: Connection[Any]) -> None:
         if name.startswith("_pg3_"):
             connection.execute(sql.SQL("DEALLOCATE {}").format(sql.Identifier(name)))
             raise InvalidSettings(_NOT_PREPARED)
+
+
+def _is_pooled(connection: Connection[Any]) -> bool:
+    """Return whether there is a pooler, which invents the number of the server's process."""
+    (process,) = connection.execute("SELECT pg_backend_pid()").fetchall()[0]
+    return bool(connection.info.backend_pid != process)
 
 
 def _is_passing(error: Exception) -> bool:

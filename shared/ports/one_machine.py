@@ -89,10 +89,10 @@ class Listener(Protocol):
 
 @runtime_checkable
 class Audible(Protocol):
-    """A store whose writes the other processes of this machine hear of."""
+    """A store whose writes other processes hear of."""
 
     def listen(self, news: News) -> Listener | None:
-        """Return what hears of such news from now on, or None if no other process can write.
+        """Return what hears of such news from now on, or None if looks have to do.
 
         Raises `OSError` if none can be heard.
         """

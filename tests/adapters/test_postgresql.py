@@ -1,6 +1,7 @@
 """PostgreSQL where it must be refused, and where it fails. The contracts run in tests/contracts."""
 
 import re
+import select
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,12 +11,14 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from shared.adapters import postgresql_schema
+from shared.adapters import postgresql_news, postgresql_schema
 from shared.adapters.postgresql import PostgresqlStore, _get_all
 from shared.adapters.postgresql_blobs import PostgresqlBlobs
 from shared.adapters.postgresql_database import PostgresqlDatabase, check_url
+from shared.adapters.postgresql_news import PostgresqlListener
 from shared.errors import Corrupt, InvalidSettings, Unavailable
 from shared.model.items import Address, Table
+from shared.model.lists.schedule import mark_address
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests.kit import postgresql
 from tests.kit.postgresql import PostgresqlServer, execute
@@ -222,6 +225,34 @@ def test_what_no_standby_has_is_not_acknowledged(another: PostgresqlServer, end:
         execute(url, "ALTER SYSTEM RESET synchronous_standby_names")
         execute(url, "SELECT pg_reload_conf()")
         assert store.get(ONE) == {"n": 1}
+
+
+def test_a_mark_is_heard_by_other_servers(
+    database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F931a: Who listens hears of the commit of a mark, and of no other.
+
+    If its connection breaks, it pretends news, and hears again on another one.
+    """
+    monkeypatch.setattr(postgresql_news, "_CONNECT_SECONDS", 0)
+    with (
+        closing(PostgresqlDatabase(postgresql.empty(), connections=1)) as other,
+        closing(PostgresqlListener(database)) as listener,
+    ):
+        for _ in range(2):
+            listener.wait(60)
+            listener.wait(0)
+            assert listener._connection is not None
+            PostgresqlStore(database).write(Put(ONE, {}, _ANY))
+            PostgresqlStore(other).write(Put(mark_address("t1", "w"), {}, _ANY))
+            heard = next(listener._connection.notifies(timeout=10))
+            assert (heard.pid,) == other.rows("SELECT pg_backend_pid()")[0]
+            other.rows(f"SELECT pg_terminate_backend({listener._connection.info.backend_pid})")
+            # The end is news as well.
+            while listener._connection is not None:
+                listener.wait(60)
+        listener.ring()
+        assert select.select([listener.fileno()], [], [], 0)[0]
 
 
 def test_what_is_created_meanwhile_is_deleted_too(database: PostgresqlDatabase) -> None:

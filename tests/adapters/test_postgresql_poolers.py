@@ -32,12 +32,14 @@ def server() -> Iterator[PostgresqlServer]:
 
 @pytest.mark.parametrize("mode", ["transaction", "session"])
 def test_without_prepared_statements_a_pooler_serves(server: PostgresqlServer, mode: str) -> None:
-    """F628b: Several processes serve through a pooler of transactions or sessions."""
+    """F628b, F931b: Several processes serve through a pooler of transactions or sessions."""
     with server.database("pooled"), pgbouncer(server, mode) as pooler:
         processes = [PostgresqlDatabase(pooler.url("pooled"), prepare=False) for _ in range(3)]
         for _ in range(5):
             for each in processes:
                 PostgresqlStore(each).write(Increment(ONE, {"n": 1}, Expect.ANYTHING))
+        # A pooler of transactions would lose what is heard.
+        assert processes[0].listening("news") is None
         for each in processes:
             with closing(each):
                 assert PostgresqlStore(each).get(ONE) == {"n": 15}

@@ -29,6 +29,7 @@ from tests.kit.waiting import soon
 _MS: Final = ("ms", 1e3)
 _MS_CPU: Final = ("ms CPU", 1e3)
 _REPLICAS: Final = 3
+_IDLE_SECONDS: Final = 20.0
 _CHECKS: Final = 500
 _REVOCATIONS: Final = 100
 _HELD: Final = 10
@@ -136,6 +137,8 @@ def run(
 ) -> Iterator[Row]:
     """Checks, revocations, and the way of a revocation from one server to another."""
     with _on_postgresql(server, url, folder) as many, _on_sqlite(folder) as one:
+        progress("leader")
+        yield _idle(many, _IDLE_SECONDS * share)
         progress("checks over HTTP")
         times = max(1, round(_CHECKS * share))
         sides = partial(_checks, many, times), partial(_checks, one, times)
@@ -180,6 +183,16 @@ def _on_sqlite(folder: Path) -> Iterator[_Site]:
     ):
         site.begin()
         yield site
+
+
+def _idle(site: _Site, seconds: float) -> Row:
+    """What the server that leads takes while nobody calls: the first one."""
+    leader = site.servers[0].process.pid
+    before = processor_seconds(leader)
+    time.sleep(seconds)
+    taken = (processor_seconds(leader) - before) / seconds * 100
+    name = "PostgreSQL: a leader without requests, of a core"
+    return Row(name, taken, "%", "0.6 %", taken / 0.6, goal="≤ 1")
 
 
 def _checks(site: _Site, times: int) -> _Taken:

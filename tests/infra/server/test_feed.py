@@ -3,7 +3,7 @@
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +16,8 @@ import pytest
 from infra import data_folder
 from infra.server import feed
 from infra.server.feed import Feed
+from shared.adapters.postgresql import PostgresqlStore
+from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.errors import Unavailable
 from shared.model.tenants import SettingsChange, settings_address
 from shared.operations.access import tenant_settings
@@ -25,6 +27,7 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.infra.folders import opened
 from tests.kit.intercepted import Call, Intercepted
+from tests.kit.postgresql import borrowed
 from tests.kit.processes import local_server
 from tests.kit.tenants import Tenant, break_off
 from tests.kit.waiting import soon
@@ -85,6 +88,30 @@ def test_a_mark_wakes_the_feed(
                     shutil.rmtree(tmp_path / "svc.db-news", ignore_errors=True)
                 tenant.revoke(others, f"svc_wrt_{number}")
                 soon(partial(_is_at, ports, tenant, number))
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_mark_of_another_server_wakes_the_feed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_heard: bool
+) -> None:
+    """F931c: On PostgreSQL a commit wakes the feed; if none can be heard, quick looks find it."""
+    with (
+        borrowed() as url,
+        closing(PostgresqlDatabase(url)) as database,
+        closing(PostgresqlDatabase(url)) as other,
+    ):
+        if not is_heard:
+            monkeypatch.setattr(database, "listening", lambda _: None)
+        ports, others = (
+            replace(embedded(tmp_path, _now), store=PostgresqlStore(each), look_seconds=3600)
+            for each in (database, other)
+        )
+        # The first look finds the first change, the one after the connection the second.
+        tenants = [Tenant.create(others, handle) for handle in ("acme", "globex", "initech")]
+        with running(ports):
+            for tenant in tenants:
+                tenant.revoke(others, "svc_wrt_a")
+                soon(partial(_is_at, ports, tenant, 1))
 
 
 def test_what_changed_before_the_start_is_published(tmp_path: Path) -> None:

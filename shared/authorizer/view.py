@@ -3,11 +3,13 @@
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from .formats.ids import RevokedIds
 from .state import State
-from .trust import Bundle
+
+if TYPE_CHECKING:
+    from .trust import Bundle
 
 # The clock that nobody sets, and the one that goes on while a machine sleeps.
 monotonic: Final = time.monotonic
@@ -64,7 +66,7 @@ class View:
     end: float = _PAST
     wall_end: float = _PAST
     is_trusted: bool = False
-    keys: Bundle | None = None
+    keys: "Bundle | None" = None
 
     @classmethod
     def of(
@@ -73,7 +75,7 @@ class View:
         confirmed: Moment,
         seconds: float,
         *,
-        keys: Bundle | None = None,
+        keys: "Bundle | None" = None,
         end: datetime | None = None,
     ) -> Self:
         """Return the view of `state` for `seconds` after it was confirmed.

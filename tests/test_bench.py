@@ -175,7 +175,7 @@ _BENCHES: list[Any] = [
     ),
     pytest.param(
         lambda: postgresql.run(share=0.02, rounds=1),
-        13,
+        12,
         lambda values: min(values) > 0,
         marks=_LINUX,
     ),

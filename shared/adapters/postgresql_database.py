@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -153,10 +153,12 @@ class PostgresqlDatabase:
         Raises psycopg's errors.
         """
         connection = psycopg.connect(self._url, autocommit=True, **_defaults(self._url, 1))
-        if _is_pooled(connection):
-            connection.close()
-            return None
-        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        with ExitStack() as unless_heard:
+            unless_heard.callback(connection.close)
+            if _is_pooled(connection):
+                return None
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            unless_heard.pop_all()
         return connection
 
     def _borrowed(self, end: float) -> Borrowed:

@@ -82,7 +82,7 @@ class _Recorded:
     """An adapter, of which it is noted what is called."""
 
     def __init__(self, adapter: object) -> None:
-        self._adapter, self._called = adapter, {"close"}
+        self._adapter, self._called = adapter, {"close", "listen"}
 
     def __getattr__(self, name: str) -> Any:
         self._called.add(name)

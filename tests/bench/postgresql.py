@@ -25,7 +25,7 @@ from shared.model.items import Partition, Table
 from shared.ports.blobs import BlobStore
 from shared.ports.store import Expect, Put, Store
 from tests.bench import replicas
-from tests.bench.measure import Side, alternate, timed
+from tests.bench.measure import Side, alternate, processor_seconds, timed
 from tests.bench.report import Row, compared, progress, took
 from tests.bench.scratch import scratch
 from tests.kit.postgresql import PostgresqlServer, binaries
@@ -34,6 +34,7 @@ _MS: Final = ("ms", 1e3)
 _BLOB_BYTES: Final = 8_500_000
 _NAMES: Final = 20_000
 _PART: Final = Partition(Table.KEYS, "bench")
+_SELECT: Final = "SELECT item FROM items WHERE tbl = 0 AND pk = %s AND sk = %s"
 # A server of tests has neither.
 _DURABLE: Final = ("-c", "fsync=on", "-c", "full_page_writes=on")
 
@@ -68,6 +69,7 @@ def _adapters(url: str, folder: Path, share: float, rounds: int) -> Iterator[Row
         store = PostgresqlStore(database)
         times = max(1, round(400 * share))
         yield _get(store, bare, times, rounds)
+        yield _select(bare, sqlite, times, rounds)
         yield _write(store, bare, times, rounds)
         yield _column(store, sqlite, round(_NAMES * share), rounds)
         yield _blob(PostgresqlBlobs(database), FileBlobs(folder / "blobs"), rounds)
@@ -83,6 +85,29 @@ def _get(store: Store, bare: psycopg.Connection[Any], times: int, rounds: int) -
 
     sides = _p50(lambda: store.get(address), times), _p50(one, times)
     return _compared("get", "SELECT 1", sides, rounds, goal="≤ 1.6")
+
+
+def _select(bare: psycopg.Connection[Any], sqlite: Store, times: int, rounds: int) -> Row:
+    """The floor of a read, by processor time: the database is a child of this process."""
+    progress("bare SELECT")
+    address = _PART.address("one")
+    sqlite.write(Put(address, _item(1), Expect.ANYTHING))
+    key = address.pk.encode(), address.sk.encode()
+
+    def one() -> None:
+        bare.execute(_SELECT, key, binary=True).fetchall()
+
+    def side(call: Callable[[], object]) -> Side:
+        def seconds() -> float:
+            before = processor_seconds(os.getpid())
+            for _ in range(times):
+                call()
+            return (processor_seconds(os.getpid()) - before) / times
+
+        return seconds
+
+    ours, theirs = alternate(side(one), side(lambda: sqlite.get(address)), rounds=rounds)
+    return compared("PostgreSQL: bare SELECT", ours, "get on SQLite", theirs, unit=("µs CPU", 1e6))
 
 
 def _write(store: Store, bare: psycopg.Connection[Any], times: int, rounds: int) -> Row:

@@ -191,8 +191,7 @@ def _idle(site: _Site, seconds: float) -> Row:
     before = processor_seconds(leader)
     time.sleep(seconds)
     taken = (processor_seconds(leader) - before) / seconds * 100
-    name = "PostgreSQL: a leader without requests, of a core"
-    return Row(name, taken, "%", "0.6 %", taken / 0.6, goal="≤ 1")
+    return Row("PostgreSQL: idle leader", taken, "%", "0.6 %", taken / 0.6, goal="≤ 1")
 
 
 def _checks(site: _Site, times: int) -> _Taken:
@@ -215,11 +214,10 @@ def _revocations(site: _Site, times: int) -> _Taken:
 
 
 def _rows(name: str, ours: list[_Taken], theirs: list[_Taken], *, goal: str) -> Iterator[Row]:
-    """The row of processor time against SQLite, and that of each part."""
+    """The row of processor time against SQLite, and that of the part of the database."""
     name = f"PostgreSQL: {name}"
     both = [[sum(each) for each in side] for side in (ours, theirs)]
     yield compared(name, both[0], "SQLite", both[1], unit=_MS_CPU, goal=goal)
-    yield Row(f"{name}, in servers", median(each.servers for each in ours) * 1e3, _MS_CPU[0])
     yield Row(f"{name}, in the database", median(each.database for each in ours) * 1e3, _MS_CPU[0])
 
 

@@ -25,13 +25,10 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parent.parent.parent
-# What the server loads once it has begun, and what commands load to show help.
-_MODULES: Final = (
-    "infra.server.routers",
-    "infra.server.work",
-    "rich.markdown",
-    "typer.rich_utils",
-)
+# What commands load to show help.
+_HELP: Final = ("rich.markdown", "typer.rich_utils")
+# These load the library for metrics.
+_OF_METRICS: Final = frozenset({"app", "measured_store", "metrics", "ops"})
 _REQUEST_BYTES: Final = 128 * 1024
 
 
@@ -91,10 +88,13 @@ def _loaded() -> "tuple[socket.socket, subprocess.Popen[bytes]]":
 
 
 def _load() -> None:
-    commands = (ROOT / "infra" / "cli").rglob("[a-z]*.py")
-    names = (".".join(each.relative_to(ROOT).with_suffix("").parts) for each in commands)
-    for name in (*names, *_MODULES):
+    server = (ROOT / "infra" / "server").glob("[a-z]*.py")
+    modules = [each for each in server if each.stem not in _OF_METRICS]
+    modules += (ROOT / "infra" / "cli").rglob("[a-z]*.py")
+    names = (".".join(each.relative_to(ROOT).with_suffix("").parts) for each in modules)
+    for name in (*names, *_HELP):
         import_module(name)
+    assert "prometheus_client" not in sys.modules
     assert threading.active_count() == 1
     gc.freeze()
 

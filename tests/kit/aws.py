@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 from moto import mock_aws
+from moto.kms.utils import generate_private_key
 
 from shared.adapters import dynamodb, kms, s3, sqs
 from shared.adapters.dynamodb import DynamoStore
@@ -80,7 +81,7 @@ class Account:
 
     @cached_property
     def key_id(self) -> str:
-        """The key's alias. The key is made when first asked for: that takes a while."""
+        """The key's alias. The key is made when first asked for."""
         alias: str = stack()["KeyAlias"]["Properties"]["AliasName"]
         key = self.kms.create_key()
         self.kms.create_alias(AliasName=alias, TargetKeyId=key["KeyMetadata"]["KeyId"])
@@ -117,11 +118,18 @@ def _clients() -> tuple[DynamoDBClient, S3Client, KMSClient]:
     return dynamodb.connect(), s3.connect(), kms.connect()
 
 
+@cache
+def _unused_key(spec: str) -> Any:
+    """What moto gives each key for signatures, also one that encrypts: an RSA key, made once."""
+    return generate_private_key(spec)
+
+
 @contextmanager
 def aws() -> Iterator[Account]:
     """Pretend an account with the stateful stack in it; it is gone at the end."""
     with pytest.MonkeyPatch.context() as environment, mock_aws(), moto_requests.installed():
         pretend_credentials(environment)
+        environment.setattr("moto.kms.models.generate_private_key", _unused_key)
         account = Account(
             *_clients(),
             table_prefix=table_prefix(STAGE),

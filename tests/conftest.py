@@ -49,6 +49,7 @@ _UNMEASURED = (
     "tests/operations/lists/test_srl_schedule.py",
     "tests/operations/lists/test_tombstones.py",
     "tests/state_machine/",
+    "tests/world/",
 )
 _IS_MEASURED = pytest.StashKey[bool]()
 

@@ -52,6 +52,7 @@ from tests.engines.clouds import address, cloud, container, sealer, transit
 from tests.kit import postgresql
 from tests.kit.aws import aws
 from tests.kit.hsm import needs_softhsm, softhsm
+from tests.world.memory import Records
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -99,6 +100,8 @@ def _store(kind: str, folder: Path) -> Iterator[Store]:
     elif kind == "postgresql":
         with _postgresql() as database:
             yield PostgresqlStore(database)
+    elif kind == "world":
+        yield Records()
     else:
         with closing(SqliteStore(_place(kind, folder))) as opened:
             yield opened
@@ -117,7 +120,7 @@ def _buckets(kind: str, folder: Path) -> Iterator[TokenBuckets]:
             yield opened
 
 
-@pytest.fixture(params=["dynamodb", *EXACT])
+@pytest.fixture(params=["dynamodb", *EXACT, "world"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     with _store(request.param, tmp_path) as opened:
         yield opened

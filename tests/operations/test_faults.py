@@ -12,11 +12,18 @@ from shared.operations.fleet import authorizers
 from shared.ports import Ports
 from tests.kit.endpoints import ENDPOINTS
 from tests.kit.faults import Crash, Script, broken_at, meeting, scripted
-from tests.kit.scheduler import World
 from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 from tests.operations.mutations import CASES, EACH_CASE, Case, register
+from tests.world.explore import Start, in_memory
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
+
+
+@pytest.fixture
+def ports(tmp_path: Path, clock: Clock) -> Ports:
+    """In memory, so that they can be put back after each step."""
+    return in_memory(tmp_path, clock)
 
 
 def _calls(ports: Ports, case: Case, tenant: Tenant, prepared: str) -> list[str]:
@@ -44,16 +51,16 @@ def test_every_change_is_in_the_table() -> None:
 @pytest.mark.parametrize("error", [Unavailable("down"), Crash()], ids=["fault", "crash"])
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def test_broken_at_every_call(
-    ports: Ports, tenant: Tenant, tmp_path: Path, case: Case, error: BaseException, late: bool
+    ports: Ports, tenant: Tenant, case: Case, error: BaseException, late: bool
 ) -> None:
     """AUDIT-1, F25a, F31a, S7: At any fault, change, entry and totals stand or fall together."""
     prepared = case.prepare(ports, tenant)
     before = tenant.actions(ports).count(case.action)
-    world = World(ports, tmp_path / "blobs")
+    start = Start(ports)
     calls = _calls(ports, case, tenant, prepared)
     assert calls.count("write") == 1
     for number, call in enumerate(calls):
-        world.restore()
+        start.restore()
         broken = broken_at(ports, number, error, late=late)
         assert not _attempt(broken, tenant, case, prepared)
         took_effect = int("write" in calls[:number] or (late and call == "write"))

@@ -1,7 +1,7 @@
 """Publication in every schedule of a few actors: what is served at each moment, what is left.
 
 Each actor is an operation as it is deployed, with its retries, over five shards;
-`tests/kit/scheduler.py` says what a schedule is. A list *begins* where its publisher reads the head
+`tests/world/explore.py` says what a schedule is. A list *begins* where its publisher reads the head
 that it replaces. What is revoked then, check says; each change asks it at once about itself.
 
 A client follows the feed in each schedule: it asks as soon as the feed moves. An *entry* begins
@@ -51,10 +51,21 @@ from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 from tests.kit.faults import Crash
 from tests.kit.intercepted import Call, Intercepted
-from tests.kit.scheduler import Actor, Run, Span, World, explore, explore_stops, follow, play, rest
 from tests.kit.tenants import Tenant
-from tests.kit.worlds import Clock, embedded
+from tests.kit.worlds import Clock
 from tests.operations.followers import Follower, current
+from tests.world.explore import (
+    Actor,
+    Run,
+    Start,
+    explore,
+    explore_stops,
+    follow,
+    in_memory,
+    play,
+    rest,
+)
+from tests.world.stage import Span
 
 BEFORE, NEW, SIGNED = WARRANTS = ("svc_wrt_before", "svc_wrt_new", "svc_wrt_signed")
 
@@ -97,7 +108,7 @@ class Published(NamedTuple):
 class History:
     """A tenant whose list is as it should be, and what happened to it in the present schedule."""
 
-    world: World
+    world: Start
     clock: Clock
     tenant: Tenant
     revocation_id: str
@@ -124,26 +135,26 @@ class History:
     @classmethod
     def set(cls, folder: Path) -> "History":
         clock = Clock()
-        ports = embedded(folder, clock)
+        ports = in_memory(folder, clock)
         tenant = Tenant.create(ports)
         key = tenant.key(ports)
         tenant.sign(ports, key, SIGNED)
         revocation_id = tenant.revoke(ports, BEFORE)
         assert publication.publish_if_due(ports, tenant.id)
         signer_id = in_force.signer(ports, tenant.id).id
-        world = World(ports, folder / "blobs")
+        world = Start(ports)
         return cls(world, clock, tenant, revocation_id, key.id, signer_id, "")
 
     def make_pending(self) -> None:
         """A key that waits for its activation in each schedule from here on."""
         self.pending_id = list_signers.create(self.ports, self.tenant.operator).record.id
-        self.world = World(self.ports, self.world._blobs)
+        self.world = Start(self.ports)
 
     def make_marked(self) -> None:
         """A warrant is revoked that the feed has yet to state, in each schedule from here on."""
         self.marked_id = self.tenant.revoke(self.ports, NEW)
         self.marked = frozenset({NEW})
-        self.world = World(self.ports, self.world._blobs)
+        self.world = Start(self.ports)
 
     @property
     def ports(self) -> Ports:
@@ -551,7 +562,7 @@ def kept(history: History, run: Run) -> None:
 def caught_up(history: History, run: Run) -> None:
     """F234: One more publication of the feed brings every client to what a check says."""
     ports, tenant_id = history.ports, history.tenant.id
-    now = World(ports, history.world._blobs)
+    now = Start(ports)
     published = publication.publish_feed(ports, tenant_id)
     assert published is not None
     if published.head.needs_list:

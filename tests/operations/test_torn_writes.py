@@ -25,9 +25,9 @@ from shared.operations.base import audit, operation
 from shared.operations.base.idempotency import Repeatable
 from shared.operations.changes import revocation_batches, revocations
 from shared.ports import Ports
-from tests.kit.scheduler import Actor, World, explore, rest
 from tests.kit.tenants import Tenant, item_at
-from tests.kit.worlds import Clock, embedded
+from tests.kit.worlds import Clock
+from tests.world.explore import Actor, Start, explore, in_memory, rest
 
 _WARRANT = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("few_partitions")
 
 @pytest.fixture
 def ports(tmp_path: Path) -> Ports:
-    return embedded(tmp_path, Clock())
+    return in_memory(tmp_path, Clock())
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_the_last_admin_key_stays(
         for number, (key, way) in enumerate(zip(keys, ways, strict=True))
     }
     runs = 0
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+    for run in explore(Start(ports), actors, torn=actors):
         runs += 1
         assert list(run.outcomes.values()).count("kept") == 1, run
         assert len(_admins(ports, tenant)) == 1, run
@@ -97,7 +97,7 @@ def test_the_account_of_the_last_admin_key_stays(
         "revoker": partial(_losing, tenant, own.id, "revoke"),
         "disabler": disable,
     }
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+    for run in explore(Start(ports), actors, torn=actors):
         assert list(run.outcomes.values()).count("kept") == 1, run
 
 
@@ -132,7 +132,7 @@ def test_a_switched_account_has_no_other_key(
         return None
 
     actors: dict[str, Actor] = {"make": make, "switch": switch}
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+    for run in explore(Start(ports), actors, torn=actors):
         tenant.check_totals(ports)
         for each, _ in api_keys.page(ports, tenant.operator, before=None, limit=100).entries:
             if each.service_account_id == account.id:
@@ -158,7 +158,7 @@ def test_a_cascade_reaches_a_child_that_is_being_created(
         tenant.revoke_key(ports, root, cascade=True)
 
     actors: dict[str, Actor] = {"create": create, "revoke": revoke}
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+    for run in explore(Start(ports), actors, torn=actors):
         child = run.outcomes["create"]
         if isinstance(child, SigningKey):
             assert tenant.status(ports, child) is KeyStatus.REVOKED, run
@@ -175,7 +175,7 @@ def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports, tenant: Tenant)
         )
 
     actors: dict[str, Actor] = {"first": revoke, "second": revoke}
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+    for run in explore(Start(ports), actors, torn=actors):
         (first, first_is_new), (second, second_is_new) = made
         assert first == second, run
         assert first_is_new != second_is_new, run
@@ -195,7 +195,7 @@ def test_a_revocation_is_taken_back_once(tmp_path: Path, ports: Ports, tenant: T
         return False
 
     actors: dict[str, Actor] = {"first": take_back, "second": take_back}
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+    for run in explore(Start(ports), actors, torn=actors):
         assert sorted(map(bool, run.outcomes.values())) == [False, True], run
         assert tenant.actions(ports).count("revocation.delete") == 1
         tenant.check_totals(ports)
@@ -220,7 +220,7 @@ def test_a_repetition_gets_the_same_response(
         return create.once(ports, tenant.operator, request, **name).result
 
     actors: dict[str, Actor] = {"first": ask, "second": ask}
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+    for run in explore(Start(ports), actors, torn=actors):
         first, second = run.outcomes.values()
         assert first == second, run
         tenant.check_totals(ports)
@@ -238,7 +238,7 @@ def test_a_repeated_take_back_sees_the_first_one_in_part(
         return result.outcome
 
     actors: dict[str, Actor] = {"first": take_back, "second": take_back}
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+    for run in explore(Start(ports), actors, torn=actors):
         assert set(run.outcomes.values()) == {"taken_back"}, run
         tenant.check_totals(ports)
 
@@ -266,9 +266,7 @@ def test_what_is_counted_in_part_is_counted_once(
 
     runs = 0
     today = ports.now().date()
-    for run in explore(
-        World(ports, tmp_path / "blobs"), {"a": seal, "b": enter_and_seal}, torn=["a"]
-    ):
+    for run in explore(Start(ports), {"a": seal, "b": enter_and_seal}, torn=["a"]):
         runs += 1
         (day,) = revocation_counts.by_day(ports, tenant.operator, start=today, end=today).days
         assert (day.created, day.removed) == (3, 0), run
@@ -289,7 +287,7 @@ def test_a_pass_that_sees_a_rotation_in_part_makes_no_signer(
         sealing.extend(ports, tenant.id)
 
     actors: dict[str, Actor] = {"rotate": rotate, "seal": seal}
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+    for run in explore(Start(ports), actors, torn=actors):
         assert len(sealed_log.keys(ports, tenant.operator).signers) == 2, run
 
 
@@ -301,7 +299,7 @@ def test_of_two_rotations_one_signer_stays(tmp_path: Path, ports: Ports, tenant:
         sealed_log.rotate(ports, tenant.operator)
 
     actors: dict[str, Actor] = {"first": rotate, "second": rotate}
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+    for run in explore(Start(ports), actors, torn=actors):
         found = sealed_log.keys(ports, tenant.operator).signers
         # Identifiers of one millisecond have no order.
         assert sorted(each.signs_until is None for each in found) == [False, False, True], run

@@ -1,7 +1,7 @@
 """Records and blobs in memory, with no more than the ports promise (shared/ports/store.py).
 
-A write is accepted as a whole; its items may be shown one by one. Until an item is shown, readers
-find what was there before, and other writes wait for it.
+A write is accepted as a whole; its items may be shown one by one. Until an item is shown, actors
+find what was there before (`Records.seen`), and other writes wait for it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,6 @@ from pathlib import Path
 
 from shared.adapters.preconditions import added, check_blob_name, check_write
 from shared.errors import BlobExists, ExpectationLost
-from shared.model.records import integer
 from shared.ports.store import (
     EVERYTHING,
     Address,
@@ -37,28 +36,35 @@ Rows = dict[str, Item]
 
 @dataclass
 class Records:
-    """The items of all tables: as they are shown, and those that are accepted and not shown yet."""
+    """The items of all tables; of those that are not shown yet, also what was `hidden` by it."""
 
     rows: dict[Partition, Rows] = field(default_factory=dict)
-    coming: dict[Address, Item | None] = field(default_factory=dict)
+    hidden: dict[Address, Item | None] = field(default_factory=dict)
     made: str = ""
 
     def copy(self) -> "Records":
         """The same items, all of them shown."""
-        other = Records({place: dict(rows) for place, rows in self.rows.items()}, made=self.made)
-        for address, item in self.coming.items():
-            other._set(address, item)
-        return other
+        return Records({place: dict(rows) for place, rows in self.rows.items()}, made=self.made)
+
+    def become(self, other: "Records") -> None:
+        """Have the items of another one from now on, all of them shown."""
+        self.rows, self.hidden, self.made = other.copy().rows, {}, other.made
+
+    def seen(self, partition: Partition) -> "Records":
+        """The records as actors find them in a partition."""
+        hidden = {each: old for each, old in self.hidden.items() if _partition(each) == partition}
+        if not hidden:
+            return self
+        found = Records({partition: dict(self.rows.get(partition, {}))})
+        for address, item in hidden.items():
+            found._set(address, item)
+        return found
 
     def made_at(self) -> str:
         return self.made
 
     def get(self, address: Address) -> Item | None:
         return self.rows.get(_partition(address), {}).get(address.sk)
-
-    def peek(self, address: Address) -> Item | None:
-        """The item as it was accepted, whether or not it is shown."""
-        return self.coming[address] if address in self.coming else self.get(address)
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
         found = {each: self.get(each) for each in addresses}
@@ -106,26 +112,27 @@ class Records:
         return ((place.address(sk), item) for place, rows in found for sk, item in rows.items())
 
     def write(self, *changes: Change) -> None:
-        for address in self.accept(changes):
-            self.show(address)
+        self.accept(changes)
 
-    def waits(self, changes: Iterable[Change]) -> bool:
-        """Whether the write has to wait for another one to be shown."""
-        return any(each.address in self.coming for each in changes)
+    def accept(self, changes: Sequence[Change], *, hides: bool = False) -> list[Address]:
+        """Apply a write; return the items that it changed. Raises `ExpectationLost`.
 
-    def accept(self, changes: Sequence[Change]) -> list[Address]:
-        """Accept a write; return the items that are to be shown. Raises `ExpectationLost`."""
+        If it `hides` them, they are to be shown.
+        """
         check_write(changes)
         lost = [each.address for each in changes if not _holds(each.expect, self.get(each.address))]
         if lost:
             raise ExpectationLost(lost)
         new = {each.address: self._after(each) for each in changes if not isinstance(each, Check)}
-        self.coming |= new
+        if hides:
+            self.hidden |= {each: self.get(each) for each in new}
+        for address, item in new.items():
+            self._set(address, item)
         return list(new)
 
     def show(self, address: Address) -> None:
-        """Let readers find an item as it was written."""
-        self._set(address, self.coming.pop(address))
+        """Let actors find an item as it was written."""
+        del self.hidden[address]
 
     def _after(self, change: Change) -> Item | None:
         match change:
@@ -150,9 +157,8 @@ def _partition(address: Address) -> Partition:
 
 def _holds(expected: Expectation, item: Item | None) -> bool:
     if isinstance(expected, At):
-        return (
-            item is not None and "version" in item and integer(item, "version") == expected.version
-        )
+        version = None if item is None else item.get("version")
+        return type(version) is int and version == expected.version
     return expected is Expect.ANYTHING or (item is None) == (expected is Expect.ABSENT)
 
 

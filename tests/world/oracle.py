@@ -120,7 +120,7 @@ class Oracle:
 
     def settle(self) -> None:
         """Look up what is open, unless something is in flight."""
-        if self.world.stage.records.coming:
+        if self.world.stage.records.hidden:
             return
         for books in self.books.values():
             for key_id, lost in books.keys.items():
@@ -158,7 +158,7 @@ class Oracle:
 
     def _look_at_feed(self, books: Books) -> None:
         records, tenant_id = self.world.stage.records, books.tenant.id
-        item = records.peek(feed_model.head_address(tenant_id))
+        item = records.get(feed_model.head_address(tenant_id))
         if item is None or item is books.feed_item:
             return
         books.feed_item = item
@@ -179,7 +179,7 @@ class Oracle:
         while sequence < head.sequence:
             sequence += 1
             address = feed_model.entry_address(books.tenant.id, sequence)
-            item = self.world.stage.records.peek(address)
+            item = self.world.stage.records.get(address)
             if item is None:
                 # A break far above the last entry.
                 held, chain, sequence = None, head.signed.chain, head.sequence
@@ -198,7 +198,7 @@ class Oracle:
             raise Broken(f"the chain at {head.sequence} is not that of its entries")
 
     def _look_at_list(self, books: Books) -> None:
-        item = self.world.stage.records.peek(head_address(books.tenant.id))
+        item = self.world.stage.records.get(head_address(books.tenant.id))
         if item is None or item is books.list_item:
             return
         books.list_item = item
@@ -257,7 +257,7 @@ class Oracle:
                 standing.key_id and books.revoked(warrant_id) is not False
             ):
                 raise Broken(f"{client.machine.name} refuses {warrant_id}, which nobody revoked")
-        self._held[client] = dict.fromkeys(ids, self.world.now)
+        self._held[client] = {each: held.get(each, self.world.now) for each in ids}
 
     # --- what must come true ---
 

@@ -313,6 +313,7 @@ def set_clock(life: "Life", random: Random) -> None:
 
 
 FAULTS: Final[dict[str, Fault]] = {
+    "stall": _peril("stall", of="server"),
     "throttled": _peril("throttled", of="server"),
     "lose an answer": _peril("lose an answer", of="server"),
     "die before a write": _peril("die before a write", of="server"),

@@ -43,6 +43,7 @@ class Happening(NamedTuple):
     at: float
     kind: str
     chance: int
+    tenant: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,15 @@ def plan(seed: int, *, happenings: int = HAPPENINGS, horizon: float = HORIZON) -
     faults = {name: 1 for name in FAULTS if random.random() < 0.5}
     is_torn = random.random() < 0.5
     found = [Happening(0.0, "torn", 0)] if is_torn else []
-    moments = [random.uniform(0, horizon) for _ in range(random.randint(1, happenings))]
+    number = random.choice([2, 4, 8, happenings])
+    moments = [(random.uniform(0, horizon), random.randrange(2)) for _ in range(number)]
     for _ in range(happenings):
         kinds = faults if faults and random.random() < 0.4 else deeds
         (kind,) = random.choices(list(kinds), list(kinds.values()))
         # What happens at the same moment is what races.
-        at = random.choice(moments) + random.choice([0.0, 0.0, 0.01, 0.1])
-        found.append(Happening(at, kind, random.getrandbits(32)))
+        at, tenant = random.choice(moments)
+        at += random.choice([0.0, 0.0, 0.01, 0.1])
+        found.append(Happening(at, kind, random.getrandbits(32), tenant))
     return sorted(found)
 
 
@@ -201,7 +204,7 @@ class Life:
         elif happening.kind in FAULTS:
             FAULTS[happening.kind](self, random)
         else:
-            books = random.choice(list(self.oracle.books.values()))
+            books = list(self.oracle.books.values())[happening.tenant]
             run, _ = DEEDS[happening.kind]
             deed = Deed(self, books, random, books.tenant.operator.identity.partition("@")[2])
 
@@ -233,7 +236,7 @@ class Life:
     def _examine(self) -> None:
         """Hold all records against each other, as the operator's commands do."""
         desk = self._ports(self.world.machine("desk"))
-        while self.world.stage.records.coming:
+        while self.world.stage.records.hidden:
             self.world.sleep(1)
         with self.world.off_stage():
             for each in self.oracle.books.values():

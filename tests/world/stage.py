@@ -116,11 +116,18 @@ class Perils:
     def making(self, seat: "Seat", footprint: Footprint) -> None:
         """The actor makes the call now."""
 
-    def made(self, seat: "Seat", footprint: Footprint, *, changed: bool) -> None:
-        """The call was made, and its answer is on the way."""
+    def made(self, name: str, footprint: Footprint, *, changed: bool) -> None:
+        """The actor, or the task of this name, has made a step."""
+
+    def answered(self, seat: "Seat", footprint: Footprint) -> None:
+        """The call has changed something, and its answer is on the way."""
 
     def may(self, _seat: "Seat") -> bool:
         """Whether the actor can go on now."""
+        return True
+
+    def may_show(self, _task: str) -> bool:
+        """Whether an item can be shown now."""
         return True
 
     def idle(self) -> bool:
@@ -157,14 +164,15 @@ class Stage:
         # What is to be shown, by the task to do it.
         self.tasks: dict[str, tuple[Seat, Address]] = {}
         self._choose, self._observe = choose, observe
+        self._entering: list[Seat] = []
         self._over = threading.Semaphore(0)
         self._is_over = False
         self._error: BaseException | None = None
 
     def enter(self, name: str, actor: Callable[[], object]) -> "Seat":
-        """Let an actor come in, who begins when it is chosen."""
+        """Let an actor come in, who goes on to its first call before anybody else does."""
         seat = self.seats[name] = Seat(self, name, actor)
-        seat.pending = Footprint("begin")
+        self._entering.append(seat)
         return seat
 
     def play(self) -> None:
@@ -190,12 +198,13 @@ class Stage:
         try:
             result = call()
         except (BlobExists, ExpectationLost):
-            self.perils.made(seat, footprint, changed=False)
+            self.perils.made(seat.name, footprint, changed=False)
             raise
+        self.perils.made(seat.name, footprint, changed=bool(footprint.writes))
         if footprint.writes:
             seat.changes += 1
             self._look()
-        self.perils.made(seat, footprint, changed=bool(footprint.writes))
+            self.perils.answered(seat, footprint)
         return result
 
     def rest(self) -> None:
@@ -223,14 +232,21 @@ class Stage:
             self.step(footprint, lambda: self.records.write(*changes))
 
     def _accept(self, seat: "Seat", changes: tuple[Change, ...]) -> None:
-        for number, address in enumerate(sorted(self.records.accept(changes))):
+        for number, address in enumerate(sorted(self.records.accept(changes, hides=True))):
             self.tasks[f"{seat.name}/{seat.changes}.{number}"] = (seat, address)
+        # Also if it dies before it hears of that.
+        done = Place("", "acknowledged", seat.name)
+        seat.pending = Footprint("acknowledged", writes=frozenset({done}))
 
     def _acknowledge(self, seat: "Seat") -> None:
-        done = Place("", "acknowledged", seat.name)
-        footprint = Footprint("acknowledged", writes=frozenset({done}))
+        assert seat.pending is not None
+        footprint = seat.pending
         self._wait(seat, footprint)
-        self.perils.made(seat, footprint, changed=True)
+        self._acknowledged(seat, footprint)
+
+    def _acknowledged(self, seat: "Seat", footprint: Footprint) -> None:
+        seat.pending = None
+        self.perils.made(seat.name, footprint, changed=True)
         self._look()
 
     def _wait(self, seat: "Seat", footprint: Footprint) -> None:
@@ -244,20 +260,24 @@ class Stage:
 
     def _go_on(self, current: "Seat | None") -> bool:
         """Let the one go on who is chosen; return whether that is somebody else."""
+        if self._entering:
+            self._entering.pop(0).start()
+            return True
         while (chosen := self._next()) is not None:
             if chosen in self.tasks:
                 _, address = self.tasks.pop(chosen)
                 self.records.show(address)
-                self.perils.made(self.seats[_owner(chosen)], showing(chosen, address), changed=True)
-                continue
-            seat = self.seats[chosen]
-            if seat is current:
+                self.perils.made(chosen, showing(chosen, address), changed=True)
+            elif chosen in self.outcomes:
+                # It died, but its write was accepted.
+                seat = self.seats[chosen]
+                assert seat.pending is not None
+                self._acknowledged(seat, seat.pending)
+            elif self.seats[chosen] is current:
                 return False
-            if seat.ident is None:
-                seat.start()
             else:
-                seat.turn.release()
-            return True
+                self.seats[chosen].turn.release()
+                return True
         self._over.release()
         return True
 
@@ -269,7 +289,11 @@ class Stage:
                     for name, seat in self.seats.items()
                     if seat.pending and self._may(seat, seat.pending)
                 }
-                pending |= {task: showing(task, each[1]) for task, each in self.tasks.items()}
+                pending |= {
+                    task: showing(task, address)
+                    for task, (_, address) in self.tasks.items()
+                    if self.perils.may_show(task)
+                }
                 if pending:
                     return self._choose(pending)
                 if not self.perils.idle():
@@ -283,11 +307,11 @@ class Stage:
         if not self.perils.may(seat):
             return False
         if pending.call == "rest":
-            return not self.records.coming
+            return not self.records.hidden
         if pending.call == "acknowledged":
             return not any(owner is seat for owner, _ in self.tasks.values())
-        if pending.call == "write" and self.records.coming:
-            return not any(pending.touches(lock(_place(each))) for each in self.records.coming)
+        if pending.call == "write" and self.records.hidden:
+            return not any(pending.touches(lock(_place(each))) for each in self.records.hidden)
         return True
 
     def leave(self, seat: "Seat", outcome: object) -> None:
@@ -301,7 +325,6 @@ class Stage:
         except Exception as error:
             self._error = self._error or error
             self._over.release()
-            threading.current_thread().failed = True  # type: ignore[attr-defined]
             raise Abandoned from error
 
 
@@ -340,7 +363,10 @@ class SteppedStore:
         return self._stage.records.made_at()
 
     def get(self, address: Address) -> Item | None:
-        return self._read("get", _place(address), lambda: self._stage.records.get(address))
+        partition = Partition(address.table, address.pk)
+        return self._read(
+            "get", _place(address), lambda: self._stage.records.seen(partition).get(address)
+        )
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
         found = {each: self.get(each) for each in dict.fromkeys(addresses)}
@@ -359,8 +385,8 @@ class SteppedStore:
         bounds: dict[str, Any] = {"newest_first": newest_first, "limit": 1, "where": where}
 
         def first() -> Row | None:
-            found = self._stage.records.query(partition, after=after, before=before, **bounds)
-            return next(found, None)
+            seen = self._stage.records.seen(partition)
+            return next(seen.query(partition, after=after, before=before, **bounds), None)
 
         for _ in count() if limit is None else range(limit):
             row = self._read("query", Span(*partition, after, before), first)
@@ -382,10 +408,12 @@ class SteppedStore:
         before: str | None = None,
         where: Where = EVERYTHING,
     ) -> int:
-        records, span = self._stage.records, Span(*partition, after, before)
-        return self._read(
-            "count", span, lambda: records.count(partition, after=after, before=before, where=where)
-        )
+        bounds: dict[str, Any] = {"after": after, "before": before, "where": where}
+
+        def number() -> int:
+            return self._stage.records.seen(partition).count(partition, **bounds)
+
+        return self._read("count", Span(*partition, after, before), number)
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
@@ -425,6 +453,9 @@ class SteppedBlobs(Blobs):
         footprint = Footprint("get blob", frozenset({_blob(name)}))
         return self._stage.step(footprint, lambda: Blobs.get(self, name))
 
+    def discard(self, folder: str, **which: Any) -> None:
+        Blobs(self.found).discard(folder, **which)
+
     def names(self, folder: str) -> Iterator[str]:
         span = Span(_BLOBS, folder, None, None)
         footprint = Footprint("names", frozenset({span}))
@@ -451,6 +482,6 @@ def _blob(name: str) -> Place:
     return Place(_BLOBS, folder, last)
 
 
-def _owner(task: str) -> str:
-    """The actor of whose write an item is shown."""
-    return task.partition("/")[0]
+def owner(name: str) -> str:
+    """The actor who does something, or of whose write an item is shown."""
+    return name.partition("/")[0]

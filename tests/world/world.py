@@ -5,7 +5,7 @@ Nothing in it reads the time of this machine, sleeps, or draws from another sour
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -99,6 +99,9 @@ class World(Perils):
         self._wakes: dict[Seat, float] = {}
         self._homes: dict[Seat, list[tuple[Machine, int]]] = {}
         self._last: str | None = None
+        # Who goes first, if that is not drawn at each step.
+        self._ranks: dict[str, float] | None = {} if self.random.random() < 0.5 else None
+        self._shown_at: dict[str, float] = {}
         # Who is woken by a mark.
         self._listening: dict[Seat, None] = {}
 
@@ -173,6 +176,7 @@ class World(Perils):
     def idle(self) -> bool:
         living = (s for s in self.stage.seats.values() if s.pending and self._lives(s))
         ahead = [self._next(each) for each in living]
+        ahead += [self._shown_at[each] for each in self.stage.tasks]
         later = [each for each in ahead if each > self.now]
         if not later or self.is_over:
             return False
@@ -192,9 +196,25 @@ class World(Perils):
             return None
         self.steps += 1
         self.now += self.random.random() * 0.002
+        if self._ranks is not None:
+            return self._first(self._ranks, pending)
         if self._last not in pending or self.random.random() < 0.3:
             self._last = self.random.choice(list(pending))
         return self._last
+
+    def _first(self, ranks: dict[str, float], pending: Iterable[str]) -> str:
+        """The one who is ahead of the others, until it falls behind all of them."""
+        first = max(pending, key=lambda each: ranks.setdefault(each, self.random.random()))
+        if self.random.random() < 0.03:
+            ranks[first] = -self.random.random()
+        return first
+
+    def may_show(self, task: str) -> bool:
+        if task not in self._shown_at:
+            # Most writes are shown at once, and a few are in flight for seconds.
+            late = self.random.random() < 0.05
+            self._shown_at[task] = self.now + self.random.random() * (5.0 if late else 0.05)
+        return self._shown_at[task] <= self.now
 
     # --- what goes wrong at a call ---
 
@@ -203,19 +223,19 @@ class World(Perils):
         if any(machine.life != life for machine, life in homes):
             raise Crash
         if homes and homes[-1][0].perils and footprint.call in _CALLS_A_FAULT:
-            self._strike(homes[-1][0], footprint, "before")
+            self._strike(seat, homes[-1][0], footprint, "before")
 
-    def made(self, seat: Seat, footprint: Footprint, *, changed: bool) -> None:
+    def answered(self, seat: Seat, footprint: Footprint) -> None:
         homes = self._homes[seat]
-        if changed and any(each.folder.startswith(_MARKS) for each in footprint.writes):
+        if any(each.folder.startswith(_MARKS) for each in footprint.writes):
             for each in self._listening:
                 self._wakes[each] = min(self._wakes[each], self.now + self.random.random() * 0.01)
-        if changed and homes:
+        if homes:
             self.stamp = max(self.stamp, self.now + homes[-1][0].skew)
-        if changed and homes and homes[-1][0].perils and footprint.call in ("write", "put"):
-            self._strike(homes[-1][0], footprint, "after")
+        if homes and homes[-1][0].perils and footprint.call in ("write", "put"):
+            self._strike(seat, homes[-1][0], footprint, "after")
 
-    def _strike(self, machine: Machine, footprint: Footprint, when: str) -> None:
+    def _strike(self, seat: Seat, machine: Machine, footprint: Footprint, when: str) -> None:
         peril = machine.perils[0]
         is_late = peril in ("lose an answer", "die after a write")
         is_of_writes = is_late or peril == "die before a write"
@@ -226,6 +246,10 @@ class World(Perils):
         machine.perils.pop(0)
         self.tally[peril] += 1
         self.tell(f"{machine.name}: {peril} ({footprint.call})")
+        if peril == "stall":
+            self.sleep(self.random.uniform(0.1, 10))
+            self.making(seat, footprint)
+            return
         if peril.startswith("die"):
             machine.die()
             raise Crash

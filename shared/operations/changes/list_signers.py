@@ -24,7 +24,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, is_identifier
 from shared.model.items import Item, Value
 from shared.model.lists.head import ListHead
-from shared.model.lists.signers import ListSigner, SignerStatus, signers
+from shared.model.lists.signers import ListSigner, SignerStatus, signers, standby_address
 from shared.model.records import moment
 from shared.model.tenants import TenantSettings
 from shared.operations.base import audit, tenants
@@ -290,6 +290,9 @@ def _successor(ports: Ports, facts: _SignerFacts, *, is_urgent: bool = False) ->
     Raises `TrustUnsigned` if the document names none of them otherwise.
     """
     pending, standby = _pending(ports, facts), srl_signers.standby(ports, facts.active.tenant_id)
+    if standby is not None and standby.id == facts.active.id:
+        # A rotation is visible in part: the standby signs, and its successor is not shown yet.
+        raise ExpectationLost([standby_address(facts.active.tenant_id)])
     if documents.head(ports, facts.active.tenant_id) is None:
         return pending
     found = [each for each in (pending, standby) if each is not None]

@@ -19,14 +19,14 @@ from shared.operations.changes import trust_bundle as operations
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.reads import reading
-from tests.kit.scheduler import Actor, World, explore, rest
 from tests.kit.tenants import Tenant
-from tests.kit.worlds import Clock, embedded
+from tests.kit.worlds import Clock
+from tests.world.explore import Actor, Start, explore, in_memory, rest
 
 
 @pytest.fixture
 def ports(tmp_path: Path) -> Ports:
-    return embedded(tmp_path, Clock())
+    return in_memory(tmp_path, Clock())
 
 
 @dataclass
@@ -114,7 +114,7 @@ def test_what_is_confirmed_is_true(
 
     actors: dict[str, Actor] = {"reader": read, "writer": change_it}
     wrong = 0
-    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=["writer"]):
+    for run in explore(Start(ports), actors, torn=["writer"]):
         wrong += not verifier.is_right(ports)
         verifier.poll(ports, now=start + timedelta(minutes=7))
         assert verifier.is_right(ports), run

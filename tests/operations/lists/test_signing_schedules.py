@@ -1,6 +1,6 @@
 """Signing in every schedule beside a revocation of the key: what is handed out does not escape.
 
-`tests/kit/scheduler.py` says what a schedule is. Nobody waits for a second look here: what was
+`tests/world/explore.py` says what a schedule is. Nobody waits for a second look here: what was
 handed out is on the next list.
 """
 
@@ -20,9 +20,9 @@ from shared.operations.changes import key_revocation, srl, warrants
 from shared.operations.changes.warrants import Order, SignedWarrant
 from shared.operations.lists import publication
 from shared.ports import Ports
-from tests.kit.scheduler import Actor, Run, World, explore, rest
 from tests.kit.tenants import Tenant
-from tests.kit.worlds import Clock, embedded
+from tests.kit.worlds import Clock
+from tests.world.explore import Actor, Run, Start, explore, in_memory, rest
 
 SIGNED, LATE = "svc_wrt_signed", "svc_wrt_late"
 
@@ -31,7 +31,7 @@ SIGNED, LATE = "svc_wrt_signed", "svc_wrt_late"
 class Scene:
     """A root and an issuer below it, which has signed a warrant."""
 
-    world: World
+    world: Start
     tenant: Tenant
     root: SigningKey
     key: SigningKey
@@ -43,13 +43,13 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     # So that a cascade over two keys takes two writes.
     monkeypatch.setattr(key_revocation, "_KEYS_A_WRITE", 1)
     monkeypatch.setattr(revocation_model, "SHARDS", 5)
-    ports = embedded(tmp_path, Clock())
+    ports = in_memory(tmp_path, Clock())
     tenant = Tenant.create(ports)
     root = tenant.key(ports)
     key = tenant.key(ports, root)
     tenant.sign(ports, key, SIGNED)
     assert publication.publish_if_due(ports, tenant.id) is False
-    return Scene(World(ports, tmp_path / "blobs"), tenant, root, key)
+    return Scene(Start(ports), tenant, root, key)
 
 
 def _pause(seconds: float) -> None:

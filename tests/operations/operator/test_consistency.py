@@ -32,10 +32,10 @@ from shared.ports import Ports
 from shared.ports.store import Address, Change, Check, Delete, Expect, Put, Table
 from tests.kit.faults import Script, meeting, scripted
 from tests.kit.intercepted import Call, Intercepted
-from tests.kit.scheduler import World
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
 from tests.operations.mutations import CASES, Case
+from tests.world.explore import Start, in_memory
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 
@@ -168,33 +168,37 @@ def said_to_be_revoked(ports: Ports, tenant: Tenant) -> set[str]:
     return said
 
 
+@pytest.fixture
+def ports(tmp_path: Path, clock: Clock) -> Ports:
+    """In memory, so that they can be put back after each step."""
+    return in_memory(tmp_path, clock)
+
+
 def problems(ports: Ports, tenant: Tenant) -> list[str]:
     return [each.problem for each in consistency.examine(ports, tenant.id)]
 
 
-def half_done(ports: Ports, blobs: Path, case: Case) -> Iterator[tuple[Tenant, list[Change]]]:
+def half_done(ports: Ports, case: Case) -> Iterator[tuple[Tenant, list[Change]]]:
     """A tenant that lacks another change of the mutation each time, and what that was."""
     tenant = Tenant.create(ports)
     prepared = case.prepare(ports, tenant)
     # A list follows from the one before, so it makes a difference what that one has.
     publication.publish(ports, tenant.operator, tidies=True)
-    world = World(ports, blobs)
+    start = Start(ports)
     through, store = torn(ports, None)
     case.run(through, tenant, prepared)
     last = store.writes
     for missing in range(len(store.written)):
-        world.restore()
+        start.restore()
         through, store = torn(ports, missing, of=last)
         case.run(through, tenant, prepared)
         yield tenant, store.lost
 
 
 @_EACH
-def test_each_item_of_each_mutation_may_be_missing(
-    ports: Ports, tmp_path: Path, case: Case
-) -> None:
+def test_each_item_of_each_mutation_may_be_missing(ports: Ports, case: Case) -> None:
     """F58a, S6: The doctor finds a partly stored write and repairs it; revoked stays revoked."""
-    for tenant, lost in half_done(ports, tmp_path / "blobs", case):
+    for tenant, lost in half_done(ports, case):
         said = said_to_be_revoked(ports, tenant)
         found = problems(ports, tenant)
         assert found or all(_harmless(case, tenant, each, said) for each in lost), lost

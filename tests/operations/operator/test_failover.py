@@ -30,7 +30,6 @@ from shared.operations.lists import in_force, publication
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import doctor, failover
 from shared.ports import Ports
-from tests.kit import scheduler
 from tests.kit.faults import Crash, Script, raises, scripted
 from tests.kit.tenants import Tenant, opens
 from tests.kit.worlds import Clock, close, embedded
@@ -39,6 +38,7 @@ from tests.operations.followers import Follower, current
 from tests.operations.histories import STEPS, World
 from tests.operations.mutations import CASES, Case
 from tests.operations.replicas import Original, arrived, put, revoked_here
+from tests.world.explore import Start, in_memory
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 
@@ -277,7 +277,7 @@ def pair(tmp_path: Path, clock: Clock) -> Iterator[Pair]:
         (tmp_path / name).mkdir()
     original = Original.of(embedded(tmp_path / "original", clock))
     shutil.copy(tmp_path / "original" / "master.key", tmp_path / "copy")
-    copy = embedded(tmp_path / "copy", clock)
+    copy = in_memory(tmp_path / "copy", clock)
     tenant = Tenant.create(original.ports)
     put(copy, dict(original.updates))
     yield Pair(original, copy, tenant)
@@ -402,16 +402,16 @@ def test_a_tenant_that_is_not_in_the_directory_is_recovered(pair: Pair) -> None:
     assert set(failover.recover(pair.copy).recovered) == {"acme", "globex"}
 
 
-def test_stopped_anywhere_it_may_be_repeated(pair: Pair, tmp_path: Path) -> None:
+def test_stopped_anywhere_it_may_be_repeated(pair: Pair) -> None:
     """F646a: Wherever a failover dies, the next one ends well, and nothing is lost."""
     for warrant_id, part in (("svc_wrt_a", "standing"), ("svc_wrt_b", "entry in its shard")):
         pair.copy_only(PARTS[part], partial(pair.tenant.revoke, warrant_id=warrant_id))
-    scheduled = scheduler.World(pair.copy, tmp_path / "copy" / "blobs")
+    start = Start(pair.copy)
     rehearsal = Script()
     failover.recover(scripted(pair.copy, rehearsal))
     steps = [step for step, verb in enumerate(rehearsal.calls) if verb in ("write", "put")]
     for step in steps:
-        scheduled.restore()
+        start.restore()
         # It may take a few calls less than the rehearsal, since identifiers are random.
         with suppress(Crash):
             failover.recover(scripted(pair.copy, Script(after={step: raises(Crash())})))

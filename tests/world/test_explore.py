@@ -17,22 +17,32 @@ from shared.errors import BlobExists, ExpectationLost
 from shared.model.items import Address, Partition, Table
 from shared.ports import Ports
 from shared.ports.store import At, Check, Expect, Increment, Put
-from tests.kit.scheduler import Actor, Run, World, explore, explore_stops, follow, play, rest
-from tests.kit.worlds import Clock, embedded
+from tests.kit.worlds import Clock
+from tests.world.explore import (
+    Actor,
+    Run,
+    Start,
+    explore,
+    explore_stops,
+    follow,
+    in_memory,
+    play,
+    rest,
+)
 
 SHELF = Partition(Table.KEYS, "shelf")
 A, B = PLACES = (SHELF.address("a"), SHELF.address("b"))
 
 
-def make_world(folder: Path) -> World:
-    ports = embedded(folder, Clock())
+def make_world(folder: Path) -> Start:
+    ports = in_memory(folder, Clock())
     for key in PLACES:
         ports.store.write(Put(key, {"version": 1}, Expect.ABSENT))
-    return World(ports, folder / "blobs")
+    return Start(ports)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Start:
     return make_world(tmp_path)
 
 
@@ -131,13 +141,13 @@ def doing(acts: Iterable[partial[object]]) -> Actor:
     return lambda ports: [act(ports) for act in acts]
 
 
-def end(world: World, run: Run) -> str:
+def end(world: Start, run: Run) -> str:
     """What the actors saw, and what they left."""
     return repr((sorted(run.outcomes.items()), [world.ports.store.get(key) for key in PLACES]))
 
 
 def list_ends(
-    world: World, actors: dict[str, Actor], *, reduced: bool, torn: Iterable[str] = ()
+    world: Start, actors: dict[str, Actor], *, reduced: bool, torn: Iterable[str] = ()
 ) -> list[str]:
     """How each schedule ends."""
     return [end(world, run) for run in explore(world, actors, torn=torn, reduced=reduced)]
@@ -152,7 +162,7 @@ _casts = st.one_of(
 )
 
 
-def test_nothing_that_matters_is_left_out(world: World) -> None:
+def test_nothing_that_matters_is_left_out(world: Start) -> None:
     """All schedules end in the ways in which the few do that are explored."""
     acts = {"bumps": bump, "bumps too": bump, "copies": copy}
     actors = {name: doing([partial(act, A)]) for name, act in acts.items()}
@@ -188,7 +198,7 @@ def test_whatever_the_actors_do_torn(acts: list[partial[object]], split: int) ->
         assert len(few) <= len(full)
 
 
-def test_a_torn_write_is_seen_item_by_item(world: World) -> None:
+def test_a_torn_write_is_seen_item_by_item(world: Start) -> None:
     """Each of its items may be seen before any other; a single one of them is old or new."""
     actors = {
         "reader": lambda ports: [
@@ -202,7 +212,7 @@ def test_a_torn_write_is_seen_item_by_item(world: World) -> None:
     assert torn == {"[1, 1]", "[1, 101]", "[2, 101]", "[2, 1]"}
 
 
-def test_a_write_outlives_its_actor(world: World) -> None:
+def test_a_write_outlives_its_actor(world: Start) -> None:
     """What was accepted is shown, also if nobody hears of it; and the run ends only then."""
     actors = {"writer": doing([partial(swap, A)]), "reader": doing([partial(look, A)])}
     runs = [
@@ -215,14 +225,14 @@ def test_a_write_outlives_its_actor(world: World) -> None:
     assert {str(seen) for _, seen in runs} == {"[{'version': 1}]", "[{'version': 2}]"}
 
 
-def test_calls_that_do_not_mind_each_other(world: World) -> None:
+def test_calls_that_do_not_mind_each_other(world: Start) -> None:
     """Actors on different items make one schedule, where all would be 20."""
     actors = {"a": doing([partial(look, A)] * 3), "b": doing([partial(look, B)] * 3)}
     assert len(list(explore(world, actors))) == 1
     assert len(list(explore(world, actors, reduced=False))) == 20
 
 
-def test_what_is_drawn_at_random_is_the_same_in_each_schedule(world: World) -> None:
+def test_what_is_drawn_at_random_is_the_same_in_each_schedule(world: Start) -> None:
     """Items named at random come in the same order in each replay, so a walk meets as many."""
 
     def drawing(ports: Ports) -> object:
@@ -235,7 +245,7 @@ def test_what_is_drawn_at_random_is_the_same_in_each_schedule(world: World) -> N
     assert list_ends(world, actors, reduced=True) == list_ends(world, actors, reduced=True)
 
 
-def test_an_actor_that_does_something_else_is_caught(world: World) -> None:
+def test_an_actor_that_does_something_else_is_caught(world: Start) -> None:
     """An exploration fails if a call differs in a replay, even in nothing but its item."""
     names = count()
 
@@ -248,14 +258,14 @@ def test_an_actor_that_does_something_else_is_caught(world: World) -> None:
         list_ends(world, actors, reduced=True)
 
 
-def test_reads_that_are_watched(world: World) -> None:
+def test_reads_that_are_watched(world: Start) -> None:
     """What a proof looks at is not taken for the same in another order."""
     actors = {"reader": doing([partial(look, A)]), "writer": doing([partial(add, B)])}
     assert len(list(explore(world, actors))) == 1
     assert len(list(explore(world, actors, watched=[A]))) == 2
 
 
-def test_no_read_of_many_is_a_snapshot(world: World) -> None:
+def test_no_read_of_many_is_a_snapshot(world: Start) -> None:
     """Writes come between the items of a walk, and between those of one batch."""
 
     def both(ports: Ports) -> object:
@@ -270,7 +280,7 @@ def test_no_read_of_many_is_a_snapshot(world: World) -> None:
         assert seen == {"[1, 1]", "[2, 1]", "[2, 2]", "[1, 2]"}
 
 
-def test_an_actor_dies_at_any_step(world: World) -> None:
+def test_an_actor_dies_at_any_step(world: Start) -> None:
     """Before its first change, and after each, whether or not it hears of it."""
     trace: list[str] = []
 
@@ -287,7 +297,7 @@ def test_an_actor_dies_at_any_step(world: World) -> None:
     assert left == {(1, 1, ""), (2, 1, ""), (2, 1, "a"), (2, 2, "a")}
 
 
-def test_a_schedule_is_repeated(world: World) -> None:
+def test_a_schedule_is_repeated(world: Start) -> None:
     """Any schedule gives the same again, and a schedule that cannot be is refused."""
     actors = {name: doing([partial(bump, A), partial(copy, A)]) for name in "ab"}
     whim = random.Random(1)
@@ -298,7 +308,7 @@ def test_a_schedule_is_repeated(world: World) -> None:
         play(world, actors, follow("a" * 5))
 
 
-def test_an_observer_is_asked_after_each_change(world: World) -> None:
+def test_an_observer_is_asked_after_each_change(world: Start) -> None:
     """And what it raises ends the exploration."""
     seen: list[int] = []
 
@@ -312,7 +322,7 @@ def test_an_observer_is_asked_after_each_change(world: World) -> None:
     assert seen == [0, 1, 3]
 
 
-def test_an_actor_must_do_the_same_again(world: World) -> None:
+def test_an_actor_must_do_the_same_again(world: Start) -> None:
     """What depends on anything but the ports cannot be explored."""
     moods = iter([1, 2] * 10)
     actors = {
@@ -324,7 +334,7 @@ def test_an_actor_must_do_the_same_again(world: World) -> None:
         list(explore(world, actors))
 
 
-def test_a_schedule_is_described(world: World) -> None:
+def test_a_schedule_is_described(world: Start) -> None:
     """By the calls that changed something or that others mind, and who lost."""
     actors = {name: doing([partial(look, B), partial(bump, A)]) for name in "ab"}
     run = play(world, actors, follow("aabbab"))

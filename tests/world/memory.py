@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from shared.adapters.preconditions import added, check_blob_name, check_write
 from shared.errors import BlobExists, ExpectationLost
@@ -89,6 +90,17 @@ class Records:
         ]
         names.sort(reverse=newest_first)
         return (Row(sk, rows[sk]) for sk in names[:limit])
+
+    def query_many(
+        self,
+        partitions: Iterable[Partition],
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> dict[Partition, list[Row]]:
+        bounds: dict[str, Any] = {"after": after, "before": before, "limit": limit}
+        return {each: list(self.query(each, **bounds)) for each in partitions}
 
     def count(
         self,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from .members import Malformed, member, rising
+from .members import Malformed, items, member, rising
 
 PUBLIC_KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
@@ -46,10 +46,7 @@ def key(members: Mapping[str, Any], name: str) -> bytes:
 
 def keys(members: Mapping[str, Any], name: str) -> tuple[bytes, ...]:
     """Return the sorted Ed25519 keys in `name`, each once. Raises `Malformed`."""
-    values = member(members, name, list)
-    if any(type(each) is not bytes for each in values):
-        raise Malformed(f"{name} must be a list of keys")
-    return rising((_safe(each, name) for each in values), name)
+    return rising((_safe(each, name) for each in items(members, name, bytes)), name)
 
 
 def _safe(value: bytes, name: str) -> bytes:

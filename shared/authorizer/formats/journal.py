@@ -4,12 +4,23 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import pairwise
 from typing import Any, Final, Self
 
 from . import ed25519
 from .documents import NotTrusted, RootReason, read
-from .members import Malformed, decoded, digest, encoded, member, moment, number, table, text
+from .members import (
+    Malformed,
+    decoded,
+    digest,
+    encoded,
+    items,
+    member,
+    moment,
+    number,
+    rising,
+    table,
+    text,
+)
 from .trust import LogAnchor
 from .wire import FeedEntry
 
@@ -65,9 +76,10 @@ class JournalNumber:
     def decode(cls, data: bytes) -> Self:
         """Return the number in a payload. Raises `Malformed`."""
         members = decoded(data)
-        sequence, entries = number(members, "Sequence"), _byte_strings(members, "Entries")
-        ends = _byte_strings(members, "Ends")
-        _check_order(entries, sequence)
+        sequence, entries = number(members, "Sequence"), tuple(items(members, "Entries", bytes))
+        ends = tuple(items(members, "Ends", bytes))
+        # In the order of their numbers, up to Sequence.
+        rising([*(FeedEntry.decode(each).sequence for each in entries), sequence + 1], "Entries")
         if len(ends) != len(entries):
             raise Malformed("Ends must have one for each entry")
         return cls(
@@ -102,16 +114,3 @@ class JournalNumber:
     def follows(self, payload: bytes, number: int) -> bool:
         """Return whether this is the number after the one with this payload and number."""
         return self.number == number + 1 and self.previous == hashlib.sha256(payload).digest()
-
-
-def _byte_strings(members: Mapping[str, Any], name: str) -> tuple[bytes, ...]:
-    values = member(members, name, list)
-    if any(type(each) is not bytes for each in values):
-        raise Malformed(f"{name} must be a list of byte strings")
-    return tuple(values)
-
-
-def _check_order(entries: tuple[bytes, ...], last: int) -> None:
-    numbers = [FeedEntry.decode(each).sequence for each in entries]
-    if any(one >= two for one, two in pairwise([*numbers, last + 1])):
-        raise Malformed("Entries must be in the order of their numbers, up to Sequence")

@@ -76,6 +76,14 @@ def member(members: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
     return value
 
 
+def items(members: Mapping[str, Any], name: str, kind: type[Any]) -> list[Any]:
+    """Return the list in the member `name`, whose items are of this type. Raises `Malformed`."""
+    values: list[Any] = member(members, name, list)
+    if not {*map(type, values)} <= {kind}:
+        raise Malformed(f"{name} must be a list of type {kind.__name__}")
+    return values
+
+
 def table(members: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the map in the member `name`, whose keys are texts. Raises `Malformed`."""
     return with_texts(member(members, name, dict), name)
@@ -83,10 +91,7 @@ def table(members: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def tables(members: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the maps in the list `name`, whose keys are texts. Raises `Malformed`."""
-    values = member(members, name, list)
-    if not {*map(type, values)} <= {dict}:
-        raise Malformed(f"{name} must be a list of maps")
-    return [with_texts(each, name) for each in values]
+    return [with_texts(each, name) for each in items(members, name, dict)]
 
 
 def with_texts(members: dict[Any, Any], name: str) -> dict[str, Any]:
@@ -114,10 +119,7 @@ def digest(members: Mapping[str, Any], name: str) -> bytes:
 
 def texts(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return the texts in `name`, sorted by their UTF-8, each once. Raises `Malformed`."""
-    values = member(members, name, list)
-    if not {*map(type, values)} <= {str}:
-        raise Malformed(f"{name} must be a list of texts")
-    return rising(values, name)
+    return rising(items(members, name, str), name)
 
 
 def rising(values: Iterable[Any], name: str) -> tuple[Any, ...]:

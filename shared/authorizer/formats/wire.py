@@ -5,10 +5,9 @@ does not know, and refuses bytes that another encoder would have written differe
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import cbor2
@@ -16,7 +15,7 @@ import cbor2
 from .members import NUMBER_MAX as NUMBER_MAX
 from .members import Malformed as Malformed
 from .members import decoded as decoded
-from .members import digest, loaded, member, number, table
+from .members import digest, items, loaded, member, number, rising, table
 from .members import moment as moment
 from .members import text as text
 
@@ -228,11 +227,9 @@ def _reference(members: Mapping[str, Any], name: str, counted: str) -> Reference
 def _ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if name not in members:
         return ()
-    ids: Sequence[Any] = member(members, name, list)
-    if not ids or any(type(each) is not str for each in ids):
+    ids = items(members, name, str)
+    if not ids:
         raise Malformed(f"{name} must be a list of one text or more")
     if any(len(each.encode()) > ID_BYTES_MAX for each in ids):
         raise Malformed(f"{name} has an identifier of more than {ID_BYTES_MAX} bytes")
-    if any(one >= two for one, two in pairwise(ids)):
-        raise Malformed(f"{name} is not sorted, or has an identifier twice")
-    return tuple(ids)
+    return rising(ids, name)

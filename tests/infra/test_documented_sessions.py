@@ -332,8 +332,7 @@ def _end_the_theft_of_a_relay(terminal: Terminal, edge: str, streams: Callable[[
             stolen.serves(stolen.old)
             soon(lambda: gate.check("svc_wrt_hidden") == "clear")
             gate.sleep(3600)
-            # Until the thief has said the same again, as of now.
-            soon(lambda: gate.status["confirmed_at"] > gate.status["expires_at"])
+            soon(partial(gate.has_refused, {"expired"}))
             assert gate.check("svc_wrt_hidden") == "stale"
             assert "revoked" in terminal.type(edge)
             assert "(invalid_api_key)" in terminal.type(

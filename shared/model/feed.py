@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 import cbor2
 
@@ -83,23 +83,6 @@ class StoredEntry(Record):
 def encoded_ends(ends: Sequence[datetime | None]) -> bytes:
     """Return the ends of the warrants that an entry revokes, as they are stored beside it."""
     return cbor2.dumps([None if at is None else int(at.timestamp()) for at in ends])
-
-
-class Leap(NamedTuple):
-    """A break that is written when a stolen list signer is replaced (FEED-7).
-
-    `past` is the last entry that the list covers, and `sequence` that of the break `entry`.
-    """
-
-    past: int
-    sequence: int
-    entry: StoredEntry
-
-    @classmethod
-    def over(cls, past: int, chain: bytes, now: datetime) -> "Leap":
-        """Return the break far above the entry `past`, at which the chain is `chain`."""
-        sequence = past + LEAP
-        return cls(past, sequence, StoredEntry.of(FeedEntry(sequence), [], now, follows=chain))
 
 
 @dataclass(frozen=True)

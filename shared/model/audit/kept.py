@@ -1,6 +1,6 @@
 """The newest checkpoint, kept outside the store in the name of a blob (LOG-12)."""
 
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from shared.authorizer.formats.trust import LogAnchor
 from shared.errors import Corrupt
@@ -58,15 +58,6 @@ class Kept(NamedTuple):
             return cls(_GENERATIONS - int(generation), _SIZES - int(size), bytes.fromhex(root))
         except ValueError:
             raise Corrupt("a blob among the checkpoints of a log has another name") from None
-
-    def members(self) -> dict[str, Any]:
-        """Return the values by name, as the state of a list has them."""
-        return {"Generation": self.generation, "Size": self.size, "Root": self.root}
-
-    @classmethod
-    def from_members(cls, members: dict[str, Any]) -> Self:
-        """Return what `members` made. Raises `KeyError`, `TypeError`, `ValueError`."""
-        return cls(int(members["Generation"]), int(members["Size"]), bytes(members["Root"]))
 
 
 def folder(tenant_id: str) -> str:

@@ -176,7 +176,7 @@ class ListState:
                 Tombstones.of(members["Tombstones"]),
                 # Releases without a feed stored none.
                 int(members.get("Sequence", 0)),
-                Kept.from_members(members["Log"]) if "Log" in members else None,
+                _log_of(members),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             raise Corrupt("the signed state of a list is malformed") from None
@@ -185,8 +185,7 @@ class ListState:
         return state
 
     def _members(self) -> dict[str, Any]:
-        log = {} if self.log is None else {"Log": self.log.members()}
-        return log | {
+        return _log_members(self.log) | {
             "Tenant": self.tenant_id,
             "Version": self.version,
             "IssuedAt": times.text(self.issued_at),
@@ -215,9 +214,24 @@ def claimed_log(blob: bytes, tenant_id: str) -> LogAnchor | None:
     """
     members = claimed_members(blob, PREFIX)
     try:
-        return Kept.from_members(members["Log"]).anchor(tenant_id) if "Log" in members else None
+        log = _log_of(members)
+        return log and log.anchor(tenant_id)
     except (KeyError, TypeError, ValueError):
         raise Corrupt("the signed state of a list is malformed") from None
+
+
+def _log_members(log: Kept | None) -> dict[str, Any]:
+    if log is None:
+        return {}
+    return {"Log": {"Generation": log.generation, "Size": log.size, "Root": log.root}}
+
+
+def _log_of(members: Mapping[str, Any]) -> Kept | None:
+    """Return what `_log_members` wrote. Raises `KeyError`, `TypeError`, `ValueError`."""
+    if "Log" not in members:
+        return None
+    log = members["Log"]
+    return Kept(int(log["Generation"]), int(log["Size"]), bytes(log["Root"]))
 
 
 class NotSigned(Corrupt):

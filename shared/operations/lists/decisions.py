@@ -12,7 +12,7 @@ from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import Base, FeedEntry
 from shared.errors import Corrupt
 from shared.model import times
-from shared.model.feed import LEAP, FeedHead, Leap
+from shared.model.feed import LEAP, FeedHead, StoredEntry
 from shared.model.lists.head import ListHead
 from shared.model.lists.schedule import Turn, is_of_keys
 from shared.model.lists.state import Content
@@ -45,6 +45,23 @@ class Issue(NamedTuple):
     def listed_since(self) -> datetime:
         """Warrants that ended before this time are not in the list (SRL-9)."""
         return self.issued_at - self.lifetime
+
+
+class Leap(NamedTuple):
+    """A break that is written when a stolen list signer is replaced (FEED-7).
+
+    `past` is the last entry that the list covers, and `sequence` that of the break `entry`.
+    """
+
+    past: int
+    sequence: int
+    entry: StoredEntry
+
+    @classmethod
+    def over(cls, past: int, chain: bytes, now: datetime) -> "Leap":
+        """Return the break far above the entry `past`, at which the chain is `chain`."""
+        sequence = past + LEAP
+        return cls(past, sequence, StoredEntry.of(FeedEntry(sequence), [], now, follows=chain))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import Base, Reference
 from shared.errors import BlobExists, Corrupt, ExpectationLost, InvalidSrl, OutOfSpace, Unavailable
 from shared.model import feed, seeds, times
-from shared.model.feed import FeedHead, Leap, StoredEntry
+from shared.model.feed import FeedHead, StoredEntry
 from shared.model.lists import encoding, journal
 from shared.model.lists.encoding import Payload
 from shared.model.lists.head import (
@@ -41,6 +41,7 @@ from shared.model.lists.verification import verify_own
 from shared.model.tenants import TenantSettings
 from shared.operations.base import operation, seals
 from shared.operations.lists import in_force
+from shared.operations.lists.decisions import Leap
 from shared.operations.lists.facts import Facts, Told
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put

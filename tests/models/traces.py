@@ -180,7 +180,7 @@ class World:
             ("move", "write", {head.head_address(self._id)}, "head clear move all"),
             ("entry", "write", heads, "records"),
             ("clear", "write", marks, "entry"),
-            ("marks", "query", {*schedule.warrant_marks(self._id)}, "begun clear"),
+            ("marks", "query_many", {*schedule.warrant_marks(self._id)}, "begun clear"),
             ("head", "get", heads, "marks"),
             ("records", "get_many", standings, "head entry"),
             # A list from all records, which loses, since another one has been published.
@@ -192,7 +192,7 @@ class World:
         actor: Actor | None = getattr(_thread, "actor", None)
         for stop, verb, places, before in self._rules:
             if actor and call.verb == verb and actor.at in before.split(" "):
-                touched = call.arguments[0] if verb == "get_many" else call.arguments
+                touched = call.arguments[0] if verb.endswith("many") else call.arguments
                 if verb == "write":
                     touched = [each.address for each in touched]
                 if not places.isdisjoint(touched):

@@ -22,10 +22,11 @@ from infra.server.trust import TrustKeeper
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.stored_usage import StoredUsage
 from shared.authorizer import events
-from shared.authorizer.answers import NoAnswer, Response, unexpected
+from shared.authorizer.answers import NoAnswer, Response, parse_answer, unexpected
 from shared.authorizer.belief import Belief
 from shared.authorizer.floor import MemoryFloor, Saved, _decoded, _encoded
 from shared.authorizer.follower import Follower
+from shared.authorizer.formats.wire import FeedEntry
 from shared.authorizer.policy import Policy
 from shared.authorizer.view import Moment
 from shared.errors import NotFound, RequestError, RescindError
@@ -273,7 +274,9 @@ class Client:
                 self.world.tell(f"{self.machine.name} believes document {version}")
             case events.Failed(message):
                 self.world.tally["polls failed"] += 1
-                self.world.tell(f"{self.machine.name} hears nothing: {message[:60]}")
+                text = f"{self.machine.name} hears nothing: {message[:60]}"
+                if not any(line.endswith(text) for line in self.world.story[-4:]):
+                    self.world.tell(text)
 
     # --- as a transport ---
 
@@ -313,7 +316,19 @@ class Client:
             body = bytearray(answer.body)
             body[self.world.random.randrange(len(body))] ^= 1 << self.world.random.randrange(8)
             return replace(answer, body=bytes(body))
+        if answer.headers.get("etag") and b'"entries":["' in answer.body:
+            return self._forged(answer)
         return answer
+
+    def _forged(self, answer: Response) -> Response:
+        """The answer, or one that says the opposite of its last entry."""
+        if not self.world.take_peril(self.machine, "forge"):
+            return answer
+        found = parse_answer(answer.body)
+        last = FeedEntry.decode(found.entries[-1])
+        other = FeedEntry(last.sequence, last.removed or ("svc_wrt_forged",), last.revoked)
+        forged = replace(found, entries=(*found.entries[:-1], other.encode()))
+        return replace(answer, body=forged.encode())
 
 
 def _unpacked(answer: Response) -> Response:

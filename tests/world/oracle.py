@@ -15,6 +15,8 @@ from shared.model.lists.head import ListHead, head_address
 from shared.model.signing_keys import KeyStatus, keys
 from shared.model.warrants import Standing as Recorded
 from shared.model.warrants import warrant_address
+from shared.operations.lists import journal, verdicts
+from shared.ports import Ports
 from tests.kit.tenants import Tenant
 from tests.world.machines import POLICY, Client
 from tests.world.world import World
@@ -48,6 +50,8 @@ class Books:
     warrants: defaultdict[str, Standing] = field(default_factory=lambda: defaultdict(Standing))
     keys: dict[str, bool | None] = field(default_factory=dict)
     unsigned: set[str] = field(default_factory=set)
+    # When it was acknowledged that a signing key is revoked.
+    lost_at: dict[str, float] = field(default_factory=dict)
     busy: Counter[str] = field(default_factory=Counter)
     heads: set[bytes] = field(default_factory=set)
     # The chain at each sequence, and what the feed revokes there; None after a break.
@@ -83,7 +87,11 @@ class Oracle:
         self.world = world
         self.books = {each.id: Books(each) for each in tenants}
         self.clients: list[Client] = []
+        # Whether nobody answers, because the records are being restored.
+        self.is_suspended = False
+        self._before: dict[str, tuple[set[str], set[str]]] = {}
         self._states: dict[Client, State | None] = {}
+        self._reached: dict[Client, tuple[int, int]] = {}
         self._held: dict[Client, dict[str, float]] = {}
         self.look()
 
@@ -107,7 +115,11 @@ class Oracle:
         """It is known from now on whether a warrant is revoked by itself."""
         standing = books.warrants[warrant_id]
         # Its mark counts from what the clock said of the machine that set it.
-        standing.revoked, standing.since = revoked, max(self.world.now, self.world.stamp)
+        standing.revoked, standing.since = revoked, self.marked_at()
+
+    def marked_at(self) -> float:
+        """From when on what is acknowledged now counts as unpublished."""
+        return max(self.world.now, self.world.stamp)
 
     def open(self) -> list[str]:
         """What is still being asked."""
@@ -120,7 +132,7 @@ class Oracle:
 
     def settle(self) -> None:
         """Look up what is open, unless something is in flight."""
-        if self.world.stage.records.hidden:
+        if self.world.stage.records.hidden or self.is_suspended:
             return
         for books in self.books.values():
             for key_id, lost in books.keys.items():
@@ -146,10 +158,39 @@ class Oracle:
         books.warrants[warrant_id].revocation_id = found.revocation_id
         self.know(books, warrant_id, found.revocation_id is not None)
 
+    def before_restore(self, ports: Ports) -> None:
+        """The records are put back now: whatever the journal does not have may be lost."""
+        self.is_suspended = True
+        for books in self.books.values():
+            known = {each for each in books.warrants if books.revoked(each)}
+            with self.world.off_stage():
+                said = journal.position(ports, books.tenant.id).said
+            published = books.folds.get(said.sequence) or frozenset()
+            self._before[books.tenant.id] = known, known & published
+            books.keys = dict.fromkeys(books.keys)
+            books.lost_at.clear()
+            for each in books.warrants:
+                self.know(books, each, None)
+
+    def recovered(self, books: Books, ports: Ports, *, is_said: bool) -> None:
+        """A recovery has ended; `is_said` is whether it told that something may be missing."""
+        known, published = self._before[books.tenant.id]
+        with self.world.off_stage():
+            found = verdicts.verdicts(ports, books.tenant.id, known)
+        lost = {each for each in known if not found[each].revoked}
+        if lost & published:
+            raise Broken(f"the recovery lost {lost & published}, which the journal has")
+        if lost and not is_said:
+            raise Broken(f"the recovery lost {lost}, and did not say so")
+        for each in published:
+            books.warrants[each].ever = True
+
     # --- what must hold ---
 
     def look(self) -> None:
         """Look at what has changed."""
+        if self.is_suspended:
+            return
         for books in self.books.values():
             self._look_at_feed(books)
             self._look_at_list(books)
@@ -231,6 +272,11 @@ class Oracle:
         if self.world.monotonic() >= view.end or wall >= view.wall_end:
             return
         late = self.world.now - BOUND
+        for each in view.keys.published.keys if view.keys else ():
+            lost_at = books.lost_at.get(each.key_id)
+            is_late = lost_at is not None and lost_at < late and not client.is_deceived
+            if is_late and not each.is_revoked:
+                raise Broken(f"{client.machine.name} trusts a key that was revoked")
         for warrant_id, standing in books.warrants.items():
             if (
                 not client.is_deceived
@@ -250,6 +296,10 @@ class Oracle:
             is_same = books.revoked(warrant_id) and standing.since <= at
             if is_same and warrant_id not in state.revoked:
                 raise Broken(f"{client.machine.name} accepts {warrant_id} again")
+        version, sequence = client.follower.belief.version, state.sequence
+        if (version, sequence) < self._reached.get(client, (0, 0)):
+            raise Broken(f"{client.machine.name} goes back to {sequence}")
+        self._reached[client] = version, sequence
         ids = state.revoked.ids()
         for warrant_id in ids:
             standing = books.warrants[warrant_id]

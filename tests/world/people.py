@@ -204,6 +204,8 @@ def revoke_key(deed: Deed) -> None:
     finally:
         books.busy[key_id] -= 1
         books.keys[key_id] = True if done is not None else None
+        if done is not None:
+            books.lost_at[key_id] = deed.life.oracle.marked_at()
         for each in books.signed_by(key_id):
             oracle.know(books, each, books.warrants[each].revoked)
 
@@ -303,6 +305,22 @@ def cut(life: "Life", random: Random) -> None:
     life.world.tell(f"{machine.name} is cut off for {seconds:.0f} s")
 
 
+def slow(life: "Life", random: Random) -> None:
+    machine = random.choice(life.of_kind("link"))
+    machine.slow_until = life.world.now + random.uniform(1, 30)
+    life.world.tell(f"the network of {machine.name} is slow")
+
+
+def back_up(life: "Life", _random: Random) -> None:
+    life.backup = life.world.stage.records.copy()
+    life.world.tell("the records are copied")
+
+
+def restore(life: "Life", _random: Random) -> None:
+    if life.backup is not None and not life.is_restoring:
+        life.world.start("restore", None, life.restore)
+
+
 def set_clock(life: "Life", random: Random) -> None:
     machine = random.choice(list(life.world.machines.values()))
     wrong = [0.0, 0.7, -0.7, 20.0, -20.0]
@@ -321,8 +339,12 @@ FAULTS: Final[dict[str, Fault]] = {
     "lose a response": _peril("lose a response", of="link"),
     "corrupt": _peril("corrupt", of="client"),
     "replay": _peril("replay", of="client"),
+    "forge": _peril("forge", of="client"),
+    "slow": slow,
     "crash": crash,
     "stop": stop,
     "cut": cut,
     "set clock": set_clock,
+    "back up": back_up,
+    "restore": restore,
 }

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -13,7 +13,8 @@ from unittest.mock import patch
 
 from functions.feed import handler as feed_endpoints
 from shared.adapters.file_sealer import FileSealer
-from shared.operations.operator import consistency
+from shared.operations.operator import consistency, restored
+from shared.operations.operator.recovery import recovery
 from shared.operations.trust import documents, renewal
 from shared.ports import Ports
 from tests.kit.roots import OFFLINE
@@ -124,6 +125,8 @@ class Life:
             ]
         ]
         self.oracle.clients = self.clients
+        self.backup: Records | None = None
+        self.is_restoring = False
         self.running: list[Publisher | Client] = [*self.publishers, *self.clients]
         self.world.observe = self.oracle.look
         self.world.on_death = lambda machine: self.revive(machine, self.random.uniform(0.1, 8))
@@ -158,13 +161,41 @@ class Life:
 
     def _revived(self, machine: Machine, seconds: float) -> None:
         self.world.sleep(seconds)
+        while self.is_restoring and machine.name != "desk":
+            self.world.sleep(1)
         if machine.is_up:
             return
         machine.is_up = True
         self.world.tell(f"{machine.name} starts again")
+        if machine.name == "desk" and self.is_restoring:
+            self.world.start("recover", machine, self._recover)
         for each in self.running:
             if each.machine is machine:
                 each.start()
+
+    def restore(self) -> None:
+        """Put the records back to a copy, recover, and start the service again (OPS-9)."""
+        assert self.backup is not None
+        self.is_restoring = True
+        self.world.tell("the service is stopped, and its records are put back")
+        for machine in self.of_kind("server"):
+            if machine.is_up:
+                machine.die()
+        self.oracle.before_restore(self._ports(Machine("desk", self.world)))
+        self.world.stage.tasks.clear()
+        self.world.stage.records.become(replace(self.backup, made=f"{self.world.now}"))
+        self.world.start("recover", self.world.machine("desk"), self._recover)
+
+    def _recover(self) -> None:
+        desk = self._ports(self.world.machines["desk"], OFFLINE)
+        # As the command that puts a copy back does.
+        restored.mark(desk, copied_at=None)
+        for books in self.oracle.books.values():
+            done = recovery.recover(desk, books.tenant.operator)
+            self.oracle.recovered(books, desk, is_said=bool(done.unknown))
+        restored.check_recovered(desk)
+        self.world.tell("the records are recovered")
+        self.oracle.is_suspended = self.is_restoring = False
 
     def live(self) -> None:
         """Let it all happen. Raises `Broken`."""
@@ -221,7 +252,7 @@ class Life:
         self.world.tell("from now on nothing goes wrong")
         for machine in self.world.machines.values():
             machine.perils.clear()
-            machine.skew = machine.cut_until = machine.stopped_until = 0.0
+            machine.skew = machine.slow_until = machine.cut_until = machine.stopped_until = 0.0
             if not machine.is_up:
                 self.revive(machine, 0.5)
 
@@ -245,6 +276,8 @@ class Life:
                     raise Broken(found.problem)
 
     def _behind(self) -> list[str]:
+        if self.is_restoring:
+            return ["the records are being restored"]
         self.oracle.settle()
         return [*self.oracle.open(), *self.oracle.behind()]
 

@@ -51,6 +51,7 @@ class Machine:
     # How many of its next calls fail, and how: see `World.making`.
     perils: list[str] = field(default_factory=list)
     cut_until: float = 0.0
+    slow_until: float = 0.0
     memory: dict[str, Any] = field(default_factory=dict)
 
     def wall(self) -> datetime:
@@ -279,7 +280,7 @@ class World(Perils):
         return result
 
     def _pass(self, link: Machine, server: Machine) -> None:
-        self.sleep(self.random.random() * 0.02)
+        self.sleep(self.random.random() * (2.4 if link.slow_until > self.now else 0.02))
         if max(link.cut_until, server.cut_until) > self.now:
             self.sleep(TIMEOUT)
             raise NoAnswer("timeout")

@@ -327,6 +327,6 @@ class Oracle:
                 found.append(f"{client.machine.name} is stale")
             elif view.revoked.ids() != right:
                 found.append(f"{client.machine.name} holds {view.revoked.ids() ^ right} wrongly")
-            elif view.keys is None and view.state and view.state.head.keys:
-                found.append(f"{client.machine.name} has no signing keys")
+            elif view.state and view.state.head.keys != (view.keys and view.keys.reference):
+                found.append(f"{client.machine.name} has other signing keys than its head names")
         return found

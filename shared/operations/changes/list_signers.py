@@ -198,6 +198,9 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str
     found = _find(ports, caller, key_id)
     if found.status is SignerStatus.REVOKED:
         return facts.shown(found)
+    if found.id == facts.active.id:
+        # As it was read last: somebody may have made a pending signer since.
+        facts = replace(facts, active=found)
     shown = facts.shown(found.revoked())
     if found.id in (facts.active.id, facts.head.key_id):
         _replace_stolen(ports, caller, facts, found, lambda _: keep(shown))

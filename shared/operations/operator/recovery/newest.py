@@ -56,14 +56,18 @@ def replay(
     keys: Collection[bytes],
     states: Sequence[ListState],
     revoked_keys: Collection[bytes] = (),
+    *,
+    listed: int | None = None,
 ) -> Replayed:
-    """Replay what the numbers of the journal add to the newest states.
+    """Replay what the numbers of the journal add to the newest states, and to the newest lists.
 
+    `listed` is the entry of the feed up to which the lists go, None if it is that of the states.
     `keys` are the public keys of signers that are known. Those in `revoked_keys`, and those that a
     state says are revoked, are not believed: a list of another signer has what they stated before
     that. Raises `Unavailable`.
     """
-    listed = max((each.sequence for each in states), default=0)
+    if listed is None:
+        listed = max((each.sequence for each in states), default=0)
     changes = max((each.tombstones.changes for each in states), default=0)
     signers = [signer for each in states for signer in each.list_signers]
     theirs = {each.public_bytes for each in signers if each.status is SignerStatus.REVOKED}
@@ -275,8 +279,33 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
         tuple(lists),
         tuple(found),
         tuple(doubts),
-        replay(ports, tenant_id, keys, found, known.revoked),
+        replay(
+            ports,
+            tenant_id,
+            keys,
+            found,
+            known.revoked,
+            listed=_listed(ports, tenant_id, states, found, version, keys),
+        ),
     )
+
+
+def _listed(
+    ports: Ports,
+    tenant_id: str,
+    states: list[str],
+    found: list[ListState],
+    version: int,
+    keys: set[bytes],
+) -> int:
+    """Return the entry of the feed up to which each of the newest lists goes.
+
+    A state is stored before its list, so that of a publication which was stopped has none.
+    """
+    if found and found[0].version > version:
+        older = [each for each in states if version_of(each) <= version]
+        found, _ = _states(ports, tenant_id, older, keys)
+    return min((each.sequence for each in found), default=0)
 
 
 def beside(ports: Ports, tenant_id: str) -> Newest:

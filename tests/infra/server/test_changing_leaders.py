@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -89,8 +89,10 @@ def test_one_chain_over_changes_of_the_leader(
             for number in count():
                 if over.wait(0.05):
                     return
-                tenant.revoke(ports, f"svc_wrt_{number}")
-                revoked.append(f"svc_wrt_{number}")
+                # A busy machine may take longer than the patience of the store.
+                with suppress(Unavailable):
+                    tenant.revoke(ports, f"svc_wrt_{number}")
+                    revoked.append(f"svc_wrt_{number}")
 
         working = threading.Thread(target=revoke)
         working.start()

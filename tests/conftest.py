@@ -1,6 +1,7 @@
 """Fixtures that every room's tests share."""
 
 import gc
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -51,17 +52,18 @@ _UNMEASURED = (
     "tests/state_machine/",
     "tests/world/",
 )
+# How many cases of a test with parameters are measured: most further ones run the same lines.
+_MEASURED_CASES = 4
 _IS_MEASURED = pytest.StashKey[bool]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the tests that take long more time, and do not measure those that repeat others."""
-    # Of a test with parameters the first case alone: further ones run the same lines.
-    seen = set[str]()
+    cases: Counter[str] = Counter()
     for item in items:
         test = item.nodeid.partition("[")[0]
-        repeats = item.nodeid.startswith(_UNMEASURED) or test in seen
-        seen.add(test)
+        cases[test] += 1
+        repeats = item.nodeid.startswith(_UNMEASURED) or cases[test] > _MEASURED_CASES
         item.stash[_IS_MEASURED] = not repeats
         for mark, seconds in _PATIENCE.items():
             if item.get_closest_marker(mark):

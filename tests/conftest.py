@@ -52,8 +52,7 @@ _UNMEASURED = (
     "tests/state_machine/",
     "tests/world/",
 )
-# How many cases of a test with parameters are measured: most further ones run the same lines.
-_MEASURED_CASES = 4
+_MEASURED_CASES = 4  # Most further cases of a test with parameters run the same lines.
 _IS_MEASURED = pytest.StashKey[bool]()
 
 

@@ -6,8 +6,7 @@ the keys, unless its write is still in flight (docs/adr/08).
 
 from dataclasses import dataclass
 
-from shared.model import revocations as signer_model
-from shared.model import signing_keys
+from shared.model import revocations, signing_keys
 from shared.model import trust_bundle as model
 from shared.model.callers import Caller, Scope
 from shared.model.lists import tombstones
@@ -42,7 +41,7 @@ def revision(ports: Ports, caller: Caller) -> Revision:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    revoked = signer_model.count_address(caller.tenant_id)
+    revoked = revocations.count_address(caller.tenant_id)
     addresses = [
         signing_keys.counts_address(caller.tenant_id),
         tombstones.counter_address(caller.tenant_id),

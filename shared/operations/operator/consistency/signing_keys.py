@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from shared.model import identifiers
-from shared.model import revocations as signer_model
+from shared.model import identifiers, revocations
 from shared.model import signing_keys as model
 from shared.model.audit.audit_log import Action
 from shared.model.lists import schedule
@@ -137,7 +136,7 @@ def _twice(kept: SigningKey, others: list[SigningKey]) -> Inconsistency:
 
 def _is_marked(ports: Ports, key: SigningKey, version: int) -> bool:
     """Return whether a version has a marker. It was superseded then, whatever the record says."""
-    marker = signer_model.marker_address(key.tenant_id, Signer(key.id, version))
+    marker = revocations.marker_address(key.tenant_id, Signer(key.id, version))
     return ports.store.get(marker) is not None
 
 
@@ -178,9 +177,9 @@ def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
 
 def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Iterator[Inconsistency]:
     """Check that exactly the revoked keys have markers, and that the count is right."""
-    address = signer_model.count_address(tenant_id)
+    address = revocations.count_address(tenant_id)
     before = ports.store.get(address)
-    marked = {entry.sk for entry in ports.store.query(signer_model.markers(tenant_id))}
+    marked = {entry.sk for entry in ports.store.query(revocations.markers(tenant_id))}
     if ports.store.get(address) == before:
         yield from _miscounted(tenant_id, Count.of(before), map(Signer.parse, marked))
     yield from _waiting(ports, tenant_id, marked)
@@ -208,7 +207,7 @@ def _miscounted(tenant_id: str, held: Count, marked: Iterable[Signer]) -> Iterat
     signers, versions = counted.signers - held.signers, counted.versions - held.versions
     if signers or versions:
         amounts = {"signers": signers, "versions": versions, "version": 1}
-        change = Increment(signer_model.count_address(tenant_id), amounts, Expect.ANYTHING)
+        change = Increment(revocations.count_address(tenant_id), amounts, Expect.ANYTHING)
         yield Inconsistency(
             f"the count of revoked keys is wrong by {signers:+}, of versions by {versions:+}",
             (change, marks.on_keys(tenant_id)),

@@ -1,14 +1,11 @@
 """The whole service in worlds from seeds: whatever goes wrong, nothing acknowledged is lost."""
 
-import time
-
 import pytest
 
 from shared.operations.lists import unpublished
 from tests.world.__main__ import lived, minimize, report
 
 _SEEDS = 200
-_SLOW_SECONDS = 60
 
 
 def _live_all(seeds: range) -> None:
@@ -40,12 +37,8 @@ def test_what_was_found_stays_mended(seed: int) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_lost_in_many_worlds() -> None:
-    """F950b: As long as a minute of the processor lasts, no other seed breaks anything."""
-    seed, until = _SEEDS, time.process_time() + _SLOW_SECONDS
-    while time.process_time() < until:
-        _live_all(range(seed, seed + 1))
-        seed += 1
-    print(f"{seed} worlds")
+    """F950b: In 1,000 further worlds nothing breaks either."""
+    _live_all(range(_SEEDS, _SEEDS + 1_000))
 
 
 def test_a_world_is_the_same_again() -> None:

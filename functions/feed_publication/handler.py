@@ -10,10 +10,10 @@ from typing import Any, Final
 from shared import logs, wiring
 from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.base import operation
-from shared.operations.lists import wake
+from shared.operations.lists import published_keys, wake
 from shared.operations.lists.journal import Journals
+from shared.operations.lists.storage import Pen
 from shared.operations.lists.wake import Woken
-from shared.operations.trust import renewal
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def _publish(ports: Ports, changed: Collection[str], tenant_id: str) -> str:
         if tenant_id in changed:
             # The mark may be visible before the key.
             operation.wait_for_writes()
-            renewal.name(ports, tenant_id)
+            published_keys.name(ports, Pen(ports), tenant_id)
         if woken.list_due:
             wiring.queue_from_environment().send([tenant_id])
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)

@@ -18,7 +18,8 @@ from shared.authorizer.formats.members import NUMBER_MAX
 from shared.errors import Conflict, NotFound, NotSignedByRoots
 from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL
 from shared.model.rate_limit import Purpose
-from shared.operations.trust import documents, publishing, signing_keys
+from shared.operations.lists import published_keys
+from shared.operations.trust import documents, publishing
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches
@@ -93,7 +94,7 @@ async def get_trust(here: ApiRequest, query: Annotated[TrustQuery, Query()]) -> 
     responses=_KEYS,
     openapi_extra=condition("The `ETag` of the keys."),
 )
-@serves(signing_keys.served, raises=(NotFound,), purpose=Purpose.FEED)
+@serves(published_keys.served, raises=(NotFound,), purpose=Purpose.FEED)
 async def get_trust_keys(here: ApiRequest, sha256: Sha256) -> Response:
     """Get the signing keys that a head of the feed names by their SHA-256, as a CBOR map.
 
@@ -104,7 +105,7 @@ async def get_trust_keys(here: ApiRequest, sha256: Sha256) -> Response:
     """
     if not re.fullmatch(_SHA256, sha256):
         raise NotFound("There are no such keys.")
-    form, blob = here.run(signing_keys.served, sha256=bytes.fromhex(sha256))
+    form, blob = here.run(published_keys.served, sha256=bytes.fromhex(sha256))
     return bodies.immutable(here, form, body=lambda: blob)
 
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 from shared import logs, wiring
 from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.base import operation, tenants
-from shared.operations.trust import documents, renewal
+from shared.operations.lists import in_force
+from shared.operations.trust import renewal
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ def _renew(ports: Ports, context: Any, tenant_id: str) -> str:
         return "left"
     try:
         outcome = renewal.keep(ports, tenant_id)
-        head = documents.head(ports, tenant_id)
+        head = in_force.trust_head(ports, tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
         figures = {"TrustFailed": 1}
         _log.exception("trust", extra=logs.fields(tenant_id=tenant_id, metrics=figures))

@@ -10,8 +10,8 @@ from shared.authorizer.formats.trust import Roots
 from shared.authorizer.formats.wire import Reference
 from shared.model.callers import Scope
 from shared.operations.changes import list_signers
-from shared.operations.lists import in_force
-from shared.operations.trust import renewal
+from shared.operations.lists import in_force, published_keys
+from shared.operations.lists.storage import Pen
 from tests.functions.signing import child, create, moved, refusal
 from tests.kit.api import Tenant
 from tests.kit.roots import OFFLINE, SeedRoot, body_of, roots_of, signed_draft
@@ -51,7 +51,7 @@ def test_the_keys_that_the_feed_names(tenant: Tenant) -> None:
     published(tenant)
     below, later = child(tenant, root), create(tenant)
     moved(tenant, root["id"], "revoke", reason="stolen")
-    assert renewal.name(tenant.ports, tenant.id)
+    assert published_keys.name(tenant.ports, Pen(tenant.ports), tenant.id)
     reference = named_keys(tenant)
     answer = tenant.authorizer.get(f"{PATH}/keys/{reference.sha256.hex()}")
     keys = PublishedKeys.opened(answer.content, reference, tenant_id=tenant.id)

@@ -327,8 +327,9 @@ def _a_long_log(tenant: Tenant, admin: Client) -> None:
 
 
 def _lists_that_change(tenant: Tenant, admin: Client) -> None:
-    """What left the list is looked up; what revoked keys signed is on it."""
+    """What left the list is looked up; what revoked keys signed is on it, and the keys change."""
     _let_one_leave(tenant)
+    moved(tenant, _publish_document(tenant), "revoke")
     _revoked_by_keys(tenant)
     assert admin.post(f"{SRL}/regenerate").status_code == 200
 
@@ -366,12 +367,18 @@ def _archived_signers(tenant: Tenant, admin: Client) -> None:
     assert admin.post(f"{SRL}/keys/{old[0].id}/revoke").status_code == 200
 
 
+def _publish_document(tenant: Tenant) -> str:
+    """By another function, a document of a key is published; return the key."""
+    key_id: str = create(tenant)["id"]
+    document = roots.body_of(roots.signed_draft(tenant.ports, tenant.operator))
+    assert tenant.admin.request("PUT", "/v1/trust", json=document).status_code == 200
+    return key_id
+
+
 def _signers_that_are_named(tenant: Tenant, admin: Client) -> None:
     """A standby and a pending signer that a trust document names take over."""
     admin.post(f"{SRL}/keys")
-    document = roots.body_of(roots.signed_draft(tenant.ports, tenant.operator))
-    # By another function.
-    assert tenant.admin.request("PUT", "/v1/trust", json=document).status_code == 200
+    _publish_document(tenant)
     assert admin.post(f"{SRL}/keys/rotate").status_code == 201
     assert admin.post(f"{SRL}/keys/rotate").status_code == 201
 
@@ -478,6 +485,7 @@ def _publish(tenant: Tenant) -> None:
     The second list is made from all records, and one of these ended long ago.
     """
     _let_one_leave(tenant)
+    moved(tenant, _publish_document(tenant), "revoke")
     tenant.revoke_ended("svc_wrt_ended", datetime(2001, 1, 1, tzinfo=UTC))
     _revoked_by_keys(tenant)
     module = import_module("functions.srl_publication.handler")
@@ -508,10 +516,7 @@ def _feed(tenant: Tenant) -> None:
     operator = Caller.inside(tenant.id, name="operator", handle="acme")
     tenant_settings.update(tenant.ports, operator, change=change)
     _let_one_leave(tenant)
-    key = create(tenant)
-    document = roots.body_of(roots.signed_draft(tenant.ports, tenant.operator))
-    assert tenant.admin.request("PUT", "/v1/trust", json=document).status_code == 200
-    moved(tenant, key["id"], "suspend")
+    moved(tenant, _publish_document(tenant), "suspend")
     _revoked_by_keys(tenant)
     module = import_module("functions.feed_publication.handler")
     # As an instance begins that finds what another one wrote.

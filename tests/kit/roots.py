@@ -8,6 +8,7 @@ from shared.authorizer.formats.documents import SignedDocument, signed_part
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import Roots
 from shared.model.callers import Caller
+from shared.operations.lists import in_force
 from shared.operations.trust import documents, publishing, renewal
 from shared.ports import Ports
 from shared.ports.held_keys import RootSigner
@@ -39,7 +40,7 @@ def signed_draft(
     ports: Ports, caller: Caller, *signing: RootSigner, roots: Roots | None = None
 ) -> SignedDocument:
     """The draft of now, signed by these roots, or by that of the document, or one offline."""
-    head = documents.head(ports, caller.tenant_id)
+    head = in_force.trust_head(ports, caller.tenant_id)
     if head is None:
         roots = roots or roots_of(*(signing or (OFFLINE,)))
     elif not signing and ports.root and head.pin == Roots((ports.root.public_key,), 1).pin:
@@ -63,6 +64,6 @@ def body_of(signed: SignedDocument) -> dict[str, Any]:
 def pin_of(tenant: Tenant) -> str:
     """The pin of the roots of a tenant, whose documents are made if they are due."""
     renewal.keep(tenant.ports, tenant.id)
-    head = documents.head(tenant.ports, tenant.id)
+    head = in_force.trust_head(tenant.ports, tenant.id)
     assert head is not None
     return documents.read(tenant.ports, tenant.id, head.version).document.roots.pin

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from shared.errors import InvalidState
+from shared.errors import InvalidState, NotFound
 from shared.model.lists.signers import ListSigner, SignerStatus
 from shared.operations.changes import list_signers
 from shared.operations.lists import signers
 from shared.operations.operator import doctor
+from shared.operations.trust import renewal
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
 from tests.operations.races import races
@@ -22,6 +23,12 @@ def _create(ports: Ports, tenant: Tenant) -> object:
 
 def _rotate(ports: Ports, tenant: Tenant) -> object:
     return list_signers.rotate(ports, tenant.operator)
+
+
+def _with_document(ports: Ports) -> Tenant:
+    tenant = Tenant.another(ports)
+    renewal.keep(ports, tenant.id)
+    return tenant
 
 
 def _of(ports: Ports, tenant: Tenant, status: SignerStatus) -> list[ListSigner]:
@@ -47,4 +54,26 @@ def test_a_pending_signer_undoes_no_rotation(
         assert len(_of(ports, race.world, SignerStatus.ACTIVE)) == 1
         assert len(_of(ports, race.world, SignerStatus.PENDING)) <= 1
         race.world.regenerate(ports)
+    assert list(doctor.examine(ports)) == []
+
+
+def test_a_theft_meets_a_rotation(ports: Ports) -> None:
+    """SIGNER-5, F902a: A standby that was stolen, and becomes active meanwhile, is replaced."""
+    stolen = list[ListSigner]()
+
+    def make(ports: Ports) -> Tenant:
+        tenant = _with_document(ports)
+        found = signers.standby(ports, tenant.id)
+        assert found is not None
+        stolen.append(found)
+        return tenant
+
+    def revoke(ports: Ports, tenant: Tenant) -> object:
+        return list_signers.revoke(ports, tenant.operator, key_id=stolen[-1].id)
+
+    for race in races(ports, make, revoke, _rotate):
+        (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
+        is_revoked = not isinstance(race.first, NotFound)
+        assert is_revoked == (active.id != stolen[-1].id)
+        renewal.keep(ports, race.world.id)
     assert list(doctor.examine(ports)) == []

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from functions.feed import handler as feed_endpoints
 from shared.adapters.file_sealer import FileSealer
+from shared.operations.lists import in_force
 from shared.operations.operator import consistency, restored
 from shared.operations.operator.recovery import recovery
 from shared.operations.trust import documents, renewal
@@ -74,7 +75,7 @@ def genesis() -> Genesis:
         pins = []
         for each in tenants:
             renewal.keep(ports, each.id)
-            head = documents.head(ports, each.id)
+            head = in_force.trust_head(ports, each.id)
             assert head is not None
             pins.append(documents.read(ports, each.id, head.version).document.roots.pin)
     return Genesis(world.stage.records, world.stage.blobs, tenants, pins)
@@ -196,6 +197,8 @@ class Life:
         restored.check_recovered(desk)
         self.world.tell("the records are recovered")
         self.oracle.is_suspended = self.is_restoring = False
+        # Nobody may write before the next restore.
+        self.oracle.look()
 
     def live(self) -> None:
         """Let it all happen. Raises `Broken`."""

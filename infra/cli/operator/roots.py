@@ -20,8 +20,9 @@ from shared import wiring
 from shared.authorizer.formats.documents import signed_part
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import Roots
+from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
-from shared.operations.trust import documents, renewal
+from shared.operations.trust import renewal
 from shared.ports.held_keys import RootSigner
 
 _PASSPHRASE_MIN: Final = 12
@@ -118,7 +119,7 @@ def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
         operator.out.say("Now have a first document signed: rescind trust draft --new-root …")
         return
     renewal.keep(ports, caller.tenant_id)
-    head = documents.head(ports, caller.tenant_id)
+    head = in_force.trust_head(ports, caller.tenant_id)
     if head is not None:
         operator.out.record({"tenant": tenant, "version": head.version, "pin": head.pin})
 

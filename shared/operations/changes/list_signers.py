@@ -195,12 +195,9 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str
     key of the thief. Raises `NotFound`.
     """
     facts = _facts(ports, caller)
-    found = _find(ports, caller, key_id)
+    found = facts.active if key_id == facts.active.id else _find(ports, caller, key_id)
     if found.status is SignerStatus.REVOKED:
         return facts.shown(found)
-    if found.id == facts.active.id:
-        # As it was read last: somebody may have made a pending signer since.
-        facts = replace(facts, active=found)
     shown = facts.shown(found.revoked())
     if found.id in (facts.active.id, facts.head.key_id):
         _replace_stolen(ports, caller, facts, found, lambda _: keep(shown))
@@ -216,6 +213,9 @@ def _drop(
     changes = srl_signers.replaced(stolen, stolen.revoked())
     if facts.active.pending_id == stolen.id:
         changes.append(_update(facts.active, facts.active.followed_by(None)))
+    else:
+        # Otherwise it may have become the active one since.
+        changes.append(_unchanged(facts.active))
     details: dict[str, Value] = {"was": stolen.status.value}
     entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
     moves = srl_signers.moves(ports, caller.tenant_id, changed=[stolen.id])
@@ -296,7 +296,7 @@ def _successor(ports: Ports, facts: _SignerFacts, *, is_urgent: bool = False) ->
     if standby is not None and standby.id == facts.active.id:
         # A rotation is visible in part: the standby signs, and its successor is not shown yet.
         raise ExpectationLost([standby_address(facts.active.tenant_id)])
-    if documents.head(ports, facts.active.tenant_id) is None:
+    if in_force.trust_head(ports, facts.active.tenant_id) is None:
         return pending
     found = [each for each in (pending, standby) if each is not None]
     named = _named(ports, facts, found) or (found if is_urgent else [])

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from shared.errors import Corrupt
-from shared.model import feed
+from shared.model import feed, trust
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.lists.head import (
     ListHead,
@@ -24,6 +24,7 @@ from shared.model.lists.head import (
 )
 from shared.model.lists.signers import ListSigner, SignerStatus, signers
 from shared.model.lists.state import ListState
+from shared.model.trust import TrustHead
 from shared.operations.base.operation import reread
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Delete, Item, Put
@@ -122,6 +123,15 @@ def feed_head(ports: Ports, tenant_id: str) -> FeedHead | None:
     """
     item = ports.store.get(feed.head_address(tenant_id))
     return None if item is None else FeedHead.from_item(item)
+
+
+def trust_head(ports: Ports, tenant_id: str) -> TrustHead | None:
+    """Read the head of the trust documents; None before the first.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    item = ports.store.get(trust.head_address(tenant_id))
+    return None if item is None else TrustHead.from_item(item)
 
 
 def entries(ports: Ports, tenant_id: str, *, after: int, until: int) -> Iterator[StoredEntry]:

@@ -44,6 +44,7 @@ from shared.operations.lists import (
     decisions,
     in_force,
     marks,
+    published_keys,
     records,
     schedule,
     storage,
@@ -149,7 +150,7 @@ def caught_up(ports: Ports, pen: Pen, facts: Facts) -> Facts:
     while facts.newest is not None:
         facts, revoked = _stated_marks(ports, pen, facts)
         left = marks.clear(ports, facts.tenant_id, facts.marked.warrants, revoked=revoked)
-        marks.clear_signers(ports, facts.marked.signers)
+        facts = _without_signers(ports, pen, facts)
         looks += left > 0
         if looks == _LOOKS or (facts.marked.are_all and not left):
             break
@@ -157,6 +158,23 @@ def caught_up(ports: Ports, pen: Pen, facts: Facts) -> Facts:
             operation.wait_for_writes()
         facts = facts_of.with_marks(ports, facts)
     return facts
+
+
+def _without_signers(ports: Ports, pen: Pen, facts: Facts) -> Facts:
+    """Publish the present status of the signing keys, and remove the marks on revoked ones.
+
+    The feed has what they signed. If it cannot name them, the marks stay, so that clients learn how
+    old what they know of the keys is.
+    """
+    if not facts.marked.signers:
+        return facts
+    try:
+        is_new = published_keys.name(ports, pen, facts.tenant_id)
+    except Corrupt:
+        _log.exception("the signing keys of tenant %s cannot be published", facts.tenant_id)
+        return facts
+    marks.clear_signers(ports, facts.marked.signers)
+    return facts_of.with_heads(ports, facts) if is_new else facts
 
 
 def broken_off(

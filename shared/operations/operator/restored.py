@@ -118,7 +118,7 @@ def _check_documents(ports: Ports, tenant_id: str) -> None:
 
     One that no head names says no more than the records: a process stored it, and was stopped.
     """
-    known, newest = documents.head(ports, tenant_id), documents.highest(ports, tenant_id)
+    known, newest = in_force.trust_head(ports, tenant_id), documents.highest(ports, tenant_id)
     if known is None or newest <= known.version:
         return
     held = documents.read(ports, tenant_id, known.version).document

@@ -11,13 +11,8 @@ from shared.model import trust as model
 from shared.model.callers import Caller, Scope
 from shared.model.trust import TrustHead
 from shared.operations.base.operation import operation
+from shared.operations.lists import in_force
 from shared.ports import Ports
-
-
-def head(ports: Ports, tenant_id: str) -> TrustHead | None:
-    """Read the head; None before the first document. Raises `Corrupt`, `Unavailable`."""
-    item = ports.store.get(model.head_address(tenant_id))
-    return None if item is None else TrustHead.from_item(item)
 
 
 def read_all(ports: Ports, tenant_id: str, versions: Iterable[int]) -> list[SignedDocument]:
@@ -40,7 +35,7 @@ def newest(ports: Ports, caller: Caller) -> TrustHead | None:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    return head(ports, caller.tenant_id)
+    return in_force.trust_head(ports, caller.tenant_id)
 
 
 @operation(*Scope)
@@ -60,7 +55,7 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...] | None:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    found = head(ports, tenant_id)
+    found = in_force.trust_head(ports, tenant_id)
     if found is None:
         return None
     return read(ports, tenant_id, found.version).document.named(Use.LISTS)

@@ -30,8 +30,8 @@ from shared.model.tenants import TenantSettings
 from shared.model.trust import RENEWED_AFTER, TrustHead
 from shared.operations.audit import signers as audit_signers
 from shared.operations.base import audit, tenants
-from shared.operations.lists import in_force, signers
-from shared.operations.trust import documents, signing_keys
+from shared.operations.lists import in_force, published_keys, signers
+from shared.operations.trust import documents
 from shared.ports import Ports
 
 _IN_USE = (SignerStatus.ACTIVE, SignerStatus.PENDING)
@@ -119,7 +119,7 @@ class TrustFacts:
     @property
     def _has_unvouched(self) -> bool:
         """Whether a signing key waits for the next document, because no key vouches for it."""
-        blob = signing_keys.vouched(self.tenant_id, self.keys, self.covers)
+        blob = published_keys.vouched(self.tenant_id, self.keys, self.covers)
         return len(blob.keys) < len(self.keys)
 
     def is_due(self, now: datetime, *, is_online: bool) -> bool:
@@ -160,7 +160,7 @@ def read(ports: Ports, tenant_id: str) -> TrustFacts:
     """Read what the next document relies on. Raises `Corrupt`, `Unavailable`."""
     # The signers after the head: a document that names fewer is not the newest then.
     head, settings = ports.gather(
-        partial(documents.head, ports, tenant_id), partial(tenants.settings, ports, tenant_id)
+        partial(in_force.trust_head, ports, tenant_id), partial(tenants.settings, ports, tenant_id)
     )
     chain, (_, signer), newest = ports.gather(
         lambda: documents.read_all(ports, tenant_id, head.since(0) if head else ()),
@@ -171,8 +171,8 @@ def read(ports: Ports, tenant_id: str) -> TrustFacts:
         partial(_uses, ports, tenant_id), partial(audit.anchor, ports, tenant_id)
     )
     keys, covers = ports.gather(
-        partial(signing_keys.read, ports, tenant_id),
-        lambda: signing_keys.covered(ports, tenant_id, head.keys_sha256) if head else (),
+        partial(published_keys.read, ports, tenant_id),
+        lambda: published_keys.covered(ports, tenant_id, head.keys_sha256) if head else (),
     )
     return TrustFacts(
         settings,

@@ -12,7 +12,6 @@ A crash before the blob leaves nothing, one after it a blob that no head names.
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 from shared.authorizer.formats import documents as formats
@@ -32,13 +31,12 @@ from shared.model import seeds, times
 from shared.model import trust as model
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.tenants import TenantSettings
 from shared.model.trust import LIFETIME, LIFETIME_BY_HAND, TrustHead, waiting_address
 from shared.operations.base import audit
 from shared.operations.base.operation import operation
-from shared.operations.lists import in_force, storage
-from shared.operations.lists.storage import Named, Pen
-from shared.operations.trust import documents, signing_keys
+from shared.operations.lists import published_keys
+from shared.operations.lists.storage import Pen
+from shared.operations.trust import documents
 from shared.operations.trust import facts as facts_of
 from shared.operations.trust.facts import TrustFacts
 from shared.ports import Ports
@@ -128,37 +126,6 @@ def publish(
     return _write(ports, pen, caller, facts, signed, covers)
 
 
-def named(
-    ports: Ports,
-    pen: Pen,
-    settings: TenantSettings,
-    head: TrustHead,
-    covers: Collection[PublishedKey],
-) -> list[Change]:
-    """Return the changes that let the head of the feed name the newest document and the keys.
-
-    There are none if it does, or if the tenant has no feed yet. `covers` are the keys that the
-    document covers. Raises `Corrupt`, `Unavailable`.
-    """
-    tenant_id = settings.tenant_id
-    # Before the keys: what they say is then newer than what any head so far names.
-    newest, (_, signer) = ports.gather(
-        partial(in_force.feed_head, ports, tenant_id),
-        partial(in_force.head_and_signer, ports, tenant_id),
-    )
-    if newest is None:
-        return []
-    known = Named(newest.signed.trust, newest.signed.keys)
-    keys = known.keys
-    if head.keys_sha256:
-        blob = signing_keys.vouched(tenant_id, signing_keys.read(ports, tenant_id), covers)
-        keys = signing_keys.put(ports, blob, known.keys)
-    wanted = Named(head.reference, keys)
-    if known == wanted:
-        return []
-    return storage.naming(pen, newest, settings, signer, wanted)
-
-
 def _covered(facts: TrustFacts, made: TrustDocument) -> list[PublishedKey] | None:
     """Return the signing keys that a document covers: all, or those that were there at its draft.
 
@@ -241,7 +208,7 @@ def _write(
     Raises `ExpectationLost` if another one is, `Corrupt`, `Unavailable`.
     """
     tenant_id, before = facts.tenant_id, facts.head
-    keys = signing_keys.put(ports, signing_keys.bare(tenant_id, covers))
+    keys = published_keys.put(ports, published_keys.bare(tenant_id, covers))
     after = TrustHead.after(before, signed, keys_sha256=keys.sha256)
     address = model.head_address(tenant_id)
     changes: list[Change] = [
@@ -260,7 +227,9 @@ def _write(
     ]
     for _ in range(_TRIES):
         try:
-            ports.store.write(*changes, *named(ports, pen, facts.settings, after, covers))
+            ports.store.write(
+                *changes, *published_keys.named(ports, pen, facts.settings, after, covers)
+            )
         except ExpectationLost as lost:
             if address in lost.lost:
                 raise

@@ -13,10 +13,10 @@ from shared.model.tenants import TenantSettings
 from shared.model.trust import TrustHead, WaitingDraft, head_address, waiting_address
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import settle
-from shared.operations.lists import signers
+from shared.operations.lists import in_force, published_keys, signers
 from shared.operations.lists.storage import Pen
-from shared.operations.trust import documents, publishing, signing_keys
 from shared.operations.trust import facts as facts_of
+from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import At, Delete, Expect, Put
 
@@ -40,24 +40,6 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
     return settle(partial(_kept, ports, tenant_id))
 
 
-def name(ports: Ports, tenant_id: str) -> bool:
-    """Let the feed name the newest document and the signing keys; return whether it did not.
-
-    A tenant without a document has neither. Raises `Corrupt`, `Unavailable`.
-    """
-
-    def attempt() -> bool:
-        head, settings = ports.gather(
-            partial(documents.head, ports, tenant_id), partial(tenants.settings, ports, tenant_id)
-        )
-        if head is None:
-            return False
-        covers = signing_keys.covered(ports, tenant_id, head.keys_sha256)
-        return _name(ports, settings, head, covers)
-
-    return settle(attempt)
-
-
 def begin_anew(ports: Ports, caller: Caller) -> bool:
     """Forget the documents of lost roots, so that the next one is the first of others (TRUST-21).
 
@@ -66,7 +48,7 @@ def begin_anew(ports: Ports, caller: Caller) -> bool:
     """
 
     def attempt() -> bool:
-        head = documents.head(ports, caller.tenant_id)
+        head = in_force.trust_head(ports, caller.tenant_id)
         if head is None:
             return False
         ports.store.write(
@@ -88,7 +70,7 @@ def begin_anew(ports: Ports, caller: Caller) -> bool:
 def _name(
     ports: Ports, settings: TenantSettings, head: TrustHead, covers: Collection[PublishedKey]
 ) -> bool:
-    changes = publishing.named(ports, Pen(ports), settings, head, covers)
+    changes = published_keys.named(ports, Pen(ports), settings, head, covers)
     if changes:
         ports.store.write(*changes)
     return bool(changes)

@@ -45,7 +45,7 @@ class TrustProblem(NamedTuple):
 def has_documents(ports: Ports) -> bool:
     """Return whether a root has signed a document for any tenant. Raises `Unavailable`."""
     return any(
-        documents.head(ports, each.tenant_id) is not None
+        in_force.trust_head(ports, each.tenant_id) is not None
         or documents.highest(ports, each.tenant_id) > 0
         for each in tenants.directory(ports)
     )

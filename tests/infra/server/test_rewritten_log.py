@@ -22,6 +22,7 @@ from shared.model.audit import head as model
 from shared.model.audit import signers as signer_model
 from shared.operations.audit import log
 from shared.operations.base import tenants
+from shared.operations.lists import in_force
 from shared.operations.trust import documents
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
@@ -144,7 +145,7 @@ def test_a_log_whose_head_was_removed_is_not_begun_anew(
             (tenant_id,) = tenants.identifiers(ports)
 
             def is_named() -> TrustDocument | None:
-                head = documents.head(ports, tenant_id)
+                head = in_force.trust_head(ports, tenant_id)
                 found = head and documents.read(ports, tenant_id, head.version).document
                 return found if found and found.log else None
 

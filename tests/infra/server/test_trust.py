@@ -15,6 +15,7 @@ from infra.server.trust import TrustKeeper
 from shared.authorizer.formats.trust import Use
 from shared.errors import Unavailable
 from shared.operations.changes import list_signers
+from shared.operations.lists import in_force
 from shared.operations.trust import documents
 from shared.ports import Ports
 from tests.kit.intercepted import Call, Intercepted
@@ -38,7 +39,7 @@ def running(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[TrustKeep
 
 
 def version(ports: Ports, tenant: Tenant) -> int:
-    head = documents.head(ports, tenant.id)
+    head = in_force.trust_head(ports, tenant.id)
     return 0 if head is None else head.version
 
 

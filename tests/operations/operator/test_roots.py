@@ -10,6 +10,7 @@ from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.following import TrustState
 from shared.model import trust as model
+from shared.operations.lists import in_force
 from shared.operations.trust import documents, renewal
 from shared.operations.trust.renewal import TrustOutcome
 from shared.operations.trust.state import has_documents
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("at_once")
 
 
 def _pin(ports: Ports, tenant: Tenant) -> str:
-    head = documents.head(ports, tenant.id)
+    head = in_force.trust_head(ports, tenant.id)
     assert head is not None
     return head.pin
 

@@ -6,8 +6,9 @@ from shared.authorizer.formats.documents import answer
 from shared.authorizer.formats.trust import Use
 from shared.model import trust as model
 from shared.operations.changes import list_signers
+from shared.operations.lists import in_force
 from shared.operations.operator.recovery import recovery
-from shared.operations.trust import documents, publishing
+from shared.operations.trust import publishing
 from shared.ports import Ports
 from tests.kit.roots import OFFLINE, SeedRoot, roots_of, signed_draft
 from tests.kit.tenants import Tenant
@@ -86,7 +87,7 @@ def test_records_from_before_the_first_document(deployment: Deployment) -> None:
     client = PinnedClient(ports, tenant)
     client.polls()
     deployment.restore(copy)
-    assert documents.head(ports, tenant.id) is None
+    assert in_force.trust_head(ports, tenant.id) is None
     recover(ports, tenant)
     assert client.polls().document.version == 1 + LEAP
 

@@ -7,8 +7,8 @@ from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import PublishedKeys
 from shared.model.lists.signers import ListSigner
-from shared.operations.lists import in_force, signers
-from shared.operations.trust import documents, renewal, signing_keys
+from shared.operations.lists import in_force, published_keys, signers
+from shared.operations.trust import documents, renewal
 from shared.operations.trust.renewal import TrustOutcome
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
@@ -19,7 +19,7 @@ class PinnedClient:
 
     def __init__(self, ports: Ports, tenant: Tenant) -> None:
         self._ports, self._tenant = ports, tenant
-        head = documents.head(ports, tenant.id)
+        head = in_force.trust_head(ports, tenant.id)
         assert head is not None
         first = documents.read(ports, tenant.id, int(head.turns[0]))
         self.state = TrustState(tenant.id, first.document.roots.pin)
@@ -37,8 +37,8 @@ class PinnedClient:
         assert held is not None
         assert named.trust == held.reference
         assert named.keys is not None
-        _, blob = signing_keys.served(self._ports, caller, sha256=named.keys.sha256)
-        opened = PublishedKeys.opened(blob, named.keys, tenant_id=self._tenant.id)
+        _, blob = published_keys.served(self._ports, caller, sha256=named.keys.sha256)
+        self.keys = opened = PublishedKeys.opened(blob, named.keys, tenant_id=self._tenant.id)
         opened.check(held.document.signing_keys)
         return held
 

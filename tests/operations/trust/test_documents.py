@@ -8,17 +8,26 @@ import pytest
 from shared.authorizer.formats.trust import Use
 from shared.errors import Corrupt, TrustUnsigned
 from shared.model import seeds
+from shared.model import trust as trust_model
 from shared.model.feed import LEAP
 from shared.model.lists.schedule import trust_mark_address
 from shared.model.lists.signers import SignerStatus
+from shared.model.signing_keys import Type
 from shared.operations.audit import sealed_log, sealing
 from shared.operations.audit import signers as audit_signers
 from shared.operations.base import tenants
-from shared.operations.changes import list_signers
+from shared.operations.changes import key_revocation, list_signers, signing_keys
 from shared.operations.fleet import native_list
-from shared.operations.lists import in_force, marks, publication, storage
+from shared.operations.lists import (
+    in_force,
+    marks,
+    publication,
+    published_keys,
+    storage,
+    unpublished,
+)
 from shared.operations.lists.storage import Named, Pen
-from shared.operations.trust import documents, renewal
+from shared.operations.trust import documents
 from shared.operations.trust.renewal import TrustOutcome
 from shared.ports import Ports
 from shared.ports.held_keys import RootSigner
@@ -116,6 +125,39 @@ def test_a_stolen_signer_is_replaced_at_once(ports: Ports, tenant: Tenant) -> No
     assert held.feed.sequence >= LEAP
 
 
+def test_a_revoked_key_waits_in_the_feed_until_its_head_says_so(
+    ports: Ports, tenant: Tenant
+) -> None:
+    """TRUST-9, FEED-12, F902b: The entry after a key was revoked comes with the keys of now."""
+    root = signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="stolen")
+    keep(ports, tenant)
+    client = PinnedClient(ports, tenant)
+    client.polls()
+    key_revocation.revoke(ports, tenant.operator, key_id=root.id, reason="stolen")
+    # Nothing that it signed is known, so no entry is written, and nobody looks at the documents.
+    publication.publish_feed(ports, tenant.id)
+    client.polls()
+    (published,) = client.keys.keys
+    assert published.is_revoked
+    assert unpublished.look(ports, tenant.id).oldest_at is None
+
+
+def test_keys_that_cannot_be_published_make_clients_stale(ports: Ports, tenant: Tenant) -> None:
+    """FEED-12, F902c: What was revoked is published, and the feed grows old until the keys are."""
+    root = signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="stolen")
+    keep(ports, tenant)
+    head = in_force.trust_head(ports, tenant.id)
+    assert head is not None
+    key_revocation.revoke(ports, tenant.operator, key_id=root.id, reason="stolen")
+    tenant.revoke(ports, "svc_wrt_a")
+    damaged = replace(head, keys_sha256=b"7" * 32)
+    ports.store.write(Put(trust_model.head_address(tenant.id), damaged.to_item(), Expect.PRESENT))
+    published = publication.publish_feed(ports, tenant.id)
+    assert published is not None
+    assert published.entries == 1
+    assert unpublished.look(ports, tenant.id).oldest_at is not None
+
+
 def test_a_tenant_of_an_earlier_release(ports: Ports, tenant: Tenant) -> None:
     """TRUST-16, F683a: A tenant of an earlier release gets a standby and a document."""
     ports.store.write(Delete(standby(ports, tenant).address, Expect.PRESENT))
@@ -135,9 +177,9 @@ def test_an_earlier_release_beside_it(ports: Ports, tenant: Tenant) -> None:
     settings = tenants.settings(ports, tenant.id)
     signer = active(ports, tenant)
     ports.store.write(*storage.naming(Pen(ports), newest, settings, signer, Named()))
-    assert renewal.name(ports, tenant.id)
+    assert published_keys.name(ports, Pen(ports), tenant.id)
     PinnedClient(ports, tenant).polls()
-    assert not renewal.name(ports, tenant.id)
+    assert not published_keys.name(ports, Pen(ports), tenant.id)
 
 
 def test_more_signers_than_a_document_has(ports: Ports, tenant: Tenant, clock: Clock) -> None:

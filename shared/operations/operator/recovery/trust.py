@@ -18,9 +18,9 @@ from shared.errors import Corrupt, Unavailable
 from shared.model import trust as model
 from shared.model.trust import TrustHead
 from shared.operations.base.operation import settle
-from shared.operations.lists import in_force, marks
+from shared.operations.lists import in_force, marks, published_keys
 from shared.operations.operator.recovery.run import Run
-from shared.operations.trust import documents, renewal, signing_keys
+from shared.operations.trust import documents, renewal
 from shared.operations.trust.renewal import TrustOutcome
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
@@ -44,7 +44,7 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
     It is the one to which those of the records lead: none without them. Raises `Corrupt`,
     `Unavailable`.
     """
-    before = documents.head(ports, tenant_id)
+    before = in_force.trust_head(ports, tenant_id)
     if before is None:
         return ()
     head = _followed(ports, tenant_id, before, documents.highest(ports, tenant_id), lambda _: None)
@@ -54,7 +54,7 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
 
 def publish(run: Run) -> None:
     """Publish the next document if the root is here; otherwise say that it waits for others."""
-    if documents.head(run.ports, run.tenant_id) is None:
+    if in_force.trust_head(run.ports, run.tenant_id) is None:
         return
     try:
         outcome = renewal.keep(run.ports, run.tenant_id)
@@ -67,7 +67,7 @@ def publish(run: Run) -> None:
 
 def _apply(run: Run, version: int) -> None:
     ports, tenant_id = run.ports, run.tenant_id
-    before, newest = documents.head(ports, tenant_id), in_force.feed_head(ports, tenant_id)
+    before, newest = in_force.trust_head(ports, tenant_id), in_force.feed_head(ports, tenant_id)
     named = newest.signed.trust if newest is not None else None
     stored = documents.highest(ports, tenant_id)
     known = [version, stored, before.version if before else 0, named.number if named else 0]
@@ -124,7 +124,7 @@ def _covering(ports: Ports, made: SignedDocument) -> bytes:
     for name in ports.blobs.names(model.keys_folder(tenant_id)):
         sha256 = bytes.fromhex(name.rpartition("/")[2])
         try:
-            covers = signing_keys.covered(ports, tenant_id, sha256)
+            covers = published_keys.covered(ports, tenant_id, sha256)
         except Corrupt:
             continue
         if covering(covers) == made.document.signing_keys:

@@ -7,6 +7,7 @@ for it (TRUST-15); any other waits for the next document.
 import hashlib
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from functools import partial
 
 from shared.authorizer.formats import signing_keys as formats
 from shared.authorizer.formats.documents import NotTrusted
@@ -19,10 +20,15 @@ from shared.model import trust as model
 from shared.model.callers import Caller, Scope
 from shared.model.lists.head import Form
 from shared.model.signing_keys import SigningKey
+from shared.model.tenants import TenantSettings
+from shared.model.trust import TrustHead
 from shared.model.trust_bundle import TrustedKey
-from shared.operations.base.operation import operation
-from shared.operations.lists import verdicts
+from shared.operations.base import tenants
+from shared.operations.base.operation import operation, settle
+from shared.operations.lists import in_force, storage, verdicts
+from shared.operations.lists.storage import Named, Pen
 from shared.ports import Ports
+from shared.ports.store import Change
 
 
 def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
@@ -40,6 +46,56 @@ def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
         for each in found
         if each.public_key
     )
+
+
+def name(ports: Ports, pen: Pen, tenant_id: str) -> bool:
+    """Let the feed name the newest document and the signing keys; return whether it did not.
+
+    A tenant without a document has neither. Raises `Corrupt`, `Unavailable`.
+    """
+
+    def attempt() -> bool:
+        head, settings = ports.gather(
+            partial(in_force.trust_head, ports, tenant_id),
+            partial(tenants.settings, ports, tenant_id),
+        )
+        if head is None:
+            return False
+        covers = covered(ports, tenant_id, head.keys_sha256)
+        changes = named(ports, pen, settings, head, covers)
+        if changes:
+            ports.store.write(*changes)
+        return bool(changes)
+
+    return settle(attempt)
+
+
+def named(
+    ports: Ports,
+    pen: Pen,
+    settings: TenantSettings,
+    head: TrustHead,
+    covers: Collection[PublishedKey],
+) -> list[Change]:
+    """Return the changes that let the head of the feed name the newest document and the keys.
+
+    There are none if it does, or if the tenant has no feed yet. `covers` are the keys that the
+    document covers. Raises `Corrupt`, `Unavailable`.
+    """
+    tenant_id = settings.tenant_id
+    # Before the keys: what they say is then newer than what any head so far names.
+    newest, (_, signer) = ports.gather(
+        partial(in_force.feed_head, ports, tenant_id),
+        partial(in_force.head_and_signer, ports, tenant_id),
+    )
+    if newest is None:
+        return []
+    known = Named(newest.signed.trust, newest.signed.keys)
+    keys = known.keys
+    if head.keys_sha256:
+        keys = put(ports, vouched(tenant_id, read(ports, tenant_id), covers), known.keys)
+    wanted = Named(head.reference, keys)
+    return [] if known == wanted else storage.naming(pen, newest, settings, signer, wanted)
 
 
 @operation(*Scope)

@@ -46,9 +46,13 @@ def test_a_restored_store_goes_on_far_above(deployment: Deployment, clock: Clock
 
 
 def test_a_standby_that_took_over_signs_again(deployment: Deployment, clock: Clock) -> None:
-    """F681b: If the records are older than a theft, the standby of then signs again."""
+    """F681b: If the records are older than a theft, the standby of then signs again.
+
+    The pending signer stays the next one.
+    """
     ports, tenant = deployment.ports, Tenant.create(deployment.ports)
     keep(ports, tenant)
+    pending = list_signers.create(ports, tenant.operator).record
     copy, client = deployment.copy(), PinnedClient(ports, tenant)
     stolen, named = active(ports, tenant), standby(ports, tenant)
     clock.advance(minutes=1)
@@ -58,6 +62,7 @@ def test_a_standby_that_took_over_signs_again(deployment: Deployment, clock: Clo
     deployment.restore(copy)
     recover(ports, tenant)
     assert active(ports, tenant).id == named.id
+    assert active(ports, tenant).pending_id == pending.id
     held = client.polls().document
     assert stolen.public_bytes not in held.named(Use.LISTS)
     assert standby(ports, tenant).public_bytes in held.named(Use.LISTS)

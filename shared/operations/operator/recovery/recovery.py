@@ -239,6 +239,17 @@ def bring_list_signers(run: Run, found: tuple[ListSigner, ...], *, listed_until:
             run.report(line)
     if not any(each.status is SignerStatus.ACTIVE for each in _records(run)):
         run.report(settle(partial(_started, run, vouching)))
+    settle(partial(_follow, run))
+
+
+def _follow(run: Run) -> None:
+    """Let the active signer name the pending one, if only an earlier one did."""
+    records = _records(run)
+    active = next(each for each in records[::-1] if each.status is SignerStatus.ACTIVE)
+    pending = [each.id for each in records if each.status is SignerStatus.PENDING]
+    if pending and active.pending_id is None:
+        after = active.followed_by(pending[-1])
+        run.ports.store.write(Put(after.address, after.to_item(), At(active.version)))
 
 
 def _records(run: Run) -> list[ListSigner]:

@@ -15,7 +15,7 @@ from shared.model.lists.head import ListHead, head_address
 from shared.model.signing_keys import KeyStatus, keys
 from shared.model.warrants import Standing as Recorded
 from shared.model.warrants import warrant_address
-from shared.operations.lists import journal, verdicts
+from shared.operations.lists import journal, signers, verdicts
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
 from tests.world.machines import POLICY, Client
@@ -90,6 +90,8 @@ class Oracle:
         # Whether nobody answers, because the records are being restored.
         self.is_suspended = False
         self._before: dict[str, tuple[set[str], set[str]]] = {}
+        # The keys of list signers before a restore, as an operator has noted them.
+        self.list_keys: dict[str, list[bytes]] = {}
         self._states: dict[Client, State | None] = {}
         self._reached: dict[Client, tuple[int, int]] = {}
         self._held: dict[Client, dict[str, float]] = {}
@@ -161,12 +163,19 @@ class Oracle:
     def before_restore(self, ports: Ports) -> None:
         """The records are put back now: whatever the journal does not have may be lost."""
         self.is_suspended = True
+        for each in [*self.world.stage.records.hidden]:
+            self.world.stage.records.show(each)
         for books in self.books.values():
             known = {each for each in books.warrants if books.revoked(each)}
             with self.world.off_stage():
                 said = journal.position(ports, books.tenant.id).said
             published = books.folds.get(said.sequence) or frozenset()
             self._before[books.tenant.id] = known, known & published
+            with self.world.off_stage():
+                named = signers.read(ports, books.tenant.id)
+                standby = signers.standby(ports, books.tenant.id)
+            named += [standby] if standby else []
+            self.list_keys[books.tenant.id] = [each.public_bytes for each in named]
             books.keys = dict.fromkeys(books.keys)
             books.lost_at.clear()
             for each in books.warrants:

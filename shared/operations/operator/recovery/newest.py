@@ -191,9 +191,9 @@ _ASKED: Final = 5
 # How many recoveries are assumed since the newest valid state. Clients refuse too large a leap.
 _LEAPS_MAX: Final = 32
 _UNKNOWN_SIGNER: Final = (
-    "the records do not have the key that signed the newest stored list; if it became the list "
+    "the records do not have the key that signed the newest stored list, {}; if it became the list "
     "signer after the restored moment, pass its public key, as verifiers have it: --signer "
-    "PUBLIC_KEY"
+    "PUBLIC_KEY; if no verifier has it, the list was never in force: remove this blob"
 )
 
 
@@ -388,7 +388,7 @@ def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
             payload = verify(body, public_key=key, now=encoding.issued_at(body))
             if payload.version == version_of(blob):
                 return payload
-    raise Corrupt(_UNKNOWN_SIGNER)
+    raise Corrupt(_UNKNOWN_SIGNER.format(blob))
 
 
 def _states(

@@ -163,8 +163,8 @@ class Oracle:
     def before_restore(self, ports: Ports) -> None:
         """The records are put back now: whatever the journal does not have may be lost."""
         self.is_suspended = True
-        for each in [*self.world.stage.records.hidden]:
-            self.world.stage.records.show(each)
+        for address in [*self.world.stage.records.hidden]:
+            self.world.stage.records.show(address)
         for books in self.books.values():
             known = {each for each in books.warrants if books.revoked(each)}
             with self.world.off_stage():

@@ -139,6 +139,10 @@ class FeedHead(Record):
         """
         return self.is_broken or self.unlisted_bytes > UNLISTED_MAX
 
+    def is_ahead(self, now: datetime) -> bool:
+        """Return whether clients refuse it because it is of a clock that was ahead (FEED-2)."""
+        return self.signed.issued_at > now + wire.FUTURE_MAX
+
     def unlisted_since(self, listed_at: datetime) -> datetime | None:
         """Return since when, at the earliest, the base lacks a change that is in the feed.
 

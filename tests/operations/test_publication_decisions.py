@@ -209,13 +209,13 @@ def test_a_list_follows_from_the_one_in_force() -> None:
     """SRL-12: It is what the entries make of it, and covers the feed up to its head."""
     facts = replace(FACTS, newest=newest(5))
     entries = [told(4, "svc_wrt_c"), told(5, "svc_wrt_d", "svc_wrt_a")]
-    plan = decisions.followed(facts, PRIOR._replace(told=entries))
+    plan = decisions.followed(facts, PRIOR._replace(told=entries), NOW)
     assert plan is not None
     assert plan.content.revoked_ids == ["svc_wrt_b", "svc_wrt_c", "svc_wrt_d"]
     assert plan.content.signers == STATE.signers
     assert (plan.sequence, plan.chain, plan.is_exact) == (5, CHAIN, True)
     ended = ("svc_key_c",), Tombstones(9)
-    plan = decisions.followed(facts, PRIOR._replace(told=entries, ended=ended))
+    plan = decisions.followed(facts, PRIOR._replace(told=entries, ended=ended), NOW)
     assert plan is not None
     assert (plan.content.signers, plan.tombstones) == ended
 
@@ -233,7 +233,7 @@ def test_a_list_follows_from_the_one_in_force() -> None:
 )
 def test_a_list_that_cannot_follow(facts: Facts, prior: Prior) -> None:
     """SRL-12: All records are read then."""
-    assert decisions.followed(facts, prior) is None
+    assert decisions.followed(facts, prior, NOW) is None
 
 
 @pytest.mark.parametrize(

@@ -180,10 +180,20 @@ def leaving(prior: Prior, made: Issue) -> list[str]:
     return list(islice(chain(before, ended), INLINE_MAX))
 
 
-def followed(facts: Facts, prior: Prior) -> Plan | None:
-    """Return what the feed makes of the list in force; None if all records must be read."""
+def followed(facts: Facts, prior: Prior, now: datetime) -> Plan | None:
+    """Return what the feed makes of the list in force; None if all records must be read.
+
+    So it is, after a break, if the head of the feed is of a clock that was ahead.
+    """
     newest, ids, state, told = facts.newest, prior.revoked_ids, prior.state, prior.told
-    if newest is None or ids is None or state is None or told is None or _has_break(told):
+    if (
+        newest is None
+        or newest.is_ahead(now)
+        or ids is None
+        or state is None
+        or told is None
+        or _has_break(told)
+    ):
         return None
     signers, tombstones = prior.ended or (state.signers, state.tombstones)
     content = Content(ids, state.ends, state.signers).after(told, signers=signers)

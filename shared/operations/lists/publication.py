@@ -463,7 +463,7 @@ def _made(ports: Ports, pen: Pen, making: _Next, *, anew: bool = False) -> _Made
 def _planned(ports: Ports, pen: Pen, making: _Next, *, anew: bool) -> tuple[_Next, Plan]:
     """Return the content of the next list, which the feed is brought up to date with (SRL-12)."""
     making, is_exact = _agreed(ports, pen, making, decisions.leaving(making.prior, making.issue))
-    plan = decisions.followed(making.facts, making.prior)
+    plan = decisions.followed(making.facts, making.prior, ports.now())
     if plan is None:
         return _of_all_records(ports, pen, making)
     if not (anew or decisions.is_compared(making.facts.listed, making.issue)):
@@ -471,7 +471,7 @@ def _planned(ports: Ports, pen: Pen, making: _Next, *, anew: bool) -> tuple[_Nex
     recorded = reread(partial(_recorded, ports, making))
     if differences := plan.content.differences(recorded.content):
         making, is_exact = _agreed(ports, pen, making, differences)
-        plan = decisions.followed(making.facts, making.prior)
+        plan = decisions.followed(making.facts, making.prior, ports.now())
         if plan is None:
             return _of_all_records(ports, pen, making)
     return making, replace(plan, misplaced=recorded.misplaced, is_exact=is_exact)
@@ -506,7 +506,9 @@ def _of_all_records(ports: Ports, pen: Pen, making: _Next) -> tuple[_Next, Plan]
     A tenant without a feed begins one, after a restore above the one that it may have had.
     """
     facts, is_exact = making.facts, True
-    if facts.newest and not decisions.is_broken_since(facts.newest, facts.listed):
+    newest = facts.newest
+    is_broken = newest and decisions.is_broken_since(newest, facts.listed)
+    if newest and (not is_broken or newest.is_ahead(ports.now())):
         try:
             facts = broken_off(ports, pen, facts)
         except SeedLost:

@@ -410,8 +410,9 @@ def _head(
     if named is None:
         named = Named(before.signed.trust, before.signed.keys) if before else Named()
     issued_at = now = times.whole(pen.now())
-    # Clients refuse a head from further ahead: then a clock was wrong, and is right again.
-    if before is not None and before.signed.issued_at <= now + wire.FUTURE_MAX:
+    # A client whose clock is ahead may hold a head that others refuse. It takes a head that was
+    # issued before that one only with another entry.
+    if before is not None and (end.sequence == before.sequence or not before.is_ahead(now)):
         issued_at = max(now, before.signed.issued_at)
     told = wire.SignedHead(
         settings.tenant_id,

@@ -29,6 +29,7 @@ from shared.operations.lists import decisions, in_force, publication
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator.recovery.recovery import recover
+from shared.operations.trust import renewal
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.faults import Crash, Script, broken_at, meeting, scripted
@@ -446,6 +447,32 @@ def test_a_head_from_a_clock_that_was_ahead(
     assert publication.publish_due(ports).published == [tenant.id]
     assert client.poll(ports).refuses == {NEW}
     assert current(ports, tenant.id).signed.issued_at == clock()
+
+
+def test_a_client_whose_clock_was_ahead_too(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """FEED-2, F932a: Who accepted a head from a clock that was ahead accepts the next one.
+
+    A list that another clock publishes has a head that was issued before, so it is another entry. A
+    head that only names other keys has the same end, and is not issued before.
+    """
+    client, ahead = Follower(tenant), timedelta(seconds=40)
+
+    def polled() -> set[str]:
+        clock.moment += ahead
+        client.poll(ports)
+        clock.moment -= ahead
+        return client.refuses
+
+    clock.moment += ahead
+    tenant.revoke(ports, NEW)
+    tenant.regenerate(ports)
+    clock.moment -= ahead
+    assert polled() == {NEW}
+    renewal.keep(ports, tenant.id)
+    assert polled() == {NEW}
+    tenant.regenerate(ports)
+    assert current(ports, tenant.id).signed.issued_at == clock()
+    assert polled() == {NEW}
 
 
 class FollowedWorld(RuleBasedStateMachine):

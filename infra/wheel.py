@@ -4,7 +4,6 @@ In a wheel, `functions`, `infra` and `shared` are inside this package. They impo
 these names, so a process that imports this package looks for modules here first.
 """
 
-import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +19,5 @@ def renamed() -> int:
 
 def command_line() -> int:
     """Run `rescind`; the exit code."""
-    # Every file that a command makes is private, whatever the folder's mode.
-    os.umask(0o077)
-    code: int = import_module("infra.cli.app").main()
+    code: int = import_module("infra.cli.__main__").main()
     return code

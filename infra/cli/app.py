@@ -4,19 +4,15 @@ Each noun has its module here, named as in the other rooms; those of operators a
 `commands.py` says how a command is written, `errors.py` has the exit codes.
 """
 
-import sys
 from collections.abc import Iterator, MutableMapping
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from infra import renamed
 from infra.cli.commands import noun
-from shared import __version__
 
 NAME: Final = "rescind"
 _HELP: Final = """Revoke warrants, manage keys, and run the service.
@@ -46,6 +42,7 @@ _MODULES: Final = {
     "authorizers": ("authorizers", _USERS),
     "webhooks": ("webhooks", _USERS),
     "settings": ("tenant_settings", _USERS),
+    "api": ("requests", _USERS),
     "serve": ("operator.serve", _OPERATORS),
     "witness": ("operator.witness", _OPERATORS),
     "setup": ("operator.setup", _OPERATORS),
@@ -105,24 +102,6 @@ class _Root(TyperGroup):
 app = noun(_HELP, cls=_Root)
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        print(f"rescind {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
-def _begin(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
+def _begin() -> None:
     pass
-
-
-def main() -> int:
-    """Run one command. It ends the process with an exit code of `errors.Exit`."""
-    if (code := renamed.command(sys.argv[1:])) is not None:
-        return code
-    app(prog_name=NAME)
-    return 0

@@ -1,5 +1,6 @@
 """The API over HTTP: errors as exceptions, pages, and retries that repeat nothing twice."""
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Self
@@ -33,10 +34,17 @@ class Api:
     All methods raise `ApiError` if the service refuses, `NoUsableAnswer` if there is no answer, and
     `WrongUsage` if a parameter is empty. After an answer 429 or 503 the request is repeated, for a
     minute in all. Each POST and PATCH has its own `Idempotency-Key`, which its retries repeat.
+    `told` is called with each request as a command of curl.
     """
 
-    def __init__(self, profile: Profile, *, wait: Callable[[float], None] = time.sleep) -> None:
-        self._wait = wait
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        wait: Callable[[float], None] = time.sleep,
+        told: Callable[[str], object] | None = None,
+    ) -> None:
+        self._wait, self._told = wait, told
         self._http = httpx2.Client(
             base_url=profile.url,
             headers={
@@ -119,6 +127,8 @@ class Api:
             json=body,
             headers={"Idempotency-Key": str(uuid4())} if method in _CHANGES else {},
         )
+        if self._told:
+            self._told(_curl(made))
         left = _PATIENCE
         while True:
             answer = self._once(made, follow=follow)
@@ -136,6 +146,16 @@ class Api:
             raise NoUsableAnswer(
                 f"{url} does not answer: {str(error) or type(error).__name__}"
             ) from error
+
+
+def _curl(made: httpx2.Request) -> str:
+    """Return a request as a command of curl, with the key by its name."""
+    words = ["curl", "-X", made.method, str(made.url)]
+    for name in ("content-type", "idempotency-key"):
+        if value := made.headers.get(name):
+            words += ["-H", f"{name}: {value}"]
+    words += ["--data", made.content.decode()] if made.content else []
+    return f'{shlex.join(words)} -H "Authorization: Bearer $RESCIND_API_KEY"'
 
 
 def segment(value: str) -> str:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 # Where help shows the options that many commands have.
 PANEL: Final = "Common options"
+_SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
+# Whoever changes more warrants than these types how many.
+_TYPED: Final = 100
 
 Command = Callable[..., int | None]
 
@@ -59,7 +62,16 @@ OutputOption = Annotated[
         "-o",
         "--output",
         envvar="RESCIND_OUTPUT",
-        help="Tables for people, JSON for programs.",
+        help="Tables for people (wide: nothing is shortened), or JSON, CSV, or names alone.",
+        rich_help_panel=PANEL,
+    ),
+]
+
+DebugOption = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        help="Print each request as a command of curl, without the key.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -71,6 +83,7 @@ class ApiSession:
 
     out: Output
     profile_name: str = profiles.DEFAULT
+    is_debugged: bool = False
     _open: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
@@ -89,12 +102,14 @@ class ApiSession:
         """The API with the key of the profile. Raises `WrongUsage` as `profile` does."""
         from infra.cli.client import Api
 
-        return self._open.enter_context(Api(self.profile))
+        told = self.out.say if self.is_debugged else None
+        return self._open.enter_context(Api(self.profile, told=told))
 
 
 OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
     "profile": (ProfileOption, profiles.DEFAULT),
     "output": (OutputOption, OutputFormat.TABLE),
+    "debug": (DebugOption, False),
 }
 
 
@@ -104,6 +119,7 @@ def noun(help_: str, *, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
         cls=cls,
         help=unwrapped(help_),
         no_args_is_help=True,
+        context_settings=_SETTINGS,
         rich_markup_mode="rich",
         # A traceback with the values of variables could show a key.
         pretty_exceptions_enable=False,
@@ -115,7 +131,7 @@ def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command],
 
     def run(function: Command, given: dict[str, Any]) -> int | None:
         chosen, output = given.pop("profile"), Output(given.pop("output"))
-        with ApiSession(output, chosen) as session:
+        with ApiSession(output, chosen, given.pop("debug")) as session:
             return guarded(output, lambda: function(session, **given))
 
     return add(app, name, example=example, options=OPTIONS, run=run)
@@ -148,22 +164,26 @@ def add(
         _describe(call, function, options)
         # The braces of Rich's markup are those of text, too.
         epilog = f"Example: [bold]{example.replace('[', chr(92) + '[')}[/bold]"
-        app.command(name, epilog=epilog)(call)
+        app.command(name, epilog=epilog, context_settings=_SETTINGS)(call)
         return function
 
     return register
 
 
-def confirm(question: str, *, yes: bool) -> None:
+def confirm(question: str, *, yes: bool, number: int = 0) -> None:
     """Ask before a change, unless `--yes` is given; end the command if the answer is no.
 
-    Raises `WrongUsage` if nobody can answer.
+    If it changes a `number` of warrants above a hundred, the answer is that number. Raises
+    `WrongUsage` if nobody can answer.
     """
     if yes:
         return
     if not sys.stdin.isatty():
         raise WrongUsage(f"{question} Nobody can answer here: add --yes.")
-    typer.confirm(question, abort=True, err=True)
+    if number <= _TYPED:
+        typer.confirm(question, abort=True, err=True)
+    elif typer.prompt(f"{question} Type {number}", err=True) != str(number):
+        raise typer.Abort
 
 
 def guarded(out: Output, work: Callable[[], int | None]) -> int | None:

@@ -1,6 +1,8 @@
 """The reasons for which a command ends, its exit codes, and the checks of its arguments."""
 
+import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Annotated, Any, Final, TypeVar
 
@@ -13,6 +15,9 @@ from shared.model.lists.verification import public_key_bytes
 T = TypeVar("T")
 
 SHOWN: Final = 100
+
+_SPAN: Final = re.compile(r"([0-9]{1,5})([smhd])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Exit(IntEnum):
@@ -72,10 +77,29 @@ def public_keys(option: str, help_: str) -> Any:
     return typer.Option(option, parser=checked(public_key_bytes), metavar="BASE64", help=help_)
 
 
-def moment(value: str) -> str:
-    """Return a time as it was typed. Raises `ValueError` unless the API accepts it."""
-    times.parse(value)
-    return value
+def ago(value: str) -> str:
+    """Return a moment as the API takes it: as it was typed, or so long ago (`15m`, `1h`, `7d`).
+
+    Raises `ValueError` if it is neither.
+    """
+    return _moment(value, -1)
+
+
+def ahead(value: str) -> str:
+    """Return a moment as the API takes it: as it was typed, or in so long (`15m`, `1h`, `7d`).
+
+    Raises `ValueError` if it is neither.
+    """
+    return _moment(value, 1)
+
+
+def _moment(value: str, direction: int) -> str:
+    span = _SPAN.fullmatch(value)
+    if span is None:
+        times.parse(value)
+        return value
+    seconds = int(span[1]) * _SECONDS[span[2]]
+    return times.text(datetime.now(UTC) + direction * timedelta(seconds=seconds))
 
 
 def given(body: Mapping[str, object]) -> dict[str, object]:
@@ -97,13 +121,19 @@ WarrantIds = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="TIME", parser=checked(moment), help="Only at this time or later."
+        "--since",
+        metavar="TIME",
+        parser=checked(ago),
+        help="Only at this time or later; 15m, 1h, 7d: so long ago.",
     ),
 ]
 Until = Annotated[
     str | None,
     typer.Option(
-        "--until", metavar="TIME", parser=checked(moment), help="Only at this time or before."
+        "--until",
+        metavar="TIME",
+        parser=checked(ago),
+        help="Only at this time or before; 15m, 1h, 7d: so long ago.",
     ),
 ]
 Expires = Annotated[
@@ -111,8 +141,8 @@ Expires = Annotated[
     typer.Option(
         "--expires-at",
         metavar="TIME",
-        parser=checked(moment),
-        help="Such as 2027-01-01T00:00:00Z.",
+        parser=checked(ahead),
+        help="Such as 2027-01-01T00:00:00Z, or in 15m, 1h, 7d.",
     ),
 ]
 Reason = Annotated[

@@ -1,45 +1,35 @@
 """The output of commands: results on standard output, everything else on standard error.
 
-Results are tables for people, or the JSON of the API with `-o json`. Text of the service is shown
-without the control characters that it may have.
+Results are tables for people, or what a program reads: the JSON of the API, CSV, or names alone.
+Text of the service is shown without the control characters that it may have.
 """
 
+import csv
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import IO, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console, Group, RenderableType
-from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
+# Rich takes a while to load, and programs that read JSON need none of it.
+if TYPE_CHECKING:
+    from infra.cli.tables import Advance, Screen
 
-# A pipe has no width: nothing is wrapped or cut there.
-_ENDLESS: Final = 100_000
-# Text that wraps in fewer columns is hard to read.
-_WRAPPED_MIN: Final = 24
-_STYLES: Final = {
-    "active": "green",
-    "revoked": "red",
-    "not revoked": "green",
-    "suspended": "yellow",
-    "disabled": "yellow",
-    "pending": "cyan",
-    "rotated": "dim",
-    "retired": "dim",
-}
+# Spreadsheets take a cell that begins so for a formula.
+_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 class OutputFormat(StrEnum):
     """How results are printed."""
 
     TABLE = "table"
+    WIDE = "wide"
     JSON = "json"
+    CSV = "csv"
+    NAME = "name"
 
 
 @dataclass(frozen=True)
@@ -56,35 +46,56 @@ class Output:
 
     def __init__(self, format_: OutputFormat = OutputFormat.TABLE) -> None:
         self.format = format_
-        self._out = _console(sys.stdout)
-        self._err = _console(sys.stderr)
+
+    @cached_property
+    def _screen(self) -> "Screen":
+        from infra.cli.tables import Screen  # noqa: PLC0415 (see above)
+
+        return Screen(is_wide=self.format is OutputFormat.WIDE)
 
     @property
     def is_json(self) -> bool:
         """Whether results are printed as JSON."""
         return self.format is OutputFormat.JSON
 
-    def show(self, document: object, view: RenderableType) -> None:
-        """Print a result: the document as JSON, or the view for people."""
-        if self.is_json:
-            print(json.dumps(document, indent=2))
-        else:
-            shown = Text(printable(view, breaks=True)) if isinstance(view, str) else view
-            self._out.print(shown, soft_wrap=isinstance(view, str))
+    @property
+    def is_for_people(self) -> bool:
+        """Whether results are printed as tables."""
+        return self.format in (OutputFormat.TABLE, OutputFormat.WIDE)
+
+    def show(self, document: object, text: str) -> None:
+        """Print a result: the document as JSON, or else a text."""
+        print(json.dumps(document, indent=2) if self.is_json else printable(text, breaks=True))
 
     def table(
         self, document: object, rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]
     ) -> None:
-        """Print a result as a table of its `rows`; as a block for each row, if that is too wide."""
+        """Print a result as a table of its `rows`.
+
+        If it is too wide, it shortens identifiers, and if that does not suffice, it is a block for
+        each row; `wide` does neither.
+        """
         records = list(rows)
-        wide = _table(records, columns)
-        # Within the real width, Rich would say that everything fits.
-        endless = self._out.options.update_width(_ENDLESS)
-        least = Measurement.get(self._out, endless, wide).minimum
-        fits = least <= self._out.width
-        self.show(document, wide if fits else _blocks(records, columns))
+        if self.is_json:
+            print(json.dumps(document, indent=2))
+        elif self.is_for_people:
+            self._screen.table(records, columns)
+        else:
+            self._cells(records, columns)
         if not records:
             self.say("There are none.")
+
+    def tree(
+        self, document: object, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
+    ) -> None:
+        """Print a result as a tree of its `rows`, each with its `parent_id`; programs get a table.
+
+        A row whose parent is not among them stands at the top.
+        """
+        if self.is_for_people:
+            self._screen.tree(rows, columns)
+        else:
+            self.table(document, rows, columns)
 
     def page(
         self,
@@ -104,60 +115,54 @@ class Output:
 
     def record(self, document: Mapping[str, Any], fields: Sequence[str] = ()) -> None:
         """Print one record: all its fields, or only some for people, one in each line."""
-        self.show(document, _record({name: document.get(name) for name in fields or document}))
+        if self.is_json:
+            print(json.dumps(document, indent=2))
+            return
+        shown = {name: document.get(name) for name in fields or document}
+        if self.is_for_people:
+            self._screen.record(shown)
+        else:
+            self._cells([shown], [Column(name, name) for name in shown])
 
     def say(self, text: str) -> None:
         """Print a message on standard error."""
-        self._err.print(Text(printable(text, breaks=True)), soft_wrap=True)
+        if self.is_for_people:
+            self._screen.say(printable(text, breaks=True))
+        else:
+            print(printable(text, breaks=True), file=sys.stderr)
 
     def error(self, text: str, document: object) -> None:
         """Print why the command fails, on standard error."""
         if self.is_json:
             print(json.dumps({"error": document}), file=sys.stderr)
+        elif self.is_for_people:
+            self._screen.error(printable(text, breaks=True))
         else:
-            message = Text.assemble(("error: ", "bold red"), printable(text, breaks=True))
-            self._err.print(message, soft_wrap=True)
+            print(f"error: {printable(text, breaks=True)}", file=sys.stderr)
 
     @contextmanager
     def progress(self, doing: str, total: int | None) -> Iterator["Advance"]:
         """Show a bar on standard error while the block runs, if that is a terminal."""
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-        )
-        with Progress(*columns, console=self._err, disable=not self._err.is_terminal) as bar:
-            task = bar.add_task(doing, total=total)
-            yield Advance(bar, task)
+        with self._screen.progress(doing, total) as advance:
+            yield advance
+
+    def _cells(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
+        """Print rows as CSV, or the first cell of each."""
+        if self.format is OutputFormat.NAME:
+            for each in records:
+                print(printable(plain(each.get(columns[0].key))))
+            return
+        lines = csv.writer(sys.stdout, lineterminator="\n")
+        lines.writerow([each.key for each in columns])
+        for each in records:
+            lines.writerow([_safe(printable(plain(each.get(it.key)))) for it in columns])
 
 
-@dataclass(frozen=True)
-class Advance:
-    """A progress bar that is shown."""
-
-    _bar: Progress
-    _task: Any
-
-    def by(self, steps: int = 1) -> None:
-        """Say that so many steps more are done."""
-        self._bar.advance(self._task, steps)
-
-
-def cell(value: object) -> Text:
-    """Return a value of a record as it is shown to people."""
-    match value:
-        case None | "" | []:
-            return Text("-", style="dim")
-        case bool():
-            return Text("yes" if value else "no")
-        case list():
-            return Text(", ".join(cell(each).plain for each in value))
-        case dict():
-            return Text(printable(json.dumps(value, ensure_ascii=False)))
-        case _:
-            text = printable(str(value))
-            return Text(text, style=_STYLES.get(text, ""))
+def plain(value: object) -> str:
+    """Return a value of a record as programs read it in a cell: text, or JSON of other values."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def printable(text: str, *, breaks: bool = False) -> str:
@@ -172,41 +177,5 @@ def printable(text: str, *, breaks: bool = False) -> str:
     )
 
 
-def _table(records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Table:
-    made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
-    for column in columns:
-        longest = max((len(cell(each.get(column.key)).plain) for each in records), default=0)
-        made.add_column(
-            column.title.upper(),
-            no_wrap=not column.wraps,
-            overflow="fold",
-            min_width=min(longest, _WRAPPED_MIN) if column.wraps else None,
-        )
-    for record in records:
-        made.add_row(*(cell(record.get(column.key)) for column in columns))
-    return made
-
-
-def _blocks(records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> RenderableType:
-    """Return a table that is too wide as one block for each record, so that nothing is cut."""
-    shown: list[RenderableType] = []
-    for number, record in enumerate(records):
-        shown += [Text("")] if number else []
-        shown.append(_record({column.title: record.get(column.key) for column in columns}))
-    return Group(*shown)
-
-
-def _record(fields: Mapping[str, object]) -> Table:
-    made = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
-    made.add_column(no_wrap=True, style="bold")
-    made.add_column(overflow="fold")
-    for name, value in fields.items():
-        made.add_row(Text(name), cell(value))
-    return made
-
-
-def _console(stream: IO[str]) -> Console:
-    is_wide = not stream.isatty() and "COLUMNS" not in os.environ
-    return Console(
-        file=stream, width=_ENDLESS if is_wide else None, highlight=False, emoji=False, markup=False
-    )
+def _safe(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULAS) else text

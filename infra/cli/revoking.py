@@ -113,7 +113,7 @@ def revoke(
     if wait and len(named) > _WAITED_FOR:
         raise WrongUsage(f"--wait is for at most {_WAITED_FOR} warrants.")
     if (asks or len(named) > _UNASKED) and not dry_run:
-        confirm(f"Revoke {len(named)} warrant(s)?", yes=yes)
+        confirm(f"Revoke {len(named)} warrant(s)?", yes=yes, number=len(named))
     made = BatchCalls(session, "Revoking", body("revoke", reason=reason, dry_run=dry_run), batch)
     code = made.run({"warrant_ids": named})
     records = [{"id": each["revocation_id"]} for each in made.results if "revocation_id" in each]
@@ -146,7 +146,7 @@ def unrevoke(
         raise WrongUsage("name at least one revocation, or a file with --from.")
     named = list(dict.fromkeys(named))
     if (asks or len(named) > _UNASKED) and not dry_run:
-        confirm(f"Take {len(named)} revocation(s) back?", yes=yes)
+        confirm(f"Take {len(named)} revocation(s) back?", yes=yes, number=len(named))
     made = BatchCalls(
         session, "Taking back", body("take_back", reason=reason, dry_run=dry_run), batch
     )

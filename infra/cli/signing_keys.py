@@ -1,16 +1,14 @@
 """`rescind keys`: the signing keys, as a tree, and what is done with one."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
-from rich.text import Text
-from rich.tree import Tree
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, confirm, noun
 from infra.cli.errors import SHOWN, DryRun, Expires, Limit, Reason, Yes, given
-from infra.cli.output import Column, cell
+from infra.cli.output import Column
 
 _PATH: Final = "/v1/keys"
 _COLUMNS: Final = (
@@ -37,7 +35,7 @@ def register(root: typer.Typer) -> None:
 def tree(session: ApiSession) -> None:
     """Show all signing keys below their parents."""
     page = session.api.listed(_PATH, "keys")
-    session.out.show(page, _tree(page["keys"]))
+    session.out.tree(page, page["keys"], _COLUMNS)
 
 
 @command(app, "list", example="rescind keys list -n 20")
@@ -148,31 +146,11 @@ def revoke(
         body = {"reason": reason, "cascade": cascade, "dry_run": True}
         would = session.api.post(_one(key, "/revoke"), body)
         below = f" and {would['keys'] - 1} key(s) below it" if cascade else ""
-        confirm(f"Revoke {would['name']}{below}, with {would['warrants']} warrant(s)?", yes=yes)
+        number = would["warrants"]
+        confirm(f"Revoke {would['name']}{below}, with {number} warrant(s)?", yes=yes, number=number)
     done = session.api.post(_one(key, "/revoke"), {"reason": reason, "cascade": cascade})
     session.out.record(done)
 
 
 def _one(key: str, action: str = "") -> str:
     return f"{_PATH}/{segment(key)}{action}"
-
-
-def _tree(keys: list[dict[str, Any]]) -> Tree:
-    """Return the keys as a tree. A key whose parent is not among them stands at the top."""
-    top = Tree("signing keys" if keys else "no signing key", guide_style="dim")
-    known = {each["id"] for each in keys}
-    children: dict[str | None, list[dict[str, Any]]] = {}
-    for each in keys:
-        parent = each["parent_id"] if each["parent_id"] in known else None
-        children.setdefault(parent, []).append(each)
-    waiting: list[tuple[Tree, str | None]] = [(top, None)]
-    while waiting:
-        branch, parent = waiting.pop()
-        below = sorted(children.get(parent, []), key=lambda key: str(key["id"]))
-        waiting += [(branch.add(_label(each)), each["id"]) for each in below]
-    return top
-
-
-def _label(key: dict[str, Any]) -> Text:
-    shown = [cell(key["id"]), cell(key["type"]), cell(key["status"]), cell(key["name"])]
-    return Text("  ").join(shown)

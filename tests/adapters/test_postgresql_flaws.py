@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from infra.cli import app
+from infra.cli import __main__ as start
 from shared.adapters import postgresql_schema
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_database import PostgresqlDatabase
@@ -151,7 +151,7 @@ def test_the_doctor_finds_nothing_wrong_with_a_safe_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F625f: The doctor accepts a server without a standby, with a remark, but no local commit."""
-    rescind = Command(app.main, capsys, monkeypatch)
+    rescind = Command(start.main, capsys, monkeypatch)
     monkeypatch.setenv("SVC_BLOBS", "postgresql:")
     monkeypatch.setenv("SVC_KEYS", f"file:{tmp_path}/master.key")
     safe = ("-c", "fsync=on", "-c", "full_page_writes=on")

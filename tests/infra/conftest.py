@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra import data_folder
-from infra.cli import app
+from infra.cli import __main__ as start
 from tests.infra.commands import Command
 from tests.infra.following import Server
 
@@ -16,7 +16,7 @@ def rescind(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     """`rescind`, whose environment names no stores."""
     for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
         monkeypatch.delenv(name, raising=False)
-    return Command(app.main, capsys, monkeypatch)
+    return Command(start.main, capsys, monkeypatch)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.cli.app import main
+from infra.cli.__main__ import main
 from tests.infra.commands import Command, Ended
 from tests.kit.processes import LocalServer, local_server
 

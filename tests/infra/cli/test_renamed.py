@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra import renamed
-from infra.cli import app
+from infra.cli import __main__ as start
 from tests.kit.processes import ROOT, environment
 
 
@@ -47,7 +47,7 @@ def test_a_command_of_another_name_says_it(
 ) -> None:
     """F579c: A command whose name means another one now names that; others are run."""
     monkeypatch.setattr(sys, "argv", ["rescind", "migrate", "acme"])
-    assert app.main() == 2
+    assert start.main() == 2
     assert "Run: rescind upgrade" in capsys.readouterr().err
     for arguments in ([], ["doctor"], ["migrate", "--from", "a"], ["migrate", "--help"]):
         assert renamed.command(arguments) is None

@@ -18,7 +18,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from functions.srl.schemas import SrlKey, SrlKeyList
-from infra.cli import app, srl_verification
+from infra.cli import __main__ as start
+from infra.cli import srl_verification
 from shared.authorizer.formats.documents import NotTrusted, answer
 from shared.authorizer.formats.trust import Roots
 from shared.model import times
@@ -88,7 +89,7 @@ def verifier(
 ) -> Verifier:
     """Version 2 of a tenant's list, published by the service just now."""
     ports = embedded(tmp_path, Clock(datetime.now(UTC)))
-    command = Command(app.main, capsys, monkeypatch, ("list", "verify"))
+    command = Command(start.main, capsys, monkeypatch, ("list", "verify"))
     made = Verifier(ports, Tenant.create(ports), tmp_path, command)
     made.tenant.revoke(ports, "svc_wrt_a")
     made.tenant.regenerate(ports)

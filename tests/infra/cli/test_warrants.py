@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli import app
+from infra.cli import __main__ as start
 from shared.model.signing_keys import SigningKey
 from shared.model.warrant_format import WarrantFormat
 from shared.operations.changes import warrants
@@ -72,7 +72,7 @@ def world(
     clock = Clock(datetime.now(UTC).replace(microsecond=0))
     ports = embedded(tmp_path, clock)
     tenant = Tenant.create(ports)
-    command = Command(app.main, capsys, monkeypatch, ("warrants", "verify"))
+    command = Command(start.main, capsys, monkeypatch, ("warrants", "verify"))
     made = World(ports, tenant, tenant.key(ports), tmp_path, clock, command)
     made.publish()
     yield made

@@ -124,7 +124,7 @@ def test_ctrl_c_stops_it_while_modules_are_compiled(tmp_path: Path) -> None:
     program = """
 import os, sys
 from infra.server import server
-from infra.cli import app
+from infra.cli import __main__ as start
 constants = "\\n".join(f"x = {2**40 + i} * {2**40 + i}" for i in range(30_000))
 def compile_for_seconds(*_arguments):
     print("compiling", flush=True)
@@ -133,7 +133,7 @@ def compile_for_seconds(*_arguments):
     print("Ctrl-C was lost", flush=True)
     os._exit(1)
 server._prepare = compile_for_seconds
-app.main()
+start.main()
 """
     command = [sys.executable, "-c", program, "serve", "--data", str(tmp_path)]
     with subprocess.Popen(

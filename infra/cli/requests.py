@@ -1,0 +1,100 @@
+"""`rescind api`: any request of the API, with the key of the profile."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from infra.cli.client import Params
+from infra.cli.commands import ApiSession, command
+from infra.cli.errors import WrongUsage
+
+_IN_QUERY: Final = frozenset({"GET", "HEAD", "DELETE"})
+
+Method = Annotated[str, typer.Argument(metavar="METHOD", help="GET, POST, PATCH, PUT or DELETE.")]
+RequestPath = Annotated[str, typer.Argument(metavar="PATH", help="Such as /v1/keys.")]
+Fields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--field",
+        "-f",
+        metavar="NAME=TEXT|NAME:=JSON",
+        help="A parameter of GET and DELETE, or a field of the body.",
+    ),
+]
+Input = Annotated[
+    Path | None,
+    typer.Option("--input", metavar="FILE", help="The body, JSON; - is standard input."),
+]
+Paginate = Annotated[bool, typer.Option("--paginate", help="All pages of a list as one.")]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command."""
+    command(root, "api", example="rescind api GET /v1/keys -f limit=5 --paginate")(api)
+
+
+def api(
+    session: ApiSession,
+    method: Method,
+    path: RequestPath,
+    field: Fields = None,
+    input_: Input = None,
+    paginate: Paginate = False,
+) -> None:
+    """Send a request of the API, and print the answer as it is.
+
+    Each has the name of its operation in the reference (`docs/openapi.json`).
+    """
+    verb, given = method.upper(), dict(_field(each) for each in field or [])
+    if not path.startswith("/v1/"):
+        raise WrongUsage(f"{path}: give the path alone, such as /v1/keys.")
+    if input_ is not None and (given or verb in _IN_QUERY):
+        raise WrongUsage("--input is a whole body: it goes with no --field, and not with GET.")
+    if paginate:
+        if verb != "GET":
+            raise WrongUsage("--paginate goes with GET.")
+        _print(_all_pages(session, path, given))
+        return
+    if verb in _IN_QUERY:
+        answer = session.api.send(verb, path, params=given, follow=True)
+    else:
+        answer = session.api.send(verb, path, body=given if input_ is None else _read(input_))
+    if answer.headers.get("Content-Type", "").startswith("application/json"):
+        _print(answer.json())
+    else:
+        sys.stdout.buffer.write(answer.content)
+
+
+def _field(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name.strip(":") or not equals:
+        raise WrongUsage(f"--field {text}: write NAME=TEXT, or NAME:=JSON.")
+    if not name.endswith(":"):
+        return name, value
+    try:
+        return name[:-1], json.loads(value)
+    except ValueError:
+        raise WrongUsage(f"--field {text}: {value} is not JSON.") from None
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(sys.stdin.read() if str(file) == "-" else file.read_text("utf-8"))
+    except ValueError as error:
+        raise WrongUsage(f"{file} is not JSON: {error}") from None
+
+
+def _all_pages(session: ApiSession, path: str, params: Params) -> dict[str, Any]:
+    """Return the last page, with the records of those before it in front of its own."""
+    found: dict[str, Any] = {}
+    for page in session.api.pages(path, params):
+        lists = {name: value for name, value in page.items() if isinstance(value, list)}
+        found = page | {name: [*found.get(name, []), *value] for name, value in lists.items()}
+    return found
+
+
+def _print(document: object) -> None:
+    print(json.dumps(document, indent=2))

@@ -1,0 +1,195 @@
+"""Tables, records, messages and bars for people, drawn by Rich."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any, Final
+
+from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from infra.cli.output import Column, printable
+
+# A pipe has no width: nothing is wrapped or cut there.
+_ENDLESS: Final = 100_000
+# Text that wraps in fewer columns is hard to read.
+_WRAPPED_MIN: Final = 24
+_STYLES: Final = {
+    "active": "green",
+    "revoked": "red",
+    "not revoked": "green",
+    "suspended": "yellow",
+    "disabled": "yellow",
+    "pending": "cyan",
+    "rotated": "dim",
+    "retired": "dim",
+}
+# An identifier of the service: a kind, and a ULID, of which the end differs.
+_IDENTIFIER: Final = re.compile(r"(svc_[a-z]+_)([0-9a-z]{26})")
+_END_MIN: Final = 6
+
+
+class Screen:
+    """Standard output and standard error as terminals, or as what they are.
+
+    With `is_wide`, the terminal may wrap lines, and nothing is shortened for it.
+    """
+
+    def __init__(self, *, is_wide: bool) -> None:
+        self._out = _console(sys.stdout, is_wide=is_wide)
+        self._err = _console(sys.stderr)
+
+    def table(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
+        """Print a table, or what fits into the terminal of it."""
+        drawn = _table(records, columns)
+        if self._fits(drawn):
+            self._out.print(drawn)
+            return
+        short = _table(_shortened(records, columns), columns)
+        self._out.print(short if self._fits(short) else _blocks(records, columns))
+
+    def tree(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
+        """Print records below their parents."""
+        top = Tree("" if records else "There are none.", guide_style="dim", hide_root=bool(records))
+        known = {each["id"] for each in records}
+        children: dict[str | None, list[Mapping[str, Any]]] = {}
+        for each in records:
+            parent = each["parent_id"] if each["parent_id"] in known else None
+            children.setdefault(parent, []).append(each)
+        waiting: list[tuple[Tree, str | None]] = [(top, None)]
+        while waiting:
+            branch, parent = waiting.pop()
+            for each in sorted(children.get(parent, []), key=lambda key: str(key["id"])):
+                label = Text("  ").join(cell(each[column.key]) for column in columns)
+                waiting.append((branch.add(label), each["id"]))
+        self._out.print(top)
+
+    def record(self, fields: Mapping[str, object]) -> None:
+        """Print one record, a field in each line."""
+        self._out.print(_record(fields))
+
+    def say(self, text: str) -> None:
+        """Print a message."""
+        self._err.print(Text(text), soft_wrap=True)
+
+    def error(self, text: str) -> None:
+        """Print why a command fails."""
+        self._err.print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+
+    @contextmanager
+    def progress(self, doing: str, total: int | None) -> Iterator["Advance"]:
+        """Show a bar while the block runs, if standard error is a terminal."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(elapsed_when_finished=True),
+        )
+        with Progress(*columns, console=self._err, disable=not self._err.is_terminal) as bar:
+            task = bar.add_task(doing, total=total)
+            yield Advance(bar, task)
+
+    def _fits(self, drawn: Table) -> bool:
+        # Within the real width, Rich would say that everything fits.
+        endless = self._out.options.update_width(_ENDLESS)
+        return Measurement.get(self._out, endless, drawn).minimum <= self._out.width
+
+
+@dataclass(frozen=True)
+class Advance:
+    """A progress bar that is shown."""
+
+    _bar: Progress
+    _task: Any
+
+    def by(self, steps: int = 1) -> None:
+        """Say that so many steps more are done."""
+        self._bar.advance(self._task, steps)
+
+
+def cell(value: object) -> Text:
+    """Return a value of a record as it is shown to people."""
+    match value:
+        case None | "" | []:
+            return Text("-", style="dim")
+        case bool():
+            return Text("yes" if value else "no")
+        case list():
+            return Text(", ".join(cell(each).plain for each in value))
+        case dict():
+            return Text(printable(json.dumps(value, ensure_ascii=False)))
+        case _:
+            text = printable(str(value))
+            return Text(text, style=_STYLES.get(text, ""))
+
+
+def _shortened(
+    records: Sequence[Mapping[str, Any]], columns: Sequence[Column]
+) -> list[dict[str, Any]]:
+    """Return the records with the ends of their identifiers, as long as they differ."""
+    shown = [dict(each) for each in records]
+    for column in columns:
+        found = {str(each.get(column.key)) for each in records}
+        ends = _ends([each for each in found if _IDENTIFIER.fullmatch(each)])
+        for each in shown:
+            value = str(each.get(column.key))
+            if value in ends:
+                each[column.key] = ends[value]
+    return shown
+
+
+def _ends(identifiers: Sequence[str]) -> dict[str, str]:
+    """Return a short form of each, which no other has."""
+    for length in range(_END_MIN, 26):
+        short = {each: f"{each[:8]}…{each[-length:]}" for each in identifiers}
+        if len(set(short.values())) == len(identifiers):
+            return short
+    return {}
+
+
+def _table(records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Table:
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+    for column in columns:
+        longest = max((len(cell(each.get(column.key)).plain) for each in records), default=0)
+        made.add_column(
+            column.title.upper(),
+            no_wrap=not column.wraps,
+            overflow="fold",
+            min_width=min(longest, _WRAPPED_MIN) if column.wraps else None,
+        )
+    for record in records:
+        made.add_row(*(cell(record.get(column.key)) for column in columns))
+    return made
+
+
+def _blocks(records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> RenderableType:
+    """Return a table that is too wide as one block for each record, so that nothing is cut."""
+    shown: list[RenderableType] = []
+    for number, record in enumerate(records):
+        shown += [Text("")] if number else []
+        shown.append(_record({column.title: record.get(column.key) for column in columns}))
+    return Group(*shown)
+
+
+def _record(fields: Mapping[str, object]) -> Table:
+    made = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    made.add_column(no_wrap=True, style="bold")
+    made.add_column(overflow="fold")
+    for name, value in fields.items():
+        made.add_row(Text(name), cell(value))
+    return made
+
+
+def _console(stream: IO[str], *, is_wide: bool = False) -> Console:
+    is_wide = is_wide or (not stream.isatty() and "COLUMNS" not in os.environ)
+    return Console(
+        file=stream, width=_ENDLESS if is_wide else None, highlight=False, emoji=False, markup=False
+    )

@@ -30,6 +30,16 @@ def text_of(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
+def with_new(payload: bytes, value: bytes) -> bytes:
+    """The map with a further member, which is the first in the order."""
+    return bytes([payload[0] + 1]) + b"\x61?" + value + payload[1:]
+
+
+def nested(depth: int) -> bytes:
+    """A number in so many lists."""
+    return b"\x81" * depth + b"\x01"
+
+
 @dataclass
 class Case:
     """Requests to a client, each with the answer that is expected.

@@ -5,7 +5,7 @@ import { createHash, createPublicKey, verify } from "node:crypto";
 import { createInterface } from "node:readline";
 
 const SECOND = 1000, DAY = 86400 * SECOND;
-const ANSWER_MAX = 4 * 2 ** 20, STEP_MAX = 2 ** 32, ID_MAX = 72, NUMBER_MAX = 2 ** 53, DEPTH_MAX = 64;
+const ANSWER_MAX = 4 * 2 ** 20, STEP_MAX = 2 ** 32, ID_MAX = 72, NUMBER_MAX = 2 ** 53, DEPTH_MAX = 16;
 const TRUST_MAX = 6 * 2 ** 20, DOCUMENTS_MAX = 64, DOCUMENT_MAX = 65536, SIGNATURES_MAX = 16;
 
 class Refused extends Error {}

@@ -1,5 +1,6 @@
 """What a client must refuse, each by its name, while it keeps what it has."""
 
+import hashlib
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +12,7 @@ from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer
 from shared.authorizer.formats import wire
 from shared.authorizer.state import Position
 from tests.authorizer.feeds import HOUR, NOW, Feed, sealed, signer
-from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case
+from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case, nested, with_new
 
 _SECOND = timedelta(seconds=1)
 _OTHER_TENANT = "svc_tnt_01KAJ3TMF00000000000GLOBEX"
@@ -127,6 +128,63 @@ def malformed__another_encoding_of_a_head(case: Case) -> None:
     for payload in others:
         assert payload != good
         case.poll(sealed(payload, case.feed.key), refused="malformed")
+    case.kept()
+
+
+def _of_base(feed: Feed, data: bytes) -> Answer:
+    """An answer whose head names this base."""
+    return feed.answer(base=replace(feed.base, sha256=hashlib.sha256(data).digest()))
+
+
+@case
+def malformed__nesting(case: Case) -> None:
+    """A value is in at most 16 maps and lists, in a head, an entry and a base."""
+    case.init()
+    deep, data = nested(16), case.feed.data
+    for lists, expected in ((deep, {"refused": "malformed"}), (deep[1:], {"sequence": 1})):
+        base = with_new(data, lists)
+        case.poll(_of_base(case.feed, base), base=base, **expected)
+    case.begin()
+    good, entry = case.feed.head().encode(), wire.FeedEntry(2, (D,)).encode()
+    for wrong in (deep, nested(17), nested(5000), b"\xa1\x61?" * 16 + b"\x01"):
+        case.poll(sealed(with_new(good, wrong), case.feed.key), refused="malformed")
+    for wrong in (deep, nested(5000)):
+        branch = case.feed.branch()
+        branch.append(with_new(entry, wrong))
+        case.poll(branch.answer(1), refused="malformed")
+    case.kept()
+    case.poll(sealed(with_new(good, deep[1:]), case.feed.key), sequence=1)
+    case.feed.append(with_new(entry, deep[1:]))
+    case.poll(case.feed.answer(1), sequence=2)
+    case.check("revoked", D)
+
+
+# Bytes that are no UTF-8: a part, too long a form, half of a pair, beyond the last character.
+_NO_TEXTS = (
+    b"\x61\xff",
+    b"\x62\xc0\x80",
+    b"\x63\xed\xa0\x80",
+    b"\x64\xf4\x90\x80\x80",
+    b"\x61\xc3",
+)
+
+
+@case
+def malformed__texts(case: Case) -> None:
+    """A text is UTF-8, also one that the client does not know."""
+    case.init()
+    for wrong in _NO_TEXTS[:2]:
+        base = with_new(case.feed.data, wrong)
+        case.poll(_of_base(case.feed, base), base=base, refused="malformed")
+    case.begin()
+    for wrong in _NO_TEXTS:
+        payload = with_new(case.feed.head().encode(), wrong)
+        case.poll(sealed(payload, case.feed.key), refused="malformed")
+        ids = b"\xa2gRevoked\x81" + wrong + b"hSequence\x02"
+        for entry in (ids, with_new(wire.FeedEntry(2, (D,)).encode(), wrong)):
+            branch = case.feed.branch()
+            branch.append(entry)
+            case.poll(branch.answer(1), refused="malformed")
     case.kept()
 
 

@@ -3,7 +3,7 @@
 import re
 
 from shared.authorizer import answers, state
-from shared.authorizer.formats import wire
+from shared.authorizer.formats import members, wire
 from shared.authorizer.formats.documents import RootReason
 from shared.authorizer.policy import Reason
 from tests.authorizer.feeds import ENTRY
@@ -35,6 +35,7 @@ def test_the_page_states_the_limits_of_the_code() -> None:
     assert rows["an identifier"] == f"{wire.ID_BYTES_MAX} bytes"
     assert rows["sequence, version, count"] == "2^53"
     assert wire.NUMBER_MAX == 2**53
+    assert rows["maps and lists around a value"] == str(members.NESTING_MAX)
     assert rows["lifetime of a head"] == f"{state.LIFETIME_MAX.days} days"
     assert rows["step with a base"] == "2^32"
     assert state.FAST_FORWARD_MAX == 2**32

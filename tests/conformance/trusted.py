@@ -21,7 +21,20 @@ from shared.authorizer.formats.wire import Reference
 from shared.authorizer.state import Position
 from tests.authorizer.feeds import NOW, TENANT, Feed, sealed, signer
 from tests.authorizer.roots import DAY, public_of, roots, signed
-from tests.conformance.cases import ROOT, ROOTS, UNKNOWN, A, B, C, Case, D, base64_of, case
+from tests.conformance.cases import (
+    ROOT,
+    ROOTS,
+    UNKNOWN,
+    A,
+    B,
+    C,
+    Case,
+    D,
+    base64_of,
+    case,
+    nested,
+    with_new,
+)
 
 _SECOND = timedelta(seconds=1)
 _OTHER_TENANT = "svc_tnt_01KAJ3TMF00000000000GLOBEX"
@@ -171,7 +184,15 @@ def trust__malformed(case: Case) -> None:
     _still_held(case)
 
 
-_ORDER_2 = (2**255 - 20).to_bytes(32, "little")
+# The encodings of the points of small order, for which anybody can sign: y, also as y + p if that
+# has 255 bits, and the sign of x.
+_P = 2**255 - 19
+_Y_OF_ORDER_8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+_SMALL = [
+    (y | sign << 255).to_bytes(32, "little")
+    for y in (0, 1, _P - 1, _P, _P + 1, _Y_OF_ORDER_8, _P - _Y_OF_ORDER_8)
+    for sign in (0, 1)
+]
 
 
 def _changed(members: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -208,11 +229,9 @@ def trust__malformed__in_a_document(case: Case) -> None:
         ("Roots.Keys", []),
         ("Roots.Keys", [root, root]),
         ("Roots.Keys.0", root[:31]),
-        ("Roots.Keys.0", _ORDER_2),
         ("Roots.Note", 1),
         ("Signers", [*reversed(named)]),
         ("Signers", [named[0], *named]),
-        ("Signers.0.Key", _ORDER_2),
         ("Signers.0.Key", "key"),
         ("Signers.0.Uses", []),
         ("Signers.0.Uses", ["lists", "lists"]),
@@ -223,10 +242,15 @@ def trust__malformed__in_a_document(case: Case) -> None:
     ]
     keys = sorted(public_of(number) for number in range(211, 220))
     wrong.append(("Roots.Keys", keys))
+    wrong += [("Roots.Keys.0", each) for each in _SMALL]
+    # Alone, so that nothing but the key is wrong.
+    wrong += [("Signers", [{"Key": each, "Uses": ["lists"]}]) for each in _SMALL]
     for path, value in wrong:
         payload = cbor2.dumps(_changed(members, path, value), canonical=True)
         case.trust(_form(payload, ROOT), refused="malformed")
     encoded = cbor2.dumps(members, canonical=True)
+    for value in (nested(16), b"\x61\xff"):
+        case.trust(_form(with_new(encoded, value), ROOT), refused="malformed")
     for payload in (cbor2.dumps(dict(reversed(members.items()))), encoded + b"\x00", b"", b"\xff"):
         case.trust(_form(payload, ROOT), refused="malformed")
     case.trust(_form(encoded, ROOT), version=6)
@@ -688,12 +712,13 @@ def signing_keys__malformed(case: Case) -> None:
         lambda each: {**each, "Keys": [each["Keys"][0], each["Keys"][0]]},
         lambda each: {**each, "Keys": {}},
         lambda each: {"Keys": each["Keys"]},
-        lambda each: _changed(each, "Keys.0.PublicKey", _ORDER_2),
         lambda each: _changed(each, "Keys.0.Version", "1"),
         lambda each: _changed(each, "Keys.0.CreatedAt", "now"),
         lambda each: _changed(each, "Keys.0.Status", ...),
     ]
     blobs = [cbor2.dumps(change(members)) for change in changes]
+    blobs += [cbor2.dumps(_changed(members, "Keys.0.PublicKey", each)) for each in _SMALL]
+    blobs += [with_new(_KEYS.encode(), nested(16))]
     blobs += [_twice(_KEYS.encode()), _KEYS.encode() + b"\x00", b"", json.dumps({}).encode()]
     for blob in blobs:
         _with_keys(case, blob)

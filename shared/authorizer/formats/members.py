@@ -17,6 +17,9 @@ import cbor2
 # The highest sequence and version: the largest integer that every JSON reader keeps exactly.
 NUMBER_MAX: Final = 2**53
 
+# In how many maps and lists a value may be.
+NESTING_MAX: Final = 16
+
 HASH_BYTES: Final = 32
 # Later Pythons take 24:00:00 for the next day, which no other reader does.
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T(?!24)\d{2}:\d{2}:\d{2}Z", re.ASCII)
@@ -46,7 +49,7 @@ def decoded(data: bytes) -> dict[str, Any]:
 def loaded(data: bytes) -> dict[str, Any]:
     """Return the map in `data`, however it is encoded. Raises `Malformed`."""
     try:
-        members = cbor2.loads(data)
+        members = cbor2.loads(data, max_depth=NESTING_MAX)
     # A tag may hold what its reader cannot use, which raises errors of many kinds.
     except Exception:  # noqa: BLE001
         raise Malformed("not CBOR") from None
@@ -58,7 +61,9 @@ def loaded(data: bytes) -> dict[str, Any]:
 def unambiguous(data: bytes) -> dict[str, Any]:
     """Return the map in `data`, in which no map has a member twice. Raises `Malformed`."""
     file = BytesIO(data)
-    decoder = cbor2.CBORDecoder(file, allow_duplicate_keys=False, allow_indefinite=False)
+    decoder = cbor2.CBORDecoder(
+        file, max_depth=NESTING_MAX, allow_duplicate_keys=False, allow_indefinite=False
+    )
     try:
         members = decoder.decode()
     except Exception:  # noqa: BLE001 - as above

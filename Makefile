@@ -18,7 +18,7 @@ AWS_PORT ?= 4566
 
 VENV ?= .venv
 BIN  := $(VENV)/bin
-TOOLS := sam checkov ministack cddl cose audit client files envoy kubernetes tenuo openbao otel tlog tuf witness
+TOOLS := sam checkov ministack cddl cose audit client files envoy go kubernetes tenuo openbao otel tlog tuf witness
 NODE_TOOLS := engines openapi quint
 
 # What the checks write: with CACHES elsewhere, and VENV too, the source tree may be read-only.

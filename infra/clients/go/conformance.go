@@ -1,0 +1,210 @@
+package rescind
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Conformance puts this client through the conformance suite: each line of `requests` is one in
+// JSON, and so is each answer (docs/feed.md).
+func Conformance(requests io.Reader, answers io.Writer) error {
+	lines := bufio.NewReaderSize(requests, 1<<20)
+	current := &session{}
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var request map[string]json.RawMessage
+		if err := json.Unmarshal(line, &request); err != nil {
+			return err
+		}
+		for name, given := range request {
+			said, err := current.answer(name, given)
+			if err != nil {
+				return err
+			}
+			data, _ := json.Marshal(said)
+			if _, err := fmt.Fprintf(answers, "%s\n", data); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// session is a client without a network: it is told the time, the answers and the bases.
+type session struct {
+	belief    belief
+	state     *state
+	signedBy  *key // the key of the newest head, if it still counts
+	isTrusted bool
+	floor     *position
+	end       *time.Time // without news; nil if no bound was given
+}
+
+type said map[string]any
+
+var ready = said{"ready": true}
+
+func (s *session) answer(name string, given json.RawMessage) (said, error) {
+	commands := map[string]func(json.RawMessage) (said, error){
+		"init": s.init, "trust": s.trust, "signing_keys": s.signingKeys, "restart": s.restart,
+		"poll": s.poll, "confirm": s.confirm, "check": s.check,
+	}
+	command, ok := commands[name]
+	if !ok {
+		return nil, fmt.Errorf("the suite asks for %q, which this client does not know", name)
+	}
+	answered, err := command(given)
+	var needs *needsBase
+	if errors.As(err, &needs) {
+		return said{"needs_base": needs.base.version}, nil
+	}
+	if reason := reasonOf(err); reason != "" {
+		return said{"refused": reason}, nil
+	}
+	return answered, err
+}
+
+func (s *session) init(given json.RawMessage) (said, error) {
+	var asked struct {
+		Tenant string   `json:"tenant"`
+		Root   string   `json:"trust_root"`
+		Keys   []string `json:"public_keys"`
+		Floor  *struct {
+			Sequence uint64 `json:"sequence"`
+			Chain    []byte `json:"chain"`
+			Signer   []byte `json:"signer"`
+		} `json:"floor"`
+	}
+	if err := json.Unmarshal(given, &asked); err != nil {
+		return nil, err
+	}
+	begun, err := beliefOf(asked.Tenant, asked.Root, asked.Keys)
+	if err != nil {
+		return nil, err
+	}
+	*s = session{belief: begun}
+	if asked.Floor != nil {
+		s.floor = &position{sequence: asked.Floor.Sequence}
+		copy(s.floor.chain[:], asked.Floor.Chain)
+		if asked.Floor.Signer != nil {
+			s.signedBy = &key{}
+			copy(s.signedBy[:], asked.Floor.Signer)
+		}
+	}
+	return ready, nil
+}
+
+func (s *session) trust(given json.RawMessage) (said, error) {
+	var asked struct {
+		Now      time.Time `json:"now"`
+		Response string    `json:"response"`
+	}
+	if err := json.Unmarshal(given, &asked); err != nil {
+		return nil, err
+	}
+	documents, err := parseDocuments([]byte(asked.Response))
+	if err != nil {
+		return nil, err
+	}
+	if s.belief, err = s.belief.followed(documents, asked.Now); err != nil {
+		return nil, err
+	}
+	s.floor = s.belief.position(s.signedBy, s.floor)
+	if s.signedBy == nil || !contains(s.belief.named(), *s.signedBy) {
+		s.signedBy, s.isTrusted = nil, false
+	}
+	return said{"version": s.belief.version()}, nil
+}
+
+func (s *session) signingKeys(given json.RawMessage) (said, error) {
+	var asked struct {
+		Blob []byte `json:"blob"`
+	}
+	if err := json.Unmarshal(given, &asked); err != nil {
+		return nil, err
+	}
+	if s.state == nil || s.state.head.keys == nil {
+		return nil, errors.New("no head names signing keys")
+	}
+	found, err := openSigningKeys(asked.Blob, *s.state.head.keys, s.belief.tenant, s.belief.held.signingKeys)
+	return said{"keys": len(found)}, err
+}
+
+func (s *session) restart(json.RawMessage) (said, error) {
+	if s.state != nil && s.isTrusted {
+		s.floor = &s.state.head.at
+	}
+	s.state, s.end = nil, nil
+	return ready, nil
+}
+
+func (s *session) poll(given json.RawMessage) (said, error) {
+	var asked struct {
+		Now    time.Time `json:"now"`
+		Answer string    `json:"answer"`
+		Base   []byte    `json:"base"`
+	}
+	if err := json.Unmarshal(given, &asked); err != nil {
+		return nil, err
+	}
+	parsed, err := parseAnswer([]byte(asked.Answer))
+	if err != nil {
+		return nil, err
+	}
+	held := s.state
+	if !s.isTrusted {
+		held = nil
+	}
+	next, err := advance(held, parsed, asked.Base, asked.Now, s.belief.tenant, s.belief.verified, s.floor)
+	if err != nil {
+		return nil, err
+	}
+	s.state, s.signedBy, s.isTrusted = next, &next.signedBy, true
+	return said{"sequence": next.head.at.sequence}, nil
+}
+
+func (s *session) confirm(given json.RawMessage) (said, error) {
+	var asked struct {
+		Now          time.Time `json:"now"`
+		Age          int       `json:"age"`
+		MaxStaleness int       `json:"max_staleness"`
+	}
+	if err := json.Unmarshal(given, &asked); err != nil {
+		return nil, err
+	}
+	end := asked.Now.Add(time.Duration(asked.MaxStaleness-asked.Age) * time.Second)
+	if s.end == nil || end.After(*s.end) {
+		s.end = &end
+	}
+	return ready, nil
+}
+
+func (s *session) check(given json.RawMessage) (said, error) {
+	var asked struct {
+		Now time.Time `json:"now"`
+		IDs []string  `json:"ids"`
+	}
+	if err := json.Unmarshal(given, &asked); err != nil {
+		return nil, err
+	}
+	verdict := Clear
+	if s.state == nil || !s.isTrusted || !asked.Now.Before(s.state.head.expiresAt) ||
+		!asked.Now.Before(s.belief.held.expiresAt) || (s.end != nil && !asked.Now.Before(*s.end)) {
+		verdict = Stale
+	}
+	for _, id := range asked.IDs {
+		if s.state != nil && s.state.revoked.has(digestOf(id)) {
+			verdict = Revoked
+		}
+	}
+	return said{"verdict": verdict.String()}, nil
+}

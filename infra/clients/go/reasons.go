@@ -1,0 +1,52 @@
+package rescind
+
+import "errors"
+
+// Reason is why something that the service answered was refused (docs/feed.md). Programs compare
+// these words, so they do not change.
+type Reason string
+
+// The reasons, in the order of the checks.
+const (
+	TooLarge     Reason = "too_large"
+	Malformed    Reason = "malformed"
+	Signature    Reason = "signature"
+	Tenant       Reason = "tenant"
+	Lifetime     Reason = "lifetime"
+	Future       Reason = "future"
+	Expired      Reason = "expired"
+	Rollback     Reason = "rollback"
+	Equivocation Reason = "equivocation"
+	Replay       Reason = "replay"
+	Chain        Reason = "chain"
+	Break        Reason = "break"
+	Gap          Reason = "gap"
+	FastForward  Reason = "fast_forward"
+	Hash         Reason = "hash"
+	OtherVersion Reason = "version"
+	Root         Reason = "root"
+	TrustExpired Reason = "trust_expired"
+	Behind       Reason = "behind"
+	Certificate  Reason = "certificate"
+)
+
+// refused is the error of a check that failed. What was held remains in force.
+type refused struct{ reason Reason }
+
+func (r *refused) Error() string { return "refused: " + string(r.reason) }
+
+func refuse(reason Reason) error { return &refused{reason} }
+
+// reasonOf returns why something was refused, or "" for another error.
+func reasonOf(err error) Reason {
+	var found *refused
+	if errors.As(err, &found) {
+		return found.reason
+	}
+	return ""
+}
+
+// needsBase says that all checks without a base have passed, and which one is needed.
+type needsBase struct{ base base }
+
+func (n *needsBase) Error() string { return "the base is needed" }

@@ -1,0 +1,164 @@
+package rescind
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	coveredPrefix   = "rescind-keys-v1\n"
+	certifiedPrefix = "rescind-key-v1\n"
+)
+
+// SigningKey is a version of a key that signs warrants (TRUST-9). Times that it lacks are zero.
+type SigningKey struct {
+	ID, Type, Status, Parent                                string
+	Version                                                 uint64
+	PublicKey                                               ed25519.PublicKey
+	CreatedAt, ExpiresAt, RotatedAt, SuspendedAt, RevokedAt time.Time
+	hasParent                                               bool
+	certifiedBy                                             string
+	certificate                                             []byte
+}
+
+// IsRevoked returns whether no signature of this version is valid. A state that is unknown counts.
+func (k *SigningKey) IsRevoked() bool {
+	return k.Status != "active" && k.Status != "suspended" && k.Status != "rotated"
+}
+
+func (k *SigningKey) name() string { return fmt.Sprintf("%s#%d", k.ID, k.Version) }
+
+// parent returns the identifier of the parent for CBOR.
+func (k *SigningKey) parent() any {
+	if k.hasParent {
+		return k.Parent
+	}
+	return nil
+}
+
+// openSigningKeys returns the keys in the blob that a head names so.
+func openSigningKeys(blob []byte, named reference, tenant string, covered *hash) ([]*SigningKey, error) {
+	if uint64(len(blob)) > named.number {
+		return nil, refuse(TooLarge)
+	}
+	if sha256.Sum256(blob) != named.sha256 {
+		return nil, refuse(Hash)
+	}
+	// The hash binds the bytes, so another encoding of the same members does no harm.
+	members, err := decodeMap(blob, false)
+	if err != nil {
+		return nil, err
+	}
+	all := &fields{members: members}
+	found := all.signingKeys()
+	owner := all.text("Tenant")
+	if all.err != nil {
+		return nil, all.err
+	}
+	if owner != tenant {
+		return nil, refuse(Tenant)
+	}
+	if covered != nil {
+		return found, checkCertificates(found, *covered, tenant)
+	}
+	return found, nil
+}
+
+func (f *fields) signingKeys() []*SigningKey {
+	given := f.list("Keys", kindMap)
+	found := make([]*SigningKey, len(given))
+	for n, each := range given {
+		one := &fields{members: each.members}
+		found[n] = one.signingKey()
+		f.take(one)
+		if n > 0 && !found[n-1].isBefore(found[n]) {
+			f.fail()
+		}
+	}
+	return found
+}
+
+func (k *SigningKey) isBefore(next *SigningKey) bool {
+	order := strings.Compare(k.ID, next.ID)
+	return order < 0 || (order == 0 && k.Version < next.Version)
+}
+
+func (f *fields) signingKey() *SigningKey {
+	by := f.key("PublicKey")
+	found := &SigningKey{
+		ID: f.text("Id"), Type: f.text("Type"), Status: f.text("Status"), Version: f.number("Version"),
+		PublicKey: by[:], CreatedAt: f.moment("CreatedAt"),
+		ExpiresAt: f.momentIf("ExpiresAt"), RotatedAt: f.momentIf("RotatedAt"),
+		SuspendedAt: f.momentIf("SuspendedAt"), RevokedAt: f.momentIf("RevokedAt"),
+	}
+	if found.hasParent = f.has("Parent"); found.hasParent {
+		found.Parent = f.text("Parent")
+	}
+	if f.has("Certificate") {
+		given := f.table("Certificate")
+		found.certifiedBy, found.certificate = given.text("By"), given.bytes("Signature")
+		if len(found.certificate) != ed25519.SignatureSize {
+			given.fail()
+		}
+		f.take(given)
+	}
+	return found
+}
+
+func (f *fields) momentIf(name string) (found time.Time) {
+	if f.has(name) {
+		return f.moment(name)
+	}
+	return found
+}
+
+// checkCertificates checks that no key is there that only the signer of the head vouches for: each
+// is covered by the document, or certificates lead to it from one that is (TRUST-15).
+func checkCertificates(keys []*SigningKey, covered hash, tenant string) error {
+	ready, lasting := []*SigningKey{}, []any{}
+	waiting := map[string][]*SigningKey{}
+	for _, each := range keys {
+		if each.certificate != nil {
+			waiting[each.certifiedBy] = append(waiting[each.certifiedBy], each)
+			continue
+		}
+		ready = append(ready, each)
+		lasting = append(lasting, []any{each.ID, each.Version, each.Type, each.parent(), []byte(each.PublicKey)})
+	}
+	if sha256.Sum256(append([]byte(coveredPrefix), encode(lasting)...)) != covered {
+		return refuse(Certificate)
+	}
+	for n := 0; n < len(ready); n++ {
+		for _, each := range waiting[ready[n].name()] {
+			if !each.isCertifiedBy(ready[n], tenant) {
+				return refuse(Certificate)
+			}
+			ready = append(ready, each)
+		}
+		delete(waiting, ready[n].name())
+	}
+	if len(ready) != len(keys) {
+		return refuse(Certificate)
+	}
+	return nil
+}
+
+// isCertifiedBy returns whether `signer` vouches for this key, and may: it is a version of the parent
+// for the first version, and the version before for a later one.
+func (k *SigningKey) isCertifiedBy(signer *SigningKey, tenant string) bool {
+	isOfParent := k.hasParent && k.Parent == signer.ID && (signer.Type == "root" || signer.Type == "issuer")
+	isNext := k.ID == signer.ID && k.Version == signer.Version+1 && k.Type == signer.Type && k.parent() == signer.parent()
+	if (k.Version == 1 && !isOfParent) || (k.Version != 1 && !isNext) {
+		return false
+	}
+	data := encode(map[string]any{
+		"Tenant": tenant, "Id": k.ID, "Version": k.Version, "Type": k.Type, "Parent": k.parent(),
+		"PublicKey": []byte(k.PublicKey), "By": signer.name(),
+	})
+	var by key
+	copy(by[:], signer.PublicKey)
+	return isSigned(certifiedPrefix, data, k.certificate, by)
+}

@@ -1,0 +1,234 @@
+package rescind
+
+import "time"
+
+const (
+	lifetimeMax    = 7 * 24 * time.Hour
+	fastForwardMax = 1 << 32
+	// The most bytes of entries that a state keeps, to be restored with the base that it began with.
+	trailMax = 2 << 20
+)
+
+// state is a verified state of the feed. It never changes: advance returns another one, so a client
+// that keeps its state on an error loses nothing. With the base that `began` names, restore makes it
+// again from `origin` and `latest`; `latest` is nil if its entries would be too many.
+type state struct {
+	head           head
+	signedBy       key
+	revoked        *set
+	began          base
+	origin, latest *answer
+	trail          int
+}
+
+// verifier checks the signature of a head before it is read, and whether documents vouch for it.
+type verifier func(given *answer, now time.Time, likely *key) (head, key, error)
+
+// step is what advance works on: an answer, its head, and what was passed before.
+type step struct {
+	answer   *answer
+	head     head
+	signedBy key
+	passed   []position
+}
+
+// advance returns the state after an answer, which is checked in the order of docs/feed.md.
+//
+// `held` is nil at the beginning. `data` is the base that needsBase named for this answer, or nil.
+// `floor` is the position that was saved before the last stop, or nil.
+func advance(
+	held *state, given *answer, data []byte, now time.Time, tenant string, verify verifier, floor *position,
+) (*state, error) {
+	var likely *key
+	if held != nil {
+		likely = &held.signedBy
+	}
+	found, by, err := verify(given, now, likely)
+	if err != nil {
+		return nil, err
+	}
+	next := step{given, found, by, nil}
+	if floor != nil {
+		next.passed = append(next.passed, *floor)
+	}
+	if held != nil {
+		next.passed = append(next.passed, held.head.at)
+	}
+	if err := next.check(tenant, now); err != nil {
+		return nil, err
+	}
+	if held != nil {
+		if done, err := next.continued(held); done != nil || err != nil {
+			return done, err
+		}
+	}
+	return next.begun(data)
+}
+
+func (s *step) check(tenant string, now time.Time) error {
+	if s.head.tenant != tenant {
+		return refuse(Tenant)
+	}
+	if lifetime := s.head.expiresAt.Sub(s.head.issuedAt); lifetime <= 0 || lifetime > lifetimeMax {
+		return refuse(Lifetime)
+	}
+	if s.head.issuedAt.Sub(now) > futureMax {
+		return refuse(Future)
+	}
+	if !now.Before(s.head.expiresAt) {
+		return refuse(Expired)
+	}
+	for _, each := range s.passed {
+		if s.head.at.sequence < each.sequence {
+			return refuse(Rollback)
+		}
+	}
+	for _, each := range s.passed {
+		if s.head.at.sequence == each.sequence && s.head.at.chain != each.chain {
+			return refuse(Equivocation)
+		}
+	}
+	return nil
+}
+
+// entriesAfter returns the entries from a position to the head, and false if the answer does not
+// reach back so far. The chain is checked first, so that only entries are read that the head vouches
+// for.
+func (s *step) entriesAfter(start position) ([]entry, [][]byte, bool, error) {
+	count := s.head.at.sequence - start.sequence
+	if count > uint64(len(s.answer.entries)) {
+		return nil, nil, false, nil
+	}
+	used, at := s.answer.entries[uint64(len(s.answer.entries))-count:], start
+	for n := -1; n < len(used); n++ {
+		if n >= 0 {
+			at = position{at.sequence + 1, nextChain(at.chain, used[n])}
+		}
+		for _, each := range s.passed {
+			if each.sequence == at.sequence && each.chain != at.chain {
+				return nil, nil, false, refuse(Chain)
+			}
+		}
+	}
+	if at.chain != s.head.at.chain {
+		return nil, nil, false, refuse(Chain)
+	}
+	found := make([]entry, len(used))
+	for n, data := range used {
+		var err error
+		if found[n], err = readEntry(data, start.sequence+1+uint64(n)); err != nil {
+			return nil, nil, false, err
+		}
+	}
+	return found, used, true, nil
+}
+
+// broken returns whether there is a break, which only a base can pass. Refuses one that it does not.
+func (s *step) broken(entries []entry) (bool, error) {
+	found := false
+	for _, each := range entries {
+		if !each.isBreak() {
+			continue
+		}
+		if found = true; each.sequence > s.head.base.at.sequence {
+			return false, refuse(Break)
+		}
+	}
+	return found, nil
+}
+
+// continued returns the state after entries that continue what is held, or nil if they do not.
+func (s *step) continued(held *state) (*state, error) {
+	if s.head.at.sequence == held.head.at.sequence && s.head.issuedAt.Before(held.head.issuedAt) {
+		return nil, refuse(Replay)
+	}
+	entries, used, reaches, err := s.entriesAfter(held.head.at)
+	if err != nil || !reaches {
+		return nil, err
+	}
+	if isBroken, err := s.broken(entries); isBroken || err != nil {
+		return nil, err
+	}
+	made := *held
+	made.head, made.signedBy, made.revoked = s.head, s.signedBy, held.revoked.after(entries)
+	for _, each := range used {
+		made.trail += len(each)
+	}
+	made.latest = nil
+	if held.latest != nil && made.trail <= trailMax {
+		all := append(held.latest.entries[:len(held.latest.entries):len(held.latest.entries)], used...)
+		made.latest = s.answer.with(all)
+	}
+	return &made, nil
+}
+
+func (s *step) begun(data []byte) (*state, error) {
+	named := s.head.base
+	entries, used, reaches, err := s.entriesAfter(named.at)
+	if err != nil {
+		return nil, err
+	}
+	if !reaches {
+		return nil, refuse(Gap)
+	}
+	if _, err := s.broken(entries); err != nil {
+		return nil, err
+	}
+	if s.isTooFar() {
+		return nil, refuse(FastForward)
+	}
+	if data == nil {
+		return nil, &needsBase{named}
+	}
+	// Each identifier has a byte at least, whatever the head claims.
+	most := named.count
+	if most > uint64(len(data)) {
+		most = uint64(len(data))
+	}
+	all := make([]digest, 0, most)
+	if err := readBase(data, named, func(id []byte) { all = append(all, digestOf(id)) }); err != nil {
+		return nil, err
+	}
+	whole := &set{whole: tableOf(all)}
+	return &state{
+		s.head, s.signedBy, whole.after(entries), named, s.answer.with(used), s.answer.with(nil), 0,
+	}, nil
+}
+
+// isTooFar returns whether a base would bring more entries than any feed has published since.
+func (s *step) isTooFar() bool {
+	highest := uint64(0)
+	for _, each := range s.passed {
+		if each.sequence > highest {
+			highest = each.sequence
+		}
+	}
+	return len(s.passed) > 0 && s.head.at.sequence-highest > fastForwardMax
+}
+
+func (a *answer) with(entries [][]byte) *answer {
+	made := *a
+	made.entries = entries
+	return &made
+}
+
+// restore returns the state that had these answers, from its base. Each is checked as of the time at
+// which it was issued, so the state may have expired. `floor` is the saved position.
+func restore(origin *answer, data []byte, latest *answer, tenant string, verify verifier, floor position) (*state, error) {
+	issued := func(given *answer) (time.Time, error) {
+		found, _, err := verify(given, time.Time{}, nil)
+		return found.issuedAt, err
+	}
+	now, err := issued(origin)
+	if err != nil {
+		return nil, err
+	}
+	began, err := advance(nil, origin, data, now, tenant, verify, nil)
+	if err != nil {
+		return nil, err
+	}
+	if now, err = issued(latest); err != nil {
+		return nil, err
+	}
+	return advance(began, latest, data, now, tenant, verify, &floor)
+}

@@ -1,0 +1,450 @@
+package rescind
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+const (
+	trustMax      = 6 << 20 // the most bytes of an answer with trust documents
+	documentsMax  = 64
+	documentMax   = 64 << 10
+	signaturesMax = 16
+	rootsMax      = 8
+	signersMax    = 256
+
+	documentLifetimeMax = 400 * 24 * time.Hour
+
+	trustPrefix = "rescind-trust-v1\n"
+	rootsPrefix = "rescind-roots-v1\n"
+	useLists    = "lists"
+)
+
+// roots are the keys of which so many have to sign a document.
+type roots struct {
+	keys      []key
+	threshold int
+	pin       string
+}
+
+// document is a trust document with the signatures over it by key; none of them is verified
+// (TRUST-6).
+type document struct {
+	payload             []byte
+	hash                hash
+	signatures          map[string][]byte
+	tenant              string
+	version             uint64
+	issuedAt, expiresAt time.Time
+	roots               roots
+	lists               []key // the keys that may sign heads
+	feed                position
+	signingKeys         *hash
+}
+
+// parseDocuments returns the documents in an answer of `GET /v1/trust`.
+func parseDocuments(body []byte) ([]*document, error) {
+	if len(body) > trustMax {
+		return nil, refuse(TooLarge)
+	}
+	given, err := unsigned(body)
+	if err != nil {
+		return nil, refuse(Malformed)
+	}
+	if len(given) > documentsMax {
+		return nil, refuse(TooLarge)
+	}
+	for _, each := range given {
+		if err := each.read(); err != nil {
+			return nil, err
+		}
+	}
+	return given, nil
+}
+
+// unsigned returns documents of which only payload and signatures are known.
+func unsigned(body []byte) ([]*document, error) {
+	members, err := parseJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	forms, ok := members["documents"].([]any)
+	if !ok {
+		return nil, errJSON
+	}
+	found := make([]*document, len(forms))
+	for n, each := range forms {
+		if found[n], err = documentOf(each); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func documentOf(form any) (*document, error) {
+	members, _ := form.(map[string]any)
+	signatures, ok := members["Signatures"].([]any)
+	if !ok {
+		return nil, errJSON
+	}
+	found := &document{signatures: map[string][]byte{}}
+	var err error
+	if found.payload, err = fromBase64(members["Payload"]); err != nil {
+		return nil, err
+	}
+	for _, each := range signatures {
+		one, _ := each.(map[string]any)
+		by, err := fromBase64(one["Key"])
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := found.signatures[string(by)]; twice {
+			return nil, errJSON
+		}
+		if found.signatures[string(by)], err = fromBase64(one["Signature"]); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// form returns the document as the API returns it.
+func (d *document) form() map[string]any {
+	signatures := []any{}
+	for by, signature := range d.signatures {
+		signatures = append(signatures, map[string]string{
+			"Key": toBase64([]byte(by)), "Signature": toBase64(signature),
+		})
+	}
+	return map[string]any{"Payload": toBase64(d.payload), "Signatures": signatures}
+}
+
+// read takes the members of the document out of its payload.
+func (d *document) read() error {
+	if len(d.payload) > documentMax || len(d.signatures) > signaturesMax {
+		return refuse(TooLarge)
+	}
+	members, err := decodeMap(d.payload, true)
+	if err != nil {
+		return err
+	}
+	all := &fields{members: members}
+	end := all.table("Feed")
+	d.hash = sha256.Sum256(d.payload)
+	d.tenant, d.version = all.text("Tenant"), all.number("Version")
+	d.issuedAt, d.expiresAt = all.moment("IssuedAt"), all.moment("ExpiresAt")
+	d.roots = all.roots()
+	d.feed = position{end.number("Sequence"), end.hash("Chain")}
+	all.take(end)
+	d.lists = all.signers(d.roots)
+	all.checkLog()
+	all.checkWitnesses()
+	if all.has("SigningKeys") {
+		covered := all.hash("SigningKeys")
+		d.signingKeys = &covered
+	}
+	if d.version < 1 {
+		all.fail()
+	}
+	return all.err
+}
+
+func (f *fields) roots() (found roots) {
+	given := f.table("Roots")
+	for _, each := range given.rising("Keys", kindBytes) {
+		found.keys = append(found.keys, given.asKey(each))
+	}
+	threshold := given.number("Threshold")
+	// A member that changes what the roots mean must not be passed over.
+	if threshold < 1 || threshold > uint64(len(found.keys)) || len(found.keys) > rootsMax || len(given.members) != 2 {
+		given.fail()
+	}
+	f.take(given)
+	found.threshold = int(threshold)
+	found.pin = pinOf(found.keys, threshold)
+	return found
+}
+
+func pinOf(keys []key, threshold uint64) string {
+	listed := make([]any, len(keys))
+	for n := range keys {
+		listed[n] = keys[n][:]
+	}
+	data := encode(map[string]any{"Keys": listed, "Threshold": threshold})
+	sum := sha256.Sum256(append([]byte(rootsPrefix), data...))
+	return hex.EncodeToString(sum[:])
+}
+
+// signers returns the keys that the member `Signers` names for lists. No root is in it.
+func (f *fields) signers(by roots) (lists []key) {
+	given := f.list("Signers", kindMap)
+	if len(given) > signersMax {
+		f.fail()
+	}
+	var before []byte
+	for _, each := range given {
+		named := &fields{members: each.members}
+		signer, uses := named.key("Key"), named.rising("Uses", kindText)
+		if len(uses) == 0 || contains(by.keys, signer) || bytes.Compare(before, signer[:]) >= 0 {
+			named.fail()
+		}
+		f.take(named)
+		for _, use := range uses {
+			if string(use.data) == useLists {
+				lists = append(lists, signer)
+			}
+		}
+		before = append([]byte{}, signer[:]...)
+	}
+	return lists
+}
+
+func contains(keys []key, wanted key) bool {
+	for _, each := range keys {
+		if each == wanted {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *fields) checkLog() {
+	if f.has("Log") {
+		log := f.table("Log")
+		log.text("Origin")
+		log.number("Size")
+		log.hash("Root")
+		f.take(log)
+	}
+}
+
+func (f *fields) checkWitnesses() {
+	if f.has("Witnesses") {
+		given := f.table("Witnesses")
+		if given.number("Quorum") > uint64(len(given.rising("Keys", kindText))) {
+			given.fail()
+		}
+		f.take(given)
+	}
+}
+
+// isSignedBy returns whether as many of these roots signed as have to.
+func (d *document) isSignedBy(by roots) bool {
+	left := by.threshold
+	for _, each := range by.keys {
+		signature, ok := d.signatures[string(each[:])]
+		if ok && isSigned(trustPrefix, d.hash[:], signature, each) {
+			left--
+		}
+	}
+	return left <= 0
+}
+
+// belief is whom a client believes: `pin` and the document that was reached from it. Without a pin,
+// one of the list signers `known` from the release before must have signed a document (TRUST-20).
+type belief struct {
+	tenant string
+	pin    string
+	known  []key
+	held   *document
+}
+
+// beliefOf returns the belief of a client that is given a pin, or list signers in base64.
+func beliefOf(tenant, pin string, publicKeys []string) (belief, error) {
+	found := belief{tenant: tenant, pin: pin}
+	if pin != "" {
+		return found, checkPin(pin)
+	}
+	for _, text := range publicKeys {
+		data, err := fromBase64(text)
+		if err != nil || !isSafe(data) {
+			return found, errors.New("a public key must be one of Ed25519, of 32 bytes, in base64")
+		}
+		var each key
+		copy(each[:], data)
+		found.known = append(found.known, each)
+	}
+	if len(found.known) == 0 {
+		return found, errors.New("set TrustRoot to the pin that `rescind trust show` prints")
+	}
+	return found, nil
+}
+
+func checkPin(pin string) error {
+	data, err := hex.DecodeString(pin)
+	if err != nil || len(data) != sha256.Size || hex.EncodeToString(data) != pin {
+		return errors.New("a pin must be 64 hexadecimal digits in lower case")
+	}
+	return nil
+}
+
+func (b belief) version() uint64 {
+	if b.held == nil {
+		return 0
+	}
+	return b.held.version
+}
+
+// named returns the keys that may have signed the saved head.
+func (b belief) named() []key {
+	if b.held != nil {
+		return b.held.lists
+	}
+	if b.pin == "" {
+		return b.known
+	}
+	return nil
+}
+
+// position returns the position below which no head is accepted (TRUST-14).
+func (b belief) position(signedBy *key, saved *position) *position {
+	if b.held == nil || (saved != nil && signedBy != nil && contains(b.held.lists, *signedBy)) {
+		return saved
+	}
+	return &b.held.feed
+}
+
+// followed returns the belief after the documents of an answer (TRUST-12). Save it before it counts.
+func (b belief) followed(given []*document, now time.Time) (belief, error) {
+	if len(given) == 0 {
+		return b, nil
+	}
+	next := b
+	if b.pin == "" {
+		pin, err := b.vouched(given)
+		if err != nil {
+			return b, err
+		}
+		next.pin = pin
+	}
+	for _, each := range given {
+		if each.tenant != b.tenant {
+			return b, refuse(Tenant)
+		}
+	}
+	for _, each := range given {
+		var err error
+		if next.held, err = each.after(next.held, next.pin); err != nil {
+			return b, err
+		}
+	}
+	if next.held == nil {
+		return b, refuse(Root)
+	}
+	if given[len(given)-1].version < next.held.version {
+		return b, refuse(Rollback)
+	}
+	if next.held == b.held {
+		return b, nil
+	}
+	if err := next.held.checkTimes(now); err != nil {
+		return b, err
+	}
+	return next, nil
+}
+
+// vouched returns the pin of the first document that a known list signer signed.
+func (b belief) vouched(given []*document) (string, error) {
+	for _, each := range given {
+		if each.isSignedBy(roots{keys: b.known, threshold: 1}) {
+			return each.roots.pin, nil
+		}
+	}
+	return "", refuse(Root)
+}
+
+// after returns the document that is held after this one of an answer.
+func (d *document) after(held *document, pin string) (*document, error) {
+	if held == nil {
+		if d.roots.pin != pin {
+			return nil, nil
+		}
+		return d, d.checkSignedBy(d.roots)
+	}
+	if d.version < held.version || bytes.Equal(d.payload, held.payload) {
+		return held, nil
+	}
+	// It is evidence against the roots only if they signed it.
+	if err := d.checkSignedBy(held.roots); err != nil {
+		return nil, err
+	}
+	if d.version == held.version {
+		return nil, refuse(Equivocation)
+	}
+	return d, d.checkSignedBy(d.roots)
+}
+
+func (d *document) checkSignedBy(by roots) error {
+	if !d.isSignedBy(by) {
+		return refuse(Root)
+	}
+	return nil
+}
+
+func (d *document) checkTimes(now time.Time) error {
+	if lifetime := d.expiresAt.Sub(d.issuedAt); lifetime <= 0 || lifetime > documentLifetimeMax {
+		return refuse(Lifetime)
+	}
+	if d.issuedAt.Sub(now) > futureMax {
+		return refuse(Future)
+	}
+	return nil
+}
+
+// verified is the verifier of a client (TRUST-13). After the refusals `signature`, `trust_expired`
+// and `behind`, read documents and check the answer again.
+func (b belief) verified(given *answer, now time.Time, likely *key) (head, key, error) {
+	if b.held == nil {
+		return head{}, key{}, refuse(Signature)
+	}
+	found, by, err := signedHead(given, b.held.lists, likely)
+	if err != nil {
+		return found, by, err
+	}
+	if !now.Before(b.held.expiresAt) {
+		return found, by, refuse(TrustExpired)
+	}
+	if found.trust != nil && found.trust.number > b.held.version {
+		return found, by, refuse(Behind)
+	}
+	if found.trust != nil && found.trust.number == b.held.version && found.trust.sha256 != b.held.hash {
+		return found, by, refuse(Equivocation)
+	}
+	return found, by, nil
+}
+
+// ofSaved is the verifier of what was saved, whatever the time is.
+func (b belief) ofSaved(given *answer, _ time.Time, likely *key) (head, key, error) {
+	return signedHead(given, b.named(), likely)
+}
+
+// signedHead returns the head of an answer, read only once it is verified, and its key.
+func signedHead(given *answer, by []key, likely *key) (head, key, error) {
+	isBy := func(each key) bool { return isSigned(headPrefix, given.payload, given.signature, each) }
+	if likely != nil && contains(by, *likely) && isBy(*likely) {
+		found, err := readHead(given.payload)
+		return found, *likely, err
+	}
+	for _, each := range by {
+		if isBy(each) {
+			found, err := readHead(given.payload)
+			return found, each, err
+		}
+	}
+	return head{}, key{}, refuse(Signature)
+}
+
+// isOfDocuments returns whether to read documents, and to check the answer again.
+func isOfDocuments(reason Reason) bool {
+	return reason == Signature || reason == TrustExpired || reason == Behind
+}
+
+// encodeDocument returns a document as an answer has it.
+func encodeDocument(d *document) []byte {
+	data, _ := json.Marshal(map[string]any{"documents": []any{d.form()}})
+	return data
+}

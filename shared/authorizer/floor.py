@@ -26,6 +26,10 @@ _T = TypeVar("_T")
 _Stamp = tuple[int, int, int]
 
 
+class _OfAnotherClient(Exception):
+    """A floor that a client in another language wrote. The message is its name."""
+
+
 class DamagedFloor(Exception):
     """The floor cannot be used. The message says why, and what to do."""
 
@@ -171,6 +175,10 @@ class FileFloor:
             return decode(_read(path))
         except FileNotFoundError:
             return None
+        except _OfAnotherClient as error:
+            raise DamagedFloor(
+                f"{path} is the floor of the {error} client: give this client a folder of its own"
+            ) from None
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFloor(
                 f"{path} is damaged ({error}), so this client does not know what it accepted last. "
@@ -270,6 +278,8 @@ def _opened(data: bytes) -> Any:
     if hashlib.sha256(rest).hexdigest().encode() != sha256:
         raise ValueError("its hash is another one")
     document = json.loads(rest)
+    if "client" in document:
+        raise _OfAnotherClient(str(document["client"])[:20])
     if document["format"] != _FORMAT:
         raise ValueError("another version of this program wrote it")
     return document

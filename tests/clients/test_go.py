@@ -1,12 +1,21 @@
 """The client in Go: it passes the conformance suite, and follows a service as the others do."""
 
+import subprocess
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from shared.authorizer.floor import FileFloor, Saved
+from tests.authorizer.feeds import NOW, TENANT
+from tests.authorizer.service import PIN
+from tests.clients.sidecars import sidecar
 from tests.conformance import runner
 from tests.conformance.vectors import vectors
+from tests.infra.following import Server, soon
 from tests.kit import go
+from tests.kit.processes import environment
 
 pytestmark = [pytest.mark.slow, go.needs_go]
 
@@ -16,6 +25,26 @@ _CASES = vectors()
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return go.built(tmp_path_factory.mktemp("go"))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path / "data")
+    try:
+        yield server
+    finally:
+        server.group.kill()
+
+
+def _settings(server: Server, folder: Path) -> dict[str, str]:
+    given = server.client_settings()
+    return {
+        "RESCIND_URL": server.url,
+        "RESCIND_API_KEY": given["api_key"],
+        "RESCIND_TENANT": given["tenant"],
+        "RESCIND_TRUST_ROOT": given["trust_root"],
+        "RESCIND_FLOOR": str(folder / "floor"),
+    }
 
 
 def test_it_passes_all_cases(program: Path) -> None:
@@ -31,3 +60,57 @@ def test_its_sources_are_in_order() -> None:
     modules = go.ran("go", "list", "-m", "all").split()
     assert len(modules) == 1
     assert "\ngo 1.19\n" in (go.SOURCE / "go.mod").read_text()
+
+
+def test_it_refuses_the_floor_of_another_client(program: Path, tmp_path: Path) -> None:
+    """F1002a: The client in Go refuses a floor that the client in Python wrote, and names it."""
+    FileFloor(tmp_path).save(Saved(TENANT, 1, b"c" * 32, NOW, 0.0))
+    settings = {"RESCIND_URL": "http://127.0.0.1:1", "RESCIND_API_KEY": "key"}
+    settings |= {
+        "RESCIND_TENANT": TENANT,
+        "RESCIND_TRUST_ROOT": PIN,
+        "RESCIND_FLOOR": str(tmp_path),
+    }
+    ran = subprocess.run(
+        [program, "check", "svc_wrt_a"], env=environment(settings), capture_output=True, check=False
+    )
+    assert ran.returncode == 1
+    assert b"is the floor of the Python client: give this client a folder" in ran.stderr
+
+
+def test_it_follows_a_service(program: Path, server: Server, tmp_path: Path) -> None:
+    """F1001a: The sidecar refuses what a service revokes, through a rotation, a theft and restarts.
+
+    It refuses no answer meanwhile, and reports what it holds.
+    """
+    settings = _settings(server, tmp_path)
+    with sidecar(program, settings) as client:
+        soon(partial(client.clears, "svc_wrt_0"))
+        server.revoke("svc_wrt_0")
+        soon(partial(client.refuses, "svc_wrt_0"))
+        signers = {client.status["signer"]}
+        for number, how in enumerate(({}, {"compromised": True}), 1):
+            server.call("POST", "/revocations/srl/keys/rotate", **how)
+            server.revoke(f"svc_wrt_{number}")
+            soon(partial(client.refuses, f"svc_wrt_{number}"))
+            soon(partial(client.clears, "svc_wrt_other"))
+            signers.add(client.status["signer"])
+        assert len(signers) == 3
+        server.group.kill()
+        server.group.start()
+        server.revoke("svc_wrt_3")
+        soon(partial(client.refuses, "svc_wrt_3"))
+        soon(partial(client.clears, "svc_wrt_other"))
+        assert client.status["refusals"] == {}
+        (reported,) = server.call("GET", "/authorizers")["authorizers"]
+        assert reported["proven"]
+        assert reported["trust_version"] == client.status["trust"]
+        server.group.kill()
+    # Without the service it decides at once, until that is too long ago.
+    with sidecar(program, settings) as client:
+        assert client.refuses("svc_wrt_3")
+        soon(lambda: client.check("svc_wrt_other") == "stale")
+        assert [client.check(f"svc_wrt_{number}") for number in range(4)] == ["revoked"] * 4
+        server.group.start()
+        soon(partial(client.clears, "svc_wrt_other"))
+        assert client.status["refusals"] == {}

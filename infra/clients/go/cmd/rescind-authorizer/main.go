@@ -1,14 +1,154 @@
-// Command rescind-authorizer answers from memory which warrants are revoked.
+// Command rescind-authorizer knows which warrants a Rescind service has revoked, and answers programs
+// near it in every language.
 package main
 
 import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	rescind "github.com/rescind/rescind/infra/clients/go"
 )
 
+const usage = `usage: rescind-authorizer COMMAND [OPTIONS]
+
+  serve            answer GET /v1/revocations/check?warrant_id=… from memory, until Ctrl-C
+  check ID…        print the verdict on a chain of warrants: exit code 0 is clear, 3 revoked, 4 stale
+  conformance      answer the requests of the conformance suite on standard input
+  version          print the version
+
+The options are those of "rescind-authorizer serve -h". The API key is read from RESCIND_API_KEY.
+`
+
 func main() {
-	if err := rescind.Conformance(os.Stdin, os.Stdout); err != nil {
-		panic(err)
+	code, err := run(os.Args[1:], os.Stdin, os.Stdout)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "rescind-authorizer:", err)
 	}
+	os.Exit(code)
+}
+
+func run(arguments []string, stdin io.Reader, stdout io.Writer) (int, error) {
+	if len(arguments) == 0 {
+		fmt.Fprint(os.Stderr, usage)
+		return 2, nil
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch command, rest := arguments[0], arguments[1:]; command {
+	case "serve":
+		return serve(ctx, rest, stdout)
+	case "check":
+		return check(ctx, rest, stdout)
+	case "conformance":
+		return exit(rescind.Conformance(stdin, stdout))
+	case "version":
+		_, err := fmt.Fprintln(stdout, rescind.Version)
+		return exit(err)
+	default:
+		fmt.Fprint(os.Stderr, usage)
+		return 2, fmt.Errorf("there is no command %q", command)
+	}
+}
+
+func exit(err error) (int, error) {
+	if err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+// options reads the options that all commands have.
+func options(name string) (*flag.FlagSet, *rescind.Options) {
+	flags, found := flag.NewFlagSet(name, flag.ContinueOnError), &rescind.Options{APIKey: os.Getenv("RESCIND_API_KEY")}
+	flags.StringVar(&found.URL, "url", os.Getenv("RESCIND_URL"), "address of the service (or RESCIND_URL)")
+	flags.StringVar(&found.Tenant, "tenant", os.Getenv("RESCIND_TENANT"), "the tenant's identifier (or RESCIND_TENANT)")
+	flags.StringVar(&found.TrustRoot, "root", os.Getenv("RESCIND_TRUST_ROOT"),
+		"pin of the service's roots, which `rescind trust show` prints (or RESCIND_TRUST_ROOT)")
+	flags.StringVar(&found.Floor, "floor", os.Getenv("RESCIND_FLOOR"),
+		"folder that keeps what was accepted (or RESCIND_FLOOR)")
+	flags.DurationVar(&found.MaxStaleness, "max-staleness", 30*time.Second,
+		"how long after the last confirmation a warrant can be clear")
+	flags.BoolVar(&found.AllowHTTP, "allow-http", false, "send the API key without TLS")
+	flags.StringVar(&found.Name, "name", "", "report under this name (default: that of the host)")
+	flags.BoolVar(&found.NoReports, "no-reports", false, "do not report what this client holds")
+	return flags, found
+}
+
+func serve(ctx context.Context, arguments []string, stdout io.Writer) (int, error) {
+	flags, given := options("serve")
+	listen := flags.String("listen", "127.0.0.1:9191", "where programs ask; whoever reaches it is answered")
+	if err := flags.Parse(arguments); err != nil {
+		return 2, err
+	}
+	given.OnEvent = logged
+	client, err := rescind.New(*given)
+	if err != nil {
+		return 1, err
+	}
+	listener, err := net.Listen("tcp", *listen)
+	if err != nil {
+		return 1, err
+	}
+	server := rescind.NewServer(client)
+	go func() {
+		// It ends with the context.
+		_ = client.Run(ctx)
+		ending, stop := context.WithTimeout(context.Background(), 5*time.Second)
+		defer stop()
+		_ = server.Shutdown(ending)
+	}()
+	fmt.Fprintf(stdout, "listening on %s\n", listener.Addr())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return 1, err
+	}
+	return 0, nil
+}
+
+func logged(event rescind.Event) {
+	if _, ok := event.(rescind.Polled); !ok {
+		log.Print(event)
+	}
+}
+
+func check(ctx context.Context, arguments []string, stdout io.Writer) (int, error) {
+	flags, given := options("check")
+	if err := flags.Parse(arguments); err != nil {
+		return 2, err
+	}
+	if flags.NArg() == 0 {
+		return 2, errors.New("name the warrants of a chain, from the root to the leaf")
+	}
+	// Who only looks enforces nothing.
+	given.NoReports = true
+	if given.Floor == "" {
+		folder, err := os.MkdirTemp("", "rescind-")
+		if err != nil {
+			return 1, err
+		}
+		defer os.RemoveAll(folder)
+		given.Floor = folder
+	}
+	client, err := rescind.New(*given)
+	if err != nil {
+		return 1, err
+	}
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
+	go func() { _ = client.Run(ctx) }()
+	if err := client.Ready(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	verdict := client.Check(flags.Args()...)
+	_, err = fmt.Fprintln(stdout, verdict)
+	return map[rescind.Verdict]int{rescind.Clear: 0, rescind.Revoked: 3, rescind.Stale: 4}[verdict], err
 }

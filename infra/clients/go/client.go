@@ -1,0 +1,253 @@
+// Package rescind knows which warrants a Rescind service has revoked, seconds after the service does,
+// and asks nobody at each check. It follows the signed feed of a tenant (docs/feed.md).
+package rescind
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// Version is that of this client.
+const Version = "0.4.0.dev0"
+
+// Options say what a client follows, and how.
+type Options struct {
+	// URL is the address of the service, APIKey an API key with the scope authorizer, and Tenant the
+	// tenant's identifier.
+	URL, APIKey, Tenant string
+	// TrustRoot is the pin of the service's roots, which `rescind trust show` prints. A client of the
+	// release before may have PublicKeys, list signers in base64, by which the pin is learned once.
+	TrustRoot  string
+	PublicKeys []string
+	// Floor is a folder that survives restarts, of this tenant and this authorizer alone.
+	Floor string
+	// MaxStaleness is how long after the last confirmation by the service a warrant can be Clear: 30
+	// seconds by default.
+	MaxStaleness time.Duration
+	// PollInterval is the longest pause between polls, a second by default. If the service asks for a
+	// longer one, that is used, up to half of MaxStaleness.
+	PollInterval time.Duration
+	// LongPoll is the longest long poll, 25 seconds by default, up to a third of MaxStaleness; below 0
+	// there is none.
+	LongPoll time.Duration
+	// AllowHTTP permits a service without TLS on another machine. Everybody on the way then reads the
+	// API key.
+	AllowHTTP bool
+	// RootCAs verify the certificate of the service; nil are those of the system.
+	RootCAs *x509.CertPool
+	// OnEvent is called with each event, one at a time; it must return soon.
+	OnEvent func(Event)
+	// Name is that of this authorizer in reports: by default that of the host. NoReports turns them off.
+	Name      string
+	NoReports bool
+}
+
+// policy is how a client polls, and for how long it is not stale.
+type policy struct{ staleness, poll, wait time.Duration }
+
+func policyOf(options Options) (policy, error) {
+	made := policy{options.MaxStaleness, options.PollInterval, options.LongPoll}
+	for _, each := range []struct {
+		value   *time.Duration
+		without time.Duration
+	}{{&made.staleness, 30 * time.Second}, {&made.poll, time.Second}, {&made.wait, 25 * time.Second}} {
+		if *each.value == 0 {
+			*each.value = each.without
+		}
+	}
+	if made.staleness < 0 || made.poll < 0 {
+		return made, errors.New("MaxStaleness and PollInterval must be above 0")
+	}
+	return made, nil
+}
+
+// pause returns the longest pause between polls, if the service asks for this one.
+func (p policy) pause(asked time.Duration) time.Duration {
+	return longest(p.poll, shortest(asked, p.staleness/2))
+}
+
+// longPoll returns for how many whole seconds to wait in a poll, if the service grants this.
+func (p policy) longPoll(granted time.Duration) time.Duration {
+	return longest(0, shortest(p.wait, shortest(granted, p.staleness/3))).Truncate(time.Second)
+}
+
+func shortest(one, two time.Duration) time.Duration {
+	if one < two {
+		return one
+	}
+	return two
+}
+
+func longest(one, two time.Duration) time.Duration { return one + two - shortest(one, two) }
+
+// Client knows which warrants of one tenant are revoked. Goroutines may share it.
+type Client struct {
+	follower follower
+	onEvent  func(Event)
+	reporter *reporter
+
+	lock     sync.Mutex
+	changed  chan struct{} // is closed and replaced with each exchange
+	status   Status
+	hasAsked bool
+	isRun    bool
+	wasFresh bool
+	noting   sync.Mutex
+}
+
+// New returns a client that has what its floor kept. It asks the service when it is Run.
+func New(options Options) (*Client, error) {
+	if options.Tenant == "" || options.APIKey == "" || options.Floor == "" {
+		return nil, errors.New("set Tenant, APIKey, and Floor to a folder that survives restarts")
+	}
+	policy, err := policyOf(options)
+	if err != nil {
+		return nil, err
+	}
+	trust, err := beliefOf(options.Tenant, options.TrustRoot, options.PublicKeys)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := newTransport(options.URL, options.APIKey, options.AllowHTTP, options.RootCAs)
+	if err != nil {
+		return nil, err
+	}
+	made := &Client{onEvent: options.OnEvent, changed: make(chan struct{})}
+	made.status = Status{Refusals: map[Reason]int{}, Problem: "the service has not answered yet"}
+	made.follower = follower{
+		transport: transport, floor: &floor{folder: options.Floor}, policy: policy, emit: made.note,
+	}
+	made.follower.trust.Store(&trust)
+	if !options.NoReports {
+		made.reporter = &reporter{client: made, name: options.Name, schedule: schedule{place: uniform()}}
+		if made.reporter.name == "" {
+			made.reporter.name, _ = os.Hostname()
+		}
+	}
+	return made, made.follower.load()
+}
+
+// Check returns the verdict on a chain of warrants, from the root to the leaf. It asks nobody, takes
+// no lock, and allocates nothing. A warrant that is known to be revoked is Revoked however old the
+// state is. It does not verify the warrants: do that first.
+func (c *Client) Check(ids ...string) Verdict { return c.follower.view.Load().check(ids) }
+
+// Run follows the feed until the context ends, and returns why it ended.
+func (c *Client) Run(ctx context.Context) error {
+	c.lock.Lock()
+	isSecond := c.isRun
+	c.isRun = true
+	c.lock.Unlock()
+	if isSecond {
+		return errors.New("rescind: the client was run before")
+	}
+	defer c.follower.transport.client.CloseIdleConnections()
+	if c.reporter != nil {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.reporter.run(ctx)
+		}()
+		defer func() { <-done }()
+	}
+	for {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		pause := c.follower.poll(ctx)
+		c.show()
+		wait(ctx, nil, pause)
+	}
+}
+
+// Ready waits for a verified and recent state. If the service does not answer, a recent state of the
+// floor suffices when the context ends. The error has the last problem; the client goes on.
+func (c *Client) Ready(ctx context.Context) error {
+	for {
+		c.lock.Lock()
+		changed, hasAsked, problem := c.changed, c.hasAsked, c.status.Problem
+		c.lock.Unlock()
+		isFresh := c.follower.view.Load().isFresh(time.Now())
+		if hasAsked && isFresh {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if isFresh {
+				return nil
+			}
+			return fmt.Errorf("rescind: not ready: %s", problem)
+		}
+	}
+}
+
+// WaitFor returns whether the client came to hold an entry of the feed before the context ended.
+func (c *Client) WaitFor(ctx context.Context, sequence uint64) bool {
+	for {
+		changed := c.news()
+		now := c.follower.view.Load()
+		if now.state != nil && now.sequence() >= sequence {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// SigningKeys returns the signing keys that the head of the feed names, after all checks, or none if
+// it names none. A program that verifies warrants asks for them when Status has other Keys.
+func (c *Client) SigningKeys(ctx context.Context) ([]*SigningKey, error) {
+	return c.follower.signingKeys(ctx)
+}
+
+// news returns a channel that is closed with the next exchange.
+func (c *Client) news() <-chan struct{} {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return c.changed
+}
+
+// show tells who waits that there may be a newer view.
+func (c *Client) show() {
+	isFresh := c.follower.view.Load().isFresh(time.Now())
+	c.lock.Lock()
+	c.hasAsked = true
+	wasFresh := c.wasFresh
+	c.wasFresh = isFresh
+	close(c.changed)
+	c.changed = make(chan struct{})
+	c.lock.Unlock()
+	if isFresh && !wasFresh {
+		c.note(Recovered{})
+	} else if wasFresh && !isFresh {
+		c.note(BecameStale{})
+	}
+}
+
+// note counts an event, and passes it on.
+func (c *Client) note(event Event) {
+	c.lock.Lock()
+	switch event := event.(type) {
+	case Refused:
+		c.status.Refusals[event.Reason]++
+		c.status.Problem = "the last answer was refused: " + string(event.Reason)
+	case Failed:
+		c.status.Failures++
+		c.status.Problem = event.Message
+	}
+	c.lock.Unlock()
+	if c.onEvent != nil {
+		c.noting.Lock()
+		defer c.noting.Unlock()
+		c.onEvent(event)
+	}
+}

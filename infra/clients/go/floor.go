@@ -1,0 +1,322 @@
+package rescind
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	floorFile   = "floor.json"
+	floorClient = "go"
+	floorFormat = 1
+	othersWrite = 0o022
+)
+
+// FloorError says that a floor cannot be used, and what to do.
+type FloorError struct{ Message string }
+
+func (e *FloorError) Error() string { return e.Message }
+
+// saved is what a client keeps across restarts, so that nobody can serve it an older feed: the
+// position that it has reached, the trust document that it holds, and the way back to its state.
+type saved struct {
+	Tenant     string    `json:"tenant"`
+	Sequence   uint64    `json:"sequence"`
+	Chain      string    `json:"chain"`
+	IssuedAt   time.Time `json:"issued_at"`
+	AnsweredAt time.Time `json:"answered_at"`
+	// Who signed the newest head; empty if the position is that of the trust document.
+	Signer string `json:"signer"`
+	// With the base of this hash, the state is made again from two encoded answers; empty if it cannot.
+	Base   string          `json:"base"`
+	Origin json.RawMessage `json:"origin"`
+	Latest json.RawMessage `json:"latest"`
+	// The pin, and the held document as an answer of `GET /v1/trust` has it.
+	Pin      string          `json:"pin"`
+	Document json.RawMessage `json:"document"`
+}
+
+// sealedFloor is what the file has after the hash of it.
+type sealedFloor struct {
+	Client string `json:"client"`
+	Format int    `json:"format"`
+	saved
+}
+
+// floor keeps what was saved in a folder, in files that only this user can read. Processes of one
+// authorizer may share it: the newest floor stays. Each tenant needs a folder of its own.
+type floor struct {
+	folder string
+	// The content that this object wrote, so that it need not read it again, and read at first.
+	written, began os.FileInfo
+}
+
+func (f *floor) file() string { return filepath.Join(f.folder, floorFile) }
+
+func (f *floor) baseFile(sha256 string) string {
+	return filepath.Join(f.folder, "base-"+sha256+".cbor")
+}
+
+// load returns what was saved last, or nil if nothing ever was.
+func (f *floor) load() (*saved, error) {
+	f.began = f.stamp()
+	return f.saved()
+}
+
+// stamp tells one content of the file from another; nil without a file.
+func (f *floor) stamp() os.FileInfo {
+	found, err := os.Stat(f.file())
+	if err != nil {
+		return nil
+	}
+	return found
+}
+
+func isSameStamp(one, two os.FileInfo) bool {
+	if one == nil || two == nil {
+		return one == nil && two == nil
+	}
+	return os.SameFile(one, two) && one.ModTime().Equal(two.ModTime()) && one.Size() == two.Size()
+}
+
+func (f *floor) saved() (*saved, error) {
+	data, err := readOwn(f.file())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := openFloor(data)
+	if err != nil {
+		return nil, &FloorError{fmt.Sprintf(
+			"%s is damaged (%v), so this client does not know what it accepted last. Stop it, remove the "+
+				"folder %s, and start it again", f.file(), err, f.folder)}
+	}
+	if found.Client != floorClient {
+		return nil, &FloorError{fmt.Sprintf(
+			"%s is the floor of the %s client: give this client a folder of its own", f.file(), found.Client)}
+	}
+	return &found.saved, nil
+}
+
+// readOwn returns the content of a file, unless others can write to it.
+func readOwn(path string) ([]byte, error) {
+	found, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if found.Mode().Perm()&othersWrite != 0 {
+		return nil, &FloorError{fmt.Sprintf("others can write to %s: run chmod 600 %s", path, path)}
+	}
+	return os.ReadFile(path)
+}
+
+// openFloor returns what a floor has, of this client or of another.
+func openFloor(data []byte) (*sealedFloor, error) {
+	sum, rest, _ := bytes.Cut(data, []byte("\n"))
+	if of := sha256.Sum256(rest); hex.EncodeToString(of[:]) != string(sum) {
+		return nil, errors.New("its hash is another one")
+	}
+	found := &sealedFloor{}
+	var named struct{ Client *string }
+	if err := json.Unmarshal(rest, &named); err != nil {
+		return nil, err
+	}
+	if named.Client == nil {
+		// The only client that does not name itself.
+		return &sealedFloor{Client: "Python"}, nil
+	}
+	if *named.Client != floorClient {
+		return &sealedFloor{Client: *named.Client}, nil
+	}
+	if err := json.Unmarshal(rest, found); err != nil {
+		return nil, err
+	}
+	if found.Format < 1 || found.Format > floorFormat {
+		return nil, errors.New("a later version of this client wrote it")
+	}
+	return found, found.check()
+}
+
+// check returns an error if a member is not what it must be.
+func (s *saved) check() error {
+	if chain, err := hex.DecodeString(s.Chain); err != nil || len(chain) != sha256.Size {
+		return errors.New("its chain is no hash")
+	}
+	if signer, err := hex.DecodeString(s.Signer); err != nil || (len(signer) > 0 && !isSafe(signer)) {
+		return errors.New("its signer is no key")
+	}
+	if isPresent(s.Document) && (s.document() == nil || checkPin(s.Pin) != nil) {
+		return errors.New("its trust document is none")
+	}
+	return nil
+}
+
+func isPresent(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+func (s *saved) position() position {
+	found := position{sequence: s.Sequence}
+	hex.Decode(found.chain[:], []byte(s.Chain))
+	return found
+}
+
+// signer returns who signed the newest head, or nil.
+func (s *saved) signer() *key {
+	if s.Signer == "" {
+		return nil
+	}
+	var found key
+	hex.Decode(found[:], []byte(s.Signer))
+	return &found
+}
+
+// loadBase returns the base with this hash, or nil if it is not there or damaged.
+func (f *floor) loadBase(sum string) ([]byte, error) {
+	data, err := os.ReadFile(f.baseFile(sum))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if of := sha256.Sum256(data); err == nil && hex.EncodeToString(of[:]) != sum {
+		return nil, nil
+	}
+	return data, err
+}
+
+// saveBase keeps a base, at least until what is saved next does not name it.
+func (f *floor) saveBase(data []byte) error {
+	of := sha256.Sum256(data)
+	return locked(f.folder, func() error { return replaceFile(f.baseFile(hex.EncodeToString(of[:])), data) })
+}
+
+// save replaces the floor in one step, unless that is newer, and removes the bases that it does not
+// name. It survives a loss of power.
+func (f *floor) save(next *saved) error {
+	return locked(f.folder, func() error {
+		if now := f.stamp(); !isSameStamp(now, f.written) {
+			if isNewer, err := f.isBehind(next, now); isNewer || err != nil {
+				return err
+			}
+		}
+		if err := replaceFile(f.file(), sealFloor(next)); err != nil {
+			return err
+		}
+		f.written = f.stamp()
+		return f.removeBases(next.Base)
+	})
+}
+
+// isBehind returns whether another process has saved something newer.
+func (f *floor) isBehind(next *saved, now os.FileInfo) (bool, error) {
+	held, err := f.saved()
+	if err != nil || held == nil {
+		return false, err
+	}
+	ours, theirs := next.document(), held.document()
+	if ours != nil && theirs != nil && !sharesRoot(next.Pin, ours, held.Pin, theirs) {
+		if !isSameStamp(now, f.began) {
+			return false, &FloorError{"a client with another TrustRoot uses the floor: start again"}
+		}
+		return false, nil
+	}
+	return held.isAfter(next), nil
+}
+
+func sharesRoot(pin string, ours *document, other string, theirs *document) bool {
+	return pin == other || pin == theirs.roots.pin || ours.roots.pin == other || ours.roots.pin == theirs.roots.pin
+}
+
+// isAfter returns whether this is newer. A newer document may lead back to a lower sequence.
+func (s *saved) isAfter(other *saved) bool {
+	mine, others := version(s.document()), version(other.document())
+	if mine != others {
+		return mine > others
+	}
+	if s.Sequence != other.Sequence {
+		return s.Sequence > other.Sequence
+	}
+	return s.IssuedAt.After(other.IssuedAt)
+}
+
+func version(of *document) uint64 {
+	if of == nil {
+		return 0
+	}
+	return of.version
+}
+
+// document returns the saved trust document, or nil.
+func (s *saved) document() *document {
+	found, err := parseDocuments(s.Document)
+	if err != nil || len(found) != 1 || found[0].tenant != s.Tenant {
+		return nil
+	}
+	return found[0]
+}
+
+func sealFloor(of *saved) []byte {
+	data, _ := json.Marshal(sealedFloor{floorClient, floorFormat, *of})
+	sum := sha256.Sum256(data)
+	return append([]byte(hex.EncodeToString(sum[:])+"\n"), data...)
+}
+
+func (f *floor) removeBases(but string) error {
+	paths, err := filepath.Glob(filepath.Join(f.folder, "base-*.cbor"))
+	for _, path := range paths {
+		if path != f.baseFile(but) {
+			if fault := os.Remove(path); fault != nil && !errors.Is(fault, os.ErrNotExist) {
+				err = fault
+			}
+		}
+	}
+	return err
+}
+
+// locked keeps out the other processes with this folder, which is made if it is not there. The names
+// of files that were replaced are on the disk when it returns.
+func locked(folder string, do func() error) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	opened, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	if err := syscall.Flock(int(opened.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return opened.Sync()
+}
+
+// replaceFile replaces a file in one step by one that only this user can read. Its content is on the
+// disk before it has its name.
+func replaceFile(path string, data []byte) error {
+	made, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(made.Name())
+	_, err = made.Write(data)
+	if err == nil {
+		err = made.Sync()
+	}
+	if fault := made.Close(); err == nil {
+		err = fault
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(made.Name(), path)
+}

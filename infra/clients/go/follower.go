@@ -1,0 +1,442 @@
+package rescind
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	feedPath  = "/v1/revocations/feed"
+	trustPath = "/v1/trust"
+	keysPath  = "/v1/trust/keys"
+
+	baseMax       = 1 << 30  // the largest base that is fetched, whatever a head promises
+	keysMax       = 64 << 20 // the same for signing keys
+	backoffMax    = 5 * time.Second
+	pauseAfterBug = 5 * time.Second
+	afterWait     = 50 * time.Millisecond
+)
+
+// follower holds the state of one feed, and brings it up to date. It belongs to one goroutine, but
+// for `view` and `trust`, which any may read.
+type follower struct {
+	transport *transport
+	floor     *floor
+	policy    policy
+	emit      func(Event)
+	view      atomic.Pointer[view]
+	trust     atomic.Pointer[belief]
+	last      *answer // the newest that was accepted
+	position  *position
+	signedBy  *key // who signed the newest head, if that still counts
+	etag      string
+	hasGap    bool
+	failures  int
+}
+
+// load takes up what the floor has.
+func (f *follower) load() error {
+	f.view.Store(&view{})
+	found, err := f.floor.load()
+	if err != nil || found == nil {
+		return err
+	}
+	trust := *f.trust.Load()
+	if found.Tenant != trust.tenant {
+		return &FloorError{fmt.Sprintf(
+			"the floor is of %s: give each tenant a folder of its own", found.Tenant)}
+	}
+	trust = trust.resumed(found)
+	f.trust.Store(&trust)
+	at := found.position()
+	f.signedBy = found.signer()
+	f.position = trust.position(f.signedBy, &at)
+	restored, err := f.restored(found)
+	if restored == nil || err != nil {
+		return err
+	}
+	// For an answer of the future, nobody knows how long ago it was.
+	confirmed := time.Time{}
+	if age := time.Since(found.AnsweredAt); age >= 0 {
+		confirmed = time.Now().Add(-age)
+	}
+	f.confirm(restored, confirmed)
+	return nil
+}
+
+// resumed returns the belief after a restart with what a floor has. With another pin it begins anew,
+// unless that is the pin of the roots of the held document.
+func (b belief) resumed(from *saved) belief {
+	held := from.document()
+	if held == nil {
+		return b
+	}
+	if b.pin == "" {
+		b.pin, b.held = from.Pin, held
+	} else if b.pin == from.Pin || b.pin == held.roots.pin {
+		b.held = held
+	}
+	return b
+}
+
+// restored returns the state that was saved, or nil if other keys are trusted than at that time.
+func (f *follower) restored(from *saved) (*state, error) {
+	if from.Base == "" || f.position == nil {
+		return nil, nil
+	}
+	data, err := f.floor.loadBase(from.Base)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	origin, err := parseAnswer(from.Origin)
+	if err != nil {
+		return nil, nil
+	}
+	latest, err := parseAnswer(from.Latest)
+	if err != nil {
+		return nil, nil
+	}
+	trust := f.trust.Load()
+	found, err := restore(origin, data, latest, trust.tenant, trust.ofSaved, *f.position)
+	if err != nil {
+		return nil, nil
+	}
+	return found, nil
+}
+
+// poll makes one exchange with the service, and returns the pause before the next. A failure is an
+// event, and leaves the state as it is.
+func (f *follower) poll(ctx context.Context) (pause time.Duration) {
+	// Without this goroutine every warrant would be stale.
+	defer func() {
+		if bug := recover(); bug != nil {
+			pause = pauseAfterBug
+			f.emit(Failed{fmt.Sprint(bug), pause})
+		}
+	}()
+	pause, err := f.exchange(ctx)
+	if ctx.Err() != nil {
+		return 0
+	}
+	if reason := reasonOf(err); reason != "" {
+		f.etag, f.hasGap = "", reason == Gap
+		f.emit(Refused{reason})
+		return f.backoff()
+	}
+	var none *noAnswer
+	if errors.As(err, &none) {
+		return f.failed(none.message, none.retryAfter)
+	}
+	if err != nil {
+		return f.failed(fmt.Sprintf("the floor cannot be saved: %v", err), 0)
+	}
+	f.failures = 0
+	return pause
+}
+
+func (f *follower) exchange(ctx context.Context) (time.Duration, error) {
+	asked := time.Now()
+	found, err := f.ask(ctx)
+	if err != nil {
+		return 0, err
+	}
+	age, err := found.age()
+	if err != nil {
+		return 0, err
+	}
+	isChanged := found.status == http.StatusOK
+	if isChanged {
+		err = f.changed(ctx, found, asked.Add(-age))
+	} else {
+		err = f.unchanged(asked.Add(-age))
+	}
+	if err != nil {
+		return 0, err
+	}
+	took := time.Since(asked)
+	f.emit(Polled{took, isChanged})
+	pause := f.pause(took, isChanged)
+	if age > f.policy.staleness {
+		f.emit(Failed{fmt.Sprintf("the answer is %s old", age), pause})
+	}
+	return pause, nil
+}
+
+// ask returns the response of the service: 200, or 304 if it has nothing new.
+func (f *follower) ask(ctx context.Context) (*response, error) {
+	held, wait, path, tag := f.held(), f.wait(), feedPath, ""
+	if held != nil {
+		tag = f.etag
+		query := ""
+		// After a gap, the answer has to begin at the base.
+		if !f.hasGap {
+			query = fmt.Sprintf("&after=%d", held.head.at.sequence)
+		}
+		if wait > 0 {
+			query += fmt.Sprintf("&wait=%d", wait/time.Second)
+		}
+		if query != "" {
+			path += "?" + query[1:]
+		}
+	}
+	found, err := f.transport.get(ctx, path, answerMax, tag, wait)
+	if err != nil {
+		return nil, err
+	}
+	if found.status != http.StatusOK && (found.status != http.StatusNotModified || tag == "") {
+		return nil, found.unexpected()
+	}
+	return found, nil
+}
+
+// held returns the state to continue, or nil to begin anew: if the state could not be restored later,
+// or its signer does not count any more.
+func (f *follower) held() *state {
+	now := f.view.Load()
+	if now.state == nil || now.state.latest == nil || !now.isTrusted {
+		return nil
+	}
+	return now.state
+}
+
+func (f *follower) changed(ctx context.Context, found *response, trueAt time.Time) error {
+	given, err := parseAnswer(found.body)
+	if err != nil {
+		return err
+	}
+	next, err := f.next(ctx, given)
+	if err != nil {
+		return err
+	}
+	// It has every change that was confirmed before, however old this answer is.
+	if now := f.view.Load(); now.isTrusted && now.confirmed.After(trueAt) {
+		trueAt = now.confirmed
+	}
+	if err := f.take(next, trueAt); err != nil {
+		return err
+	}
+	f.etag, f.last, f.hasGap = found.header.Get("ETag"), given, false
+	return nil
+}
+
+func (f *follower) unchanged(trueAt time.Time) error {
+	if held := f.trust.Load().held; held != nil && !time.Now().Before(held.expiresAt) {
+		// Without the tag, the next answer has the head, which is checked again.
+		return refuse(TrustExpired)
+	}
+	if now := f.view.Load(); now.state != nil && trueAt.After(now.confirmed) {
+		f.confirm(now.state, trueAt)
+	}
+	return nil
+}
+
+// next returns the state after an answer. If documents may be missing, they are read first.
+func (f *follower) next(ctx context.Context, given *answer) (*state, error) {
+	next, err := f.advanced(ctx, given, nil)
+	if !isOfDocuments(reasonOf(err)) {
+		return next, err
+	}
+	if fault := f.readDocuments(ctx); fault != nil {
+		var none *noAnswer
+		// A service that knows no documents is named. Otherwise the refusal says more.
+		if !errors.As(fault, &none) || f.trust.Load().held == nil {
+			return nil, fault
+		}
+	}
+	return f.advanced(ctx, given, nil)
+}
+
+func (f *follower) advanced(ctx context.Context, given *answer, data []byte) (*state, error) {
+	trust := f.trust.Load()
+	next, err := advance(f.held(), given, data, time.Now(), trust.tenant, trust.verified, f.position)
+	var needs *needsBase
+	if errors.As(err, &needs) {
+		// Its size is bounded by the head, whose signature was checked.
+		limit := int64(baseMax)
+		if most := needs.base.sizeMax(); most < baseMax {
+			limit = int64(most)
+		}
+		found, err := f.transport.getFar(ctx, fmt.Sprintf("%s/base/%d", feedPath, needs.base.version), limit)
+		if err != nil {
+			return nil, err
+		}
+		return f.advanced(ctx, given, append([]byte{}, found...))
+	}
+	if err == nil && data != nil {
+		err = f.floor.saveBase(data)
+	}
+	return next, err
+}
+
+// take saves a state, which the service confirmed when it was asked, and makes it count.
+func (f *follower) take(next *state, confirmed time.Time) error {
+	before, known := f.view.Load().state, f.signedBy
+	if err := f.floor.save(savedOf(next, f.trust.Load(), confirmed)); err != nil {
+		return err
+	}
+	f.position, f.signedBy = &next.head.at, &next.signedBy
+	f.confirm(next, confirmed)
+	if known != nil && *known != next.signedBy {
+		f.emit(SignerChanged{next.signedBy.String()})
+	}
+	if past := (&view{state: before}).sequence(); before == nil || past != next.head.at.sequence {
+		f.emit(Advanced{past, next.head.at.sequence, next.revoked.size()})
+	}
+	return nil
+}
+
+func (f *follower) confirm(next *state, confirmed time.Time) {
+	f.view.Store(viewOf(next, confirmed, f.policy.staleness, f.trust.Load().held))
+}
+
+// readDocuments learns of newer trust documents.
+func (f *follower) readDocuments(ctx context.Context) error {
+	trust := f.trust.Load()
+	found, err := f.transport.get(ctx, fmt.Sprintf("%s?after=%d", trustPath, trust.version()), trustMax, "", 0)
+	if err != nil {
+		return err
+	}
+	if found.status != http.StatusOK {
+		return found.unexpected()
+	}
+	given, err := parseDocuments(found.body)
+	if err != nil {
+		return err
+	}
+	next, err := trust.followed(given, time.Now())
+	if err != nil || next.held == trust.held {
+		return err
+	}
+	return f.believe(&next)
+}
+
+// believe saves another document, and makes it count (TRUST-14).
+func (f *follower) believe(next *belief) error {
+	now, signedBy := f.view.Load(), f.signedBy
+	if signedBy != nil && !contains(next.named(), *signedBy) {
+		signedBy = nil
+	}
+	at := next.position(signedBy, f.position)
+	isKept := now.state != nil && now.isTrusted && signedBy != nil
+	made := savedAt(next, *at, signedBy)
+	if isKept {
+		made = savedOf(now.state, next, now.confirmed)
+	}
+	if err := f.floor.save(made); err != nil {
+		return err
+	}
+	f.trust.Store(next)
+	f.position, f.signedBy = at, signedBy
+	if isKept {
+		f.confirm(now.state, now.confirmed)
+	} else if now.state != nil {
+		// A thief may have signed it, so only a head by another key makes it count again.
+		f.view.Store(now.distrusted())
+		f.etag = ""
+	}
+	f.emit(TrustChanged{next.version(), next.pin})
+	return nil
+}
+
+// signingKeys returns the keys that the head of the state names, or none if it names none.
+func (f *follower) signingKeys(ctx context.Context) ([]*SigningKey, error) {
+	now, trust := f.view.Load(), f.trust.Load()
+	if now.state == nil || !now.isTrusted || now.state.head.keys == nil || trust.held == nil {
+		return nil, nil
+	}
+	named, limit := *now.state.head.keys, int64(keysMax)
+	if named.number < keysMax {
+		limit = int64(named.number)
+	}
+	blob, err := f.transport.getFar(ctx, keysPath+"/"+hex.EncodeToString(named.sha256[:]), limit)
+	if err != nil {
+		return nil, err
+	}
+	return openSigningKeys(blob, named, trust.tenant, trust.held.signingKeys)
+}
+
+func (f *follower) wait() time.Duration {
+	if f.last == nil {
+		return 0
+	}
+	return f.policy.longPoll(time.Duration(f.last.waitMax) * time.Second)
+}
+
+func (f *follower) pause(took time.Duration, isChanged bool) time.Duration {
+	asked := 0.0
+	if f.last != nil {
+		asked = f.last.pollSeconds
+	}
+	longest := f.policy.pause(time.Duration(asked * float64(time.Second)))
+	// A service that grants a wait and does not wait is polled as if it did not grant it.
+	if wait := f.wait(); wait > 0 && (isChanged || took > wait/2) {
+		longest = afterWait
+	}
+	return jittered(longest)
+}
+
+func (f *follower) failed(message string, retryAfter time.Duration) time.Duration {
+	pause := f.backoff()
+	if pause < retryAfter {
+		pause = retryAfter
+	}
+	f.emit(Failed{message, pause})
+	return pause
+}
+
+func (f *follower) backoff() time.Duration {
+	if f.failures < 10 {
+		f.failures++
+	}
+	longest := f.policy.poll << f.failures
+	if longest > backoffMax {
+		longest = backoffMax
+	}
+	if longest < f.policy.poll {
+		longest = f.policy.poll
+	}
+	return jittered(longest)
+}
+
+func jittered(longest time.Duration) time.Duration { return times(longest, 0.5+uniform()/2) }
+
+func times(one time.Duration, factor float64) time.Duration {
+	return time.Duration(float64(one) * factor)
+}
+
+// uniform returns a random number from 0 to 1, another one in each process.
+func uniform() float64 {
+	var drawn [8]byte
+	if _, err := rand.Read(drawn[:]); err != nil {
+		return 0.5
+	}
+	return float64(binary.BigEndian.Uint64(drawn[:])>>11) / (1 << 53)
+}
+
+func savedAt(by *belief, at position, signer *key) *saved {
+	made := &saved{Tenant: by.tenant, Sequence: at.sequence, Chain: hex.EncodeToString(at.chain[:])}
+	if signer != nil {
+		made.Signer = signer.String()
+	}
+	if by.held != nil {
+		made.Pin, made.Document = by.pin, encodeDocument(by.held)
+	}
+	return made
+}
+
+func savedOf(of *state, by *belief, confirmed time.Time) *saved {
+	made := savedAt(by, of.head.at, &of.signedBy)
+	made.IssuedAt, made.AnsweredAt = of.head.issuedAt, confirmed
+	if of.latest != nil {
+		made.Base = hex.EncodeToString(of.began.sha256[:])
+		made.Origin, made.Latest = of.origin.encode(), of.latest.encode()
+	}
+	return made
+}

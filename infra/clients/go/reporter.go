@@ -1,0 +1,341 @@
+package rescind
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+)
+
+const (
+	registerPath = "/v1/authorizers/register"
+	reporterKind = "rescind-authorizer-go"
+
+	// The wishes of the service are bounded.
+	reportAfterMin = 10 * time.Second
+	reportAfterMax = 24 * time.Hour
+	spreadMax      = time.Hour
+	reportPauseMax = time.Hour
+
+	// Until a report that failed is repeated, at first and at most, and until a service that takes no
+	// reports is asked again.
+	reportBackoff    = 5 * time.Second
+	reportBackoffMax = 5 * time.Minute
+	askAgain         = time.Hour
+
+	clockDiffers = 20 * time.Second
+)
+
+// terms are how often the service wants reports: the time between two if nothing changes, and the
+// time within which all clients report an advance.
+type terms struct{ after, spread time.Duration }
+
+// reportAnswer is the answer to a registration, which has the `id`, or to a report, which has the
+// `status`.
+type reportAnswer struct {
+	terms      terms
+	word       string
+	lastNumber int64
+}
+
+func parseReportAnswer(body []byte, has string) (*reportAnswer, error) {
+	members, err := parseJSON(body)
+	if err != nil {
+		return nil, without("the answer is no object")
+	}
+	word, _ := members[has].(string)
+	if word == "" || len(word) > shownMax {
+		return nil, without("the answer has no %s", has)
+	}
+	after, err := secondsOf(members["report_after_seconds"])
+	if err != nil {
+		return nil, err
+	}
+	spread, err := secondsOf(members["spread_seconds"])
+	if err != nil {
+		return nil, err
+	}
+	found := &reportAnswer{word: word}
+	found.terms = terms{longest(reportAfterMin, shortest(after, reportAfterMax)), shortest(spread, spreadMax)}
+	if number, ok := members["last_number"].(json.Number); ok {
+		if last, err := number.Int64(); err == nil && last >= 0 && last < numberMax {
+			found.lastNumber = last
+		}
+	}
+	return found, nil
+}
+
+func secondsOf(given any) (time.Duration, error) {
+	number, _ := given.(json.Number)
+	seconds, err := number.Float64()
+	if (err != nil && !errors.Is(err, strconv.ErrRange)) || seconds < 0 {
+		return 0, without("the answer does not say when to report")
+	}
+	if most := reportAfterMax.Seconds(); seconds > most {
+		seconds = most
+	}
+	return times(time.Second, seconds), nil
+}
+
+// schedule decides when one client reports. In each period of `spread` the client has one turn, at a
+// place that it draws once, so a fleet reports an advance evenly over one period (FLEET-2).
+type schedule struct {
+	id       string
+	place    float64
+	terms    terms
+	next     time.Time
+	turn     time.Time
+	told     uint64
+	hasTold  bool
+	failures int
+}
+
+// due returns when to report next, or to register, if the client holds this entry.
+func (s *schedule) due(sequence uint64, now time.Time) time.Time {
+	if s.id == "" || s.failures > 0 || (s.hasTold && sequence == s.told) {
+		return s.next
+	}
+	if s.turn.IsZero() {
+		s.turn = now
+		if spread := s.terms.spread; spread > 0 {
+			past := time.Duration(now.UnixNano() % int64(spread))
+			s.turn = now.Add((times(spread, s.place) - past + spread) % spread)
+		}
+	}
+	return s.turn
+}
+
+func (s *schedule) registered(answer *reportAnswer, now time.Time) {
+	// The failures stay until a report arrives: it may be that none ever does.
+	s.id, s.terms, s.hasTold, s.turn, s.next = answer.word, answer.terms, false, time.Time{}, now
+}
+
+func (s *schedule) accepted(answer *reportAnswer, sequence uint64, now time.Time) {
+	s.terms, s.told, s.hasTold, s.turn, s.failures = answer.terms, sequence, true, time.Time{}, 0
+	// Reports that came together after an advance drift apart again.
+	s.next = now.Add(times(answer.terms.after, 1+uniform()/4))
+}
+
+// failed notes that the service answered with this status, 0 for none, and returns the pause.
+func (s *schedule) failed(status int, retryAfter time.Duration, now time.Time) time.Duration {
+	isForgotten := (status == 404 || status == 409) && s.id != ""
+	pause := reportBackoff << s.failures
+	if pause > reportBackoffMax {
+		pause = reportBackoffMax
+	}
+	switch status {
+	case 401, 403, 408, 409, 425, 429:
+	default:
+		if status >= 400 && status < 500 && !isForgotten {
+			pause = askAgain
+		}
+	}
+	if isForgotten {
+		s.id = ""
+	}
+	if s.failures < 10 {
+		s.failures++
+	}
+	// Those that were turned away together do not come back together.
+	pause = shortest(retryAfter, reportPauseMax) + jittered(pause)
+	s.next, s.turn = now.Add(pause), time.Time{}
+	return pause
+}
+
+// reporter tells the service what a client holds. It belongs to one goroutine, so that no poll waits
+// for a report.
+type reporter struct {
+	client     *Client
+	name       string
+	claim      *os.File
+	identity   *identity
+	schedule   schedule
+	sent       map[Reason]int
+	lastNumber int64
+	// How far the clock of the service is ahead of this one.
+	ahead time.Duration
+}
+
+// run reports until the context ends.
+func (r *reporter) run(ctx context.Context) {
+	defer r.abandon()
+	for ctx.Err() == nil {
+		changed := r.client.news()
+		wait(ctx, changed, r.step(ctx))
+	}
+}
+
+// wait returns after a pause, if a channel is closed, or if the context ends.
+func wait(ctx context.Context, changed <-chan struct{}, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-timer.C:
+	}
+}
+
+// abandon gives the name back.
+func (r *reporter) abandon() {
+	if r.claim != nil {
+		r.claim.Close()
+	}
+}
+
+// step reports if it is time, and returns for how long there is nothing to do.
+func (r *reporter) step(ctx context.Context) (pause time.Duration) {
+	// Without this goroutine the service would not know of this client.
+	defer func() {
+		if bug := recover(); bug != nil {
+			pause = pauseAfterBug
+			r.client.note(ReportFailed{fmt.Sprint(bug), pause})
+		}
+	}()
+	now := r.client.follower.view.Load()
+	if now.state == nil {
+		return askAgain
+	}
+	if left := time.Until(r.schedule.due(now.sequence(), time.Now())); left > 0 {
+		return left
+	}
+	var err error
+	if r.schedule.id == "" {
+		err = r.register(ctx)
+	} else {
+		err = r.report(ctx, now)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.failed(err.Error(), 0, 0)
+	}
+	return 0
+}
+
+func (r *reporter) failed(message string, status int, retryAfter time.Duration) {
+	pause := r.schedule.failed(status, retryAfter, time.Now())
+	r.client.note(ReportFailed{message, pause})
+}
+
+func (r *reporter) register(ctx context.Context) error {
+	folder := r.client.follower.floor.folder
+	// A folder that cannot be written does not keep a client from reporting.
+	var isFile *os.PathError
+	if r.identity == nil {
+		found, err := identityOf(folder)
+		if err != nil && !errors.As(err, &isFile) {
+			return err
+		}
+		r.identity = found
+	}
+	if r.claim == nil {
+		number, file, err := claimed(folder)
+		if err == nil && number > 1 {
+			r.name = fmt.Sprintf("%s #%d", r.name, number)
+		}
+		r.claim = file
+	}
+	members := map[string]any{"name": r.name, "type": reporterKind, "version": Version}
+	if r.identity != nil {
+		tenant := r.client.follower.trust.Load().tenant
+		members["proof"] = r.identity.proof(tenant, r.name, time.Now().Add(r.ahead))
+	}
+	answer, err := r.post(ctx, registerPath, members, "id")
+	if answer != nil {
+		if answer.lastNumber > r.lastNumber {
+			r.lastNumber = answer.lastNumber
+		}
+		r.schedule.registered(answer, time.Now())
+	}
+	return err
+}
+
+func (r *reporter) report(ctx context.Context, now *view) error {
+	counts := r.client.Status().Refusals
+	// Milliseconds since 1970, also while the clock is set back.
+	if r.lastNumber++; time.Now().UnixMilli() > r.lastNumber {
+		r.lastNumber = time.Now().UnixMilli()
+	}
+	members := r.statement(now, counts)
+	path := "/v1/authorizers/" + url.PathEscape(r.schedule.id) + "/heartbeat"
+	answer, err := r.post(ctx, path, members, "status")
+	if answer != nil {
+		r.sent = counts
+		r.schedule.accepted(answer, now.sequence(), time.Now())
+		r.client.note(Reported{now.sequence(), answer.word})
+	}
+	return err
+}
+
+// statement returns the members of a report: those of the signed one, and the same for a service or a
+// relay of an earlier release, which reads the members that are not signed.
+func (r *reporter) statement(now *view, counts map[Reason]int) map[string]any {
+	staleness := uint64((r.client.follower.policy.staleness + time.Second - 1) / time.Second)
+	refused, refusedSigned := map[string]int{}, map[string]any{}
+	for reason, count := range counts {
+		if since := count - r.sent[reason]; since > 0 {
+			refused[string(reason)], refusedSigned[string(reason)] = since, uint64(since)
+		}
+	}
+	at, trust := now.state.head.at, r.client.follower.trust.Load()
+	members := map[string]any{
+		"sequence": at.sequence, "chain": hex.EncodeToString(at.chain[:]),
+		"max_staleness_seconds": staleness, "allow_when_stale": false,
+	}
+	signed := map[string]any{
+		"Tenant": trust.tenant, "Id": r.schedule.id, "Number": uint64(r.lastNumber), "Trust": trust.version(),
+		"Sequence": at.sequence, "Chain": at.chain[:], "VerifiedAt": nil, "MaxStaleness": staleness,
+		"AllowWhenStale": false, "Refused": refusedSigned,
+	}
+	if !now.confirmed.IsZero() {
+		verified := now.confirmed.UTC().Format(momentForm)
+		members["verified_at"], signed["VerifiedAt"] = verified, verified
+	}
+	if len(refused) > 0 {
+		members["refused"] = refused
+	}
+	if r.identity != nil {
+		payload := encode(signed)
+		members["report"], members["signature"] = toBase64(payload), r.identity.sign(reportPrefix, payload)
+	}
+	return members
+}
+
+// post returns the answer, or none if a failure was noted.
+func (r *reporter) post(ctx context.Context, path string, members map[string]any, has string) (*reportAnswer, error) {
+	body, err := json.Marshal(members)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.client.follower.transport.post(ctx, path, body)
+	if err != nil {
+		return nil, err
+	}
+	if found.status != http.StatusOK && found.status != http.StatusCreated {
+		status := found.status
+		if r.learnTime(found) {
+			status = 0
+		}
+		r.failed(found.unexpected().Error(), status, found.retryAfter())
+		return nil, nil
+	}
+	return parseReportAnswer(found.body, has)
+}
+
+// learnTime takes the time of the service from its answer, and returns whether that is news: a
+// service refuses a proof if the clock here is wrong. Nothing else uses this time.
+func (r *reporter) learnTime(found *response) bool {
+	there, err := http.ParseTime(found.header.Get("Date"))
+	if err != nil {
+		return false
+	}
+	ahead := time.Until(there)
+	differs := ahead - r.ahead
+	r.ahead = ahead
+	return differs > clockDiffers || differs < -clockDiffers
+}

@@ -1,0 +1,51 @@
+package rescind
+
+import (
+	"encoding/hex"
+	"time"
+)
+
+// Status is the present state of a client. Before the first state, all up to Signer is zero.
+type Status struct {
+	Sequence    uint64         `json:"sequence"`
+	Chain       string         `json:"chain"`
+	BaseVersion uint64         `json:"base_version"`
+	Revoked     int            `json:"revoked"`
+	IssuedAt    time.Time      `json:"issued_at"`
+	ExpiresAt   time.Time      `json:"expires_at"`
+	ConfirmedAt time.Time      `json:"confirmed_at"`
+	Signer      string         `json:"signer"`
+	Keys        string         `json:"keys"`
+	Trust       uint64         `json:"trust"`
+	Stale       bool           `json:"stale"`
+	Failures    int            `json:"failures"`
+	Refusals    map[Reason]int `json:"refusals"`
+	Problem     string         `json:"problem"`
+}
+
+// Status returns the present state of the client, and its failures since it was made. Keys is the
+// hash of the signing keys that the head names.
+func (c *Client) Status() Status {
+	now := c.follower.view.Load()
+	c.lock.Lock()
+	made := c.status
+	made.Refusals = map[Reason]int{}
+	for reason, count := range c.status.Refusals {
+		made.Refusals[reason] = count
+	}
+	c.lock.Unlock()
+	made.Trust = c.follower.trust.Load().version()
+	made.Stale = !now.isFresh(time.Now())
+	if now.state == nil {
+		return made
+	}
+	of := now.state.head
+	made.Sequence, made.Chain = of.at.sequence, hex.EncodeToString(of.at.chain[:])
+	made.BaseVersion, made.Revoked = of.base.version, now.revoked.size()
+	made.IssuedAt, made.ExpiresAt, made.ConfirmedAt = of.issuedAt, of.expiresAt, now.confirmed
+	made.Signer = now.state.signedBy.String()
+	if of.keys != nil {
+		made.Keys = hex.EncodeToString(of.keys.sha256[:])
+	}
+	return made
+}

@@ -1,0 +1,249 @@
+package rescind
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	connectTime  = 3 * time.Second
+	answerTime   = 10 * time.Second
+	baseRate     = 256 << 10 // a base at least comes this fast, in bytes per second
+	errorMax     = 64 << 10  // the most bytes of the answer to a request that failed
+	shownMax     = 200
+	redirectsMax = 3
+	patienceMax  = time.Minute // for which the service can ask to be left alone
+)
+
+// noAnswer says that the service did not answer in time, or not with what was asked for.
+type noAnswer struct {
+	message    string
+	retryAfter time.Duration
+}
+
+func (n *noAnswer) Error() string { return n.message }
+
+func without(format string, given ...any) error {
+	message := fmt.Sprintf(format, given...)
+	if len(message) > shownMax {
+		message = strings.ToValidUTF8(message[:shownMax], "")
+	}
+	return &noAnswer{message: message}
+}
+
+// response is what the service answered.
+type response struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+var ages = regexp.MustCompile(`^[0-9]{1,10}$`)
+
+// age returns how long before the request the service had confirmed this.
+func (r *response) age() (time.Duration, error) {
+	given := strings.Join(r.header.Values("Age"), ", ")
+	if given == "" {
+		return 0, nil
+	}
+	if !ages.MatchString(given) {
+		return 0, without("the age of the response is no number of seconds: %.20s", given)
+	}
+	seconds, err := strconv.ParseInt(given, 10, 64)
+	return time.Duration(seconds) * time.Second, err
+}
+
+// unexpected returns the error about a response of another status than was expected.
+func (r *response) unexpected() error {
+	shown := r.body
+	if len(shown) > shownMax {
+		shown = shown[:shownMax]
+	}
+	pause := r.retryAfter()
+	if pause > patienceMax {
+		pause = patienceMax
+	}
+	message := fmt.Sprintf("the service answered %d: %s", r.status, strings.ToValidUTF8(string(shown), "?"))
+	return &noAnswer{message, pause}
+}
+
+func (r *response) retryAfter() time.Duration {
+	seconds, err := strconv.ParseUint(r.header.Get("Retry-After"), 10, 30)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// transport makes requests to the service that are bounded in time and in size.
+type transport struct {
+	url, key string
+	client   *http.Client
+}
+
+func newTransport(address, apiKey string, allowHTTP bool, authorities *x509.CertPool) (*transport, error) {
+	address = strings.TrimRight(address, "/")
+	if err := checkURL(address, allowHTTP); err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Timeout: connectTime}
+	client := &http.Client{
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, TLSHandshakeTimeout: connectTime,
+			TLSClientConfig:    &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
+			DisableCompression: true, MaxResponseHeaderBytes: errorMax, MaxIdleConnsPerHost: 2,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return &transport{address, apiKey, client}, nil
+}
+
+func checkURL(address string, allowHTTP bool) error {
+	found, err := url.Parse(address)
+	if err != nil || found.Hostname() == "" || (found.Scheme != "http" && found.Scheme != "https") ||
+		found.RawQuery != "" || found.User != nil {
+		return errors.New("the address of the service must be such as https://rescind.example.com")
+	}
+	at := net.ParseIP(found.Hostname())
+	isHere := found.Hostname() == "localhost" || (at != nil && at.IsLoopback())
+	if found.Scheme == "http" && !allowHTTP && !isHere {
+		return errors.New("without TLS everybody on the way reads the API key; use https, or set AllowHTTP")
+	}
+	return nil
+}
+
+// get returns the response to a request, of at most `limit` bytes. With a tag it may be 304. The
+// service may wait for so long before it answers. A redirect is not followed.
+func (t *transport) get(ctx context.Context, path string, limit int64, tag string, wait time.Duration) (*response, error) {
+	headers := http.Header{}
+	t.authorize(headers)
+	if tag != "" {
+		headers.Set("If-None-Match", tag)
+	}
+	return t.ask(ctx, http.MethodGet, t.url+path, headers, nil, limit, wait+answerTime)
+}
+
+// post returns the response to JSON. It may be sent twice, so a repetition must have no effect.
+func (t *transport) post(ctx context.Context, path string, body []byte) (*response, error) {
+	// Nothing is sent of an empty key: it says that the request may be repeated.
+	headers := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {}}
+	t.authorize(headers)
+	return t.ask(ctx, http.MethodPost, t.url+path, headers, body, errorMax, answerTime)
+}
+
+func (t *transport) authorize(headers http.Header) {
+	headers.Set("Authorization", "Bearer "+t.key)
+}
+
+// getFar returns what is at a path, or where it redirects to. The API key goes to no other address.
+func (t *transport) getFar(ctx context.Context, path string, limit int64) ([]byte, error) {
+	at, headers := t.url+path, http.Header{}
+	t.authorize(headers)
+	patience := answerTime + time.Duration(limit/baseRate)*time.Second
+	for n := 0; n <= redirectsMax; n++ {
+		found, err := t.ask(ctx, http.MethodGet, at, headers, nil, limit, patience)
+		if err != nil {
+			return nil, err
+		}
+		if found.status == http.StatusOK {
+			return found.body, nil
+		}
+		if at, err = found.target(at); err != nil {
+			return nil, err
+		}
+		headers = http.Header{}
+	}
+	return nil, without("the service redirects too often")
+}
+
+// target returns where a redirect leads.
+func (r *response) target(from string) (string, error) {
+	switch r.status {
+	case 301, 302, 303, 307, 308:
+	default:
+		return "", r.unexpected()
+	}
+	base, err := url.Parse(from)
+	if err != nil {
+		return "", without("%v", err)
+	}
+	to, err := base.Parse(r.header.Get("Location"))
+	if err != nil {
+		return "", without("the service redirects to no address: %v", err)
+	}
+	if to.Scheme != "https" && base.Scheme == "https" {
+		return "", without("the service redirects to an address without TLS")
+	}
+	return to.String(), nil
+}
+
+func (t *transport) ask(
+	ctx context.Context, method, at string, headers http.Header, body []byte, limit int64, patience time.Duration,
+) (*response, error) {
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	request, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(body))
+	if err != nil {
+		return nil, without("%v", err)
+	}
+	headers.Set("Accept-Encoding", "gzip")
+	headers.Set("User-Agent", "rescind-authorizer-go/"+Version)
+	request.Header = headers
+	given, err := t.client.Do(request)
+	if err != nil {
+		return nil, without("%v", err)
+	}
+	defer given.Body.Close()
+	if given.StatusCode != http.StatusOK && given.StatusCode != http.StatusCreated {
+		limit = errorMax
+	}
+	found, err := readBody(given, limit)
+	if err != nil {
+		return nil, err
+	}
+	return &response{given.StatusCode, given.Header, found}, nil
+}
+
+// readBody returns the body without its content coding. No more than `limit` bytes of it are made.
+func readBody(given *http.Response, limit int64) ([]byte, error) {
+	isChunked := len(given.TransferEncoding) > 0
+	if given.ContentLength < 0 && !isChunked {
+		return nil, without("the response does not say how long it is")
+	}
+	if given.ContentLength == 0 || given.Body == http.NoBody {
+		return nil, nil
+	}
+	reader := io.Reader(given.Body)
+	switch coding := given.Header.Get("Content-Encoding"); coding {
+	case "", "identity":
+	case "gzip":
+		unpacked, err := gzip.NewReader(given.Body)
+		if err != nil {
+			return nil, without("the response cannot be unpacked: %v", err)
+		}
+		reader = unpacked
+	default:
+		return nil, without("the response has the content coding %.20s", coding)
+	}
+	found, err := io.ReadAll(io.LimitReader(reader, limit+1))
+	if err != nil {
+		return nil, without("the response cannot be read: %v", err)
+	}
+	if int64(len(found)) > limit {
+		return nil, refuse(TooLarge)
+	}
+	return found, nil
+}

@@ -1,0 +1,76 @@
+// Bytes and their forms as text: hex, base64, UTF-8.
+
+import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
+import { sha256 } from "@noble/hashes/sha2.js";
+
+export type Bytes = Uint8Array<ArrayBuffer>;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The UTF-8 of a text. */
+export const utf8 = (text: string): Bytes => encoder.encode(text);
+
+/** The text in bytes of UTF-8. Throws a `TypeError` if they are none. */
+export const textOf = (data: Uint8Array): string => decoder.decode(data);
+
+/** Hexadecimal digits in lower case. */
+export const hex = (data: Uint8Array): string => bytesToHex(data);
+
+/** The bytes that hexadecimal digits encode. Throws an error if they are none. */
+export const fromHex = (text: string): Bytes => new Uint8Array(hexToBytes(text));
+
+export function concat(...parts: Uint8Array[]): Bytes {
+  const joined = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    joined.set(part, at);
+    at += part.length;
+  }
+  return joined;
+}
+
+/** SHA-256 of these parts, one after the other. */
+export function hash(...parts: Uint8Array[]): Bytes {
+  const running = sha256.create();
+  for (const part of parts) running.update(part);
+  return new Uint8Array(running.digest());
+}
+
+/** Negative, zero or positive, by the first byte that differs, as strings are ordered. */
+export function compare(one: Uint8Array, other: Uint8Array): number {
+  const size = Math.min(one.length, other.length);
+  for (let at = 0; at < size; at += 1) {
+    const difference = (one[at] ?? 0) - (other[at] ?? 0);
+    if (difference) return difference;
+  }
+  return one.length - other.length;
+}
+
+export const equal = (one: Uint8Array, other: Uint8Array): boolean => compare(one, other) === 0;
+
+const CHUNK = 0x8000;
+
+/** Padded base64 of the standard alphabet. */
+export function toBase64(data: Uint8Array): string {
+  let binary = "";
+  for (let at = 0; at < data.length; at += CHUNK) {
+    binary += String.fromCharCode(...data.subarray(at, at + CHUNK));
+  }
+  return btoa(binary);
+}
+
+/** What padded base64 of the standard alphabet encodes; null unless an encoder writes it so. */
+export function fromBase64(text: string): Bytes | null {
+  let binary: string;
+  try {
+    binary = atob(text);
+  } catch {
+    return null;
+  }
+  // The decoder passes over spaces, unused bits and missing padding.
+  if (btoa(binary) !== text) return null;
+  const data = new Uint8Array(binary.length);
+  for (let at = 0; at < data.length; at += 1) data[at] = binary.charCodeAt(at);
+  return data;
+}

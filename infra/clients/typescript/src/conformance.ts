@@ -1,0 +1,110 @@
+// Puts this client through the conformance suite (docs/feed.md): it is told the time, the answers, and
+// the bases. Requests and answers are objects of JSON.
+
+import { hex, utf8 } from "./bytes.js";
+import { advance, NeedsBase, type State } from "./state.js";
+import {
+  followed, judged, listSigners, pinned, positionAfter, readDocuments, readSigningKeys, vouching, type Belief,
+} from "./trust.js";
+import { base64, readAnswer, Refused, type Position } from "./wire.js";
+
+interface Floor {
+  sequence: number;
+  chain: string;
+  signer?: string | null;
+}
+
+interface Requests {
+  init: { tenant: string; trust_root?: string; public_keys?: string[]; floor: Floor | null };
+  trust: { now: string; response: string };
+  signing_keys: { blob: string };
+  restart: Record<string, never>;
+  poll: { now: string; answer: string; base: string | null };
+  confirm: { now: string; age: number; max_staleness: number };
+  check: { now: string; ids: string[] };
+}
+
+type Commands = { [Name in keyof Requests]: (given: Requests[Name]) => object | Promise<object> };
+
+const SECOND = 1000;
+
+/** A client without a network. */
+export class Session {
+  private state: State | null = null;
+  private belief: Belief = { tenant: "", pin: null, known: [], held: null };
+  private floor: Position | null = null;
+  /** Who signed the newest head, and whether the document still names that key. */
+  private signer: string | null = null;
+  private isTrusted = false;
+  private end = Infinity;
+  private hasEnd = false;
+
+  /** The answer to a request: its one member names what is asked. */
+  async answer(request: object): Promise<object> {
+    const [[name, given] = ["", {}]] = Object.entries(request);
+    try {
+      return await this.commands[name as keyof Requests](given);
+    } catch (error) {
+      if (error instanceof Refused) return { refused: error.reason };
+      if (error instanceof NeedsBase) return { needs_base: error.base.version };
+      throw error;
+    }
+  }
+
+  private readonly commands: Commands = {
+    init: ({ tenant, trust_root: pin, public_keys: keys = [], floor }) => {
+      this.belief = pin === undefined ? vouching(tenant, keys) : pinned(tenant, pin);
+      this.floor = floor && { sequence: floor.sequence, chain: base64(floor.chain) };
+      this.signer = floor?.signer ? hex(base64(floor.signer)) : null;
+      this.forget();
+      return { ready: true };
+    },
+    trust: async ({ now, response }) => {
+      this.belief = await followed(this.belief, readDocuments(utf8(response)), Date.parse(now));
+      this.floor = positionAfter(this.belief, this.signer, this.floor);
+      if (this.signer === null || !listSigners(this.belief).includes(this.signer)) {
+        this.signer = null;
+        this.isTrusted = false;
+      }
+      return { version: this.belief.held?.version ?? 0 };
+    },
+    signing_keys: async ({ blob }) => {
+      const reference = this.state?.head.keys;
+      if (!reference) throw new Error("no head names signing keys");
+      return { keys: (await readSigningKeys(base64(blob), reference, this.belief)).length };
+    },
+    restart: () => {
+      if (this.state && this.isTrusted) this.floor = this.state.head;
+      this.forget();
+      return { ready: true };
+    },
+    poll: async ({ now, answer, base }) => {
+      const given = readAnswer(utf8(answer)), at = Date.parse(now);
+      const terms = { tenant: this.belief.tenant, now: at, floor: this.floor };
+      const held = this.isTrusted ? this.state : null;
+      const data = base === null ? null : base64(base);
+      this.state = advance(held, given, await judged(this.belief, given, at), data, terms);
+      this.signer = this.state.signer;
+      this.isTrusted = true;
+      return { sequence: this.state.head.sequence };
+    },
+    confirm: ({ now, age, max_staleness: seconds }) => {
+      const end = Date.parse(now) + (seconds - age) * SECOND;
+      this.end = this.hasEnd ? Math.max(this.end, end) : end;
+      this.hasEnd = true;
+      return { ready: true };
+    },
+    check: ({ now, ids }) => {
+      const { state, belief } = this;
+      if (state && ids.some((id) => state.revoked.has(id))) return { verdict: "revoked" };
+      const last = Math.min(this.end, state?.head.expiresAt ?? -Infinity, belief.held?.expiresAt ?? -Infinity);
+      return { verdict: this.isTrusted && Date.parse(now) < last ? "clear" : "stale" };
+    },
+  };
+
+  private forget(): void {
+    this.state = null;
+    this.end = Infinity;
+    this.hasEnd = false;
+  }
+}

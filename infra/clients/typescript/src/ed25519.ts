@@ -1,0 +1,35 @@
+// Ed25519 by WebCrypto: the check of a signature, and that of a public key before anything is verified.
+
+import { bytes, need, type Members } from "./cbor.js";
+import { hex, type Bytes } from "./bytes.js";
+
+const P = 2n ** 255n - 19n;
+// The y coordinates of the points of order 8. Those of order 1, 2 and 4 have 1, -1 and 0.
+const Y8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022n;
+const SMALL = new Set([0n, 1n, P - 1n, Y8, P - Y8]);
+
+/** Whether these are the 32 bytes of a key for which not everybody can sign. */
+export function isSafe(key: Uint8Array): boolean {
+  const y = BigInt(`0x${hex(key.slice().reverse())}`) & (2n ** 255n - 1n);
+  return key.length === 32 && !SMALL.has(y % P);
+}
+
+/** The key of 32 bytes in a member. Throws `Malformed`. */
+export function keyOf(members: Members, name: string): Bytes {
+  const key = bytes(members, name, 32);
+  need(isSafe(key), `${name} is of small order`);
+  return key;
+}
+
+/** Whether `signature` over `data` verifies with this public key. */
+export async function isSigned(data: Bytes, signature: Bytes, key: Bytes): Promise<boolean> {
+  let imported: CryptoKey;
+  try {
+    imported = await crypto.subtle.importKey("raw", key, { name: "Ed25519" }, false, ["verify"]);
+  } catch (error) {
+    // Some implementations refuse what is no point here, others when they verify.
+    if ((error as Error).name === "DataError") return false;
+    throw error;
+  }
+  return crypto.subtle.verify({ name: "Ed25519" }, imported, signature, data);
+}

@@ -1,0 +1,15 @@
+#!/usr/bin/env node
+// `rescind-authorizer conformance` answers the requests of the conformance suite, which are lines of JSON.
+
+import { createInterface } from "node:readline";
+
+import { Session } from "./conformance.js";
+
+if (process.argv[2] !== "conformance") {
+  console.error("usage: rescind-authorizer conformance");
+  process.exit(2);
+}
+const session = new Session();
+for await (const line of createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(await session.answer(JSON.parse(line) as object)));
+}

@@ -1,0 +1,332 @@
+// Whom a client believes: trust documents, the heads that they vouch for, and signing keys
+// (docs/spec/trust.md). A belief never changes: `followed` returns another one or throws.
+
+import { concat, equal, fromHex, hash, hex, toBase64, utf8, type Bytes } from "./bytes.js";
+import {
+  blobs, bytes, decode, digest, encode, moment, need, number, optional, rising, table, tables, text, texts, type Members,
+} from "./cbor.js";
+import { isSafe, isSigned, keyOf } from "./ed25519.js";
+import type { JudgedHead } from "./state.js";
+import {
+  base64, check, FUTURE_MAX, json, listOf, member, positionOf, readHead, reading, Refused, refuse, signedPart,
+  type Answer, type Position, type Reference,
+} from "./wire.js";
+
+/** The most bytes of an answer of `GET /v1/trust`. */
+export const TRUST_MAX = 6 * 2 ** 20;
+const DOCUMENTS_MAX = 64;
+const DOCUMENT_MAX = 65_536;
+const SIGNATURES_MAX = 16;
+const SIGNERS_MAX = 256;
+const ROOTS_MAX = 8;
+const LIFETIME_MAX = 400 * 86_400_000;
+
+const PIN = /^[0-9a-f]{64}$/;
+
+interface Roots {
+  readonly keys: readonly Bytes[];
+  readonly threshold: number;
+  readonly pin: string;
+}
+
+interface Signer {
+  readonly key: Bytes;
+  readonly uses: readonly string[];
+}
+
+/** A trust document with its bytes, and the signatures over them by key in hex, none of them verified. */
+export interface SignedDocument {
+  readonly payload: Bytes;
+  readonly signatures: ReadonlyMap<string, Bytes>;
+  readonly hash: Bytes;
+  readonly tenant: string;
+  readonly version: number;
+  readonly issuedAt: number;
+  readonly expiresAt: number;
+  readonly roots: Roots;
+  readonly signers: readonly Signer[];
+  readonly feed: Position;
+  readonly signingKeys: Bytes | null;
+}
+
+/**
+ * What a client believes about a tenant: `held` follows from the roots of `pin`. A client without a
+ * pin takes that of the first document that a list signer of `known` (in hex) signed (TRUST-20).
+ */
+export interface Belief {
+  readonly tenant: string;
+  readonly pin: string | null;
+  readonly known: readonly string[];
+  readonly held: SignedDocument | null;
+}
+
+/** The belief of a client with a pin. Throws a `TypeError` if it is none. */
+export function pinned(tenant: string, pin: string): Belief {
+  if (!PIN.test(pin)) throw new TypeError("trustRoot must be the 64 digits that `rescind trust show` prints");
+  return { tenant, pin, known: [], held: null };
+}
+
+/** The belief of a client that has list signers of the release before, in base64. */
+export function vouching(tenant: string, keys: readonly string[]): Belief {
+  const known = keys.map(base64);
+  if (!known.length || !known.every(isSafe)) throw new TypeError("public keys must be of Ed25519");
+  return { tenant, pin: null, known: known.map(hex), held: null };
+}
+
+function rootsOf(members: Members): Roots {
+  const keys = blobs(members, "Keys").map((key) => new Uint8Array(key));
+  const threshold = number(members, "Threshold");
+  need(keys.every(isSafe), "Keys must be of Ed25519");
+  rising(keys, "Keys");
+  need(threshold >= 1 && threshold <= keys.length, "Threshold must be 1 to the number of keys");
+  need(keys.length <= ROOTS_MAX, "Roots has too many keys");
+  // A member that changes what the roots mean must not be passed over.
+  need(members.size === 2, "Roots must have no other member");
+  return { keys, threshold, pin: hex(hash(utf8("rescind-roots-v1\n"), encode(members))) };
+}
+
+function signersOf(members: Members): Signer[] {
+  const signers = tables(members, "Signers").map((each) => ({ key: keyOf(each, "Key"), uses: texts(each, "Uses") }));
+  for (const { uses } of signers) {
+    need(uses.length > 0, "Uses is empty");
+    rising(uses.map(utf8), "Uses");
+  }
+  need(signers.length <= SIGNERS_MAX, "there are too many signers");
+  rising(signers.map(({ key }) => key), "Signers");
+  return signers;
+}
+
+/** What no client of the feed needs has its form too. */
+function checkOthers(members: Members): void {
+  optional(members, "Log", (_, name) => {
+    const log = table(members, name);
+    return [text(log, "Origin"), number(log, "Size"), digest(log, "Root")];
+  });
+  optional(members, "Witnesses", (_, name) => {
+    const witnesses = table(members, name), keys = texts(witnesses, "Keys");
+    rising(keys.map(utf8), "Keys");
+    need(number(witnesses, "Quorum") <= keys.length, "Quorum is above the number of witnesses");
+  });
+}
+
+function readDocument(payload: Bytes, signatures: ReadonlyMap<string, Bytes>): SignedDocument {
+  check(payload.length <= DOCUMENT_MAX, "too_large");
+  check(signatures.size <= SIGNATURES_MAX, "too_large");
+  return reading(() => {
+    const members = decode(payload), roots = rootsOf(table(members, "Roots")), signers = signersOf(members);
+    checkOthers(members);
+    const rootKeys = new Set(roots.keys.map(hex));
+    need(!signers.some(({ key }) => rootKeys.has(hex(key))), "a root signs nothing but documents");
+    const version = number(members, "Version");
+    need(version >= 1, "Version must be 1 or more");
+    return {
+      payload,
+      signatures,
+      hash: hash(payload),
+      tenant: text(members, "Tenant"),
+      version,
+      issuedAt: moment(members, "IssuedAt"),
+      expiresAt: moment(members, "ExpiresAt"),
+      roots,
+      signers,
+      feed: positionOf(table(members, "Feed")),
+      signingKeys: optional(members, "SigningKeys", digest),
+    };
+  });
+}
+
+/** The documents in an answer of `GET /v1/trust`, as they come. */
+export function readDocuments(body: Uint8Array): SignedDocument[] {
+  const given = listOf(json(body, TRUST_MAX)["documents"], (each) => {
+    const forms = listOf(member(each, "Signatures"), (one) => {
+      return [hex(base64(member(one, "Key"))), base64(member(one, "Signature"))] as const;
+    });
+    const signatures = new Map(forms);
+    check(signatures.size === forms.length, "malformed");
+    return [base64(member(each, "Payload")), signatures] as const;
+  });
+  check(given.length <= DOCUMENTS_MAX, "too_large");
+  return given.map(([payload, signatures]) => readDocument(payload, signatures));
+}
+
+/** The answer with one document, which `readDocuments` reads. */
+export function writeDocument({ payload, signatures }: SignedDocument): string {
+  const forms = [...signatures].map(([key, signature]) => ({
+    Key: toBase64(fromHex(key)),
+    Signature: toBase64(signature),
+  }));
+  return JSON.stringify({ documents: [{ Payload: toBase64(payload), Signatures: forms }] });
+}
+
+/** Whether as many of these keys as have to signed a document. */
+async function isSignedBy(document: SignedDocument, keys: readonly Bytes[], threshold: number): Promise<boolean> {
+  const part = concat(utf8("rescind-trust-v1\n"), document.hash);
+  let left = threshold;
+  for (const key of keys) {
+    const signature = document.signatures.get(hex(key));
+    if (signature && (await isSigned(part, signature, key))) left -= 1;
+  }
+  return left <= 0;
+}
+
+async function signed(document: SignedDocument, { keys, threshold }: Roots): Promise<SignedDocument> {
+  return (await isSignedBy(document, keys, threshold)) ? document : refuse("root");
+}
+
+/** The document that is held after the next one of an answer. */
+async function after(
+  held: SignedDocument | null, next: SignedDocument, pin: string,
+): Promise<SignedDocument | null> {
+  if (!held) return next.roots.pin === pin ? signed(next, next.roots) : null;
+  if (next.version < held.version || equal(next.payload, held.payload)) return held;
+  // It is evidence against the roots only if they signed it.
+  await signed(next, held.roots);
+  check(next.version > held.version, "equivocation");
+  return signed(next, next.roots);
+}
+
+/** The pin of the first document that a list signer known before signed. */
+async function learned(documents: readonly SignedDocument[], known: readonly string[]): Promise<string> {
+  const keys = known.map(fromHex);
+  for (const each of documents) {
+    if (await isSignedBy(each, keys, 1)) return each.roots.pin;
+  }
+  return refuse("root");
+}
+
+/**
+ * The belief after the documents of an answer; the same one if they are no news (TRUST-12). `now` is in
+ * milliseconds since 1970. Save it before it counts. Throws `Refused`.
+ */
+export async function followed(belief: Belief, documents: readonly SignedDocument[], now: number): Promise<Belief> {
+  const last = documents.at(-1);
+  if (!last) return belief;
+  const pin = belief.pin ?? (await learned(documents, belief.known));
+  check(documents.every((each) => each.tenant === belief.tenant), "tenant");
+  let held = belief.held;
+  for (const each of documents) held = await after(held, each, pin);
+  if (!held) return refuse("root");
+  check(last.version >= held.version, "rollback");
+  if (held === belief.held) return belief;
+  const lifetime = held.expiresAt - held.issuedAt;
+  check(lifetime > 0 && lifetime <= LIFETIME_MAX, "lifetime");
+  check(held.issuedAt - now <= FUTURE_MAX, "future");
+  return { ...belief, pin, held };
+}
+
+/** The keys, in hex, that may sign heads. */
+export const listSigners = ({ held }: Belief): string[] => signersFor(held).map(hex);
+
+const signersFor = (held: SignedDocument | null): Bytes[] =>
+  (held?.signers ?? []).filter(({ uses }) => uses.includes("lists")).map(({ key }) => key);
+
+/** The refusals after which a client reads documents, and checks the same answer again. */
+export const isOfDocuments = (error: unknown): boolean =>
+  error instanceof Refused && ["signature", "trust_expired", "behind"].includes(error.reason);
+
+/** The head of an answer, if the held document vouches for it (TRUST-13). Throws `Refused`. */
+export async function judged({ held }: Belief, { payload, signature }: Answer, now: number): Promise<JudgedHead> {
+  const part = signedPart(payload);
+  for (const key of signersFor(held)) {
+    if (!held || !(await isSigned(part, signature, key))) continue;
+    const head = reading(() => readHead(payload));
+    check(now < held.expiresAt, "trust_expired");
+    check(!head.trust || head.trust.number <= held.version, "behind");
+    check(head.trust?.number !== held.version || equal(head.trust.sha256, held.hash), "equivocation");
+    return { head, signer: hex(key) };
+  }
+  return refuse("signature");
+}
+
+/** The position below which no head is accepted, if `signer` signed the saved head (TRUST-14). */
+export function positionAfter(belief: Belief, signer: string | null, saved: Position | null): Position | null {
+  const counts = saved !== null && signer !== null && listSigners(belief).includes(signer);
+  return !belief.held || counts ? saved : belief.held.feed;
+}
+
+interface Certificate {
+  readonly by: string;
+  readonly signature: Bytes;
+}
+
+/** A version of a signing key, `name` being its identifier with the version (TRUST-9). */
+export interface SigningKey {
+  readonly name: string;
+  readonly id: string;
+  readonly version: number;
+  readonly type: string;
+  readonly parent: string | null;
+  readonly status: string;
+  readonly publicKey: Bytes;
+  readonly certificate: Certificate | null;
+}
+
+function readSigningKey(members: Members): SigningKey {
+  for (const name of ["ExpiresAt", "RotatedAt", "SuspendedAt", "RevokedAt"]) optional(members, name, moment);
+  moment(members, "CreatedAt");
+  const id = text(members, "Id"), version = number(members, "Version");
+  return {
+    name: `${id}#${version}`,
+    id,
+    version,
+    type: text(members, "Type"),
+    parent: optional(members, "Parent", text),
+    status: text(members, "Status"),
+    publicKey: keyOf(members, "PublicKey"),
+    certificate: optional(members, "Certificate", (_, name) => {
+      const given = table(members, name);
+      return { by: text(given, "By"), signature: bytes(given, "Signature", 64) };
+    }),
+  };
+}
+
+function readBlob(blob: Bytes, reference: Reference, tenant: string): SigningKey[] {
+  check(blob.length <= reference.number, "too_large");
+  check(equal(hash(blob), reference.sha256), "hash");
+  return reading(() => {
+    const members = decode(blob, false), keys = tables(members, "Keys").map(readSigningKey);
+    // By identifier, then by version: a text ends before a longer one goes on.
+    rising(keys.map(({ id, version }) => utf8(`${id}\0${String(version).padStart(16, "0")}`)), "Keys");
+    check(text(members, "Tenant") === tenant, "tenant");
+    return keys;
+  });
+}
+
+/** The signing keys in the blob that a head names, all of them vouched for (TRUST-15). Throws `Refused`. */
+export async function readSigningKeys(
+  blob: Bytes, reference: Reference, { tenant, held }: Belief,
+): Promise<SigningKey[]> {
+  const keys = readBlob(blob, reference, tenant);
+  if (held?.signingKeys) await checkCertificates(keys, held.signingKeys, tenant);
+  return keys;
+}
+
+/** Each key is covered by the document, or certified by one that is. */
+async function checkCertificates(keys: readonly SigningKey[], covered: Bytes, tenant: string): Promise<void> {
+  const ready = keys.filter((key) => !key.certificate);
+  const waiting = new Map<string, SigningKey[]>();
+  for (const key of keys) {
+    if (key.certificate) waiting.set(key.certificate.by, [...(waiting.get(key.certificate.by) ?? []), key]);
+  }
+  const lasting = ready.map((key) => [key.id, key.version, key.type, key.parent, key.publicKey]);
+  check(equal(hash(utf8("rescind-keys-v1\n"), encode(lasting)), covered), "certificate");
+  for (const signer of ready) {
+    for (const key of waiting.get(signer.name) ?? []) {
+      check(await isCertified(key, signer, tenant), "certificate");
+      ready.push(key);
+    }
+  }
+  check(ready.length === keys.length, "certificate");
+}
+
+async function isCertified(key: SigningKey, signer: SigningKey, tenant: string): Promise<boolean> {
+  const isFirst = key.version === 1 && key.parent === signer.id && ["root", "issuer"].includes(signer.type);
+  const isNext = key.version !== 1 && key.id === signer.id && key.version - 1 === signer.version
+    && key.type === signer.type && key.parent === signer.parent;
+  if (!key.certificate || !(isFirst || isNext)) return false;
+  const members = new Map(Object.entries({
+    Tenant: tenant, Id: key.id, Version: key.version, Type: key.type, Parent: key.parent,
+    PublicKey: key.publicKey, By: signer.name,
+  }));
+  return isSigned(concat(utf8("rescind-key-v1\n"), encode(members)), key.certificate.signature, signer.publicKey);
+}

@@ -1,0 +1,210 @@
+// The wire format of the feed: answers, heads, entries and bases (docs/feed.md).
+
+import {
+  decode, digest, Malformed, moment, need, number, optional, rising, table, text, texts, type Members,
+} from "./cbor.js";
+import { concat, equal, fromBase64, hash, textOf, toBase64, utf8, type Bytes } from "./bytes.js";
+
+/** Why an answer, a base or a trust document was refused. The words do not change. */
+export type Reason =
+  | "too_large" | "malformed" | "signature" | "tenant" | "lifetime" | "future" | "expired" | "rollback"
+  | "equivocation" | "replay" | "chain" | "break" | "gap" | "fast_forward" | "hash" | "version"
+  | "root" | "trust_expired" | "behind" | "certificate";
+
+/** Something that a client must not use. Its state remains in force. */
+export class Refused extends Error {
+  constructor(readonly reason: Reason) {
+    super(reason);
+  }
+}
+
+export function refuse(reason: Reason): never {
+  throw new Refused(reason);
+}
+
+export function check(holds: boolean, reason: Reason): void {
+  if (!holds) refuse(reason);
+}
+
+/** What `read` returns. Bytes in another form than the formats have are refused as malformed. */
+export function reading<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Malformed) return refuse("malformed");
+    throw error;
+  }
+}
+
+/** The most bytes of an answer to a poll. */
+export const ANSWER_MAX = 4 * 2 ** 20;
+/** How far ahead of a client's clock something may be issued, in milliseconds. */
+export const FUTURE_MAX = 30_000;
+
+const HINT_MAX = 60;
+const ID_MAX = 72;
+
+/** A place in the feed: a sequence, and the chain (32 bytes) at it. */
+export interface Position {
+  readonly sequence: number;
+  readonly chain: Bytes;
+}
+
+/** A published list that covers all entries up to `sequence`; its payload has the hash `sha256`. */
+export interface Base extends Position {
+  readonly version: number;
+  readonly sha256: Bytes;
+  readonly count: number;
+}
+
+/** Something that a head names: its hash, and its version or its size in bytes. */
+export interface Reference {
+  readonly sha256: Bytes;
+  readonly number: number;
+}
+
+/** The signed end of a feed. Times are in milliseconds since 1970. */
+export interface Head extends Position {
+  readonly tenant: string;
+  readonly issuedAt: number;
+  readonly expiresAt: number;
+  readonly base: Base;
+  readonly trust: Reference | null;
+  readonly keys: Reference | null;
+}
+
+/** A change of the set of revoked warrants. With neither it is a break. */
+export interface Entry {
+  readonly sequence: number;
+  readonly revoked: readonly string[];
+  readonly removed: readonly string[];
+}
+
+/** A head, still encoded, and the encoded entries that end at it. The hints are not signed. */
+export interface Answer {
+  readonly payload: Bytes;
+  readonly signature: Bytes;
+  readonly entries: readonly Bytes[];
+  readonly pollSeconds: number;
+  readonly waitMax: number;
+}
+
+type Json = { [name: string]: unknown };
+
+const asObject = (value: unknown): Json =>
+  typeof value === "object" && value !== null ? (value as Json) : refuse("malformed");
+
+/** The list of JSON in `value`, each element made by `read`. */
+export const listOf = <T>(value: unknown, read: (each: unknown) => T): T[] =>
+  Array.isArray(value) ? value.map(read) : refuse("malformed");
+
+/** The object of JSON in a response of at most `most` bytes. */
+export function json(body: Uint8Array, most: number): Json {
+  check(body.length <= most, "too_large");
+  try {
+    return asObject(JSON.parse(textOf(body)));
+  } catch {
+    return refuse("malformed");
+  }
+}
+
+export function base64(value: unknown): Bytes {
+  return (typeof value === "string" ? fromBase64(value) : null) ?? refuse("malformed");
+}
+
+export const member = (value: unknown, name: string): unknown => asObject(value)[name];
+
+const hint = (value: unknown): number =>
+  typeof value === "number" ? Math.min(Math.max(value, 0), HINT_MAX) : refuse("malformed");
+
+/** The answer in the body of a response. */
+export function readAnswer(body: Uint8Array): Answer {
+  const { head, entries, poll_seconds: pollSeconds = 1, wait_max: waitMax = 0 } = json(body, ANSWER_MAX);
+  return {
+    payload: base64(member(head, "Payload")),
+    signature: base64(member(head, "Signature")),
+    entries: listOf(entries, base64),
+    pollSeconds: hint(pollSeconds),
+    waitMax: Math.floor(hint(waitMax)),
+  };
+}
+
+/** The JSON that `readAnswer` reads, to save an answer. */
+export function writeAnswer({ payload, signature, entries, pollSeconds, waitMax }: Answer): string {
+  const head = { Payload: toBase64(payload), Signature: toBase64(signature) };
+  return JSON.stringify({ head, entries: entries.map(toBase64), poll_seconds: pollSeconds, wait_max: waitMax });
+}
+
+const referenceOf = (counted: string) => (members: Members, name: string): Reference => {
+  const named = table(members, name);
+  return { sha256: digest(named, "SHA256"), number: number(named, counted) };
+};
+
+export const positionOf = (members: Members): Position => ({
+  sequence: number(members, "Sequence"),
+  chain: digest(members, "Chain"),
+});
+
+/** The head in a payload whose signature was verified. */
+export function readHead(payload: Uint8Array): Head {
+  const members = decode(payload);
+  const base = table(members, "Base");
+  const head: Head = {
+    ...positionOf(members),
+    tenant: text(members, "Tenant"),
+    issuedAt: moment(members, "IssuedAt"),
+    expiresAt: moment(members, "ExpiresAt"),
+    base: {
+      ...positionOf(base),
+      version: number(base, "Version"),
+      sha256: digest(base, "SHA256"),
+      count: number(base, "Count"),
+    },
+    trust: optional(members, "Trust", referenceOf("Version")),
+    keys: optional(members, "Keys", referenceOf("Size")),
+  };
+  need(head.base.sequence <= head.sequence, "the base is newer than the head");
+  return head;
+}
+
+function idsOf(members: Members, name: string): string[] {
+  if (!members.has(name)) return [];
+  const ids = texts(members, name);
+  const encoded = ids.map(utf8);
+  need(ids.length > 0, `${name} is empty`);
+  need(encoded.every((each) => each.length <= ID_MAX), `${name} has an identifier that is too long`);
+  rising(encoded, name);
+  return ids;
+}
+
+/** The entry in these bytes. */
+export function readEntry(data: Uint8Array): Entry {
+  const members = decode(data);
+  const revoked = idsOf(members, "Revoked");
+  const removed = idsOf(members, "Removed");
+  const both = new Set(removed);
+  need(!revoked.some((id) => both.has(id)), "an entry revokes and removes the same warrant");
+  return { sequence: number(members, "Sequence"), revoked, removed };
+}
+
+export const isBreak = ({ revoked, removed }: Entry): boolean => !revoked.length && !removed.length;
+
+/** The most bytes that the payload of a base can have. */
+export const baseSizeMax = ({ count }: Base): number => (count + 2) * 80;
+
+/** The identifiers in the payload of a list, which must be the one that `base` names. */
+export function readBase(data: Uint8Array, base: Base): string[] {
+  check(data.length <= baseSizeMax(base), "too_large");
+  check(equal(hash(data), base.sha256), "hash");
+  const members = reading(() => decode(data));
+  const ids = reading(() => texts(members, "RevokedIDs"));
+  check(ids.length === base.count, "malformed");
+  check(members.get("Version") === base.version, "version");
+  return ids;
+}
+
+/** The chain after an encoded entry that follows `chain`. */
+export const nextChain = (chain: Bytes, entry: Bytes): Bytes => hash(chain, hash(entry));
+
+/** What the signature of a head covers. */
+export const signedPart = (payload: Bytes): Bytes => concat(utf8("rescind-feed-head-v1\n"), payload);

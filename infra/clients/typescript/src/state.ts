@@ -105,6 +105,17 @@ export function advance(
   return begun(answer, judged, base, passed);
 }
 
+/**
+ * The state that had these answers, from its base. Each is checked as of the time at which it was issued,
+ * so the state may have expired. `floor` is the saved position: an older `latest` is refused.
+ */
+export function restore(
+  origin: Answer, began: JudgedHead, latest: Answer, ended: JudgedHead, base: Bytes, tenant: string, floor: Position,
+): State {
+  const first = advance(null, origin, began, base, { tenant, now: began.head.issuedAt, floor: null });
+  return advance(first, latest, ended, base, { tenant, now: ended.head.issuedAt, floor });
+}
+
 function checkTerms(head: Head, { tenant, now }: Terms): void {
   check(head.tenant === tenant, "tenant");
   const lifetime = head.expiresAt - head.issuedAt;

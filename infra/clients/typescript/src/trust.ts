@@ -224,18 +224,23 @@ const signersFor = (held: SignedDocument | null): Bytes[] =>
 export const isOfDocuments = (error: unknown): boolean =>
   error instanceof Refused && ["signature", "trust_expired", "behind"].includes(error.reason);
 
-/** The head of an answer, if the held document vouches for it (TRUST-13). Throws `Refused`. */
-export async function judged({ held }: Belief, { payload, signature }: Answer, now: number): Promise<JudgedHead> {
+/** The head of an answer that a key of the held document signed, whatever the time is. Throws `Refused`. */
+export async function verified({ held }: Belief, { payload, signature }: Answer): Promise<JudgedHead> {
   const part = signedPart(payload);
   for (const key of signersFor(held)) {
-    if (!held || !(await isSigned(part, signature, key))) continue;
-    const head = reading(() => readHead(payload));
-    check(now < held.expiresAt, "trust_expired");
-    check(!head.trust || head.trust.number <= held.version, "behind");
-    check(head.trust?.number !== held.version || equal(head.trust.sha256, held.hash), "equivocation");
-    return { head, signer: hex(key) };
+    if (await isSigned(part, signature, key)) return { head: reading(() => readHead(payload)), signer: hex(key) };
   }
   return refuse("signature");
+}
+
+/** The head of an answer, if the held document vouches for it (TRUST-13). Throws `Refused`. */
+export async function judged(belief: Belief, answer: Answer, now: number): Promise<JudgedHead> {
+  const found = await verified(belief, answer), { trust } = found.head;
+  const held = belief.held ?? refuse("signature");
+  check(now < held.expiresAt, "trust_expired");
+  check(!trust || trust.number <= held.version, "behind");
+  check(trust?.number !== held.version || equal(trust.sha256, held.hash), "equivocation");
+  return found;
 }
 
 /** The position below which no head is accepted, if `signer` signed the saved head (TRUST-14). */

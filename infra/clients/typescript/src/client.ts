@@ -1,0 +1,178 @@
+// The client of the feed: it follows the feed while `run` runs, and `check` asks nobody.
+
+import { hex } from "./bytes.js";
+import { MemoryFloor, type Floor } from "./floor.js";
+import { Follower, type ClientEvent } from "./follower.js";
+import { Reporter, type Reporting } from "./reports.js";
+import { Transport } from "./transport.js";
+import { pinned } from "./trust.js";
+import { isFresh, policyOf, type Policy, type Verdict } from "./view.js";
+
+export interface ClientOptions {
+  /** The address of the service. */
+  readonly url: string;
+  /** An API key with the scope `authorizer`. */
+  readonly apiKey: string;
+  /** The tenant's identifier. */
+  readonly tenant: string;
+  /** The pin of the tenant's roots, which `rescind trust show` prints. */
+  readonly trustRoot: string;
+  /** Keeps across restarts what was accepted. */
+  readonly floor: Floor;
+  readonly policy?: Partial<Policy>;
+  /** Called with each event; what it throws is thrown away. */
+  readonly onEvent?: (event: ClientEvent) => void;
+  /** The name under which the client reports what it holds; by default that of its floor. */
+  readonly name?: string;
+  /** False turns reports off. They change no verdict. */
+  readonly report?: boolean;
+}
+
+/** The state of a client. What is null is not known before the first state. */
+export interface Status {
+  readonly sequence: number | null;
+  readonly chain: string | null;
+  readonly revoked: number | null;
+  readonly signer: string | null;
+  readonly trustVersion: number;
+  readonly stale: boolean;
+  readonly failures: number;
+  readonly refusals: Readonly<Record<string, number>>;
+  readonly reporting: Reporting;
+}
+
+/** Seconds to pause after an error that nobody foresaw. */
+const PAUSE = 5;
+
+/** Knows which warrants of one tenant are revoked, seconds after the service does. */
+export class AuthorizerClient {
+  private readonly follower: Follower;
+  private readonly reporter: Reporter | null;
+  private readonly transport: Transport;
+  private readonly refusals: Record<string, number> = {};
+  private failures = 0;
+  private wasFresh = false;
+  private loading: Promise<void> | null = null;
+  private polling: Promise<number> | null = null;
+  private isClosed = false;
+  private readonly sleepers = new Set<() => void>();
+
+  /** Throws a `TypeError` if an option has no meaning. */
+  constructor(private readonly options: ClientOptions) {
+    const { url, apiKey, tenant, trustRoot, floor, report = true, name = floor.name } = options;
+    const policy = policyOf(options.policy ?? {}), emit = this.note.bind(this);
+    this.transport = new Transport(url, apiKey, policy.allowHttp);
+    this.follower = new Follower(this.transport, floor, pinned(tenant, trustRoot), policy, emit);
+    const kept = floor instanceof MemoryFloor ? null : floor;
+    this.reporter = report && name !== undefined
+      ? new Reporter(this.transport, policy, this.follower, this.refusals, emit, kept, name) : null;
+  }
+
+  /** Follows the feed until `close`. Throws `FloorError`, or what the floor throws when it is read. */
+  async run(): Promise<void> {
+    await this.load();
+    await Promise.all([this.repeat(() => this.poll()), this.reporter && this.repeat(() => this.report())]);
+  }
+
+  /**
+   * Makes one exchange with the service, or awaits the one that is made. Returns the seconds to pause. A
+   * failure of the service is an event. Throws as `run` does.
+   */
+  async poll(): Promise<number> {
+    await this.load();
+    this.polling ??= this.follower.poll().finally(() => {
+      this.polling = null;
+      this.show();
+    });
+    return this.polling;
+  }
+
+  /** Reports what is held, if it is time. Returns the seconds for which there is nothing to do. */
+  async report(): Promise<number> {
+    return this.reporter ? this.reporter.step() : Infinity;
+  }
+
+  /**
+   * The verdict on a chain of warrants, from the root to the leaf. It needs no answer of the service. A
+   * warrant that is known to be revoked is `revoked`, however old the state is. Throws a `TypeError` unless
+   * there is one identifier or more, and each is a text.
+   */
+  check(...ids: string[]): Verdict {
+    const { view } = this.follower;
+    for (const id of ids) {
+      if (typeof id !== "string") throw new TypeError("an identifier is a text");
+      if (view.revoked.has(id)) return "revoked";
+    }
+    if (!ids.length) throw new TypeError("a chain has one warrant or more");
+    return isFresh(view) ? "clear" : "stale";
+  }
+
+  get status(): Status {
+    const { view: { state, revoked }, view, belief } = this.follower;
+    return {
+      sequence: state && state.head.sequence,
+      chain: state && hex(state.head.chain),
+      revoked: state && revoked.size,
+      signer: state && state.signer,
+      trustVersion: belief.held?.version ?? 0,
+      stale: !isFresh(view),
+      failures: this.failures,
+      refusals: { ...this.refusals },
+      reporting: this.reporter?.reporting ?? "off",
+    };
+  }
+
+  /** Ends `run`, and the requests that are made. Checks say `stale` soon after. */
+  close(): void {
+    this.isClosed = true;
+    this.transport.end();
+    for (const wake of this.sleepers) wake();
+  }
+
+  private load(): Promise<void> {
+    this.loading ??= this.follower.load().then(() => this.show());
+    return this.loading;
+  }
+
+  private async repeat(step: () => Promise<number>): Promise<void> {
+    while (!this.isClosed) {
+      let pause = PAUSE;
+      try {
+        pause = await step();
+      } catch (error) {
+        // Any error: if it ended here, every warrant would become stale.
+        this.note({ type: "failed", message: String(error), pause });
+      }
+      if (!this.isClosed) await this.sleep(pause);
+    }
+  }
+
+  private sleep(seconds: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        clearTimeout(timer);
+        this.sleepers.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, Math.min(seconds * 1000, 2 ** 31 - 1));
+      this.sleepers.add(wake);
+    });
+  }
+
+  private show(): void {
+    const fresh = isFresh(this.follower.view);
+    if (fresh !== this.wasFresh) this.note({ type: fresh ? "recovered" : "became_stale" });
+    this.wasFresh = fresh;
+  }
+
+  private note(event: ClientEvent): void {
+    if (this.isClosed) return;
+    if (event.type === "refused") this.refusals[event.reason] = (this.refusals[event.reason] ?? 0) + 1;
+    if (event.type === "failed") this.failures += 1;
+    try {
+      this.options.onEvent?.(event);
+    } catch {
+      // It changes no verdict, and must not end the client.
+    }
+  }
+}

@@ -1,0 +1,152 @@
+// What a client keeps across restarts, so that nobody can serve it an older state.
+
+import { equal, fromHex, hash, hex, textOf, utf8, type Bytes } from "./bytes.js";
+import { readDocuments, writeDocument, type Belief } from "./trust.js";
+import { readAnswer, writeAnswer, type Answer, type Position } from "./wire.js";
+
+/** Where a client keeps a few small files by name. A client needs one of its own. */
+export interface Floor {
+  /** The name under which the client reports, unless it is given one. */
+  readonly name?: string;
+  /** What was written last under this name; null if nothing ever was. */
+  read(name: string): Promise<Uint8Array | null>;
+  /** Replaces it in one step. Once this has resolved, a loss of power does not lose it. */
+  write(name: string, data: Uint8Array): Promise<void>;
+}
+
+/** Keeps nothing across restarts: for tests and tools, and for no authorizer. */
+export class MemoryFloor implements Floor {
+  private readonly files = new Map<string, Uint8Array>();
+
+  async read(name: string): Promise<Uint8Array | null> {
+    return this.files.get(name) ?? null;
+  }
+
+  async write(name: string, data: Uint8Array): Promise<void> {
+    this.files.set(name, data);
+  }
+}
+
+/** The floor cannot be used. The message says why, and what to do. */
+export class FloorError extends Error {}
+
+/**
+ * The position that a client has reached, `signer` (in hex) having signed its head; null if the position
+ * is that of the trust document. From `restorable` the state is made again. `answeredAt` is when the
+ * service confirmed it, in milliseconds since 1970.
+ */
+export interface Saved {
+  readonly tenant: string;
+  readonly position: Position;
+  readonly signer: string | null;
+  readonly answeredAt: number;
+  readonly restorable: Restorable | null;
+  readonly belief: Pick<Belief, "pin" | "held">;
+}
+
+/** The answers from which a state is made again, with the base that is kept in the file `base`. */
+export interface Restorable {
+  readonly base: string;
+  readonly sha256: Bytes;
+  readonly origin: Answer;
+  readonly latest: Answer;
+}
+
+const FILE = "floor.json";
+const CLIENT = "typescript";
+const FORMAT = 1;
+
+const again = "Stop the client, remove its floor, and start it again with trustRoot";
+
+/** What was saved last for a tenant. Throws `FloorError` if it is damaged, or not of this client. */
+export async function load(floor: Floor, tenant: string): Promise<Saved | null> {
+  const data = await floor.read(FILE);
+  if (!data) return null;
+  let saved: Saved;
+  try {
+    saved = decoded(data);
+  } catch (error) {
+    if (error instanceof FloorError) throw error;
+    throw new FloorError(`the floor is damaged (${String(error)}), so this client does not know what it accepted last. ${again}`);
+  }
+  if (saved.tenant !== tenant) throw new FloorError(`the floor is of ${saved.tenant}: each tenant needs its own`);
+  return saved;
+}
+
+/** Replaces what was saved. */
+export const save = (floor: Floor, saved: Saved): Promise<void> => floor.write(FILE, encoded(saved));
+
+/** Keeps a base beside that of `before`, and returns the name of its file. */
+export async function saveBase(floor: Floor, data: Uint8Array, before: string | null): Promise<string> {
+  const name = before === "base-0.cbor" ? "base-1.cbor" : "base-0.cbor";
+  await floor.write(name, data);
+  return name;
+}
+
+/** The base of what was saved; null if it is not there, or another one. */
+export async function loadBase(floor: Floor, { base, sha256 }: Restorable): Promise<Bytes | null> {
+  const data = await floor.read(base);
+  return data && equal(hash(data), sha256) ? new Uint8Array(data) : null;
+}
+
+function encoded({ tenant, position, signer, answeredAt, restorable, belief }: Saved): Bytes {
+  const document = {
+    client: CLIENT,
+    format: FORMAT,
+    tenant,
+    sequence: position.sequence,
+    chain: hex(position.chain),
+    signer,
+    answered_at: answeredAt,
+    base: restorable && restorable.base,
+    base_sha256: restorable && hex(restorable.sha256),
+    origin: restorable && writeAnswer(restorable.origin),
+    latest: restorable && writeAnswer(restorable.latest),
+    pin: belief.pin,
+    trust: belief.held && writeDocument(belief.held),
+  };
+  const data = JSON.stringify(document, null, 1);
+  return utf8(`${hex(hash(utf8(data)))}\n${data}`);
+}
+
+function decoded(data: Uint8Array): Saved {
+  const written = textOf(data), end = written.indexOf("\n"), rest = written.slice(end + 1);
+  if (hex(hash(utf8(rest))) !== written.slice(0, end)) throw new Error("its hash is another one");
+  const found = JSON.parse(rest) as Record<string, unknown>;
+  checkOwn(found);
+  const text = (name: string): string => {
+    const value = found[name];
+    if (typeof value !== "string") throw new Error(`${name} is no text`);
+    return value;
+  };
+  const whole = (name: string): number => {
+    const value = found[name];
+    if (typeof value !== "number" || !Number.isSafeInteger(value)) throw new Error(`${name} is no number`);
+    return value;
+  };
+  const has = (name: string): boolean => found[name] !== null;
+  const [held = null] = has("trust") ? readDocuments(utf8(text("trust"))) : [];
+  return {
+    tenant: text("tenant"),
+    position: { sequence: whole("sequence"), chain: fromHex(text("chain")) },
+    signer: has("signer") ? text("signer") : null,
+    answeredAt: whole("answered_at"),
+    restorable: has("base") ? {
+      base: text("base"),
+      sha256: fromHex(text("base_sha256")),
+      origin: readAnswer(utf8(text("origin"))),
+      latest: readAnswer(utf8(text("latest"))),
+    } : null,
+    belief: { pin: has("pin") ? text("pin") : null, held },
+  };
+}
+
+/** A floor is of one client: each knows other parts of what it accepted. */
+function checkOwn({ client = "python", format }: Record<string, unknown>): void {
+  if (client !== CLIENT) {
+    throw new FloorError(`the floor is that of the client for ${String(client)}: give this one a floor of its own`);
+  }
+  if (typeof format !== "number" || format > FORMAT) {
+    throw new FloorError(`a newer version of this client wrote the floor. ${again}, or install that version`);
+  }
+}

@@ -1,0 +1,283 @@
+// How a client follows the feed: one exchange with the service at a time.
+
+import type { Bytes } from "./bytes.js";
+import { load, loadBase, save, saveBase, type Floor, type Restorable, type Saved } from "./floor.js";
+import { advance, NeedsBase, restore, type State } from "./state.js";
+import { ageOf, NoAnswer, TooLarge, Transport, unexpected, type Received } from "./transport.js";
+import {
+  followed, isOfDocuments, judged, listSigners, positionAfter, readDocuments, TRUST_MAX, verified, type Belief,
+} from "./trust.js";
+import {
+  before, distrusted, later, NO_VIEW, ofWall, pauseOf, present, viewOf, waitOf, type Moment, type Policy, type View,
+} from "./view.js";
+import { ANSWER_MAX, baseSizeMax, readAnswer, Refused, type Answer, type Position, type Reason } from "./wire.js";
+
+/** What happens to a client, for metrics and logs. Times are in seconds. */
+export type ClientEvent =
+  | { readonly type: "polled"; readonly seconds: number; readonly changed: boolean }
+  | { readonly type: "advanced"; readonly before: number | null; readonly after: number; readonly count: number }
+  | { readonly type: "refused"; readonly reason: Reason }
+  | { readonly type: "failed"; readonly message: string; readonly pause: number }
+  | { readonly type: "became_stale" }
+  | { readonly type: "recovered" }
+  | { readonly type: "signer_changed"; readonly key: string }
+  | { readonly type: "trust_changed"; readonly version: number; readonly pin: string }
+  | { readonly type: "reported"; readonly sequence: number; readonly status: string }
+  | { readonly type: "report_failed"; readonly message: string; readonly pause: number };
+
+export type Emit = (event: ClientEvent) => void;
+
+const FEED = "/v1/revocations/feed";
+/** The largest base that is fetched, whatever a head promises. */
+const BASE_MAX = 2 ** 30;
+const BACKOFF_MAX = 5;
+const AFTER_WAIT = 0.05;
+
+/** Seconds to pause, at most `longest`, so that clients do not come together. */
+export const jittered = (longest: number): number => longest * (0.5 + Math.random() / 2);
+
+/** Holds the state of one tenant's feed, and brings it up to date. */
+export class Follower {
+  view: View = NO_VIEW;
+  private last: Answer | null = null;
+  private position: Position | null = null;
+  /** Who signed the newest head, in hex, if that still counts. */
+  private signer: string | null = null;
+  /** The file of the base that the floor names, and that of the newest base. */
+  private savedBase: string | null = null;
+  private baseFile: string | null = null;
+  private etag: string | null = null;
+  private hasGap = false;
+  private failures = 0;
+
+  constructor(
+    private readonly transport: Transport,
+    private readonly floor: Floor,
+    public belief: Belief,
+    private readonly policy: Policy,
+    private readonly emit: Emit,
+  ) {}
+
+  /** Takes up what the floor has. Throws `FloorError`, or what the floor throws. */
+  async load(): Promise<void> {
+    const saved = await load(this.floor, this.belief.tenant);
+    if (!saved) return;
+    this.belief = resumed(this.belief, saved.belief);
+    this.position = positionAfter(this.belief, saved.signer, saved.position);
+    this.signer = saved.signer;
+    this.baseFile = this.savedBase = saved.restorable && saved.restorable.base;
+    const state = await this.restored(saved.restorable, this.position);
+    if (state) this.confirm(state, ofWall(saved.answeredAt));
+  }
+
+  /** Makes one exchange with the service. Returns the seconds to pause. A failure leaves the state as it is. */
+  async poll(): Promise<number> {
+    try {
+      const pause = await this.exchange();
+      this.failures = 0;
+      return pause;
+    } catch (error) {
+      if (error instanceof Refused) return this.refused(error.reason);
+      if (error instanceof TooLarge) return this.refused("too_large");
+      if (error instanceof NoAnswer) return this.failed(error.message, error.retryAfter);
+      return this.failed(`the state cannot be kept: ${String(error)}`);
+    }
+  }
+
+  private async exchange(): Promise<number> {
+    const asked = present();
+    const response = await this.ask();
+    const changed = response.status === 200, age = ageOf(response), trueAt = before(asked, age);
+    if (changed) {
+      const answer = readAnswer(response.body), state = await this.next(answer);
+      // It has every change that was confirmed before, however old this answer is.
+      await this.take(state, this.view.isTrusted ? later(trueAt, this.view.confirmed) : trueAt);
+      this.etag = response.headers.get("etag");
+      this.last = answer;
+      this.hasGap = false;
+    } else if (Date.now() >= this.end) {
+      // Without the tag, the next answer has the head, which is checked again.
+      throw new Refused("trust_expired");
+    } else if (this.view.state) {
+      this.confirm(this.view.state, later(trueAt, this.view.confirmed));
+    }
+    const seconds = (present().monotonic - asked.monotonic) / 1000;
+    this.emit({ type: "polled", seconds, changed });
+    const pause = this.pause(seconds, changed);
+    if (age > this.policy.maxStaleness) {
+      this.emit({ type: "failed", message: `the answer is ${age} seconds old`, pause });
+    }
+    return pause;
+  }
+
+  /** The response of the service: 200, or 304 if it has nothing new. */
+  private async ask(): Promise<Received> {
+    const held = this.held(), wait = this.wait(), query = new URLSearchParams();
+    // After a gap, the answer has to begin at the base.
+    if (held && !this.hasGap) query.set("after", String(held.head.sequence));
+    if (held && wait) query.set("wait", String(wait));
+    const etag = held ? this.etag : null, path = query.size ? `${FEED}?${query}` : FEED;
+    const response = await this.transport.get(path, ANSWER_MAX, etag, wait);
+    if (response.status !== 200 && !(response.status === 304 && etag)) throw unexpected(response);
+    return response;
+  }
+
+  /** The state to continue; null to begin anew: its signer does not count, or it could not be restored. */
+  private held(): State | null {
+    const { state, isTrusted } = this.view;
+    return isTrusted && state?.latest ? state : null;
+  }
+
+  /** When the held document expires. */
+  private get end(): number {
+    return this.belief.held?.expiresAt ?? Infinity;
+  }
+
+  private async next(answer: Answer): Promise<State> {
+    try {
+      return await this.advanced(answer);
+    } catch (error) {
+      if (!isOfDocuments(error)) throw error;
+    }
+    try {
+      await this.readDocuments();
+    } catch (error) {
+      // A service that knows no documents is named. Otherwise the refusal says more.
+      if (!(error instanceof NoAnswer) || !this.belief.held) throw error;
+    }
+    return this.advanced(answer);
+  }
+
+  private async advanced(answer: Answer): Promise<State> {
+    const head = await judged(this.belief, answer, Date.now());
+    const attempt = (base: Bytes | null): State =>
+      advance(this.held(), answer, head, base, { tenant: this.belief.tenant, now: Date.now(), floor: this.position });
+    try {
+      return attempt(null);
+    } catch (error) {
+      if (!(error instanceof NeedsBase)) throw error;
+      // Its size is bounded by the head, whose signature was checked.
+      const limit = Math.min(baseSizeMax(error.base), BASE_MAX);
+      const base = await this.transport.getFar(`${FEED}/base/${error.base.version}`, limit);
+      const state = attempt(base);
+      this.baseFile = await saveBase(this.floor, base, this.savedBase);
+      return state;
+    }
+  }
+
+  /** Saves a state, and makes it count. */
+  private async take(state: State, confirmed: Moment): Promise<void> {
+    const { state: past } = this.view, known = this.signer;
+    const isNew = !past || past.head.sequence !== state.head.sequence || past.head.issuedAt !== state.head.issuedAt;
+    if (isNew || known !== state.signer) await this.save(this.saved(state, this.belief, confirmed));
+    this.position = state.head;
+    this.signer = state.signer;
+    this.confirm(state, confirmed);
+    if (known !== null && known !== state.signer) this.emit({ type: "signer_changed", key: state.signer });
+    if (past?.head.sequence !== state.head.sequence) {
+      const { sequence: after } = state.head;
+      this.emit({ type: "advanced", before: past?.head.sequence ?? null, after, count: state.revoked.size });
+    }
+  }
+
+  private confirm(state: State, confirmed: Moment): void {
+    this.view = viewOf(state, confirmed, this.policy, this.end);
+  }
+
+  private async restored(restorable: Restorable | null, floor: Position | null): Promise<State | null> {
+    const base = restorable && (await loadBase(this.floor, restorable));
+    if (!restorable || !base || !floor) return null;
+    const { origin, latest } = restorable;
+    try {
+      const began = await verified(this.belief, origin), ended = await verified(this.belief, latest);
+      return restore(origin, began, latest, ended, base, this.belief.tenant, floor);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      // Other keys are trusted than when it was saved. The position still counts.
+      return null;
+    }
+  }
+
+  private async readDocuments(): Promise<void> {
+    const { held } = this.belief;
+    const response = await this.transport.get(`/v1/trust?after=${held?.version ?? 0}`, TRUST_MAX);
+    if (response.status !== 200) throw unexpected(response);
+    const belief = await followed(this.belief, readDocuments(response.body), Date.now());
+    if (belief !== this.belief) await this.believe(belief);
+  }
+
+  /** Saves another document, and makes it count (TRUST-14). */
+  private async believe(belief: Belief): Promise<void> {
+    const signer = this.signer !== null && listSigners(belief).includes(this.signer) ? this.signer : null;
+    const position = positionAfter(belief, signer, this.position);
+    const { state, confirmed, isTrusted } = this.view, kept = signer !== null && isTrusted ? state : null;
+    if (kept) await this.save(this.saved(kept, belief, confirmed));
+    else if (position) await this.save({ ...nothing(belief, position), signer });
+    this.belief = belief;
+    this.position = position;
+    this.signer = signer;
+    if (kept) {
+      this.confirm(kept, confirmed);
+    } else if (state) {
+      // A thief may have signed it, so only a head by another key makes it count again.
+      this.view = distrusted(this.view);
+      this.etag = null;
+    }
+    if (belief.held) this.emit({ type: "trust_changed", version: belief.held.version, pin: belief.pin ?? "" });
+  }
+
+  private async save(saved: Saved): Promise<void> {
+    await save(this.floor, saved);
+    this.savedBase = saved.restorable && saved.restorable.base;
+  }
+
+  private saved(state: State, belief: Belief, confirmed: Moment): Saved {
+    const { base: { sha256 }, origin, latest, signer } = state, base = this.baseFile;
+    return {
+      ...nothing(belief, state.head),
+      signer,
+      answeredAt: Math.max(0, Math.floor(confirmed.wall)),
+      restorable: latest && base !== null ? { base, sha256, origin, latest } : null,
+    };
+  }
+
+  private wait(): number {
+    return this.last ? waitOf(this.policy, this.last.waitMax) : 0;
+  }
+
+  private pause(seconds: number, changed: boolean): number {
+    const wait = this.wait(), longest = pauseOf(this.policy, this.last?.pollSeconds ?? 0);
+    // A service that grants a wait and does not wait is polled as if it did not grant it.
+    return jittered(wait && (changed || seconds > wait / 2) ? AFTER_WAIT : longest);
+  }
+
+  private refused(reason: Reason): number {
+    this.etag = null;
+    this.hasGap = reason === "gap";
+    this.emit({ type: "refused", reason });
+    return this.backoff();
+  }
+
+  private failed(message: string, retryAfter = 0): number {
+    const pause = Math.max(this.backoff(), retryAfter);
+    this.emit({ type: "failed", message, pause });
+    return pause;
+  }
+
+  private backoff(): number {
+    this.failures += 1;
+    const { pollSeconds } = this.policy, doubled = pollSeconds * 2 ** Math.min(this.failures, 10);
+    return jittered(Math.max(pollSeconds, Math.min(doubled, BACKOFF_MAX)));
+  }
+}
+
+/** What is saved of a position without a state. */
+const nothing = ({ tenant, pin, held }: Belief, position: Position): Saved => ({
+  tenant, position, signer: null, answeredAt: 0, restorable: null, belief: { pin, held },
+});
+
+/** The belief of a client with a pin that goes on with what was saved, unless that follows from another pin. */
+function resumed(belief: Belief, { pin, held }: Saved["belief"]): Belief {
+  const follows = belief.pin === pin || belief.pin === held?.roots.pin;
+  return follows ? { ...belief, held } : belief;
+}

@@ -1,0 +1,81 @@
+// The floor of a client in Node: a folder.
+
+import { mkdir, open, rename, stat } from "node:fs/promises";
+import { hostname } from "node:os";
+import { join } from "node:path";
+
+import { FloorError, type Floor } from "./floor.js";
+
+const OTHERS_WRITE = 0o022;
+const OTHERS = 0o077;
+
+/**
+ * Keeps the floor in a folder, in files that only this user can read. Each client, and each of several
+ * processes, needs a folder of its own.
+ */
+export class FileFloor implements Floor {
+  readonly name = hostname();
+  /** The files that this object has read or written, as they were then. */
+  private readonly stamps = new Map<string, string | null>();
+
+  constructor(private readonly folder: string) {}
+
+  async read(name: string): Promise<Uint8Array | null> {
+    this.stamps.set(name, await stampOf(this.path(name)));
+    const file = await open(this.path(name), "r").catch(nullIfMissing);
+    if (!file) return null;
+    try {
+      const { mode } = await file.stat(), others = name.endsWith(".key") ? OTHERS : OTHERS_WRITE;
+      if (process.platform !== "win32" && mode & others) {
+        throw new FloorError(`others can use ${this.path(name)}: run chmod 600 for it`);
+      }
+      return await file.readFile();
+    } finally {
+      await file.close();
+    }
+  }
+
+  async write(name: string, data: Uint8Array): Promise<void> {
+    const path = this.path(name), known = this.stamps.get(name);
+    if (known !== undefined && known !== (await stampOf(path))) {
+      throw new FloorError(`another process writes to ${path}: give each client a folder of its own`);
+    }
+    await mkdir(this.folder, { mode: 0o700, recursive: true });
+    const temporary = this.path(`.new-${name}`);
+    const file = await open(temporary, "w", 0o600);
+    try {
+      await file.writeFile(data);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+    await this.sync();
+    this.stamps.set(name, await stampOf(path));
+  }
+
+  /** Lets the names of files survive a loss of power. */
+  private async sync(): Promise<void> {
+    if (process.platform === "win32") return;
+    const folder = await open(this.folder, "r");
+    try {
+      await folder.sync();
+    } finally {
+      await folder.close();
+    }
+  }
+
+  private path(name: string): string {
+    return join(this.folder, name);
+  }
+}
+
+async function stampOf(path: string): Promise<string | null> {
+  const found = await stat(path).catch(nullIfMissing);
+  return found && `${found.ino} ${found.mtimeMs} ${found.size}`;
+}
+
+function nullIfMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === "ENOENT") return null;
+  throw error;
+}

@@ -1,0 +1,211 @@
+// A client reports to the service what it holds (FLEET-2), so that its owner knows that it refuses a warrant.
+
+import { concat, fromBase64, hex, toBase64, utf8, type Bytes } from "./bytes.js";
+import { encode, momentOf, NUMBER_MAX, type Value } from "./cbor.js";
+import type { Floor } from "./floor.js";
+import type { Emit, Follower } from "./follower.js";
+import { NoAnswer, Transport, unexpected, type Received } from "./transport.js";
+import type { Policy, View } from "./view.js";
+import { json, Refused } from "./wire.js";
+
+export const VERSION = "0.4.0-dev.0";
+
+/** Whether a client reports. `unsupported` says that the service takes no reports. */
+export type Reporting = "off" | "waiting" | "on" | "failing" | "unsupported";
+
+const ANSWER_MAX = 64 * 1024;
+const KEY_FILE = "identity.key";
+/** How often a client looks whether it has news to report, in seconds. */
+const LOOK = 1;
+const ASK_AGAIN = 3600;
+const FAILED_MAX = 300;
+/** A difference of clocks, in milliseconds, for which a service may refuse a proof. */
+const CLOCK_DIFFERS = 20_000;
+
+/** The key that signs registrations and reports (TRUST-10). */
+class Identity {
+  private constructor(private readonly key: CryptoKey, private readonly publicKey: Bytes) {}
+
+  /** The one that a floor keeps, which is made if there is none. */
+  static async of(floor: Floor): Promise<Identity> {
+    const found = await floor.read(KEY_FILE);
+    if (!found) return Identity.made(floor);
+    const der = fromBase64(new TextDecoder().decode(found).replace(/-----[A-Z ]+-----|\s/g, ""));
+    const key = der && (await crypto.subtle.importKey("pkcs8", der, { name: "Ed25519" }, true, ["sign"]).catch(() => null));
+    if (!key) throw new Error(`${KEY_FILE} of the floor is no Ed25519 key in PEM. Delete it, so that a new one is made`);
+    const { x = "" } = await crypto.subtle.exportKey("jwk", key);
+    return new Identity(key, fromBase64(`${x.replaceAll("-", "+").replaceAll("_", "/")}=`) ?? new Uint8Array());
+  }
+
+  private static async made(floor: Floor): Promise<Identity> {
+    const pair = (await crypto.subtle.generateKey({ name: "Ed25519" }, true, ["sign", "verify"])) as CryptoKeyPair;
+    const der = toBase64(new Uint8Array(await crypto.subtle.exportKey("pkcs8", pair.privateKey)));
+    await floor.write(KEY_FILE, utf8(`-----BEGIN PRIVATE KEY-----\n${der}\n-----END PRIVATE KEY-----\n`));
+    return new Identity(pair.privateKey, new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey)));
+  }
+
+  proof(tenant: string, name: string, now: number): Promise<{ payload: string; signature: string }> {
+    const members = { Tenant: tenant, Name: name, PublicKey: this.publicKey, IssuedAt: momentOf(now) };
+    return this.signed("rescind-register-v1\n", members);
+  }
+
+  async report(members: Record<string, Value>): Promise<{ report: string; signature: string }> {
+    const { payload, signature } = await this.signed("rescind-report-v1\n", members);
+    return { report: payload, signature };
+  }
+
+  private async signed(prefix: string, members: Record<string, Value>): Promise<{ payload: string; signature: string }> {
+    const payload = encode(new Map(Object.entries(members)));
+    const signature = await crypto.subtle.sign({ name: "Ed25519" }, this.key, concat(utf8(prefix), payload));
+    return { payload: toBase64(payload), signature: toBase64(new Uint8Array(signature)) };
+  }
+}
+
+/** Registers a client, and reports what it holds. A client without a lasting floor has no key. */
+export class Reporter {
+  reporting: Reporting = "waiting";
+  private identity: Identity | null = null;
+  private id: string | null = null;
+  private after = 300;
+  private spread = 0;
+  private next = -Infinity;
+  private turn: number | null = null;
+  private told: number | null = null;
+  private failures = 0;
+  private lastNumber = 0;
+  /** How far the service's clock is ahead of this one, in milliseconds. */
+  private ahead = 0;
+  private readonly place = Math.random();
+  private sent: Record<string, number> = {};
+
+  constructor(
+    private readonly transport: Transport,
+    private readonly policy: Policy,
+    private readonly follower: Follower,
+    private readonly refusals: Readonly<Record<string, number>>,
+    private readonly emit: Emit,
+    private readonly floor: Floor | null,
+    private readonly name: string,
+  ) {}
+
+  /** Reports if it is time. Returns for how many seconds there is nothing to do. Throws nothing. */
+  async step(): Promise<number> {
+    const { view } = this.follower;
+    if (!view.state) return LOOK;
+    const left = this.due(view.state.head.sequence) - seconds();
+    if (left > 0) return Math.min(left, LOOK);
+    try {
+      await (this.id === null ? this.register() : this.tell(this.id, view));
+    } catch (error) {
+      this.failed(String(error), null, error instanceof NoAnswer ? error.retryAfter : 0);
+    }
+    return 0;
+  }
+
+  /** When to report next. In each period of `spread` the client has one turn, at a place that it drew. */
+  private due(sequence: number): number {
+    if (this.id === null || this.failures || sequence === this.told) return this.next;
+    const now = seconds(), { spread } = this;
+    this.turn ??= spread ? now + ((((this.place * spread - now) % spread) + spread) % spread) : now;
+    return this.turn;
+  }
+
+  private async register(): Promise<void> {
+    if (this.floor) this.identity ??= await Identity.of(this.floor);
+    const proof = await this.identity?.proof(this.follower.belief.tenant, this.name, Date.now() + this.ahead);
+    const body = { name: this.name, type: "rescind-authorizer", version: VERSION, ...(proof && { proof }) };
+    const answer = await this.post("/v1/authorizers/register", body, "id");
+    if (!answer) return;
+    // The failures stay until a report arrives: it may be that none ever does.
+    this.id = answer.word;
+    this.lastNumber = Math.max(this.lastNumber, answer.lastNumber);
+    this.told = this.turn = null;
+    this.next = seconds();
+  }
+
+  private async tell(id: string, { state, confirmed }: View): Promise<void> {
+    if (!state) return;
+    const { sequence, chain } = state.head, counts = { ...this.refusals }, { tenant, held } = this.follower.belief;
+    const news = Object.entries(counts).map(([reason, count]) => [reason, count - (this.sent[reason] ?? 0)] as const);
+    const refused = news.filter(([, count]) => count > 0);
+    const maxStaleness = Math.ceil(this.policy.maxStaleness);
+    const verifiedAt = Number.isFinite(confirmed.wall) ? momentOf(confirmed.wall) : null;
+    // Milliseconds since 1970, also while the clock is set back.
+    this.lastNumber = Math.max(this.lastNumber + 1, Date.now());
+    const signed = await this.identity?.report({
+      Tenant: tenant, Id: id, Number: this.lastNumber, Trust: held?.version ?? 0, Sequence: sequence, Chain: chain,
+      VerifiedAt: verifiedAt, MaxStaleness: maxStaleness, AllowWhenStale: false, Refused: new Map(refused),
+    });
+    const body = {
+      sequence, chain: hex(chain), max_staleness_seconds: maxStaleness, allow_when_stale: false,
+      ...(verifiedAt && { verified_at: verifiedAt }),
+      ...(refused.length && { refused: Object.fromEntries(refused) }),
+      ...signed,
+    };
+    const answer = await this.post(`/v1/authorizers/${encodeURIComponent(id)}/heartbeat`, body, "status");
+    if (!answer) return;
+    this.sent = counts;
+    this.reporting = "on";
+    this.told = sequence;
+    this.turn = null;
+    this.failures = 0;
+    // Reports that came together after an advance drift apart again.
+    this.next = seconds() + this.after * (1 + Math.random() / 4);
+    this.emit({ type: "reported", sequence, status: answer.word });
+  }
+
+  /** The word of this name in the answer; null if there is none that can be used. Throws `NoAnswer`. */
+  private async post(path: string, body: object, name: string): Promise<{ word: string; lastNumber: number } | null> {
+    const response = await this.transport.post(path, body, ANSWER_MAX);
+    if (![200, 201].includes(response.status)) {
+      const error = unexpected(response), isKnown = this.learnTime(response);
+      this.failed(error.message, isKnown ? response.status : null, error.retryAfter);
+      return null;
+    }
+    try {
+      const members = json(response.body, ANSWER_MAX), word = members[name], last = members["last_number"];
+      const after = secondsOf(members["report_after_seconds"]), spread = secondsOf(members["spread_seconds"]);
+      if (typeof word !== "string" || !/^[\x20-\x7e]{1,200}$/.test(word)) throw new NoAnswer(`the answer has no ${name}`);
+      this.after = Math.min(Math.max(after, 10), 86_400);
+      this.spread = Math.min(spread, 3600);
+      return { word, lastNumber: typeof last === "number" && last >= 0 && last < NUMBER_MAX ? Math.floor(last) : 0 };
+    } catch (error) {
+      if (error instanceof Refused) throw new NoAnswer("the answer is no object");
+      throw error;
+    }
+  }
+
+  /**
+   * Takes the time of the service from its answer; returns whether it was known before. A service refuses a
+   * proof if the clock here is wrong. Nothing else uses this time.
+   */
+  private learnTime({ headers }: Received): boolean {
+    const there = Date.parse(headers.get("date") ?? "");
+    if (Number.isNaN(there)) return true;
+    const ahead = there - Date.now(), differs = Math.abs(ahead - this.ahead);
+    this.ahead = ahead;
+    return differs < CLOCK_DIFFERS;
+  }
+
+  private failed(message: string, status: number | null, retryAfter: number): void {
+    const isForgotten = this.id !== null && (status === 404 || status === 409);
+    const isRefused = status !== null && status >= 400 && status < 500 && ![401, 403, 408, 409, 425, 429].includes(status);
+    const isUnsupported = isRefused && !isForgotten;
+    this.reporting = isUnsupported ? "unsupported" : "failing";
+    const longest = isUnsupported ? ASK_AGAIN : Math.min(5 * 2 ** Math.min(this.failures, 10), FAILED_MAX);
+    if (isForgotten) this.id = null;
+    this.failures += 1;
+    // Those that were turned away together do not come back together.
+    const pause = retryAfter + longest * (0.5 + Math.random() / 2);
+    this.next = seconds() + pause;
+    this.turn = null;
+    this.emit({ type: "report_failed", message, pause });
+  }
+}
+
+const seconds = (): number => performance.now() / 1000;
+
+function secondsOf(value: unknown): number {
+  if (typeof value !== "number" || value < 0) throw new NoAnswer("the answer does not say when to report");
+  return value;
+}

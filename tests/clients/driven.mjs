@@ -1,0 +1,24 @@
+// A client in a process of its own, which does what lines of JSON say: tests/clients/test_typescript.py.
+
+import { createInterface } from "node:readline";
+
+import { AuthorizerClient } from "@rescind/authorizer";
+import { FileFloor } from "@rescind/authorizer/node";
+
+const { folder, ...options } = JSON.parse(process.argv[2]), events = [];
+const client = new AuthorizerClient({ ...options, floor: new FileFloor(folder), onEvent: (each) => events.push(each) });
+const said = (error) => `${error.constructor.name}: ${error.message}`;
+const commands = {
+  run: () => void client.run().catch((error) => events.push({ type: "ended", message: said(error) })),
+  poll: () => client.poll(),
+  report: () => client.report(),
+  check: (ids) => client.check(...ids),
+  status: () => client.status,
+  events: () => events.splice(0),
+};
+for await (const line of createInterface({ input: process.stdin })) {
+  const [[name, given]] = Object.entries(JSON.parse(line));
+  const answer = await Promise.resolve(given).then(commands[name]).catch((error) => ({ error: said(error) }));
+  console.log(JSON.stringify(answer ?? null));
+}
+client.close();

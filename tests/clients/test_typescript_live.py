@@ -1,0 +1,363 @@
+"""The installed TypeScript client follows services on loopback."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.authorizer import AuthorizerClient, DamagedFloor, FileFloor
+from shared.authorizer.formats.members import from_base64
+from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
+from shared.authorizer.formats.wire import Position
+from tests.authorizer.clients import arguments
+from tests.authorizer.feeds import TENANT, Feed, signer
+from tests.authorizer.service import KEY, PIN, Response, Service, serving
+from tests.conformance import runner
+from tests.infra.following import Server
+from tests.kit import typescript
+from tests.kit.processes import ROOT
+from tests.kit.waiting import soon
+
+pytestmark = pytest.mark.slow
+
+_STANDBY = signer(2)
+_TERMS = {"report_after_seconds": 300, "spread_seconds": 0}
+
+_ENDS = ("polled", "refused", "failed")
+
+# Starts a client in a process of its own; the options replace the usual ones.
+Started = Callable[..., runner.Ask]
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with serving(Service()) as made:
+        made.revoke("svc_wrt_a")
+        made.vouch(made.feed.key, _STANDBY)
+        yield made
+
+
+@pytest.fixture
+def started(service: Service, tmp_path: Path) -> Iterator[Started]:
+    program = typescript.installed() / "driven.mjs"
+    shutil.copy(ROOT / "tests/clients/driven.mjs", program)
+    with ExitStack() as ended:
+
+        def start(**changes: Any) -> runner.Ask:
+            usual: dict[str, Any] = {
+                "url": service.url,
+                "apiKey": KEY,
+                "tenant": TENANT,
+                "trustRoot": PIN,
+            }
+            usual |= {"folder": str(tmp_path / "floor"), "report": False}
+            usual |= {"policy": {"pollSeconds": 0.01}} | changes
+            return ended.enter_context(
+                runner.started([typescript.node(), str(program), json.dumps(usual)])
+            )
+
+        yield start
+
+
+def _polled(ask: runner.Ask) -> dict[str, Any]:
+    """How a poll ended."""
+    ask({"poll": {}})
+    ends = [each for each in ask({"events": {}}) if each["type"] in _ENDS]
+    assert len(ends) == 1, ends
+    return dict(ends[0])
+
+
+def _verdicts(ask: runner.Ask, *letters: str) -> list[str]:
+    return [ask({"check": [f"svc_wrt_{letter}"]}) for letter in letters]
+
+
+def test_a_client_follows_the_feed_and_decides_at_once_after_a_restart(
+    service: Service, started: Started
+) -> None:
+    """F1041a: The TypeScript client takes entries, long polls, and decides offline by its floor."""
+    service.wait_max = 25
+    first = started()
+    assert _verdicts(first, "a") == ["stale"]
+    first({"run": {}})
+    soon(lambda: _verdicts(first, "a", "b") == ["revoked", "clear"])
+    soon(lambda: service.waiting == 1)
+    service.revoke("svc_wrt_b")
+    soon(lambda: _verdicts(first, "a", "b") == ["revoked", "revoked"])
+    assert first({"check": ["svc_wrt_c", "svc_wrt_b"]}) == "revoked"
+    assert first({"check": []}) == {"error": "TypeError: a chain has one warrant or more"}
+    assert first({"status": {}}) | {"failures": 0, "refusals": {}} == first({"status": {}})
+    service.instead = lambda _path: Response(b"away", 503)
+    second = started()
+    assert _polled(second)["message"] == "the service answered 503: away"
+    assert _verdicts(second, "a", "b", "c") == ["revoked", "revoked", "clear"]
+    late = started(policy={"maxStaleness": 0.01})
+    assert _polled(late)["type"] == "failed"
+    assert _verdicts(late, "b", "c") == ["revoked", "stale"]
+
+
+def test_one_pin_lasts_through_rotation_theft_and_root_rotation(
+    service: Service, started: Started
+) -> None:
+    """F1041b, TRUST-14: The TypeScript client needs no visit, and is started anew each time."""
+    sequences = []
+
+    def follow() -> None:
+        client = started()
+        assert _polled(client)["type"] == "polled"
+        assert _verdicts(client, "a", "c") == ["revoked", "clear"]
+        sequences.append(client({"status": {}})["sequence"])
+
+    follow()
+    service.feed.key = _STANDBY
+    service.revoke("svc_wrt_b")
+    follow()
+    service.vouch(_STANDBY, signer(3))
+    service.feed.key = signer(3)
+    service.feed.publish(leap=2**20)
+    service.feed.publish_list()
+    service.vouch(signer(3), signer(4))
+    follow()
+    for root in (202, 203):
+        service.vouch(signer(3), signer(4), by=root)
+    follow()
+    service.feed = Feed(ids={"svc_wrt_a"}, key=signer(5))
+    service.feed.publish(leap=2**21)
+    service.feed.publish_list()
+    service.vouch(signer(5), version=2**20, by=203)
+    follow()
+    assert sequences == sorted(sequences)
+
+
+def test_a_feed_of_a_stolen_signer_clears_nothing(service: Service, started: Started) -> None:
+    """F1041c, TRUST-14: From the document on that drops the signer, the thief's feed is stale."""
+    client = started()
+    assert _polled(client)["type"] == "polled"
+    stolen, genuine = service.feed.branch(), service.feed
+    stolen.publish("svc_wrt_f")
+    service.feed = stolen
+    service.sign()
+    _polled(client)
+    assert _verdicts(client, "f", "c") == ["revoked", "clear"]
+    service.vouch(_STANDBY, feed=Position(genuine.sequence, genuine.chain))
+    assert _polled(client)["reason"] == "signature"
+    assert _verdicts(client, "f", "c") == ["revoked", "stale"]
+    service.feed = genuine
+    genuine.key = _STANDBY
+    service.sign()
+    assert _polled(client)["type"] == "polled"
+    assert _verdicts(client, "a", "f", "c") == ["revoked", "clear", "clear"]
+
+
+_ANSWERS = {
+    "too_large": Response(b" " * (4 * 2**20 + 1)),
+    "malformed": Response(b"[" * 100_000),
+    "the service answered 302": Response(b"", 302, {"Location": "https://rescind.example/"}),
+    "terminated": Response(b'{"head": {"Payl', headers={"Content-Length": "4000"}),
+    "is no number of seconds": Response(b"{}", headers={"Age": "-1"}),
+    "the service answered 500": Response(b"x" * 1000, 500),
+    # After a refusal the client asks without a tag.
+    "the service answered 304": Response(b"", 304),
+}
+
+
+def _said(response: Response, _path: str) -> Response:
+    return response
+
+
+def test_what_is_no_answer_changes_nothing(service: Service, started: Started) -> None:
+    """F1042a: An answer that is oversized, nested, truncated or malformed changes no verdict."""
+    client = started()
+    _polled(client)
+    for name, response in _ANSWERS.items():
+        service.instead = partial(_said, response)
+        event = _polled(client)
+        assert name in (event.get("reason") or event["message"]), event
+        assert _verdicts(client, "a", "b") == ["revoked", "clear"]
+    service.instead = lambda _path: None
+    service.revoke("svc_wrt_b")
+    assert _polled(client)["type"] == "polled"
+    assert _verdicts(client, "b") == ["revoked"]
+
+
+def _floor(tmp_path: Path) -> Path:
+    return tmp_path / "floor/floor.json"
+
+
+def _resealed(path: Path, **changes: Any) -> None:
+    """The floor with other members, and the hash of those."""
+    data = json.dumps(json.loads(path.read_bytes().partition(b"\n")[2]) | changes).encode()
+    path.write_bytes(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+
+
+def _refusal(ask: runner.Ask) -> str:
+    error: str = ask({"poll": {}})["error"]
+    assert ask({"poll": {}}) == {"error": error}
+    assert _verdicts(ask, "a") == ["stale"]
+    return error
+
+
+def test_a_floor_is_damaged_or_foreign(service: Service, started: Started, tmp_path: Path) -> None:
+    """F1043a: A floor that is damaged, too new, of another tenant or client ends with its name."""
+    path = _floor(tmp_path)
+    _polled(started())
+    genuine = path.read_bytes()
+    for written, words in (
+        (genuine[:-9], "FloorError: the floor is damaged (Error: its hash is another one)"),
+        (b"", "FloorError: the floor is damaged"),
+    ):
+        path.write_bytes(written)
+        assert _refusal(started()).startswith(words)
+    for changes, words in (
+        ({"client": "go"}, "the floor is that of the client for go"),
+        ({"format": 2}, "a newer version of this client wrote the floor"),
+        ({"tenant": "svc_tnt_other"}, "the floor is of svc_tnt_other"),
+        ({"sequence": "1"}, "the floor is damaged (Error: sequence is no number)"),
+        ({"trust": "{}"}, "the floor is damaged"),
+    ):
+        path.write_bytes(genuine)
+        _resealed(path, **changes)
+        assert _refusal(started()).startswith(f"FloorError: {words}")
+    path.write_bytes(genuine)
+    path.chmod(0o666)
+    assert "others can use" in _refusal(started())
+    path.chmod(0o600)
+    assert "ENOTDIR" in _refusal(started(folder="/dev/null/none"))
+    path.unlink()
+    with AuthorizerClient(service.url, **arguments(floor=FileFloor(path.parent))):
+        pass
+    assert "that of the client for python" in _refusal(started())
+
+
+def test_python_refuses_the_floor_by_name(
+    service: Service, started: Started, tmp_path: Path
+) -> None:
+    """F1043b: The client for Python refuses a floor of the TypeScript client by its name."""
+    _polled(started())
+    client = AuthorizerClient(service.url, **arguments(floor=FileFloor(tmp_path / "floor")))
+    with pytest.raises(DamagedFloor, match="that of the client for typescript"):
+        client.start()
+    client.close()
+
+
+# What version 0.4.0 wrote: each later one reads it.
+_WRITTEN = ROOT / "tests/clients/floor-1.json"
+
+
+def test_a_floor_of_an_older_version_is_read(
+    service: Service, started: Started, tmp_path: Path
+) -> None:
+    """F1043c: The TypeScript client goes on with the floor that an older version of it wrote."""
+    _floor(tmp_path).parent.mkdir(mode=0o700)
+    shutil.copy(_WRITTEN, _floor(tmp_path))
+    _floor(tmp_path).chmod(0o600)
+    service.vouch()
+    client = started()
+    # The floor has entry 3 of this feed, so the feed with one entry is an old one.
+    assert _polled(client)["reason"] == "rollback"
+    service.revoke("svc_wrt_b")
+    service.revoke("svc_wrt_c")
+    assert _polled(client)["type"] == "polled"
+    assert _verdicts(client, "c", "d") == ["revoked", "clear"]
+
+
+def test_a_state_counts_only_once_it_is_saved(
+    service: Service, started: Started, tmp_path: Path
+) -> None:
+    """F1043d: If a floor cannot be saved, or another process writes to it, no new state counts."""
+    client, other = started(), started()
+    _polled(client)
+    service.revoke("svc_wrt_b")
+    assert _polled(other)["type"] == "polled"
+    assert "another process writes to" in _polled(client)["message"]
+    assert _verdicts(client, "a", "b") == ["revoked", "clear"]
+    _floor(tmp_path).unlink()
+    _floor(tmp_path).mkdir()
+    service.revoke("svc_wrt_c")
+    assert _polled(other)["type"] == "failed"
+    assert _verdicts(other, "b", "c") == ["revoked", "clear"]
+
+
+_PROOF, _REPORT = ("payload", "signature"), ("report", "signature")
+
+
+def test_reports_are_signed_by_a_key_that_lasts(
+    service: Service, started: Started, tmp_path: Path
+) -> None:
+    """F1044a, TRUST-10: The TypeScript client registers, and reports what it holds, signed.
+
+    After a restart it has the same key and a higher number. Refusals are counted once.
+    """
+    service.registry = {"id": "svc_azr_1", "status": "ok", "last_number": 0, **_TERMS}
+    keys, number, now = set(), 0, service.issued_at
+    for _ in range(2):
+        client = started(report=True, name="gate-1")
+        service.instead = lambda path: Response(b"{}") if "feed" in path else None
+        _polled(client)
+        service.instead = lambda _path: None
+        _polled(client)
+        service.posted.clear()
+        assert [client({"report": {}}) for _ in range(2)] == [0, 0]
+        (_, registered), (path, reported) = service.posted
+        proof = ProvenRegistration.opened(
+            *(from_base64(registered["proof"][each]) for each in _PROOF), tenant_id=TENANT, now=now
+        )
+        keys.add(proof.public_key)
+        assert (proof.name, path) == ("gate-1", "/v1/authorizers/svc_azr_1/heartbeat")
+        report = ProvenReport.opened(
+            *(from_base64(reported[each]) for each in _REPORT), public_key=proof.public_key
+        )
+        report.check(tenant_id=TENANT, authorizer_id="svc_azr_1", after=number)
+        number = report.number
+        assert report.chain == service.feed.chain == bytes.fromhex(reported["chain"])
+        assert report.refused == reported["refused"] == {"malformed": 1}
+        assert (report.trust, report.max_staleness, report.allow_when_stale) == (1, 30, False)
+        service.revoke("svc_wrt_b")
+        _polled(client)
+        client({"report": {}})
+        assert "refused" not in service.posted[-1][1]
+        assert client({"status": {}})["reporting"] == "on"
+    assert len(keys) == 1
+    (tmp_path / "floor/identity.key").chmod(0o644)
+    client = started(report=True)
+    _polled(client)
+    client({"report": {}})
+    assert "others can use" in client({"events": {}})[-1]["message"]
+    assert _verdicts(client, "a", "c") == ["revoked", "clear"]
+
+
+def test_a_client_follows_the_real_service(started: Started, tmp_path: Path) -> None:
+    """F1045a: The TypeScript client follows the service through rotation, theft and restart.
+
+    Its signed reports prove that it refuses the warrant.
+    """
+    server = Server(tmp_path / "data")
+    try:
+        given = server.client_settings()
+        options = {"url": server.url, "apiKey": given["api_key"], "tenant": given["tenant"]}
+        options |= {"trustRoot": given["trust_root"], "report": True, "name": "gate-1"}
+        client = started(**options, policy={"pollSeconds": 0.1, "maxStaleness": 10})
+        client({"run": {}})
+        for number, compromised in enumerate((None, False, True, None)):
+            if compromised is not None:
+                server.call("POST", "/revocations/srl/keys/rotate", compromised=compromised)
+            server.revoke(f"svc_wrt_{number}")
+            soon(lambda: _verdicts(client, str(number), "x") == ["revoked", "clear"], seconds=60)  # noqa: B023
+        server.group.kill()
+        server.group.start()
+        body = {"warrant_id": "svc_wrt_4", "reason": "a test"}
+        revoked = server.call("POST", "/revocations", **body)["id"]
+        proof = server.call("GET", f"/revocations/{revoked}/propagation?wait=25")
+        assert (proof["complete"], proof["proven"]) == (True, True), client({"events": {}})
+        assert _verdicts(client, "0", "4", "x") == ["revoked", "revoked", "clear"]
+        server.group.kill()
+        again = started(**options)
+        assert _polled(again)["type"] == "failed"
+        assert _verdicts(again, "0", "4", "x") == ["revoked", "revoked", "clear"]
+    finally:
+        server.group.kill()

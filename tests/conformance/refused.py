@@ -100,6 +100,7 @@ def malformed__a_signed_head(case: Case) -> None:
     times = ("", "+00:00", ".000Z", "z", "Z ")
     changes += [{"IssuedAt": "2026-11-21T12:00:00" + each} for each in times]
     changes += [{"IssuedAt": "2026-02-30T12:00:00Z"}, {"ExpiresAt": 1795266000}]
+    changes += [{"IssuedAt": each} for each in ("0000-01-01T00:00:00Z", "+010000-01-01T00:00Z")]
     payloads = [_encoded({**members, **each}) for each in changes]
     payloads += [
         _encoded({key: each for key, each in members.items() if key != name}) for name in members
@@ -121,6 +122,7 @@ def malformed__another_encoding_of_a_head(case: Case) -> None:
     others = [
         cbor2.dumps(dict(reversed(members.items()))),
         b"\xb8\x06" + good[1:],
+        b"\xa7\x01\x01" + good[1:],
         b"\xbf" + good[1:] + b"\xff",
         good.replace(b"hSequence\x01", b"hSequence\x18\x01"),
         b"\xa7" + good[1:] + cbor2.dumps(repeated) + cbor2.dumps(members[repeated]),

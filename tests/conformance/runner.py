@@ -2,19 +2,14 @@
 
 import copy
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Timer
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 Request = dict[str, Any]
 Ask = Callable[[Request], Any]
-
-# The client in another language.
-NODE: Final = [shutil.which("node") or "node", str(Path(__file__).with_name("client.mjs"))]
 
 # Seconds in which a client must answer a request.
 _PATIENCE = 60

@@ -1,4 +1,4 @@
-"""The service itself, followed by our client and by the one in Node."""
+"""The service itself, followed by our clients for Python and TypeScript."""
 
 import gzip
 from collections.abc import Callable, Iterator
@@ -17,6 +17,7 @@ from shared.operations.trust import renewal
 from tests.authorizer.feeds import sealed
 from tests.conformance import runner
 from tests.conformance.cases import base64_of, text_of
+from tests.kit import typescript
 from tests.kit.api import Tenant
 from tests.kit.roots import pin_of
 from tests.kit.tenants import break_off
@@ -91,12 +92,12 @@ def _ours() -> Iterator[runner.Ask]:
     yield conformance.Session().answer
 
 
-def _node() -> Iterator[runner.Ask]:
-    with runner.started(runner.NODE) as ask:
+def _typescript() -> Iterator[runner.Ask]:
+    with runner.started(typescript.command()) as ask:
         yield ask
 
 
-@pytest.fixture(params=[_ours, pytest.param(_node, marks=pytest.mark.slow)], ids=["ours", "node"])
+@pytest.fixture(params=[_ours, pytest.param(_typescript, marks=pytest.mark.slow)], ids=["py", "ts"])
 def client(request: pytest.FixtureRequest, tenant: Tenant, clock: Clock) -> Iterator[Follower]:
     started: Callable[[], Iterator[runner.Ask]] = request.param
     for ask in started():

@@ -1,4 +1,4 @@
-"""The client in Node decides about trust documents as ours does."""
+"""The TypeScript client decides about trust documents as ours does."""
 
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ from tests.authorizer.roots import pinned
 from tests.authorizer.trust_vectors import Asked, answer, vectors
 from tests.conformance import runner
 from tests.conformance.cases import text_of
+from tests.kit import typescript
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +44,7 @@ def test_a_second_client_decides_about_documents_as_ours() -> None:
     The answers are those of the console's test, and 300 random chains of roots.
     """
     differ, count = [], 0
-    with runner.started(runner.NODE) as ask:
+    with runner.started(typescript.command()) as ask:
         for asked in [*vectors(), *_chains()]:
             try:
                 text = asked.body.decode() + " " * asked.spaces

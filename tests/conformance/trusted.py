@@ -1,5 +1,6 @@
 """Which trust documents a client accepts, which heads they vouch for, and what a theft allows."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -649,6 +650,24 @@ def trust__a_restore(case: Case) -> None:
     case.check("clear", D)
 
 
+@case
+def trust__malformed__lists_of_a_document(case: Case) -> None:
+    """A document names at most 256 signers, and its lists are sorted, each element once."""
+    _begun(case)
+    members = cbor2.loads(_by_root(case, 6).payload)
+    keys = sorted(
+        hashlib.sha256(bytes([number % 256, number // 256])).digest() for number in range(257)
+    )
+    signers = [{"Key": each, "Uses": ["lists"]} for each in keys]
+    wrong: list[dict[str, Any]] = [{"Signers": signers}]
+    wrong += [{"Witnesses": {"Keys": each, "Quorum": 0}} for each in (["b", "a"], ["a", "a"])]
+    for change in wrong:
+        payload = cbor2.dumps(members | change, canonical=True)
+        case.trust(_form(payload, ROOT), refused="malformed")
+    payload = cbor2.dumps(members | {"Signers": signers[:256]}, canonical=True)
+    case.trust(_form(payload, ROOT), version=6)
+
+
 # --- signing keys (TRUST-9) ---
 
 
@@ -745,6 +764,8 @@ def signing_keys__certificates(case: Case) -> None:
         (*good[:2], _certified(version, by_root, 110)),
         (*good, _certified(_key(11, parent_id=None, type="root"), by_root, 110)),
         (root._replace(public_key=public_of(_THIEF)), *good[1:]),
+        (root, *_below_a_leaf(by_root)),
+        *((*good[:2], _certified(each, by_issuer, 10)) for each in _other_versions(version)),
     )
     for keys in (good, *refused):
         case.pinned()
@@ -756,6 +777,19 @@ def signing_keys__certificates(case: Case) -> None:
             case.signing_keys(blob, keys=3)
         else:
             case.signing_keys(blob, refused="certificate")
+
+
+def _below_a_leaf(by_root: str) -> list[PublishedKey]:
+    """A key that signs no others, and one that it signed."""
+    leaf = _key(12, type="execution")
+    below = _key(13, parent_id=leaf.key_id)
+    return [_certified(leaf, by_root, 110), _certified(below, leaf.name, 12)]
+
+
+def _other_versions(version: PublishedKey) -> list[PublishedKey]:
+    """Keys for which the version before may not vouch."""
+    changes: list[dict[str, Any]] = [{"version": 3}, {"type": "root"}, {"parent_id": "svc_key_x"}]
+    return [version._replace(**change) for change in changes]
 
 
 def _certified(key: PublishedKey, by: str, number: int) -> PublishedKey:

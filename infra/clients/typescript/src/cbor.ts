@@ -140,7 +140,7 @@ const isMap = (value: Value): value is Members => value instanceof Map;
 const isText = (value: Value): value is string => typeof value === "string";
 const isBytes = (value: Value): value is Uint8Array => value instanceof Uint8Array;
 const isNumber = (value: Value): value is number =>
-  typeof value === "number" && value >= 0 && value <= NUMBER_MAX;
+  typeof value === "number" && value >= 0;
 
 /** A member of exactly one type; each throws `Malformed`. */
 export const table = (members: Members, name: string): Members => member(members, name, isMap);

@@ -32,20 +32,25 @@ from shared.ports.store import Change
 
 
 def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
-    """Read all versions of all signing keys, with their certificates.
+    """Read all versions of all signing keys, with their certificates, each once.
 
-    Raises `Corrupt`, `Unavailable`.
+    While a rotation is in flight, the version that it replaces may be found twice: as the key, and
+    as a record of its own. The one that is revoked counts, or else the key. Raises `Corrupt`,
+    `Unavailable`.
     """
     rows = ports.store.query(signing_keys.keys(tenant_id))
     found = [SigningKey.from_item(row.item) for row in rows]
     # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
     markers = frozenset(verdicts.revoked_signers(ports, tenant_id))
-    # A version without a public key, which only a repair leaves, verifies nothing.
-    return tuple(
-        each.published._replace(status=TrustedKey.of(each, markers=markers).status.value)
-        for each in found
-        if each.public_key
-    )
+    versions = dict[str, PublishedKey]()
+    for each in sorted(found, key=lambda key: key.current_id is None):
+        # A version without a public key, which only a repair leaves, verifies nothing.
+        if each.public_key:
+            status = TrustedKey.of(each, markers=markers).status
+            made = each.published._replace(status=status.value)
+            before = versions.get(made.name)
+            versions[made.name] = before if before is not None and before.is_revoked else made
+    return tuple(versions.values())
 
 
 def name(ports: Ports, pen: Pen, tenant_id: str) -> bool:

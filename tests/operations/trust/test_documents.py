@@ -33,7 +33,7 @@ from shared.ports import Ports
 from shared.ports.held_keys import RootSigner
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.roots import SeedRoot
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
 from tests.operations.signers import stored_signers
 from tests.operations.trust.clients import PinnedClient, active, keep, standby, without_root
@@ -61,6 +61,25 @@ def test_a_new_tenant_wakes_the_one_that_signs(ports: Ports) -> None:
     """TRUST-16, F673b: A tenant that a process without the root creates has the mark of trust."""
     elsewhere = Tenant.another(without_root(ports))
     assert trust_mark_address(elsewhere.id) in marks.of_tenant(ports, elsewhere.id)
+
+
+def test_a_version_is_published_once(ports: Ports, tenant: Tenant) -> None:
+    """TRUST-9, F905a: While a rotation is in flight, clients accept the keys as they were before.
+
+    Its items become visible one by one, the record of the version that is replaced perhaps first.
+    """
+    key = tenant.key(ports)
+    tenant.rotate(ports, key)
+    rotated = item_at(ports, key.address)
+    ports.store.write(Put(key.address, key.to_item(), Expect.ANYTHING))
+    keep(ports, tenant)
+    client = PinnedClient(ports, tenant)
+    client.polls()
+    assert [each.name for each in client.keys.keys] == [f"{key.id}#1"]
+    ports.store.write(Put(key.address, rotated, Expect.ANYTHING))
+    published_keys.name(ports, Pen(ports), tenant.id)
+    client.polls()
+    assert [each.name for each in client.keys.keys] == [f"{key.id}#1", f"{key.id}#2"]
 
 
 def test_each_day_another_one(ports: Ports, tenant: Tenant, clock: Clock) -> None:

@@ -5,9 +5,11 @@ for it (TRUST-15); any other waits for the next document.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import partial
+from typing import Final
 
 from shared.authorizer.formats import signing_keys as formats
 from shared.authorizer.formats.documents import NotTrusted
@@ -23,12 +25,16 @@ from shared.model.signing_keys import SigningKey
 from shared.model.tenants import TenantSettings
 from shared.model.trust import TrustHead
 from shared.model.trust_bundle import TrustedKey
+from shared.operations.base import operation as operations
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation, settle
 from shared.operations.lists import in_force, storage, verdicts
 from shared.operations.lists.storage import Named, Pen
 from shared.ports import Ports
 from shared.ports.store import Change
+
+# How often keys are read of which a rotation is visible in part.
+_LOOKS: Final = 2
 
 
 def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
@@ -38,8 +44,7 @@ def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
     as a record of its own. The one that is revoked counts, or else the key. Raises `Corrupt`,
     `Unavailable`.
     """
-    rows = ports.store.query(signing_keys.keys(tenant_id))
-    found = [SigningKey.from_item(row.item) for row in rows]
+    found = _versions(ports, tenant_id)
     # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
     markers = frozenset(verdicts.revoked_signers(ports, tenant_id))
     versions = dict[str, PublishedKey]()
@@ -51,6 +56,26 @@ def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
             before = versions.get(made.name)
             versions[made.name] = before if before is not None and before.is_revoked else made
     return tuple(versions.values())
+
+
+def _versions(ports: Ports, tenant_id: str) -> list[SigningKey]:
+    """Read each version once, again if a rotation is visible in part.
+
+    Clients refuse a blob that has a version twice.
+    """
+    found: list[SigningKey] = []
+    for look in range(_LOOKS):
+        if look:
+            operations.wait_for_writes()
+        rows = ports.store.query(signing_keys.keys(tenant_id))
+        found = [SigningKey.from_item(row.item) for row in rows]
+        numbers = Counter(each.current_id or each.id for each in found)
+        newest = {each.id: each.key_version for each in found if each.current_id is None}
+        if numbers == newest:
+            break
+    # Of two records, the one that cannot sign any more.
+    found.sort(key=lambda each: each.current_id is not None)
+    return [*{each.published.name: each for each in found}.values()]
 
 
 def name(ports: Ports, pen: Pen, tenant_id: str) -> bool:

@@ -12,10 +12,10 @@ from shared.model import trust as trust_model
 from shared.model.feed import LEAP
 from shared.model.lists.schedule import trust_mark_address
 from shared.model.lists.signers import SignerStatus
-from shared.model.signing_keys import Type
+from shared.model.signing_keys import SigningKey, Type, keys
 from shared.operations.audit import sealed_log, sealing
 from shared.operations.audit import signers as audit_signers
-from shared.operations.base import tenants
+from shared.operations.base import operation, tenants
 from shared.operations.changes import key_revocation, list_signers, signing_keys
 from shared.operations.fleet import native_list
 from shared.operations.lists import (
@@ -277,3 +277,29 @@ def test_a_signer_that_was_revoked_is_dropped(ports: Ports, tenant: Tenant) -> N
     list_signers.revoke(ports, tenant.operator, key_id=pending.id)
     assert keep(ports, tenant) is TrustOutcome.PUBLISHED
     assert pending.public_bytes not in client.polls().document.named(Use.LISTS)
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["shown soon", "not shown"])
+@pytest.mark.parametrize("shown", ["the version before", "the next version"])
+def test_a_rotation_that_is_visible_in_part(
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, shown: str, ends: bool
+) -> None:
+    """F921a, TRUST-9: The feed names no version twice, and both if they are visible soon."""
+    key = tenant.key(ports)
+    before = key.to_item()
+    rotated = signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    rows = ports.store.query(keys(tenant.id))
+    (old,) = [each for each in map(SigningKey.from_item, (r.item for r in rows)) if each.current_id]
+    late, hidden = (rotated, before) if shown == "the version before" else (old, None)
+    way = Delete(late.address, Expect.ANYTHING)
+    ports.store.write(Put(late.address, hidden, Expect.ANYTHING) if hidden else way)
+
+    def wait() -> None:
+        if ends:
+            ports.store.write(Put(late.address, late.to_item(), Expect.ANYTHING))
+
+    monkeypatch.setattr(operation, "wait_for_writes", wait)
+    keep(ports, tenant)
+    client = PinnedClient(ports, tenant)
+    client.polls()
+    assert {each.version for each in client.keys.keys} >= ({1, 2} if ends else set())

@@ -462,6 +462,10 @@ def _made(ports: Ports, pen: Pen, making: _Next, *, anew: bool = False) -> _Made
 
 def _planned(ports: Ports, pen: Pen, making: _Next, *, anew: bool) -> tuple[_Next, Plan]:
     """Return the content of the next list, which the feed is brought up to date with (SRL-12)."""
+    if anew:
+        # Their counter may have been visible before them when the last list was made.
+        ended = facts_of.read_ended(ports, making.facts)
+        making = replace(making, prior=making.prior._replace(ended=ended))
     making, is_exact = _agreed(ports, pen, making, decisions.leaving(making.prior, making.issue))
     plan = decisions.followed(making.facts, making.prior, ports.now())
     if plan is None:

@@ -534,3 +534,19 @@ def test_many_rotations_are_caught_up_with(
     tenant.check_totals(ports)
     versions = tenant.versions(ports, key)
     assert [each.key_version for each in versions] == list(range(47, 0, -1))
+
+
+def test_the_second_look_finds_what_was_not_visible(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
+    """F922a, OPS-8: The state has what ended, although its counter was visible before it."""
+    key = tenant.key(ports)
+    rotated = signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    ports.store.write(Put(key.address, key.to_item(), Expect.ANYTHING))
+    publication.publish_due(ports)
+    ports.store.write(Put(key.address, rotated.to_item(), Expect.ANYTHING))
+    for _ in range(2):
+        clock.advance(minutes=7)
+        publication.publish_due(ports)
+    state = in_force.state(ports, *in_force.head_and_signer(ports, tenant.id))
+    assert (key.id, 2) in {(each.id, each.key_version) for each in state.tombstones.keys}

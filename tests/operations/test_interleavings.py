@@ -9,8 +9,8 @@ where its publisher begins to read the marks.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -21,32 +21,26 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shared.adapters.filesystem import FileBlobs
 from shared.authorizer.policy import Reason, RefusedAnswer
 from shared.authorizer.state import State as ClientState
-from shared.errors import Corrupt, ExpectationLost, InvalidSrl, InvalidState
+from shared.errors import Corrupt, InvalidSrl, InvalidState
 from shared.model import revocations as revocation_model
 from shared.model.callers import Caller
 from shared.model.feed import HEAD, FeedHead
-from shared.model.items import Address, Item, Table
+from shared.model.items import Address, Item
 from shared.model.lists import schedule as schedule_model
-from shared.model.lists.encoding import Payload
 from shared.model.lists.head import ListHead, head_address
-from shared.model.lists.schedule import IN_FLIGHT_MAX, Mark, SignersMark
+from shared.model.lists.schedule import IN_FLIGHT_MAX
 from shared.model.lists.signers import ListSigner, SignerStatus, signers
-from shared.model.lists.state import Content, ListState
 from shared.model.lists.statements import Statement
-from shared.model.records import integer
-from shared.model.tenants import TenantSettings
-from shared.operations.base import counters, operation, tenants
-from shared.operations.base.operation import settle
+from shared.operations.base import operation
 from shared.operations.changes import key_revocation, list_signers, revocations, srl
-from shared.operations.lists import decisions, in_force, publication, records, storage, verdicts
 from shared.operations.lists import facts as facts_of
+from shared.operations.lists import in_force, publication, storage, verdicts
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists import schedule as srl_schedule
 from shared.operations.lists.facts import Facts
-from shared.operations.lists.storage import Covered, Pen
+from shared.operations.lists.storage import Pen
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 from tests.kit.faults import Crash
@@ -60,9 +54,7 @@ from tests.world.explore import (
     Start,
     explore,
     explore_stops,
-    follow,
     in_memory,
-    play,
     rest,
 )
 from tests.world.stage import Span
@@ -770,155 +762,33 @@ def test_every_schedule_in_which_one_dies(history: History, names: str, mortal: 
     prove(history, names, history.explore(cast(history, names), mortal))
 
 
-Made = publication._Made
+def _blobs_last(ports: Ports, caller: Caller, **how: Any) -> object:
+    """Store the blobs of a list only when its head is in force."""
+    late: list[Call] = []
 
+    def put(call: Call) -> object:
+        if call.verb != "put":
+            done: object = call()
+            return done
+        late.append(call)
+        return None
 
-class Found(NamedTuple):
-    """What a list is made from."""
-
-    settings: TenantSettings
-    changes: int
-    content: Content
-
-
-def _found(ports: Ports, caller: Caller) -> Found:
-    settings = tenants.settings(ports, caller.tenant_id)
-    changes, _ = counters.counted(ports, caller.tenant_id)
-    signers = verdicts.revoked_signers(ports, caller.tenant_id)
-    content = records.of_all(ports, caller.tenant_id, signers).content
-    return Found(settings, changes, content)
-
-
-def _stored(ports: Ports, found: Found, version: int, signer: ListSigner | None = None) -> ListHead:
-    now, signer = ports.now(), signer or in_force.signer(ports, found.settings.tenant_id)
-    content = found.content
-    payload = Payload(version, now, now + found.settings.srl_ttl, content.revoked_ids)
-    state = ListState(signer.tenant_id, version, now, content.ends, content.signers)
-    signed = storage.sign(Pen(ports), signer, payload, state)
-    return storage.store(ports, signed, changes=found.changes, sequence=0)
-
-
-def _move(ports: Ports, caller: Caller, head: ListHead, expected: At | Expect) -> ListHead:
-    ports.store.write(Put(head_address(caller.tenant_id), head.to_item(), expected))
-    return head
-
-
-def _in_order(ports: Ports, caller: Caller, **_: object) -> ListHead:
-    """As it should be, and nothing more: none of the product's second looks.
-
-    Each list is made from all records, so `anew` is always true; no marks are cleared.
-    """
-    head, signer = in_force.head_and_signer(ports, caller.tenant_id)
-    made = _stored(ports, _found(ports, caller), head.version + 1, signer)
-    return _move(ports, caller, made, At(head.version))
-
-
-def _head_before_blob(ports: Ports, caller: Caller, **_: object) -> ListHead:
-    head = in_force.head(ports, caller.tenant_id)
-    with TemporaryDirectory() as folder:
-        elsewhere = FileBlobs(Path(folder))
-        found = _found(ports, caller)
-        made = _stored(replace(ports, blobs=elsewhere), found, head.version + 1)
-        body = in_force.body(replace(ports, blobs=elsewhere), made)
-    _move(ports, caller, made, At(head.version))
-    ports.blobs.put(made.blob, body)
+    elsewhere = replace(ports, blobs=Intercepted(ports.blobs, put))
+    made: object = _RIGHT.publish(elsewhere, caller, **how)
+    for each in late:
+        each()
     return made
 
 
-def _identifiers_before_head(ports: Ports, caller: Caller, **_: object) -> ListHead:
-    found = _found(ports, caller)
-    head = in_force.head(ports, caller.tenant_id)
-    return _move(ports, caller, _stored(ports, found, head.version + 1), At(head.version))
-
-
-def _last_writer_wins(ports: Ports, caller: Caller, **_: object) -> ListHead:
-    head = in_force.head(ports, caller.tenant_id)
-    made = _stored(ports, _found(ports, caller), head.version + 1)
-    return _move(ports, caller, made, Expect.ANYTHING)
-
-
-# The version in force where every schedule starts.
-_FIRST = 2
-
-
-def _version_first(ports: Ports, caller: Caller, **_: object) -> ListHead:
-    address = Address(Table.REVOCATIONS, caller.tenant_id, "taken")
-
-    def take() -> int:
-        item = ports.store.get(address)
-        last = integer(item, "version") if item else _FIRST
-        ports.store.write(Put(address, {"version": last + 1}, At(last) if item else Expect.ABSENT))
-        return last + 1
-
-    def move() -> ListHead:
-        head = in_force.head(ports, caller.tenant_id)
-        if head.version > version:
-            return head
-        return _move(ports, caller, made, At(head.version))
-
-    version = settle(take)
-    made = _stored(ports, _found(ports, caller), version)
-    return settle(move)
-
-
-def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
-    published: bool = _RIGHT.publish_if_due(ports, tenant_id)
-    srl_marks.see(ports, srl_marks.of_tenant(ports, tenant_id))
-    return published
-
-
-def _marks_cleared_as_they_are(ports: Ports, marks: Mapping[Address, Mark]) -> None:
-    if marks:
-        ports.store.write(*(Delete(key, Expect.ANYTHING) for key in marks))
-
-
-def _marks_cleared_at_once(ports: Ports, marks: Mapping[Address, Mark]) -> None:
-    """As they were seen, but without another look."""
-    if marks:
-        with suppress(ExpectationLost):
-            ports.store.write(*(Delete(key, At(mark.version)) for key, mark in marks.items()))
-
-
-def _warrants_cleared_unseen(
-    ports: Ports, _tenant_id: str, marks: Mapping[Address, At], *, revoked: Collection[str]
-) -> int:
-    """As they were read, but without a look at what they mark."""
-    if marks:
-        with suppress(ExpectationLost):
-            ports.store.write(*(Delete(key, at) for key, at in marks.items()))
-    return 0
-
-
-def _read_once(read: Callable[[], object]) -> object:
-    return read()
-
-
-def _whatever_it_became(_before: ListSigner, after: ListSigner) -> Put:
-    return Put(after.address, after.to_item(), Expect.ANYTHING)
-
-
-def _over_any_head(ports: Ports, _pen: Pen, made: Made, changes: Iterable[Change]) -> None:
+def _over_any_head(ports: Ports, _pen: Pen, made: Any, changes: Iterable[Change]) -> None:
     address = head_address(made.making.facts.tenant_id)
     ports.store.write(Put(address, made.head.to_item(), Expect.ANYTHING), *changes)
 
 
-def _marked_afterwards(ports: Ports, caller: Caller, **given: Any) -> object:
-    """Revoke in one write, and set the mark on the warrant in another."""
-    marks = list[Change]()
-    partitions = {each.pk for each in schedule_model.warrant_marks(caller.tenant_id)}
-
-    def write(call: Call) -> object:
-        if call.verb != "write":
-            found: object = call()
-            return found
-        marks.extend(each for each in call.arguments if each.address.pk in partitions)
-        ports.store.write(*(each for each in call.arguments if each not in marks))
-        return None
-
-    elsewhere = replace(ports, store=Intercepted(ports.store, write))
-    made: object = _RIGHT.create(elsewhere, caller, **given)
-    ports.store.write(*marks)
-    return made
+def _cleared_as_they_are(ports: Ports, *marked: Any, revoked: Collection[str] | None = None) -> int:
+    if marks := marked[-1]:
+        ports.store.write(*(Delete(key, Expect.ANYTHING) for key in marks))
+    return 0
 
 
 def _head_before_marks(ports: Ports, tenant_id: str, **how: bool) -> Facts:
@@ -933,141 +803,35 @@ def _put_anyway(address: Address, item: Item, expected: At | Expect) -> Put:
     return Put(address, item, Expect.ANYTHING if address.sk == HEAD else expected)
 
 
-def _cleared_first(ports: Ports, pen: Pen, facts: Facts) -> object:
-    """Remove the marks, as they should be, but before the entry is written."""
-    marked = facts.marked.warrants
-    _, own = publication._revoked(ports, facts.tenant_id, [each.sk for each in marked])
-    srl_marks.clear(ports, facts.tenant_id, marked, revoked=own)
-    told: object = _RIGHT.stated_marks(ports, pen, facts)
-    return told
+_RIGHT: Any = SimpleNamespace(read=facts_of.read, publish=publication.publish)
 
 
-def _warrants_cleared_as_they_are(
-    ports: Ports, _tenant_id: str, marks: Mapping[Address, At], *, revoked: Collection[str]
-) -> int:
-    if marks:
-        ports.store.write(*(Delete(key, Expect.ANYTHING) for key in marks))
-    return 0
-
-
-def _all_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
-    """Also those whose revocations a check does not find yet."""
-    partition = schedule_model.signers_marks(tenant_id)
-    rows = ports.store.query(partition)
-    return {partition.address(row.sk): SignersMark.from_item(row.item) for row in rows}
-
-
-def _verdicts_before_head(
-    ports: Ports, pen: Pen, ids: Collection[str], covered: Covered, facts: Facts
-) -> object:
-    ends, own = publication._revoked(ports, facts.tenant_id, ids)
-    facts = facts_of.with_heads(ports, facts)
-    told = decisions.entry(facts, ids, ends, ports.now())
-    return storage.append(ports, pen, facts, told, covered), own
-
-
-def _of_live_records(ports: Ports, pen: Pen, making: Any, *, anew: bool) -> object:
-    """The content is what the records say after the feed was brought up to date."""
-    making, plan = _RIGHT.planned(ports, pen, making, anew=anew)
-    return making, replace(plan, content=publication._recorded(ports, making).content)
-
-
-def _base_claims_more(ports: Ports, pen: Pen, made: Made, changes: Iterable[Change]) -> None:
-    """The base is said to cover the feed as it is now, and not as it was when it was read."""
-    newest = current(ports, made.making.facts.tenant_id)
-    plan = replace(made.plan, sequence=newest.sequence, chain=newest.signed.chain)
-    head = replace(made.head, sequence=newest.sequence)
-    _RIGHT.move_heads(ports, pen, made._replace(plan=plan, head=head), changes)
-
-
-# Functions of the product, which some other ways call in another order.
-_RIGHT: Any = SimpleNamespace(
-    create=revocations.create,
-    read=facts_of.read,
-    publish_if_due=publication.publish_if_due,
-    stated_marks=publication._stated_marks,
-    planned=publication._planned,
-    move_heads=publication._move_heads,
+@pytest.mark.parametrize(
+    ("names", "function", "way", "breaks"),
+    [
+        ("publisher", (publication, "publish"), _blobs_last, served),
+        ("publisher, rotator", (publication, "_move_heads"), _over_any_head, rising),
+        ("worker, waverer", (srl_marks, "see"), _cleared_as_they_are, nothing_lost),
+        ("feeder, taker", (srl_marks, "clear"), _cleared_as_they_are, caught_up),
+        ("feeder, publisher", (storage, "Put"), _put_anyway, one_by_one),
+        pytest.param(
+            *("feeder, publisher", (facts_of, "read"), _head_before_marks, complete),
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
-
-
-class Wrong(NamedTuple):
-    """Another way to do what a function of the product does, and the guarantee that it breaks.
-
-    `mortal` are the actors that may die in it.
-    """
-
-    module: ModuleType
-    function: str
-    way: Callable[..., object]
-    names: str
-    breaks: Guarantee
-    torn: str = ""
-    mortal: str = ""
-
-
-_TWO = "publisher1, publisher2, revoker"
-_WRONG = {
-    "head before blob": Wrong(publication, "publish", _head_before_blob, "publisher", served),
-    "identifiers before head": Wrong(
-        publication, "publish", _identifiers_before_head, _TWO, rising
-    ),
-    "last writer wins": Wrong(publication, "publish", _last_writer_wins, _TWO, rising),
-    "version first": Wrong(publication, "publish", _version_first, _TWO, rising),
-    "active signer unchecked": Wrong(
-        list_signers, "_update", _whatever_it_became, "maker, rotator", staged
-    ),
-    "two pending signers": Wrong(
-        list_signers, "_update", _whatever_it_became, "maker1, maker2", staged
-    ),
-    "head unchecked by a rotation": Wrong(
-        publication, "_move_heads", _over_any_head, "publisher, rotator", rising
-    ),
-    "marks read afterwards": Wrong(
-        publication, "publish_if_due", _marks_read_afterwards, "worker, revoker", nothing_lost
-    ),
-    "marks cleared as they are": Wrong(
-        srl_marks, "see", _marks_cleared_as_they_are, "worker, waverer", nothing_lost
-    ),
-    "marks cleared at once": Wrong(
-        srl_marks, "see", _marks_cleared_at_once, "worker, revoker", nothing_lost, "revoker"
-    ),
-    "warrants cleared unseen": Wrong(
-        srl_marks, "clear", _warrants_cleared_unseen, "feeder, revoker", caught_up, "revoker"
-    ),
-    "warrants cleared as they are": Wrong(
-        srl_marks, "clear", _warrants_cleared_as_they_are, "feeder, taker", caught_up
-    ),
-    "warrants marked afterwards": Wrong(
-        revocations, "create", _marked_afterwards, "feeder, revoker", caught_up, mortal="revoker"
-    ),
-    "warrants cleared first": Wrong(
-        publication, "_stated_marks", _cleared_first, "feeder", caught_up, mortal="feeder"
-    ),
-    "head of the feed before marks": Wrong(
-        facts_of, "read", _head_before_marks, "feeder, publisher", complete
-    ),
-    "head of the feed unchecked": Wrong(
-        storage, "Put", _put_anyway, "feeder, publisher", one_by_one
-    ),
-    "head of the feed after verdicts": Wrong(
-        publication, "_state", _verdicts_before_head, "feeder, taker", caught_up
-    ),
-    "signers cleared unseen": Wrong(
-        srl_marks,
-        "of_revoked_signers",
-        _all_signers,
-        "feeder, key revoker",
-        caught_up,
-        "key revoker",
-    ),
-    "list of live records": Wrong(
-        publication, "_planned", _of_live_records, "publisher, revoker", based
-    ),
-    "base that claims more": Wrong(
-        publication, "_move_heads", _base_claims_more, "publisher, announcer", based
-    ),
-}
+def test_another_way_is_caught(
+    history: History,
+    monkeypatch: pytest.MonkeyPatch,
+    names: str,
+    function: tuple[ModuleType, str],
+    way: Callable[..., object],
+    breaks: Guarantee,
+) -> None:
+    """If a function of the product does it in another way, some schedule breaks its guarantee."""
+    monkeypatch.setattr(*function, way)
+    runs = history.explore(cast(history, names))
+    assert any(not _holds(breaks, history, run) for run in runs)
 
 
 def _holds(guarantee: Guarantee, history: History, run: Run) -> bool:
@@ -1076,46 +840,3 @@ def _holds(guarantee: Guarantee, history: History, run: Run) -> bool:
     except (AssertionError, Corrupt):
         return False
     return True
-
-
-_LONG = [
-    "marks cleared at once",
-    "version first",
-    "identifiers before head",
-    "head of the feed before marks",
-    "head of the feed after verdicts",
-]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        pytest.param(wrong, id=name, marks=[pytest.mark.slow] if name in _LONG else [])
-        for name, wrong in _WRONG.items()
-    ],
-)
-def test_another_way_is_caught(
-    history: History, monkeypatch: pytest.MonkeyPatch, wrong: Wrong
-) -> None:
-    """Some schedule breaks its guarantee; the first is printed, and breaks it each time."""
-    monkeypatch.setattr(wrong.module, wrong.function, wrong.way)
-    history.torn = frozenset(wrong.torn.split(", ")) if wrong.torn else frozenset()
-    actors = cast(history, wrong.names)
-    runs = history.explore(actors, wrong.mortal)
-    broken = next(run for run in runs if not _holds(wrong.breaks, history, run))
-    print(f"breaks `{wrong.breaks.__name__}` in\n{broken}")
-    schedule, stop = follow(broken.schedule), broken.stop
-    again = play(
-        history.world, actors, schedule, observe=history.observe, torn=history.torn, stop=stop
-    )
-    assert not _holds(wrong.breaks, history, again)
-
-
-@pytest.mark.slow
-def test_the_order_alone_suffices(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two publishers in the right order lose nothing, even without looking twice."""
-    monkeypatch.setattr(publication, "publish", _in_order)
-    for run in history.explore(cast(history, _TWO)):
-        # These lists follow from no feed.
-        for guarantee in (outcomes, served, rising, complete, fenced):
-            guarantee(history, run)

@@ -7,11 +7,10 @@ import pytest
 
 from shared.errors import RescindError, Unavailable
 from shared.model.fleet.heartbeats import Heartbeat
-from shared.operations.changes import revocations
 from shared.operations.fleet import authorizers
 from shared.ports import Ports
 from tests.kit.endpoints import ENDPOINTS
-from tests.kit.faults import Crash, Script, broken_at, meeting, scripted
+from tests.kit.faults import Crash, Script, broken_at, scripted
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 from tests.operations.mutations import CASES, EACH_CASE, Case, register
@@ -96,21 +95,4 @@ def test_two_authorizers_register_by_one_name(ports: Ports, tenant: Tenant) -> N
     script = Script(before={number: lambda: first.append(register(ports, tenant))})
     assert register(scripted(ports, script), tenant) == first[0]
     assert tenant.actions(ports).count("authorizer.register") == 1
-    tenant.check_totals(ports)
-
-
-def test_a_warrant_taken_back_between_two_reads(ports: Ports, tenant: Tenant) -> None:
-    """F05: a revocation that met a deletion takes effect itself."""
-    old = tenant.revoke(ports, "svc_wrt_a")
-
-    def take_back() -> None:
-        tenant.take_back(ports, old)
-
-    _, is_new = revocations.create(
-        meeting(ports, 1, take_back),
-        tenant.operator,
-        warrant_id="svc_wrt_a",
-        reason="again",
-    )
-    assert is_new
     tenant.check_totals(ports)

@@ -79,28 +79,6 @@ def test_the_last_admin_key_stays(
     print(f"{ways}: {runs} schedules")
 
 
-def test_the_account_of_the_last_admin_key_stays(
-    tmp_path: Path, ports: Ports, tenant: Tenant
-) -> None:
-    """F40: so it is where the other key goes with its account."""
-    account = tenant.account(ports, "second")
-    (own,) = _admins(ports, tenant)
-    tenant.api_key(ports, account=account)
-
-    def disable(ports: Ports) -> object:
-        try:
-            return service_accounts.disable(ports, tenant.operator, account_id=account.id)
-        except Conflict:
-            return "kept"
-
-    actors: dict[str, Actor] = {
-        "revoker": partial(_losing, tenant, own.id, "revoke"),
-        "disabler": disable,
-    }
-    for run in explore(Start(ports), actors, torn=actors):
-        assert list(run.outcomes.values()).count("kept") == 1, run
-
-
 @pytest.mark.parametrize("switched", [AccountStatus.DISABLED, AccountStatus.ACTIVE])
 @pytest.mark.parametrize("makes", ["create", "rotate"])
 def test_a_switched_account_has_no_other_key(

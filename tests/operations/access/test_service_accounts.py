@@ -94,25 +94,6 @@ def test_a_full_account_is_switched_in_one_write(ports: Ports) -> None:
     staff.tenant.check_totals(ports)
 
 
-@pytest.mark.parametrize("creation_first", [True, False])
-def test_a_key_while_its_account_is_disabled(ports: Ports, creation_first: bool) -> None:
-    """F13: no schedule of creation and disabling leaves a key that opens."""
-
-    def disable(through: Ports, staff: Staff) -> object:
-        return staff.switch(through, "disable")
-
-    order = (_hire, disable) if creation_first else (disable, _hire)
-    for race in races(ports, Staff.make, *order):
-        created = race.first if creation_first else race.second
-        if creation_first:
-            assert isinstance(created, InvalidState)
-        else:
-            assert isinstance(created, Created | InvalidState)
-        assert not opens(ports, race.world.key)
-        assert not (isinstance(created, Created) and opens(ports, created))
-        race.world.tenant.check_totals(ports)
-
-
 @pytest.mark.parametrize("action", ["disable", "enable"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_key_that_goes_while_its_account_is_switched(
@@ -150,18 +131,6 @@ def test_the_last_two_admins_go_in_different_ways(ports: Ports, loss: str) -> No
             assert isinstance(race.first, Conflict)
             assert len(race.world.admins(ports)) == 1
             race.world.tenant.check_totals(ports)
-
-
-def test_two_accounts_of_one_name(ports: Ports) -> None:
-    """F30: one is created; the other is refused."""
-
-    def create(through: Ports, tenant: Tenant) -> object:
-        return tenant.account(through, "ci")
-
-    for race in races(ports, Tenant.another, create, create):
-        assert isinstance(race.first, Conflict)
-        assert isinstance(race.second, ServiceAccount)
-        race.world.check_totals(ports)
 
 
 def test_a_key_while_its_account_is_deleted(ports: Ports) -> None:

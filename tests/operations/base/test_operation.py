@@ -32,19 +32,6 @@ def test_an_operation_enforces_its_scopes(ports: Ports, scope: Scope) -> None:
             _echo(ports, caller, value="a")
 
 
-def test_a_lost_race_is_decided_again() -> None:
-    """F24: a conflict is not the caller's to see."""
-    outcomes = iter([ExpectationLost([_KEY]), ExpectationLost([_KEY]), None])
-
-    def attempt() -> str:
-        outcome = next(outcomes)
-        if outcome:
-            raise outcome
-        return "won"
-
-    assert operation.settle(attempt) == "won"
-
-
 def test_contention_ends_before_a_gateway_gives_up() -> None:
     """F24: with the longest write behind it, an operation answers before its function is killed."""
     seconds = operation.PACING.limit + retries.PATIENCE.deadline_seconds

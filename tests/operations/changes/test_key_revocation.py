@@ -9,10 +9,10 @@ from shared.errors import Corrupt, InvalidState
 from shared.model import revocations as signer_model
 from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
-from shared.model.signing_keys import KeyFilters, KeyStatus, SigningKey
+from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.warrant_format import WarrantFormat
 from shared.model.warrants import Standing, WarrantRecord
-from shared.operations.changes import key_revocation, revocations, signing_keys, srl
+from shared.operations.changes import key_revocation, revocations
 from shared.operations.lists import publication, records
 from shared.operations.operator import consistency
 from shared.ports import Ports
@@ -150,46 +150,6 @@ def test_a_warrant_that_expires_with_the_calendar(ports: Ports, tenant: Tenant) 
     made = store_warrants(ports, key, 1, ends_at=end)
     tenant.revoke_key(ports, key)
     assert tenant.regenerate(ports).revoked_ids == made
-
-
-def test_the_schedule_sees_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
-    """F08: a key's revocation is a change; what neither revokes nor disables is none."""
-    key = tenant.key(ports)
-    warrant_id = tenant.sign(ports, key)
-    assert publication.publish_due(ports).published == []
-    for move in (signing_keys.suspend, signing_keys.enable, signing_keys.rotate):
-        move(ports, tenant.operator, key_id=key.id)
-        assert publication.publish_due(ports).published == [tenant.id]
-    tenant.revoke_key(ports, key)
-    assert publication.publish_due(ports).published == [tenant.id]
-    assert tenant.published(ports).revoked_ids == [warrant_id]
-    tenant.revoke_key(ports, key)
-    assert publication.publish_due(ports).published == []
-
-
-@pytest.mark.usefixtures("few_partitions")
-def test_one_revocation_follows_another_during_a_publication(ports: Ports) -> None:
-    """F05: a warrant that is revoked all along, by itself and then by its key, stays listed."""
-
-    def make(ports: Ports) -> tuple[Tenant, SigningKey, str]:
-        tenant = Tenant.another(ports)
-        key = tenant.key(ports)
-        warrant_id = tenant.sign(ports, key)
-        record_id = tenant.revoke(ports, warrant_id)
-        tenant.regenerate(ports)
-        return tenant, key, record_id
-
-    def hand_over(through: Ports, world: tuple[Tenant, SigningKey, str]) -> None:
-        tenant, key, record_id = world
-        tenant.revoke_key(through, key)
-        tenant.take_back(through, record_id)
-
-    for race in races(
-        ports, make, lambda p, world: srl.regenerate(p, world[0].operator), hand_over
-    ):
-        tenant, _, _ = race.world
-        assert len(tenant.published(ports).revoked_ids) == 1
-        assert len(tenant.regenerate(ports).revoked_ids) == 1
 
 
 def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
@@ -354,34 +314,6 @@ def _check_cut_off(ports: Ports, tenant: Tenant, root: SigningKey, below: list[S
     for key in below[::25]:
         with pytest.raises(InvalidState):
             tenant.sign(ports, key)
-
-
-def test_a_child_that_signs_during_a_cascade(ports: Ports) -> None:
-    """F29: a key that came while its line was revoked is revoked too, with all that it signed."""
-
-    def make(ports: Ports) -> tuple[Tenant, SigningKey, SigningKey]:
-        tenant = Tenant.another(ports)
-        root = tenant.key(ports)
-        return tenant, root, tenant.key(ports, root)
-
-    def grow(through: Ports, world: tuple[Tenant, SigningKey, SigningKey]) -> str:
-        tenant, _, issuer = world
-        return tenant.sign(through, tenant.key(through, issuer))
-
-    for race in races(
-        ports, make, lambda p, world: world[0].revoke_key(p, world[1], cascade=True), grow
-    ):
-        tenant, _, _ = race.world
-        page = signing_keys.page(
-            ports, tenant.operator, before=None, limit=10, filters=KeyFilters()
-        )
-        assert {key.status for key, _ in page.entries} == {KeyStatus.REVOKED}
-        if isinstance(race.second, str):
-            assert tenant.is_revoked(ports, race.second)
-            assert tenant.regenerate(ports).revoked_ids == [race.second]
-        else:
-            assert isinstance(race.second, InvalidState)
-        tenant.check_totals(ports)
 
 
 @pytest.mark.parametrize("earlier", [0, 1])

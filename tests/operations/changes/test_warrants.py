@@ -151,17 +151,6 @@ def test_signing_while_the_key_is_rotated(ports: Ports) -> None:
     assert versions == {1, 2}
 
 
-def test_a_signature_while_an_ancestor_is_rotated(ports: Ports) -> None:
-    """A change of the line that cuts nothing only makes the signer look again."""
-
-    def rotate(through: Ports, world: Line) -> SigningKey:
-        return signing_keys.rotate(through, world[0].operator, key_id=world[1][0].id)
-
-    for race in races(ports, line, sign, rotate):
-        assert isinstance(race.first, SignedWarrant)
-        assert listed(ports, race.world) == 1
-
-
 def test_an_ancestor_that_is_missing(ports: Ports) -> None:
     """F10: a key whose line cannot be read signs nothing; it is never taken for active."""
     tenant, keys = world = line(ports)

@@ -15,7 +15,7 @@ from shared.ports.store import Expect, Put
 from tests.kit.faults import Script, scripted
 from tests.kit.tenants import Tenant
 from tests.operations import histories
-from tests.operations.histories import IDS, STEPS, TOMBSTONE_STEPS
+from tests.operations.histories import STEPS, TOMBSTONE_STEPS
 
 _ANY_STEPS = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 5)), max_size=30)
 
@@ -112,15 +112,3 @@ def test_every_hundredth_list_is_made_from_all_records(ports: Ports, tenant: Ten
     for version in range(2, 100):
         assert tenant.regenerate(ports).revoked_ids == [], version
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_lost"]
-
-
-def test_a_longer_lifetime_brings_back_what_had_left(tmp_path: Path) -> None:
-    """A warrant stays on the list for a lifetime after its end, however long that was before."""
-    world = histories.world(tmp_path)
-    world.lifetime(0)
-    world.sign(0)
-    world.revoke(0)
-    world.clock.advance(minutes=41)
-    assert world.tenant.regenerate(world.ports).revoked_ids == []
-    world.lifetime(1)
-    assert world.tenant.regenerate(world.ports).revoked_ids == [IDS[0]]

@@ -1,6 +1,5 @@
 """What is kept of old lists, and what happens if there is no room for new ones."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from shared.errors import OutOfSpace, Unavailable
 from shared.model.lists.head import lists_folder, states_folder, version_of
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings
-from shared.operations.changes import list_signers, srl
+from shared.operations.changes import srl
 from shared.operations.lists import in_force, publication
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
@@ -19,7 +18,6 @@ from tests.kit import disks
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
-from tests.web.outages import down
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 
@@ -66,44 +64,6 @@ def test_the_lifetime_is_the_tenants_own(ports: Ports, tenant: Tenant, clock: Cl
     clock.advance(days=2)
     publication.publish(ports, tenant.operator)
     assert kept(ports, tenant) == list(range(3, 9))
-
-
-def _regenerate(ports: Ports, tenant: Tenant) -> None:
-    srl.regenerate(ports, tenant.operator)
-
-
-def _rotate(ports: Ports, tenant: Tenant) -> None:
-    list_signers.rotate(ports, tenant.operator)
-
-
-def _by_schedule(ports: Ports, tenant: Tenant) -> None:
-    version = in_force.head(ports, tenant.id).version
-    tenant.revoke(ports, f"svc_wrt_{version}")
-    assert publication.publish_due(ports).published == [tenant.id]
-
-
-@pytest.mark.parametrize("publish", [_regenerate, _rotate, _by_schedule])
-def test_every_publication_removes_old_lists(
-    ports: Ports, tenant: Tenant, publish: Callable[[Ports, Tenant], None]
-) -> None:
-    """F119: whoever publishes, and before it does."""
-    for _ in range(22):
-        publication.publish(ports, tenant.operator)
-    publish(ports, tenant)
-    assert kept(ports, tenant) == list(range(4, 25))
-
-
-def test_a_publication_that_fails_removes_old_lists(
-    ports: Ports, tenant: Tenant, clock: Clock
-) -> None:
-    """F89: also if it fails before it stores anything, as when the seed does not open."""
-    for _ in range(8):
-        publication.publish(ports, tenant.operator)
-    clock.advance(hours=1, seconds=1)
-    sealed = replace(ports, sealer=down(Unavailable("no key")))
-    with pytest.raises(Unavailable):
-        publication.publish(sealed, tenant.operator)
-    assert kept(ports, tenant) == [8, 9]
 
 
 def test_old_lists_go_although_nothing_can_be_stored(

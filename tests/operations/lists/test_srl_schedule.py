@@ -144,23 +144,6 @@ def test_clocks_may_differ_by_five_minutes(ports: Ports, clock: Clock, tenant: T
     assert not publication.publish_if_due(ports, tenant.id)
 
 
-@pytest.mark.parametrize("ttl_seconds", [300, 301, 604_800])
-def test_finder_and_worker_agree(
-    ports: Ports, clock: Clock, tenant: Tenant, ttl_seconds: int
-) -> None:
-    """Whatever the lifetime, who is named is published, and who is not is not."""
-    tenant_settings.update(
-        ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=ttl_seconds)
-    )
-    tenant.regenerate(ports)
-    clock.advance(seconds=ttl_seconds // 2 - 1, microseconds=999_999)
-    assert due(ports) == []
-    assert not publication.publish_if_due(ports, tenant.id)
-    clock.advance(microseconds=1)
-    assert due(ports) == [tenant.id]
-    assert publication.publish_if_due(ports, tenant.id)
-
-
 class Counting(OneByOne):
     """A store that can be queried alone, and counts the queries and what they hand out."""
 
@@ -374,23 +357,6 @@ def test_a_mark_that_outlived_its_reason_costs_one_look(ports: Ports, tenant: Te
     assert in_force.head(ports, tenant.id).version == 2
 
 
-def test_many_marks_are_cleared_together(ports: Ports, clock: Clock, tenant: Tenant) -> None:
-    """Marks in every shard are seen by one publication, and go with the look after it."""
-    for number in range(100):
-        tenant.revoke(ports, f"svc_wrt_{number}")
-    numbers = {revocation_model.counter_number(f"svc_wrt_{number}") for number in range(100)}
-    assert len(srl_marks.of_tenant(ports, tenant.id)) == len(numbers) > revocation_model.SHARDS
-    assert publication.publish_if_due(ports, tenant.id)
-    marks = srl_marks.of_tenant(ports, tenant.id)
-    assert {mark.seen_at for mark in marks.values()} == {clock()}
-    assert due(ports) == []
-    clock.moment += model.IN_FLIGHT_MAX
-    assert due(ports) == [tenant.id]
-    assert not publication.publish_if_due(ports, tenant.id)
-    assert srl_marks.of_tenant(ports, tenant.id) == {}
-    assert due(ports) == []
-
-
 def test_what_was_in_flight_when_its_key_was_revoked_is_listed(
     ports: Ports, clock: Clock, tenant: Tenant
 ) -> None:
@@ -428,20 +394,6 @@ def test_an_unknown_tenant_is_an_error(anywhere: Ports, tenant_id: str) -> None:
     """F10: who is not there is not passed over in silence."""
     with pytest.raises(Corrupt, match="no settings"):
         publication.publish_if_due(anywhere, tenant_id)
-
-
-def test_there_is_one_turn_a_tenant(ports: Ports, clock: Clock, tenant: Tenant) -> None:
-    """A publication replaces the turn of the one before it, whatever the clock did meanwhile."""
-    for seconds in (0, 1, 3600, -7200, 0):
-        clock.advance(seconds=seconds)
-        tenant.regenerate(ports)
-        head = in_force.head(ports, tenant.id)
-        (entry,) = ports.store.query(model.TURNS)
-        turn = Turn.from_item(entry.item)
-        assert turn == Turn.after(head, tenant.id)
-        assert model.TURNS.address(entry.sk) == turn.address
-        (entry,) = ports.store.query(model.ISSUES)
-        assert model.ISSUES.address(entry.sk) == model.issue_address(head, tenant.id)
 
 
 def test_a_turn_that_cannot_be_read_holds_back_nobody(

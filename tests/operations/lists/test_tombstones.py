@@ -520,22 +520,6 @@ def test_a_credential_without_its_record(
     assert not opens(ports, leaked)
 
 
-def test_many_rotations_are_caught_up_with(
-    deployment: Deployment, ports: Ports, tenant: Tenant
-) -> None:
-    """F51: more versions than one write takes; each has its record."""
-    key = tenant.key(ports)
-    copy = deployment.copy()
-    for _ in range(45):
-        tenant.rotate(ports, key)
-    tenant.regenerate(ports)
-    deployment.restore(copy)
-    recovery.recover(ports, tenant.operator)
-    tenant.check_totals(ports)
-    versions = tenant.versions(ports, key)
-    assert [each.key_version for each in versions] == list(range(47, 0, -1))
-
-
 def test_the_second_look_finds_what_was_not_visible(
     ports: Ports, tenant: Tenant, clock: Clock
 ) -> None:

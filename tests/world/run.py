@@ -37,7 +37,7 @@ from tests.world.world import Machine, World
 HORIZON: Final = 45.0
 HAPPENINGS: Final = 22
 # How long it takes, once all is quiet, until everything is current.
-QUIET: Final = 200.0
+QUIET: Final = 450.0
 
 
 class Happening(NamedTuple):

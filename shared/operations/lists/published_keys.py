@@ -40,28 +40,24 @@ _LOOKS: Final = 2
 def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
     """Read all versions of all signing keys, with their certificates, each once.
 
-    While a rotation is in flight, the version that it replaces may be found twice: as the key, and
-    as a record of its own. The one that is revoked counts, or else the key. Raises `Corrupt`,
-    `Unavailable`.
+    Raises `Corrupt`, `Unavailable`.
     """
     found = _versions(ports, tenant_id)
     # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
     markers = frozenset(verdicts.revoked_signers(ports, tenant_id))
-    versions = dict[str, PublishedKey]()
-    for each in sorted(found, key=lambda key: key.current_id is None):
-        # A version without a public key, which only a repair leaves, verifies nothing.
-        if each.public_key:
-            status = TrustedKey.of(each, markers=markers).status
-            made = each.published._replace(status=status.value)
-            before = versions.get(made.name)
-            versions[made.name] = before if before is not None and before.is_revoked else made
-    return tuple(versions.values())
+    # A version without a public key, which only a repair leaves, verifies nothing.
+    return tuple(
+        each.published._replace(status=TrustedKey.of(each, markers=markers).status.value)
+        for each in found
+        if each.public_key
+    )
 
 
 def _versions(ports: Ports, tenant_id: str) -> list[SigningKey]:
-    """Read each version once, again if a rotation is visible in part.
+    """Read each version once, and all again if a rotation is visible in part.
 
-    Clients refuse a blob that has a version twice.
+    The version that it replaces may then be found twice: as the key, and as a record of its own.
+    Clients refuse a blob that has it twice.
     """
     found: list[SigningKey] = []
     for look in range(_LOOKS):
@@ -73,7 +69,7 @@ def _versions(ports: Ports, tenant_id: str) -> list[SigningKey]:
         newest = {each.id: each.key_version for each in found if each.current_id is None}
         if numbers == newest:
             break
-    # Of two records, the one that cannot sign any more.
+    # Of two records, the one that cannot sign any more counts.
     found.sort(key=lambda each: each.current_id is not None)
     return [*{each.published.name: each for each in found}.values()]
 

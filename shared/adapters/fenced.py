@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 
 from shared.errors import InvalidSettings, Outdated, ReadOnly
 from shared.model import deployment
-from shared.model.deployment import Deployment
+from shared.model.deployment import SCHEMA, Deployment
 from shared.ports.store import (
     Address,
     Change,
@@ -44,13 +44,20 @@ class Fence:
     """The deployment as this process knows it; it is read again once it is old.
 
     `known` was read from the store just now. `region` is where this process runs, and `is_standby`
-    says that it writes only if the store names that region.
+    says that it writes only if the store names that region. `schema` is the highest that its
+    release knows.
     """
 
     def __init__(
-        self, store: Store, known: Deployment, *, region: str = "", is_standby: bool = False
+        self,
+        store: Store,
+        known: Deployment,
+        *,
+        region: str = "",
+        is_standby: bool = False,
+        schema: int = SCHEMA,
     ) -> None:
-        self._store, self._known = store, known
+        self._store, self._known, self._schema = store, known, schema
         self._region, self._is_standby = region, is_standby
         self._looked_at, self._turn = _moment(), Lock()
 
@@ -79,7 +86,7 @@ class Fence:
                 if _is_old(self._looked_at):
                     self._look()
         try:
-            self._known.check_schema()
+            self._known.check_schema(self._schema)
             if writes:
                 self._known.check_in_charge()
         except InvalidSettings as error:

@@ -70,12 +70,12 @@ class Deployment(Record):
         """Return the record as it is written next."""
         return replace(self, version=self.version + 1, **changes)  # type: ignore[arg-type]
 
-    def check_schema(self) -> None:
-        """Raise `InvalidSettings` if a newer release wrote to the store (OPS-12)."""
-        if self.schema > SCHEMA:
+    def check_schema(self, known: int = SCHEMA) -> None:
+        """Raise `InvalidSettings` for a release that knows schemas up to a lower one (OPS-12)."""
+        if self.schema > known:
             raise InvalidSettings(
                 f"SVC_STORE: the data has schema {self.schema}; this release knows schemas up to"
-                f" {SCHEMA}.",
+                f" {known}.",
                 "Use the release that wrote the data, or a newer one.",
             )
 

@@ -39,6 +39,7 @@ from shared.web.routes import ApiRequest, Context
 from shared.web.work import IN_PLACE, result_of
 from tests.kit import asgi
 from tests.kit.tenants import Tenant
+from tests.world.upgrades import FencedOfEach
 from tests.world.world import Machine, World
 
 # How often a publisher looks for marks, and how often and how long a client trusts.
@@ -48,9 +49,10 @@ POLICY: Final = Policy(poll_seconds=3.0, max_staleness=12.0, wait_seconds=0)
 
 def ports_of(world: World, machine: Machine, sealer: FileSealer, root: Any = None) -> Ports:
     """The ports as a machine has them."""
-    store: Any = world.store
+    store: Any = FencedOfEach(world, machine)
     return Ports(
         store=store,
+        is_in_charge=lambda: store.fence().is_in_charge(),
         usage=StoredUsage(store),
         buckets=_NoLimit(),
         blobs=world.blobs,

@@ -19,6 +19,7 @@ from shared.operations.lists import journal, signers, verdicts
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
 from tests.world.machines import POLICY, Client
+from tests.world.upgrades import Watch
 from tests.world.world import World
 
 # How old an acknowledged revocation may be before nobody is CLEAR of its warrant (FEED-12): a mark
@@ -59,6 +60,8 @@ class Books:
     folds: dict[int, frozenset[str] | None] = field(default_factory=dict)
     feed: FeedHead | None = None
     listed: ListHead | None = None
+    # What each list states.
+    lists: dict[int, frozenset[str]] = field(default_factory=dict)
     # What was seen last, to notice changes.
     feed_item: Item | None = None
     list_item: Item | None = None
@@ -87,6 +90,8 @@ class Oracle:
         self.world = world
         self.books = {each.id: Books(each) for each in tenants}
         self.clients: list[Client] = []
+        self.releases = Watch(world)
+        world.fault = self.releases.fault
         # Whether nobody answers, because the records are being restored.
         self.is_suspended = False
         self._before: dict[str, tuple[set[str], set[str]]] = {}
@@ -122,6 +127,13 @@ class Oracle:
     def marked_at(self) -> float:
         """From when on what is acknowledged now counts as unpublished."""
         return max(self.world.now, self.world.stamp)
+
+    def check_list(self, books: Books, version: int, asked_at: float) -> None:
+        """A list was asked for, and made: it has what was acknowledged before."""
+        for each, standing in books.warrants.items():
+            is_due = standing.since < asked_at and books.revoked(each) and not books.busy[each]
+            if is_due and each not in books.lists.get(version, {each}):
+                raise Broken(f"list {version} lacks {each}, which was revoked before")
 
     def open(self) -> list[str]:
         """What is still being asked."""
@@ -198,6 +210,9 @@ class Oracle:
 
     def look(self) -> None:
         """Look at what has changed."""
+        self.releases.look()
+        if self.world.faults:
+            raise Broken(self.world.faults[0])
         if self.is_suspended:
             return
         for books in self.books.values():
@@ -262,6 +277,7 @@ class Oracle:
         if head.sequence is None or books.feed is None:
             return
         stated = frozenset(wire.base_ids(gzip.decompress(body), books.feed.base))
+        books.lists[head.version] = stated
         folded = books.folds.get(head.sequence)
         if folded is not None and folded != stated:
             raise Broken(

@@ -23,6 +23,7 @@ from shared.operations.changes import (
 )
 from shared.operations.changes.warrants import Order
 from shared.ports import Ports
+from tests.world import upgrades
 from tests.world.oracle import Books
 from tests.world.world import Machine
 
@@ -82,6 +83,8 @@ class Deed:
         """Revoke or restore warrants, and enter that in the books."""
         oracle, books, outcome = self.life.oracle, self.books, None
         before = {each: books.warrants[each].revoked for each in ids}
+        # What was asked before, and is in flight, may come after this.
+        in_flight = {each for each in ids if before[each] is None and self.life.in_flight}
         oracle.begin(books, ids, revokes=revokes)
         done, known = None, False
         try:
@@ -90,7 +93,8 @@ class Deed:
         except Unknown:
             pass
         for each in ids:
-            outcome = None if not known else revokes if done is not None else before[each]
+            is_known = known and each not in in_flight
+            outcome = None if not is_known else revokes if done is not None else before[each]
             oracle.end(books, [each], outcome)
         return done
 
@@ -217,7 +221,16 @@ def rotate_key(deed: Deed) -> None:
 
 
 def regenerate(deed: Deed) -> None:
-    deed.ask("publish a list", lambda ports: srl.regenerate(ports, deed.caller))
+    asked_at = deed.life.world.now
+    made = deed.ask("publish a list", lambda ports: srl.regenerate(ports, deed.caller))
+    if made is not None:
+        deed.life.oracle.check_list(deed.books, made.version, asked_at)
+
+
+def list_at_once(deed: Deed) -> None:
+    """Revoke something, and publish a list while the feed is on the way."""
+    revoke(deed)
+    regenerate(deed)
 
 
 def rotate_signer(deed: Deed) -> None:
@@ -262,6 +275,7 @@ DEEDS: Final[dict[str, tuple[Callable[[Deed], None], int]]] = {
         (revoke_key, 2),
         (rotate_key, 1),
         (regenerate, 2),
+        (list_at_once, 2),
         (rotate_signer, 2),
         (lose_signer, 1),
         (make_signer, 1),
@@ -347,4 +361,5 @@ FAULTS: Final[dict[str, Fault]] = {
     "set clock": set_clock,
     "back up": back_up,
     "restore": restore,
+    "upgrade": upgrades.upgrade,
 }

@@ -14,6 +14,7 @@ from unittest.mock import patch
 from functions.feed import handler as feed_endpoints
 from shared.adapters.file_sealer import FileSealer
 from shared.errors import Corrupt
+from shared.model.deployment import SCHEMA
 from shared.operations.lists import in_force
 from shared.operations.operator import consistency, restored
 from shared.operations.operator.recovery import recovery
@@ -21,6 +22,7 @@ from shared.operations.trust import documents, renewal
 from shared.ports import Ports
 from tests.kit.roots import OFFLINE
 from tests.kit.tenants import Tenant
+from tests.world import upgrades
 from tests.world.machines import (
     AdviceOfEach,
     Client,
@@ -38,6 +40,8 @@ HORIZON: Final = 45.0
 HAPPENINGS: Final = 22
 # How long it takes, once all is quiet, until everything is current.
 QUIET: Final = 450.0
+# How long after a change what was made beside it is made again.
+SECOND_LOOK: Final = 430.0
 
 
 class Happening(NamedTuple):
@@ -71,7 +75,7 @@ def genesis() -> Genesis:
     world = World("genesis", Records(), Blobs())
     machine = world.machine("genesis")
     ports = ports_of(world, machine, _sealer(), OFFLINE)
-    with world.in_force():
+    with world.in_force(*upgrades.patches(world)):
         tenants = [Tenant.create(ports, name) for name in ("acme", "globex")]
         pins = []
         for each in tenants:
@@ -127,22 +131,30 @@ class Life:
             ]
         ]
         self.oracle.clients = self.clients
+        if any(each.kind == "upgrade" for each in self.happenings):
+            upgrades.prepare(self)
         self.backup: Records | None = None
-        self.is_restoring = False
+        self.is_restoring = self.is_calm = False
         self.running: list[Publisher | Client] = [*self.publishers, *self.clients]
         self.world.observe = self.oracle.look
         self.world.on_death = lambda machine: self.revive(machine, self.random.uniform(0.1, 8))
 
-    def _ports(self, machine: Machine, root: object = None) -> Ports:
+    def ports(self, machine: Machine, root: object = None) -> Ports:
+        """The ports as a machine has them."""
         return ports_of(self.world, machine, _sealer(), root)
 
     def _server(self, name: str) -> Server:
         machine = self.world.machine(name)
-        return Server(machine, self._ports(machine))
+        return Server(machine, self.ports(machine))
 
     def _publisher(self, name: str) -> Publisher:
         machine = self.world.machine(name)
-        return Publisher(self.world, machine, self._ports(machine, OFFLINE))
+        return Publisher(self.world, machine, self.ports(machine, OFFLINE))
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether a write was accepted that is not shown yet."""
+        return bool(self.world.stage.records.hidden)
 
     def server(self) -> Server:
         """One of the servers, as a balancer chooses it."""
@@ -167,6 +179,9 @@ class Life:
             self.world.sleep(1)
         if machine.is_up:
             return
+        if not upgrades.begin(self, machine):
+            self.revive(machine, 1)
+            return
         machine.is_up = True
         self.world.tell(f"{machine.name} starts again")
         if machine.name == "desk" and self.is_restoring:
@@ -183,13 +198,13 @@ class Life:
         for machine in self.of_kind("server"):
             if machine.is_up:
                 machine.die()
-        self.oracle.before_restore(self._ports(Machine("desk", self.world)))
+        self.oracle.before_restore(self.ports(Machine("desk", self.world)))
         self.world.stage.tasks.clear()
         self.world.stage.records.become(replace(self.backup, made=f"{self.world.now}"))
         self.world.start("recover", self.world.machine("desk"), self._recover)
 
     def _recover(self) -> None:
-        desk = self._ports(self.world.machines["desk"], OFFLINE)
+        desk = self.ports(self.world.machines["desk"], OFFLINE)
         # As the command that puts a copy back does.
         restored.mark(desk, copied_at=None)
         for books in self.oracle.books.values():
@@ -210,7 +225,7 @@ class Life:
         """Let it all happen. Raises `Broken`."""
         with (
             _quiet(),
-            self.world.in_force(),
+            self.world.in_force(*upgrades.patches(self.world)),
             patch.object(feed_endpoints, "FRESHNESS", FreshnessOfEach(self.world)),
             patch.object(feed_endpoints, "_ADVICE", AdviceOfEach(self.world)),
         ):
@@ -259,9 +274,11 @@ class Life:
     def _calm(self) -> None:
         """Let nothing go wrong any more."""
         self.world.tell("from now on nothing goes wrong")
+        self.is_calm = True
         for machine in self.world.machines.values():
             machine.perils.clear()
             machine.skew = machine.slow_until = machine.cut_until = machine.stopped_until = 0.0
+            upgrades.install(self, machine, SCHEMA)
             if not machine.is_up:
                 self.revive(machine, 0.5)
 
@@ -271,24 +288,30 @@ class Life:
             if self.world.now > until:
                 raise Broken(f"after {QUIET:.0f} s: {behind}")
             self.world.sleep(2)
-        self._examine()
+        if self._problems():
+            # What was in flight while a list was made has a second look (docs/adr/02).
+            self.world.sleep(SECOND_LOOK)
+        for found in self._problems():
+            raise Broken(found)
 
-    def _examine(self) -> None:
+    def _problems(self) -> list[str]:
         """Hold all records against each other, as the operator's commands do."""
-        desk = self._ports(self.world.machine("desk"))
-        while self.world.stage.records.hidden:
+        desk = self.ports(self.world.machine("desk"))
+        while self.in_flight:
             self.world.sleep(1)
+        found = list[str]()
         with self.world.off_stage():
             for each in self.oracle.books.values():
                 each.tenant.check_totals(desk)
-                for found in consistency.examine(desk, each.tenant.id):
-                    raise Broken(found.problem)
+                found += [it.problem for it in consistency.examine(desk, each.tenant.id)]
+        return found
 
     def _behind(self) -> list[str]:
         if self.is_restoring:
             return ["the records are being restored"]
         self.oracle.settle()
-        return [*self.oracle.open(), *self.oracle.behind()]
+        behind = self.oracle.releases.behind(self)
+        return [*self.oracle.open(), *self.oracle.behind(), *behind]
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from shared.authorizer import follower, view
 from shared.authorizer.answers import NoAnswer
 from shared.errors import Unavailable
 from shared.model import revocations as revocation_model
+from shared.model.deployment import SCHEMA
 from shared.model.identifiers import before_all_of
 from shared.model.lists import schedule as schedule_model
 from shared.operations.base import operation
@@ -45,6 +46,8 @@ class Machine:
     world: "World"
     skew: float = 0.0
     is_up: bool = True
+    # The highest schema that its release knows.
+    release: int = SCHEMA
     stopped_until: float = 0.0
     # Of an earlier life, nothing goes on.
     life: int = 0
@@ -88,6 +91,10 @@ class World(Perils):
         self.on_death: Callable[[Machine], object] = lambda _machine: None
         self.machines: dict[str, Machine] = {}
         self.observe: Callable[[], object] = lambda: None
+        # What is wrong with a call of a machine, asked for at some time; None if nothing is.
+        self.fault: Callable[[Machine, Footprint, float], str | None] = lambda *_: None
+        self.faults: list[str] = []
+        self._asked_at: dict[Seat, float] = {}
         self.stage = Stage(
             records,
             blobs,
@@ -219,10 +226,15 @@ class World(Perils):
 
     # --- what goes wrong at a call ---
 
+    def arriving(self, seat: Seat) -> None:
+        self._asked_at[seat] = self.now
+
     def making(self, seat: Seat, footprint: Footprint) -> None:
         homes = self._homes[seat]
         if any(machine.life != life for machine, life in homes):
             raise Crash
+        if homes and (fault := self.fault(homes[-1][0], footprint, self._asked_at[seat])):
+            self.faults.append(fault)
         if homes and homes[-1][0].perils and footprint.call in _CALLS_A_FAULT:
             self._strike(seat, homes[-1][0], footprint, "before")
 
@@ -313,8 +325,8 @@ class World(Perils):
         return self.now + EPOCH.timestamp() + (homes[-1][0].skew if homes else 0.0)
 
     @contextmanager
-    def in_force(self) -> Iterator[None]:
-        """Let all code read these clocks, and draw from the seed."""
+    def in_force(self, *others: tuple[Any, str, Any]) -> Iterator[None]:
+        """Let all code read these clocks, and draw from the seed; `others` are patched too."""
         drawn = Random(f"{self.seed} secrets")
         pacing = operation.Pacing(sleep=self._pause, clock=self.monotonic)
         time = SimpleNamespace(monotonic=self.monotonic, thread_time=lambda: 0.0, sleep=self._pause)
@@ -328,6 +340,7 @@ class World(Perils):
                 (schedule_model, "MARK_PARTITIONS", 2),
                 *_of_clients(self, drawn),
                 *_of_servers(time),
+                *others,
             ):
                 stack.enter_context(patch.object(target, name, value))
             yield

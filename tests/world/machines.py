@@ -1,7 +1,5 @@
 """The machines of a world: servers, publishers, and the clients that follow the feed."""
 
-import gzip
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -22,13 +20,11 @@ from infra.server.trust import TrustKeeper
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.stored_usage import StoredUsage
 from shared.authorizer import events
-from shared.authorizer.answers import NoAnswer, Response, parse_answer, unexpected
+from shared.authorizer.answers import Response
 from shared.authorizer.belief import Belief
 from shared.authorizer.floor import MemoryFloor, Saved, _decoded, _encoded
 from shared.authorizer.follower import Follower
-from shared.authorizer.formats.wire import FeedEntry
 from shared.authorizer.policy import Policy
-from shared.authorizer.view import Moment
 from shared.errors import NotFound, RequestError, RescindError
 from shared.operations.lists import publication
 from shared.ports import Ports
@@ -39,12 +35,15 @@ from shared.web.routes import ApiRequest, Context
 from shared.web.work import IN_PLACE, result_of
 from tests.kit import asgi
 from tests.kit.tenants import Tenant
+from tests.world.links import Link, Upward
 from tests.world.upgrades import FencedOfEach
 from tests.world.world import Machine, World
 
 # How often a publisher looks for marks, and how often and how long a client trusts.
 LOOK_SECONDS: Final = 2.0
 POLICY: Final = Policy(poll_seconds=3.0, max_staleness=12.0, wait_seconds=0)
+# Of those who follow a relay, which lets them wait for news.
+OF_A_RELAY: Final = replace(POLICY, wait_seconds=2.0)
 
 
 def ports_of(world: World, machine: Machine, sealer: FileSealer, root: Any = None) -> Ports:
@@ -201,17 +200,32 @@ class Publisher:
 
 
 class Disk(MemoryFloor):
-    """The floor of a client, as bytes that outlive it."""
+    """The floor of a client, as bytes that outlive it, and how wrong the clock was then."""
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine) -> None:
         super().__init__()
-        self._data: bytes | None = None
+        self._machine = machine
+        self._data: tuple[bytes, float] | None = None
+        self._copy: tuple[bytes, float] | None = None
 
     def load(self) -> Saved | None:
-        return _decoded(self._data) if self._data else None
+        return _decoded(self._data[0]) if self._data else None
 
     def save(self, saved: Saved) -> None:
-        self._data = _encoded(saved)
+        self._data = _encoded(saved), self._machine.skew
+
+    @property
+    def misleads(self) -> bool:
+        """Whether the clock was set back since it was written, so that it looks newer."""
+        return self._data is not None and self._machine.skew < self._data[1]
+
+    def keep(self) -> None:
+        """Copy it."""
+        self._copy = self._data
+
+    def lose(self, *, is_copied: bool) -> None:
+        """Empty it, or put its copy back."""
+        self._data = self._copy if is_copied else None
 
 
 class Client:
@@ -223,16 +237,13 @@ class Client:
         machine: Machine,
         tenant: Tenant,
         pin: str,
-        servers: Callable[[], Server],
+        ups: Callable[[], Upward],
+        policy: Policy = POLICY,
     ) -> None:
         self.world, self.machine, self.tenant = world, machine, tenant
-        self.floor, self.servers = Disk(), servers
+        self.floor, self.link = Disk(machine), Link(world, machine, tenant, ups)
+        self._policy = policy
         self._belief = Belief.of(tenant.id, pin, ())
-        self.heard: list[Response] = []
-        # Whether the present poll met an attacker on the path, and what was confirmed by one: who
-        # can say that nothing is new until the head expires.
-        self._was_lied_to = False
-        self._lie: Moment | None = None
         self.follower = self._made()
 
     def start(self) -> None:
@@ -242,26 +253,33 @@ class Client:
         self.world.start(f"{self.machine.name} follows", self.machine, self._follow)
 
     def _made(self) -> Follower:
-        transport: Any = self
-        made = Follower(transport, self.floor, self._belief, POLICY, self._note)
+        made = Follower(self.link.transport, self.floor, self._belief, self._policy, self._note)
+        self.link.confirmed = lambda: made.view.confirmed
         made.wants_keys = True
         return made
 
     def _follow(self) -> None:
         follower = self.follower
         follower.load()
+        if self.floor.misleads:
+            self.link.lie = follower.view.confirmed
         while True:
-            self._was_lied_to, before = False, follower.view.confirmed
             pause = follower.poll()
-            if self._was_lied_to and follower.view.confirmed != before:
-                self._lie = follower.view.confirmed
             self.world.observe()
             self.world.sleep(pause)
 
     @property
     def is_deceived(self) -> bool:
-        """Whether it was an attacker who confirmed what it holds."""
-        return self.follower.view.confirmed == self._lie
+        """Whether it was an attacker, or a clock, who confirmed what it holds."""
+        return self.link.is_deceived
+
+    def keep_disk(self) -> None:
+        """Copy the disk."""
+        self.floor.keep()
+
+    def lose_disk(self, *, is_copied: bool) -> None:
+        """Empty the disk, or put its copy back."""
+        self.floor.lose(is_copied=is_copied)
 
     def _note(self, event: events.Event) -> None:
         match event:
@@ -279,64 +297,3 @@ class Client:
                 text = f"{self.machine.name} hears nothing: {message[:60]}"
                 if not any(line.endswith(text) for line in self.world.story[-4:]):
                     self.world.tell(text)
-
-    # --- as a transport ---
-
-    def get(
-        self, path: str, *, limit: int, etag: str | None = None, seconds: float = 0.0
-    ) -> Response:
-        """Ask a server, over a network that may fail. Nobody waits for news here."""
-        assert not seconds
-        server, link = self.servers(), self.machine
-        if (old := self._replayed()) is not None:
-            return old
-        answer = self.world.request(
-            server.machine, lambda: server.get(self.tenant, path, etag), link
-        )
-        answer = _unpacked(self._mangled(answer))
-        if len(answer.body) > limit:
-            raise NoAnswer("the response has too many bytes")
-        if "/feed" in path and answer.status == HTTPStatus.OK:
-            self.heard.append(answer)
-        return answer
-
-    def get_far(self, path: str, *, limit: int) -> bytes:
-        """The body of an answer."""
-        answer = self.get(path, limit=limit)
-        if answer.status != HTTPStatus.OK:
-            raise unexpected(answer)
-        return answer.body
-
-    def _replayed(self) -> Response | None:
-        if self.heard and self.world.take_peril(self.machine, "replay"):
-            self._was_lied_to = True
-            return self.world.random.choice(self.heard)
-        return None
-
-    def _mangled(self, answer: Response) -> Response:
-        if answer.body and self.world.take_peril(self.machine, "corrupt"):
-            body = bytearray(answer.body)
-            body[self.world.random.randrange(len(body))] ^= 1 << self.world.random.randrange(8)
-            return replace(answer, body=bytes(body))
-        if answer.headers.get("etag") and b'"entries":["' in answer.body:
-            return self._forged(answer)
-        return answer
-
-    def _forged(self, answer: Response) -> Response:
-        """The answer, or one that says the opposite of its last entry."""
-        if not self.world.take_peril(self.machine, "forge"):
-            return answer
-        found = parse_answer(answer.body)
-        last = FeedEntry.decode(found.entries[-1])
-        other = FeedEntry(last.sequence, last.removed or ("svc_wrt_forged",), last.revoked)
-        forged = replace(found, entries=(*found.entries[:-1], other.encode()))
-        return replace(answer, body=forged.encode())
-
-
-def _unpacked(answer: Response) -> Response:
-    if answer.headers.get("content-encoding") != "gzip":
-        return answer
-    try:
-        return replace(answer, body=gzip.decompress(answer.body))
-    except (OSError, EOFError, zlib.error) as error:
-        raise NoAnswer(str(error)) from None

@@ -288,7 +288,7 @@ class Oracle:
     def _look_at_client(self, client: Client) -> None:
         books, view = self.books[client.tenant.id], client.follower.view
         state = view.state
-        if state is None:
+        if state is None or not client.machine.is_up:
             return
         if state is not self._states.get(client):
             self._states[client] = state
@@ -311,6 +311,11 @@ class Oracle:
             ):
                 ago = self.world.now - standing.since
                 raise Broken(f"{client.machine.name} is CLEAR of {warrant_id}, {ago:.1f} s after")
+
+    def forget(self, client: object) -> None:
+        """A client has lost what it knew."""
+        for each in (self._reached, self._held, self._states):
+            each.pop(client, None)  # type: ignore[call-overload]  # of others there is nothing
 
     def _look_at_state(self, client: Client, books: Books, state: State) -> None:
         if state.latest and state.latest.payload not in books.heads:

@@ -23,7 +23,7 @@ from shared.operations.changes import (
 )
 from shared.operations.changes.warrants import Order
 from shared.ports import Ports
-from tests.world import upgrades
+from tests.world import relays, upgrades
 from tests.world.oracle import Books
 from tests.world.world import Machine
 
@@ -362,4 +362,5 @@ FAULTS: Final[dict[str, Fault]] = {
     "back up": back_up,
     "restore": restore,
     "upgrade": upgrades.upgrade,
+    **relays.FAULTS,
 }

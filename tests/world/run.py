@@ -22,8 +22,9 @@ from shared.operations.trust import documents, renewal
 from shared.ports import Ports
 from tests.kit.roots import OFFLINE
 from tests.kit.tenants import Tenant
-from tests.world import upgrades
+from tests.world import relays, upgrades
 from tests.world.machines import (
+    OF_A_RELAY,
     AdviceOfEach,
     Client,
     FreshnessOfEach,
@@ -34,6 +35,7 @@ from tests.world.machines import (
 from tests.world.memory import Blobs, Records
 from tests.world.oracle import Broken, Oracle
 from tests.world.people import DEEDS, FAULTS, Deed, Unknown
+from tests.world.relays import House
 from tests.world.world import Machine, World
 
 HORIZON: Final = 45.0
@@ -42,6 +44,9 @@ HAPPENINGS: Final = 22
 QUIET: Final = 450.0
 # How long after a change what was made beside it is made again.
 SECOND_LOOK: Final = 430.0
+
+# The folders of relays are written to as to a disk.
+_MEMORY: Final = Path("/dev/shm")
 
 
 class Happening(NamedTuple):
@@ -123,19 +128,19 @@ class Life:
         self.publishers = [
             self._publisher(f"publisher {n}") for n in range(self.random.choice([1, 2]))
         ]
-        self.clients = [
-            Client(self.world, self.world.machine(f"client {n}"), tenant, pin, self.server)
-            for n in range(self.random.choice([1, 2, 3]))
-            for tenant, pin in [
-                self.random.choice(list(zip(start.tenants, start.pins, strict=True)))
-            ]
-        ]
+        self.folder = TemporaryDirectory(dir=_MEMORY if _MEMORY.exists() else None)
+        self.relays = [self._relay(f"relay {n}") for n in range(self.random.choice([0, 0, 1]))]
+        self.clients = [self._client(f"client {n}") for n in range(self.random.choice([1, 2, 3]))]
         self.oracle.clients = self.clients
         if any(each.kind == "upgrade" for each in self.happenings):
             upgrades.prepare(self)
         self.backup: Records | None = None
         self.is_restoring = self.is_calm = False
-        self.running: list[Publisher | Client] = [*self.publishers, *self.clients]
+        self.running: list[Publisher | Client | House] = [
+            *self.publishers,
+            *self.relays,
+            *self.clients,
+        ]
         self.world.observe = self.oracle.look
         self.world.on_death = lambda machine: self.revive(machine, self.random.uniform(0.1, 8))
 
@@ -146,6 +151,27 @@ class Life:
     def _server(self, name: str) -> Server:
         machine = self.world.machine(name)
         return Server(machine, self.ports(machine))
+
+    def _relay(self, name: str) -> House:
+        tenant, pin = self._tenant()
+        machine, folder = self.world.machine(name), Path(self.folder.name) / name
+        return House(self.world, machine, tenant, pin, self.server, folder)
+
+    def _client(self, name: str) -> Client:
+        tenant, pin = self._tenant()
+        machine = self.world.machine(name)
+        near = next((each for each in self.relays if each.tenant is tenant), None)
+        if near is not None:
+            return Client(self.world, machine, tenant, pin, lambda: near, OF_A_RELAY)
+        return Client(self.world, machine, tenant, pin, self.server)
+
+    def _tenant(self) -> tuple[Tenant, str]:
+        return self.random.choice(list(zip(genesis().tenants, genesis().pins, strict=True)))
+
+    @property
+    def followers(self) -> list[Client | House]:
+        """Those who follow the feed, and have a disk."""
+        return [*self.clients, *self.relays]
 
     def _publisher(self, name: str) -> Publisher:
         machine = self.world.machine(name)
@@ -162,7 +188,7 @@ class Life:
 
     def of_kind(self, kind: str) -> list[Machine]:
         """The machines of a kind."""
-        clients = [each.machine for each in self.clients]
+        clients = [each.machine for each in self.followers]
         if kind == "client":
             return clients
         if kind == "link":
@@ -224,8 +250,9 @@ class Life:
     def live(self) -> None:
         """Let it all happen. Raises `Broken`."""
         with (
+            self.folder,
             _quiet(),
-            self.world.in_force(*upgrades.patches(self.world)),
+            self.world.in_force(*upgrades.patches(self.world), *relays.patches()),
             patch.object(feed_endpoints, "FRESHNESS", FreshnessOfEach(self.world)),
             patch.object(feed_endpoints, "_ADVICE", AdviceOfEach(self.world)),
         ):
@@ -275,6 +302,8 @@ class Life:
         """Let nothing go wrong any more."""
         self.world.tell("from now on nothing goes wrong")
         self.is_calm = True
+        for each in self.relays:
+            each.taken_until = 0.0
         for machine in self.world.machines.values():
             machine.perils.clear()
             machine.skew = machine.slow_until = machine.cut_until = machine.stopped_until = 0.0

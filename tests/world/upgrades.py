@@ -33,7 +33,8 @@ class FencedOfEach:
         self._world, self._machine = world, machine
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.fence().store, name)
+        self.fence()
+        return getattr(self._machine.memory["store"], name)
 
     def fence(self) -> Fence:
         """What keeps the process from the store. Raises `Outdated`: then it does not start."""
@@ -46,25 +47,26 @@ class FencedOfEach:
                 found.check_in_charge()
             except InvalidSettings as error:
                 raise Outdated from error
-            memory["fence"] = Fence(store, found, schema=machine.release)
+            made = memory["fence"] = Fence(store, found, schema=machine.release)
+            memory["store"] = made.store
         fence: Fence = memory["fence"]
         return fence
 
 
 class TurnOfActors:
-    """A lock for actors: who waits for it lets others go on."""
+    """A lock for actors: who waits for it lets others go on. One who has died holds nothing."""
 
     def __init__(self) -> None:
-        self._is_held = False
+        self._holder: Seat | None = None
 
     def __enter__(self) -> None:
         seat = current_thread()
         assert isinstance(seat, Seat)
         world = seat.stage.perils
         assert isinstance(world, World)
-        while self._is_held and not seat.is_off_stage:
+        while self._holder and world.lives(self._holder) and not seat.is_off_stage:
             world.sleep(0.01)
-        self._is_held = True
+        self._holder = seat
 
     def __exit__(
         self,
@@ -72,7 +74,7 @@ class TurnOfActors:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._is_held = False
+        self._holder = None
 
 
 def patches(world: World) -> list[tuple[Any, str, Any]]:

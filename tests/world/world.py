@@ -147,6 +147,10 @@ class World(Perils):
         self.sleep(seconds)
         self._listening.pop(seat)
 
+    def wake(self, seat: Seat) -> None:
+        """Let an actor go on who lets time pass."""
+        self._wakes[seat] = self.now
+
     def here(self) -> Machine:
         """The machine on which the actor runs whose thread this is."""
         return self._homes[current_thread()][-1][0]  # type: ignore[index]
@@ -182,7 +186,7 @@ class World(Perils):
         return first.life == life and max(each.stopped_until for each, _ in homes) <= self.now
 
     def idle(self) -> bool:
-        living = (s for s in self.stage.seats.values() if s.pending and self._lives(s))
+        living = (s for s in self.stage.seats.values() if s.pending and self.lives(s))
         ahead = [self._next(each) for each in living]
         ahead += [self._shown_at[each] for each in self.stage.tasks]
         later = [each for each in ahead if each > self.now]
@@ -191,7 +195,8 @@ class World(Perils):
         self.now = min(later)
         return True
 
-    def _lives(self, seat: Seat) -> bool:
+    def lives(self, seat: Seat) -> bool:
+        """Whether the machine of an actor has not died since it came in."""
         homes = self._homes[seat]
         return not homes or homes[0][0].life == homes[0][1]
 
@@ -270,7 +275,14 @@ class World(Perils):
 
     # --- the network ---
 
-    def request(self, server: Machine, serve: Callable[[], R], link: Machine) -> R:
+    def request(
+        self,
+        server: Machine,
+        serve: Callable[[], R],
+        link: Machine,
+        *,
+        patience: float = TIMEOUT,
+    ) -> R:
         """Have a server do something for the actor; `link` is whose network it is.
 
         Raises `NoAnswer` if no answer comes in time; then it may have been done.
@@ -287,7 +299,7 @@ class World(Perils):
             self.sleep(TIMEOUT)
             raise NoAnswer("timeout")
         self._pass(link, server)
-        if self.now - began > TIMEOUT:
+        if self.now - began > patience:
             raise NoAnswer("timeout")
         return result
 

@@ -1,0 +1,129 @@
+"""The way from a follower of the feed to whom it asks: a network that fails, or is another's."""
+
+import gzip
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Protocol, cast
+
+from shared.authorizer.answers import NoAnswer, Response, parse_answer, unexpected
+from shared.authorizer.formats.wire import FeedEntry
+from shared.authorizer.view import NEVER, Moment
+from tests.kit.tenants import Tenant
+from tests.world.world import TIMEOUT, Machine, World
+
+if TYPE_CHECKING:
+    from shared.authorizer.transport import Transport
+
+# What an attacker says beside an answer, so that the oracle knows whose it is.
+LIE = "x-lie"
+
+
+class Upward(Protocol):
+    """Who answers a follower: a server, or a relay."""
+
+    @property
+    def machine(self) -> Machine:
+        """Where it runs."""
+
+    def get(self, tenant: Tenant, path: str, etag: str | None) -> Response:
+        """Answer a request."""
+
+
+class Link:
+    """The transport of a follower on `machine`; `confirmed` is when what it holds was confirmed.
+
+    `heard` is what an attacker has recorded.
+    """
+
+    def __init__(
+        self, world: World, machine: Machine, tenant: Tenant, ups: Callable[[], Upward]
+    ) -> None:
+        self.world, self.machine, self.tenant, self._ups = world, machine, tenant, ups
+        self.confirmed: Callable[[], Moment] = lambda: NEVER
+        self.heard: list[Response] = []
+        # Whether the present poll met an attacker, and what was confirmed by one: who can say that
+        # nothing is new until the head expires.
+        self._was_lied_to = False
+        self._before = self.lie = NEVER
+
+    @property
+    def transport(self) -> "Transport":
+        """This, as a transport."""
+        return cast("Transport", self)
+
+    @property
+    def is_deceived(self) -> bool:
+        """Whether it was an attacker who confirmed what the follower holds."""
+        now = self.confirmed()
+        return now == self.lie or (self._was_lied_to and now != self._before)
+
+    def get(
+        self, path: str, *, limit: int, etag: str | None = None, seconds: float = 0.0
+    ) -> Response:
+        """Ask, and wait for the answer, which may take `seconds` longer."""
+        if "/feed" in path and "/base/" not in path:
+            self._settle()
+        if (old := self._replayed()) is not None:
+            return old
+        up = self._ups()
+        answer = self.world.request(
+            up.machine,
+            lambda: up.get(self.tenant, path, etag),
+            self.machine,
+            patience=TIMEOUT + seconds,
+        )
+        self._was_lied_to |= LIE in answer.headers
+        answer = _unpacked(self._mangled(answer))
+        if len(answer.body) > limit:
+            raise NoAnswer("the response has too many bytes")
+        if "/feed" in path and answer.status == HTTPStatus.OK:
+            self.heard.append(answer)
+        return answer
+
+    def get_far(self, path: str, *, limit: int) -> bytes:
+        """The body of an answer."""
+        answer = self.get(path, limit=limit)
+        if answer.status != HTTPStatus.OK:
+            raise unexpected(answer)
+        return answer.body
+
+    def _settle(self) -> None:
+        if self.is_deceived:
+            self.lie = self.confirmed()
+        self._was_lied_to, self._before = False, self.confirmed()
+
+    def _replayed(self) -> Response | None:
+        if self.heard and self.world.take_peril(self.machine, "replay"):
+            self._was_lied_to = True
+            return self.world.random.choice(self.heard)
+        return None
+
+    def _mangled(self, answer: Response) -> Response:
+        if answer.body and self.world.take_peril(self.machine, "corrupt"):
+            body = bytearray(answer.body)
+            body[self.world.random.randrange(len(body))] ^= 1 << self.world.random.randrange(8)
+            return replace(answer, body=bytes(body))
+        if answer.headers.get("etag") and b'"entries":["' in answer.body:
+            return self._forged(answer)
+        return answer
+
+    def _forged(self, answer: Response) -> Response:
+        """The answer, or one that says the opposite of its last entry."""
+        if not self.world.take_peril(self.machine, "forge"):
+            return answer
+        found = parse_answer(answer.body)
+        last = FeedEntry.decode(found.entries[-1])
+        other = FeedEntry(last.sequence, last.removed or ("svc_wrt_forged",), last.revoked)
+        forged = replace(found, entries=(*found.entries[:-1], other.encode()))
+        return replace(answer, body=forged.encode())
+
+
+def _unpacked(answer: Response) -> Response:
+    if answer.headers.get("content-encoding") != "gzip":
+        return answer
+    try:
+        return replace(answer, body=gzip.decompress(answer.body))
+    except (OSError, EOFError, zlib.error) as error:
+        raise NoAnswer(str(error)) from None

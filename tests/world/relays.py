@@ -59,6 +59,9 @@ class ActorLoop(asyncio.BaseEventLoop):
         self._world, self._seat = _world(), _seat()
         self._selector = self
 
+    def __del__(self) -> None:
+        """It ends with its world, and has nothing to close."""
+
     def time(self) -> float:
         """The clock of the world that nobody sets."""
         return self._world.monotonic()

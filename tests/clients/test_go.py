@@ -10,6 +10,7 @@ import pytest
 from shared.authorizer.floor import FileFloor, Saved
 from tests.authorizer.feeds import NOW, TENANT
 from tests.authorizer.service import PIN
+from tests.clients import left_out
 from tests.clients.sidecars import sidecar
 from tests.conformance import runner
 from tests.conformance.vectors import vectors
@@ -51,6 +52,22 @@ def test_it_passes_all_cases(program: Path) -> None:
     """F1000a: The client in Go passes every case of the conformance suite."""
     with runner.started([str(program), "conformance"]) as ask:
         assert [outcome for outcome in runner.run(ask, _CASES) if outcome.fault] == []
+
+
+@pytest.fixture(scope="module")
+def lacking(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A client that leaves out the check that its environment names."""
+    return left_out.planted(tmp_path_factory.mktemp("lacking"))
+
+
+@pytest.mark.parametrize("check", left_out.CHECKS, ids=lambda check: check.name.replace("\n", " "))
+def test_a_client_that_leaves_a_check_out_fails(
+    lacking: Path, check: left_out.Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1000b: For each check, a client in Go that lacks it fails a case of the suite."""
+    monkeypatch.setenv("LEFT_OUT", check.name)
+    with runner.started([str(lacking), "conformance"]) as ask:
+        assert any(outcome.fault for outcome in runner.run(ask, _CASES))
 
 
 def test_its_sources_are_in_order() -> None:

@@ -76,6 +76,11 @@ _LEFT_OUT = {
     "empty members": ("formats/wire", "if not ids:", "if False:"),
     "contradictions": ("formats/wire", "not set(revoked).isdisjoint(removed)", "False"),
     "removed identifiers": ("formats/ids", "added.difference_update(entry.removed)", "pass"),
+    "identifiers removed from a base": (
+        "formats/ids",
+        "removed.update(each for each in entry.removed if each in self.whole)",
+        "pass",
+    ),
     "revoked identifiers": ("formats/ids", "removed.difference_update(entry.revoked)", "pass"),
     "the tenant of a document": (
         "formats/following",

@@ -10,7 +10,7 @@ import (
 // digest stands for an identifier in a set: 16 bytes in place of a text of up to 72. It is half of
 // SHA-256 over a secret of the process and the identifier, so that nobody can choose two identifiers
 // with the same one; by chance, one of 10^26 sets of a million has two.
-type digest [16]byte
+type digest struct{ one, two uint64 }
 
 const secretSize = 16
 
@@ -21,7 +21,7 @@ var secret = func() (made [secretSize]byte) {
 	return made
 }()
 
-func digestOf[T string | []byte](id T) (made digest) {
+func digestOf[T string | []byte](id T) digest {
 	var whole [sha256.Size]byte
 	if len(id) > idMax {
 		whole = sha256.Sum256(append(secret[:], id...))
@@ -31,53 +31,39 @@ func digestOf[T string | []byte](id T) (made digest) {
 		copy(buffer[:], secret[:])
 		whole = sha256.Sum256(buffer[:secretSize+copy(buffer[secretSize:], id)])
 	}
-	copy(made[:], whole[:])
-	return made
+	return digest{binary.BigEndian.Uint64(whole[:]), binary.BigEndian.Uint64(whole[8:])}
 }
 
-// table is a set of digests that never changes, in buckets of about one: `begins` has where each begins.
+// table is a set of digests that does not change once it is filled. Each stands at the place that its first half says, or
+// in the next one that was free, so a look mostly reads one line of memory.
 type table struct {
-	digests []digest
-	begins  []uint32
-	shift   int
+	places []digest // the zero digest is none
+	count  int
 }
 
-func tableOf(given []digest) table {
-	width := bits.Len(uint(len(given)))
-	made := table{make([]digest, len(given)), make([]uint32, 1<<width), 64 - width}
-	for _, each := range given {
-		made.begins[made.bucket(each)]++
+// newTable returns an empty table for so many digests.
+func newTable(most int) table { return table{places: make([]digest, most+most/2+1)} }
+
+func (t *table) insert(of digest) {
+	if at := t.find(of); t.places[at] == (digest{}) {
+		t.places[at] = of
+		t.count++
 	}
-	for n := 1; n < len(made.begins); n++ {
-		made.begins[n] += made.begins[n-1]
-	}
-	// Each goes to the last free place of its bucket, so the ends become beginnings.
-	for _, each := range given {
-		at := &made.begins[made.bucket(each)]
-		*at--
-		made.digests[*at] = each
-	}
-	return made
 }
 
-func (t *table) bucket(of digest) uint64 { return binary.BigEndian.Uint64(of[:]) >> t.shift }
-
-func (t *table) has(of digest) bool {
-	if len(t.digests) == 0 {
-		return false
-	}
-	bucket := t.bucket(of)
-	end := uint32(len(t.digests))
-	if next := bucket + 1; next < uint64(len(t.begins)) {
-		end = t.begins[next]
-	}
-	for _, each := range t.digests[t.begins[bucket]:end] {
-		if each == of {
-			return true
+// find returns where a digest is, or the free place where it would be.
+func (t *table) find(of digest) int {
+	high, _ := bits.Mul64(of.one, uint64(len(t.places)))
+	at := int(high)
+	for t.places[at] != of && t.places[at] != (digest{}) {
+		if at++; at == len(t.places) {
+			at = 0
 		}
 	}
-	return false
+	return at
 }
+
+func (t *table) has(of digest) bool { return len(t.places) > 0 && t.places[t.find(of)] == of }
 
 // foldAt is how many changes are kept beside the large part of a set before a copy of it has them.
 const foldAt = 16384
@@ -98,7 +84,7 @@ func (s *set) has(of digest) bool {
 	return here
 }
 
-func (s *set) size() int { return len(s.whole.digests) + len(s.added) - len(s.removed) }
+func (s *set) size() int { return s.whole.count + len(s.added) - len(s.removed) }
 
 // after returns the set after entries, in their order. It takes time in proportion to the changes.
 func (s *set) after(entries []entry) *set {
@@ -136,16 +122,16 @@ func (s *set) add(of digest) {
 
 // folded returns the same set without changes beside it.
 func (s *set) folded() *set {
-	all := make([]digest, 0, s.size())
-	for _, each := range s.whole.digests {
-		if _, gone := s.removed[each]; !gone {
-			all = append(all, each)
+	made := newTable(s.size())
+	for _, each := range s.whole.places {
+		if _, gone := s.removed[each]; !gone && each != (digest{}) {
+			made.insert(each)
 		}
 	}
 	for each := range s.added {
-		all = append(all, each)
+		made.insert(each)
 	}
-	return &set{whole: tableOf(all)}
+	return &set{whole: made}
 }
 
 func copied(from map[digest]struct{}) map[digest]struct{} {

@@ -185,11 +185,10 @@ func (s *step) begun(data []byte) (*state, error) {
 	if most > uint64(len(data)) {
 		most = uint64(len(data))
 	}
-	all := make([]digest, 0, most)
-	if err := readBase(data, named, func(id []byte) { all = append(all, digestOf(id)) }); err != nil {
+	whole := &set{whole: newTable(int(most))}
+	if err := readBase(data, named, func(id []byte) { whole.whole.insert(digestOf(id)) }); err != nil {
 		return nil, err
 	}
-	whole := &set{whole: tableOf(all)}
 	return &state{
 		s.head, s.signedBy, whole.after(entries), named, s.answer.with(used), s.answer.with(nil), 0,
 	}, nil

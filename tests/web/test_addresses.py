@@ -5,18 +5,14 @@ from collections.abc import Sequence
 import pytest
 from starlette.requests import Request
 
-from infra.server.routers import ROUTERS
 from shared.settings import Network, trusted_proxies
-from shared.web.app import create_app
 from shared.web.gate import source_address
 from shared.web.strangers import group
 from tests.kit.api import Tenant
-from tests.kit.asgi import bearer, send
-from tests.kit.endpoints import audit_entries
+from tests.kit.asgi import send
 
 TRUSTED = trusted_proxies({"SVC_TRUSTED_PROXIES": "10.0.0.0/8,192.0.2.7,2001:db8:f::/48"})
 CLIENT = "198.51.100.9"
-PATH = "/v1/revocations/srl/regenerate"
 
 
 def source(peer: str | None, *forwarded: str, trusted: Sequence[Network] = TRUSTED) -> str:
@@ -68,17 +64,6 @@ def test_the_last_hop_that_is_not_trusted(
 def test_without_the_setting_no_header_is_believed() -> None:
     """F73: by default the source address is the peer's."""
     assert source("10.0.0.1", CLIENT, trusted=trusted_proxies({})) == "10.0.0.1"
-
-
-@pytest.mark.parametrize(
-    ("peer", "expected"), [("10.0.0.1", CLIENT), ("203.0.113.1", "203.0.113.1")]
-)
-def test_the_audit_log_has_the_address(tenant: Tenant, peer: str, expected: str) -> None:
-    """F73: behind a trusted proxy an entry names the client, from anyone else the peer."""
-    app = create_app(*ROUTERS, ports=lambda: tenant.ports, trusted_proxies=lambda: TRUSTED)
-    headers = bearer(tenant.admin.secret, ("X-Forwarded-For", CLIENT))
-    assert send(app, "POST", PATH, headers=headers, peer=peer).status_code == 200
-    assert audit_entries(tenant)[-1]["source_ip"] == expected
 
 
 @pytest.mark.parametrize(

@@ -378,7 +378,7 @@ def test_the_size_comes_before_the_content_type(standing: Tenant, path: str) -> 
 
 
 @EACH_WITHOUT
-@pytest.mark.parametrize("body", [b'{"zq7mark!": 1}', b"[]", b"[1]", b"0", b"false", b'""', b"{"])
+@pytest.mark.parametrize("body", [b'{"zq7mark!": 1}', b"[]", b"{"])
 def test_an_endpoint_without_a_body_takes_none(
     standing: Tenant, key: tuple[str, str], body: bytes
 ) -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from shared.errors import Corrupt, RateLimited, Unavailable
+from shared.errors import RateLimited, Unavailable
 from shared.model.rate_limit import Figures, Holder, Purpose
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
@@ -94,18 +94,6 @@ def test_a_quiet_instance_leases_what_it_uses(
     assert buckets.asked == [1] * 5
 
 
-def test_leases_are_small_where_little_is_left(limiter: TenantLimiter, buckets: Watched) -> None:
-    """F32: however fast the instance is, it holds a small part of what the others could use."""
-    left = BURST
-    while take(limiter):
-        pass
-    for asked in buckets.asked:
-        assert asked <= max(left / 32, 8)
-        left -= asked
-    assert max(buckets.asked) > 32
-    assert len(buckets.asked) < 130
-
-
 def test_a_token_is_used_within_a_second_or_lapses(
     limiter: TenantLimiter, buckets: Watched, clock: Clock
 ) -> None:
@@ -157,29 +145,6 @@ def test_refusals_in_a_row_are_remembered_longer(
     assert len(set(waits)) > 10
 
 
-def test_less_than_was_wanted_is_all_there_is(
-    limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
-) -> None:
-    """F32: the last tokens are used, and that they were the last is not asked again."""
-    take(limiter, 8)
-    assert buckets.asked == [1, 2, 4, 8]
-    empty(ports, clock)
-    clock.advance(milliseconds=3)
-    assert take(limiter, 100) == 7 + 3
-    assert len(buckets.asked) == 5
-
-
-def test_asking_in_vain_does_not_put_off_the_refill(
-    limiter: TenantLimiter, ports: Ports, clock: Clock
-) -> None:
-    """F32: under a flood the instance admits its rate, whatever it refuses meanwhile."""
-    admitted = take(limiter, 3000)
-    for _ in range(300):
-        clock.advance(milliseconds=10)
-        admitted += take(limiter, 50)
-    assert 0.95 * (BURST + 3 * RATE) <= admitted <= BURST + 3 * RATE
-
-
 # --- figures ---
 
 
@@ -202,19 +167,6 @@ def test_looking_takes_and_asks_nothing(
     assert take(limiter, BURST + 1) == BURST
 
 
-def test_a_refusal_says_that_nothing_is_left(
-    limiter: TenantLimiter, ports: Ports, clock: Clock
-) -> None:
-    """An instance that learns from its first lease that others took all says so, while it holds."""
-    empty(ports, clock)
-    take(limiter)
-    assert limiter.look(ADMIN) == Figures(0, seconds(clock) + 2)
-    clock.advance(milliseconds=99)
-    assert limiter.look(ADMIN) == Figures(0, seconds(clock) + 2)
-    clock.advance(milliseconds=301)
-    assert limiter.look(ADMIN).remaining == 400
-
-
 def test_lapsed_tokens_are_not_remaining(
     limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
 ) -> None:
@@ -233,19 +185,6 @@ def test_lapsed_tokens_are_not_remaining(
 
 
 # --- failures ---
-
-
-@pytest.mark.parametrize("error", [Unavailable("throttled"), Corrupt("malformed")], ids=repr)
-def test_buckets_that_fail_refuse_nobody(
-    limiter: TenantLimiter, buckets: Watched, error: Unavailable, caplog: pytest.LogCaptureFixture
-) -> None:
-    """F22: while the buckets cannot answer, requests are admitted, and an operator is told."""
-    buckets.error = error
-    assert take(limiter, 3 * BURST) == 3 * BURST
-    records = [record for record in caplog.records if record.name == LOGGER]
-    assert records
-    assert {record.levelno for record in records} == {logging.ERROR}
-    assert limiter.look(ADMIN).remaining >= 0
 
 
 def test_buckets_that_fail_are_asked_once_a_second(
@@ -271,20 +210,6 @@ def test_a_clock_that_steps_back_forgets_refusals(
         result_of(limiter.take(ADMIN._replace(tenant_id="globex")))
     clock.advance(minutes=-10)
     result_of(limiter.take(ADMIN._replace(tenant_id="globex")))
-
-
-def test_no_figure_exceeds_the_limit(
-    limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
-) -> None:
-    """F09: after a refusal, an outage and a clock that stepped back, Remaining is at most 1000."""
-    empty(ports, clock)
-    take(limiter)
-    clock.advance(milliseconds=100)
-    buckets.error = Unavailable("throttled")
-    take(limiter)
-    for _ in range(2):
-        assert limiter.look(ADMIN).remaining == RATE
-        clock.advance(milliseconds=-50)
 
 
 def test_a_bucket_ahead_of_the_clock_refuses_nobody(

@@ -8,11 +8,9 @@ from typing import TypeVar
 
 import pytest
 
-from shared.model.callers import Caller, Scope
 from shared.model.rate_limit import Holder, Purpose
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
-from shared.web.authentication import UsageCounter
 from shared.web.rate_limit import TenantLimiter
 from shared.web.work import IN_PLACE, InPlace, WorkKind, result_of
 from tests.kit import asgi
@@ -90,34 +88,3 @@ def test_requests_share_one_lease(tmp_path: Path) -> None:
 
     asgi.run(ask())
     assert asked.times == 2
-
-
-def test_a_slow_count_meets_a_later_one(tmp_path: Path) -> None:
-    """F22: a count that takes seconds to be written loses neither its own nor another key's."""
-    clock = Clock()
-    ports = ports_at(tmp_path, clock)
-    work = Waiting()
-    counter = UsageCounter(work)
-    callers = [
-        Caller(
-            tenant_id="svc_tnt_a",
-            identity="k",
-            scopes=(Scope.ADMIN,),
-            key_id=f"svc_ak_{name}",
-            source_ip=None,
-            request_id=None,
-        )
-        for name in "ab"
-    ]
-
-    async def ask() -> None:
-        slow = asyncio.create_task(counter.count(ports, callers[0]))
-        await asyncio.sleep(0)
-        clock.advance(seconds=5)
-        await counter.count(ports, callers[1])
-        clock.advance(seconds=5)
-        work.may_begin.set()
-        await slow
-
-    asgi.run(ask())
-    assert work.begun == 2

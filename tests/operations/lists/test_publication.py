@@ -23,7 +23,7 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Partition, Put
 from tests.kit.faults import Crash, Script, broken_at, meeting, raises, scripted
 from tests.kit.log_lines import lines, metrics
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock, close, embedded
 from tests.operations.conftest import FEW_SHARDS, make_few
 
@@ -325,6 +325,26 @@ def test_a_revocation_that_is_gone_from_its_shard_is_not_contention(
     with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
         srl.regenerate(scripted(ports, script), tenant.operator)
     assert script.calls.count("column") == 2 * (1 + 2 * FEW_SHARDS)
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
+
+
+def test_a_walk_that_missed_a_revocation_once_is_made_again(
+    ports: Ports, tenant: Tenant, go: Go
+) -> None:
+    """F37: a shard's entry that becomes visible between two walks is no reason to fail."""
+    go("rebuilt")
+    address = model.shard_of(tenant.id, "svc_wrt_before").address("svc_wrt_before")
+    item = item_at(ports, address)
+    ports.store.write(Delete(address, Expect.PRESENT))
+    first_walk = _recorded("rebuilt", changed=False).index("column")
+    script = Script(
+        before={
+            first_walk + 1 + 2 * FEW_SHARDS: lambda: ports.store.write(
+                Put(address, item, Expect.ABSENT)
+            )
+        }
+    )
+    srl.regenerate(scripted(ports, script), tenant.operator)
     assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
 
 

@@ -1,6 +1,6 @@
 """Half a transaction, as a backup of DynamoDB may hold it: found, and repaired to the safe side."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -27,7 +27,6 @@ from shared.operations.base.operation import settle
 from shared.operations.changes import key_revocation, srl
 from shared.operations.lists import in_force, publication
 from shared.operations.operator import consistency, doctor, onboarding
-from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Check, Delete, Expect, Put, Table
 from tests.kit.faults import Script, meeting, scripted
@@ -237,32 +236,6 @@ def test_no_note_is_kept_of_a_deleted_key(ports: Ports, tenant: Tenant) -> None:
     assert problems(ports, tenant) == []
     assert ports.store.get(left) is None
     assert ports.store.get(note) is not None
-
-
-PARTS: dict[str, Callable[[str], Address]] = {
-    "standing": lambda tenant: warrants.warrant_address(tenant, "svc_wrt_a"),
-    "shard entry": lambda tenant: revocation_model.shard_of(tenant, "svc_wrt_a").address(
-        "svc_wrt_a"
-    ),
-    "counter": lambda tenant: revocation_model.counter_address(tenant, "svc_wrt_a"),
-}
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_revocation_without_a_part_is_recovered(ports: Ports, tenant: Tenant, part: str) -> None:
-    """F58: the doctor names it, `recover` makes it whole, and the warrant is revoked for all."""
-    tenant.revoke(ports, "svc_wrt_a")
-    tenant.regenerate(ports)
-    ports.store.write(Delete(PARTS[part](tenant.id), Expect.PRESENT))
-    findings = [(each.subject, each.remedy) for each in doctor.examine(ports)]
-    assert findings
-    assert set(findings) == {("acme", "run: recover acme")}
-    lines = list[str]()
-    recovered = recovery.recover(ports, tenant.operator, report=lines.append)
-    assert [line for line in lines if line.startswith("Repaired: ")]
-    assert recovered.revoked_again == []
-    assert list(doctor.examine(ports)) == []
-    assert_whole(ports, tenant, {"svc_wrt_a"})
 
 
 @pytest.mark.parametrize("said", [None, "2030-01-01T00:00:00Z"])

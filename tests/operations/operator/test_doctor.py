@@ -248,7 +248,7 @@ def _directory(ports: Ports) -> list[tenants.DirectoryEntry]:
     return [tenants.DirectoryEntry.from_item(e.item) for e in ports.store.query(tenants.DIRECTORY)]
 
 
-@pytest.mark.parametrize("stride", [16, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [48, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_publication_meanwhile_is_no_finding(ports: Ports, tenant: Tenant, stride: int) -> None:
     """On a deployment at work, no step of another's publication is taken for damage."""
     rehearsal = Script()

@@ -147,17 +147,6 @@ def test_an_extension_survives_a_restore(
         assert "Given its later end again: svc_wrt_false" in lines
 
 
-def test_again_and_again(deployment: Deployment, ports: Ports, past: Past, clock: Clock) -> None:
-    """Repeating it publishes the same once more, under the next version, and revokes nothing."""
-    deployment.restore(past.copy)
-    recover(ports, past.tenant)
-    for version in (past.seen.version + 2, past.seen.version + 3):
-        recovered = recover(ports, past.tenant)
-        assert (recovered.head.version, recovered.revoked_again) == (version, [])
-        assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
-    assert_healthy(ports, past)
-
-
 def test_a_copy_of_records_whose_list_is_kept_no_longer(
     deployment: Deployment, past: Past, clock: Clock
 ) -> None:
@@ -190,18 +179,6 @@ def test_what_was_taken_back_since_is_revoked_again(deployment: Deployment, past
     deployment.restore(past.copy)
     recover(ports, tenant)
     assert "svc_wrt_early" in tenant.published(ports).revoked_ids
-
-
-def test_what_the_schedule_published_meanwhile_is_surpassed(
-    deployment: Deployment, ports: Ports, past: Past, clock: Clock
-) -> None:
-    """A publication between restore and recovery, still below the newest list, does no harm."""
-    deployment.restore(past.copy)
-    clock.advance(minutes=30)
-    assert publication.publish_due(ports).published == [past.tenant.id]
-    assert recover(ports, past.tenant).head.version == past.seen.version + 1
-    assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
-    assert_healthy(ports, past)
 
 
 def test_an_orphan_above_the_head(deployment: Deployment, past: Past, clock: Clock) -> None:
@@ -269,20 +246,6 @@ def test_a_file_that_is_no_list_stops_it(deployment: Deployment, past: Past) -> 
     deployment.ports.blobs.put(f"{lists_folder(past.tenant.id)}/notes.txt", b"")
     with pytest.raises(Corrupt, match="another name"):
         recover(deployment.ports, past.tenant)
-
-
-def test_it_concerns_one_tenant(
-    deployment: Deployment, ports: Ports, past: Past, clock: Clock
-) -> None:
-    """Neither list nor turn of another tenant is touched."""
-    other = Tenant.create(ports, "globex")
-    other.revoke(ports, "svc_wrt_other")
-    other.regenerate(ports)
-    deployment.restore(past.copy, Table.REVOCATIONS)
-    turns = {entry.sk for entry in ports.store.query(TURNS) if other.id in entry.sk}
-    recover(ports, past.tenant)
-    assert turns == {entry.sk for entry in ports.store.query(TURNS) if other.id in entry.sk}
-    assert "svc_wrt_other" not in past.tenant.published(ports).revoked_ids
 
 
 @pytest.mark.slow

@@ -197,20 +197,21 @@ def test_the_pattern_of_texts_refuses_control_characters() -> None:
 # --- operations ---
 
 
-@pytest.mark.parametrize("key", OPERATIONS, ids=" ".join)
-def test_every_operation_is_complete(key: tuple[str, str]) -> None:
+def test_every_operation_is_complete() -> None:
     """Scopes, the headers of every response, an error body and examples for every error."""
-    described, endpoint = OPERATIONS[key], ENDPOINTS[key]
-    scopes = [scope for each in described["security"] for scope in each["apiKey"]]
-    assert scopes == list(endpoint.scopes)
-    assert described["tags"][0] in {tag["name"] for tag in DOCUMENT["tags"]}
-    assert {"400", "401", "413", "415", "429", "500", "503"} <= set(described["responses"])
-    assert ("403" in described["responses"]) == (len(scopes) < len(Scope))
-    for status, response in described["responses"].items():
-        found = _resolved(response)
-        assert {"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Reset"} <= set(found["headers"])
-        assert ("Retry-After" in found["headers"]) == (status in {"429", "503"})
-        assert status < "400" or found["content"]["application/json"]["examples"]
+    headers = {"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Reset"}
+    for key in OPERATIONS:
+        described, endpoint = OPERATIONS[key], ENDPOINTS[key]
+        scopes = [scope for each in described["security"] for scope in each["apiKey"]]
+        assert scopes == list(endpoint.scopes), key
+        assert described["tags"][0] in {tag["name"] for tag in DOCUMENT["tags"]}, key
+        assert {"400", "401", "413", "415", "429", "500", "503"} <= set(described["responses"]), key
+        assert ("403" in described["responses"]) == (len(scopes) < len(Scope)), key
+        for status, response in described["responses"].items():
+            found = _resolved(response)
+            assert set(found["headers"]) >= headers, key
+            assert ("Retry-After" in found["headers"]) == (status in {"429", "503"}), key
+            assert status < "400" or found["content"]["application/json"]["examples"], key
 
 
 @pytest.mark.parametrize("path", ["/v1/revocations/srl", "/v1/revocations/srl/signed"])
@@ -281,15 +282,15 @@ def test_an_example_fits_its_schema() -> None:
         assert jsonschema_rs.is_valid(whole, value, validate_formats=True), name
 
 
-@pytest.mark.parametrize("key", OPERATIONS, ids=" ".join)
-def test_the_example_of_an_answer_has_the_members_of_the_answer(key: tuple[str, str]) -> None:
+def test_the_example_of_an_answer_has_the_members_of_the_answer() -> None:
     """F144b: Every example of an answer has exactly the members of the answer."""
-    body = _json(OPERATIONS[key]["responses"][str(ENDPOINTS[key].status)])
-    if ENDPOINTS[key].fields is None:
-        assert not body
-        return
-    (example,) = _resolved(body["schema"])["examples"]
-    assert shape(example) == _filled(ENDPOINTS[key].fields, example)
+    for key in OPERATIONS:
+        body = _json(OPERATIONS[key]["responses"][str(ENDPOINTS[key].status)])
+        if ENDPOINTS[key].fields is None:
+            assert not body, key
+            continue
+        (example,) = _resolved(body["schema"])["examples"]
+        assert shape(example) == _filled(ENDPOINTS[key].fields, example), key
 
 
 def _filled(fields: Any, example: Any) -> Any:

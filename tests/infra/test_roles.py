@@ -1,11 +1,12 @@
 """Roles and key policy: nothing is granted by wildcard, and seeds are opened by those who sign."""
 
 import re
+from itertools import product
 from typing import Any, Final
 
 import pytest
 
-from tests.infra.iam import Request, Way, allowed, by_action, by_item, by_table
+from tests.infra.iam import Request, allowed, by_action, by_item, by_table
 from tests.infra.templates import LAMBDAS, ROLES, managed, statements
 from tests.kit.aws import FUNCTIONS, REGION, STAGE, stack, template
 from tests.kit.recorded_calls import granted
@@ -73,25 +74,24 @@ def _each(actions: str | list[str]) -> list[str]:
     return actions if isinstance(actions, list) else [actions]
 
 
-@pytest.mark.parametrize("way", [by_item, by_action, by_table])
-@pytest.mark.parametrize("conditions", ["tables", "items"])
 @pytest.mark.parametrize("name", LAMBDAS)
-def test_only_sealing_writes_the_head_of_the_log(name: str, conditions: str, way: Way) -> None:
+def test_only_sealing_writes_the_head_of_the_log(name: str) -> None:
     """LOG-12, F816a, F900a: Of all functions, that which seals alone may write the head of a log.
 
     So it is with each value of `WriteConditions`, with or without a transaction, and however IAM
     judges the items of one. Those that write audit entries still do.
     """
     entry, log_head = f"{TENANT_ID}#2026-11", f"{TENANT_ID}#log"
-    own = statements(name, conditions)
-    writes = any(each["Sid"] == "Audit" for each in own)
-    for action in WRITES:
-        seals = name == "AuditLogSealing" and action == "dynamodb:PutItem"
-        for items in ([log_head], [entry, log_head], [log_head, entry]):
-            judged = way([(action, [each]) for each in items])
-            assert all(_may_write_audit(own, *each) for each in judged) is seals
-    marked = way([("dynamodb:PutItem", [each]) for each in (entry, f"{TENANT_ID}#2026-11#1")])
-    assert all(_may_write_audit(own, *each) for each in marked) is writes
+    marks = [("dynamodb:PutItem", [each]) for each in (entry, f"{TENANT_ID}#2026-11#1")]
+    for conditions, way in product(["tables", "items"], [by_item, by_action, by_table]):
+        own = statements(name, conditions)
+        writes = any(each["Sid"] == "Audit" for each in own)
+        for action in WRITES:
+            seals = name == "AuditLogSealing" and action == "dynamodb:PutItem"
+            for items in ([log_head], [entry, log_head], [log_head, entry]):
+                judged = way([(action, [each]) for each in items])
+                assert all(_may_write_audit(own, *each) for each in judged) is seals, judged
+        assert all(_may_write_audit(own, *each) for each in way(marks)) is writes, conditions
 
 
 def _may_write_audit(own: list[dict[str, Any]], action: str, partitions: list[str]) -> bool:
@@ -132,18 +132,16 @@ def use(name: str, action: str, context: dict[str, str]) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", [*LAMBDAS, OPERATOR])
-@pytest.mark.parametrize("action", ["kms:Encrypt", "kms:Decrypt"])
-@pytest.mark.parametrize(
-    "purpose", ["warrant", "srl", "native", "webhook", "audit", "another", None]
-)
-def test_seeds_are_for_those_who_need_them(name: str, action: str, purpose: str | None) -> None:
+def test_seeds_are_for_those_who_need_them() -> None:
     """F45a, S3: Each role on AWS can open only seeds of its own purpose."""
-    context = BOUND | ({"purpose": purpose} if purpose else {})
-    may = name in SEEDS.get((action, str(purpose)), set())
-    if name == OPERATOR:
-        may = (action, str(purpose)) in OPERATORS
-    assert use(name, action, context) is may
+    purposes = ["warrant", "srl", "native", "webhook", "audit", "another", None]
+    actions = ["kms:Encrypt", "kms:Decrypt"]
+    for name, action, purpose in product([*LAMBDAS, OPERATOR], actions, purposes):
+        context = BOUND | ({"purpose": purpose} if purpose else {})
+        may = name in SEEDS.get((action, str(purpose)), set())
+        if name == OPERATOR:
+            may = (action, str(purpose)) in OPERATORS
+        assert use(name, action, context) is may, (name, action, purpose)
 
 
 @pytest.mark.parametrize("missing", BOUND)

@@ -34,24 +34,22 @@ _KEY: Final = "3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
 _COMMANDS: Final = list(_commands(_ROOT, (NAME,)))
 
 
-@pytest.mark.parametrize(("path", "command"), _COMMANDS, ids=lambda value: str(value)[:40])
-def test_each_command_shows_an_example_that_it_accepts(
-    path: tuple[str, ...], command: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_command_shows_an_example_that_it_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
     """F416a: The help of each command has an example, which the command accepts as it stands."""
-    for name in ("PROFILE", "OUTPUT"):
-        monkeypatch.delenv(f"RESCIND_{name}", raising=False)
-    found = re.fullmatch(r"Example: \[bold\](.*)\[/bold\]", command.epilog or "")
-    assert found, path
-    typed = shlex.split(re.split(r" (?:\|\|?|<|>|&&) ", found[1])[0])
-    assert tuple(typed[: len(path)]) == path
-    command.make_context(path[-1], typed[len(path) :])
-    assert len((command.help or "").splitlines()[0]) > 10
+    for path, command in _COMMANDS:
+        for name in ("PROFILE", "OUTPUT"):
+            monkeypatch.delenv(f"RESCIND_{name}", raising=False)
+        found = re.fullmatch(r"Example: \[bold\](.*)\[/bold\]", command.epilog or "")
+        assert found, path
+        typed = shlex.split(re.split(r" (?:\|\|?|<|>|&&) ", found[1])[0])
+        assert tuple(typed[: len(path)]) == path, path
+        command.make_context(path[-1], typed[len(path) :])
+        assert len((command.help or "").splitlines()[0]) > 10, path
 
 
 _TYPED: Final = re.compile(r"(?:^|(?<!exec)[(\s])(?:\.venv/bin/)?rescind ([a-z].*)")
 _DOCUMENTED: Final = [
-    (page, typed[1])
+    typed[1]
     for page in console.PAGES
     for block in console.blocks(page)
     for line in block.replace("\\\n", " ").splitlines()
@@ -59,35 +57,35 @@ _DOCUMENTED: Final = [
 ]
 
 
-@pytest.mark.parametrize(("page", "typed"), _DOCUMENTED, ids=lambda text: str(text)[:40])
-def test_each_documented_command_is_accepted(page: str, typed: str) -> None:
+def test_each_documented_command_is_accepted() -> None:
     """F416d: The program accepts the arguments of each `rescind` command in the documentation."""
-    words = shlex.split(re.split(r" (?:\|\|?|<|>|&&|-o json \|)|\)$", typed)[0])
-    command, path = _ROOT, [NAME]
-    while hasattr(command, "commands"):
-        path.append(words.pop(0))
-        command = command.commands[path[-1]]
-    given = {"$TENANT": "acme", "$PIN": "0" * 64}
-    filled = [given.get(each, _KEY) if each.startswith("$") else each for each in words]
-    command.make_context(path[-1], filled)
+    for typed in _DOCUMENTED:
+        words = shlex.split(re.split(r" (?:\|\|?|<|>|&&|-o json \|)|\)$", typed)[0])
+        command, path = _ROOT, [NAME]
+        while hasattr(command, "commands"):
+            path.append(words.pop(0))
+            command = command.commands[path[-1]]
+        given = {"$TENANT": "acme", "$PIN": "0" * 64}
+        filled = [given.get(each, _KEY) if each.startswith("$") else each for each in words]
+        command.make_context(path[-1], filled)
 
 
 _FENCED: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _NAMED: Final = [
-    (page, named.replace("\n", " "))
+    named.replace("\n", " ")
     for page in console.PAGES
     for named in re.findall(r"`rescind ([a-z][^`]*)`", _FENCED.sub("", console.text(page)))
 ]
 
 
-@pytest.mark.parametrize(("page", "named"), _NAMED, ids=lambda text: str(text)[:40])
-def test_each_command_in_a_sentence_exists(page: str, named: str) -> None:
+def test_each_command_in_a_sentence_exists() -> None:
     """F416: The commands and options that the sentences of the documentation name exist."""
-    command, words = _ROOT, named.replace("|", " ").split()
-    while hasattr(command, "commands") and words:
-        command = command.commands[words.pop(0)]
-    known = {option for parameter in getattr(command, "params", ()) for option in parameter.opts}
-    assert {each for each in words if each.startswith("-")} <= known | {"--help"}
+    for named in _NAMED:
+        command, words = _ROOT, named.replace("|", " ").split()
+        while hasattr(command, "commands") and words:
+            command = command.commands[words.pop(0)]
+        known = {option for each in getattr(command, "params", ()) for option in each.opts}
+        assert {each for each in words if each.startswith("-")} <= known | {"--help"}, named
 
 
 def test_the_version_is_of_the_newest_release_or_after_it(shell: Shell) -> None:

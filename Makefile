@@ -50,7 +50,7 @@ probe-writes: $(VENV)/.infra ## Ask AWS whether IAM judges conditions item by it
 	@$(BIN)/python -m infra.write_probe
 
 wheels: $(VENV)/.infra ## Build the wheels of the server and of the client for authorizers in dist/ (DIST=dist).
-	@for source in . infra/authorizer; do \
+	@for source in . infra/clients/python; do \
 		$(BIN)/uv --quiet build --wheel --out-dir $(DIST) $$source || exit; \
 	done
 	@ls $(DIST)/*.whl

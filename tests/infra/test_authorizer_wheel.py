@@ -21,7 +21,7 @@ from tests.kit.processes import ROOT, environment
 
 pytestmark = pytest.mark.slow
 
-_PAGES: Final = ("README.md", "docs/authorizers.md", "infra/authorizer/README.md")
+_PAGES: Final = ("README.md", "docs/authorizers.md", "infra/clients/python/README.md")
 
 
 @pytest.fixture(scope="module")

@@ -4,23 +4,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shared.authorizer.formats.journal import FIRST, JournalNumber
-from shared.errors import Corrupt, InvalidApiKey, InvalidSettings
+from shared.errors import Corrupt, InvalidApiKey, InvalidSettings, Unavailable
 from shared.model.lists import journal as model
+from shared.model.lists.head import states_folder
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.times import text
 from shared.operations.access import api_keys
 from shared.operations.access.api_key_creation import Created
-from shared.operations.lists import journal, wake
+from shared.operations.changes import list_signers
+from shared.operations.lists import in_force, journal, wake
 from shared.operations.lists.journal import Journals
 from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import newest, recovery
+from shared.operations.trust import renewal
 from shared.ports import Ports
 from tests.kit import faults
+from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
@@ -247,3 +252,31 @@ def test_a_gap_of_the_journal_is_named(
     done = recovery.recover(ports, tenant.operator)
     assert told in done.unknown.reasons
     assert "svc_wrt_b" in done.revoked_again
+
+
+def test_a_revocation_of_a_signer_that_was_stopped(
+    deployment: Deployment, tenant: Tenant, clock: Clock
+) -> None:
+    """F923a, OPS-23: A signer counts as revoked only from the list on that says so.
+
+    Its revocation was stopped between the state and the list; what it signed later is replayed.
+    """
+    ports = deployment.ports
+    renewal.keep(ports, tenant.id)
+
+    def stop(call: Call) -> Any:
+        if call.verb == "put" and states_folder(tenant.id) not in call.arguments[0]:
+            raise Unavailable
+        return call()
+
+    stopped = replace(ports, blobs=Intercepted(ports.blobs, stop))
+    stolen = in_force.signer(ports, tenant.id)
+    with pytest.raises(Unavailable):
+        list_signers.revoke(stopped, tenant.operator, key_id=stolen.id)
+    copy = deployment.copy()
+    clock.advance(seconds=5)
+    tenant.revoke(ports, "svc_wrt_later")
+    published(ports, tenant)
+    deployment.restore(copy)
+    recovery.recover(ports, tenant.operator)
+    assert verdicts(ports, tenant.id, ["svc_wrt_later"])["svc_wrt_later"].revoked

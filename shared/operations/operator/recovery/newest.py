@@ -57,19 +57,21 @@ def replay(
     states: Sequence[ListState],
     revoked_keys: Collection[bytes] = (),
     *,
-    listed: int | None = None,
+    beside: Sequence[ListState] | None = None,
 ) -> Replayed:
     """Replay what the numbers of the journal add to the newest states, and to the newest lists.
 
-    `listed` is the entry of the feed up to which the lists go, None if it is that of the states.
-    `keys` are the public keys of signers that are known. Those in `revoked_keys`, and those that a
-    state says are revoked, are not believed: a list of another signer has what they stated before
+    `beside` are the states of the newest lists, None if they are the newest states. `keys` are the
+    public keys of signers that are known. Those in `revoked_keys`, and those that a state beside a
+    list says are revoked, are not believed: a list of another signer has what they stated before
     that. Raises `Unavailable`.
     """
-    if listed is None:
-        listed = max((each.sequence for each in states), default=0)
+    if beside is None:
+        listed, beside = max((each.sequence for each in states), default=0), states
+    else:
+        listed = min((each.sequence for each in beside), default=0)
     changes = max((each.tombstones.changes for each in states), default=0)
-    signers = [signer for each in states for signer in each.list_signers]
+    signers = [signer for each in beside for signer in each.list_signers]
     theirs = {each.public_bytes for each in signers if each.status is SignerStatus.REVOKED}
     known = _Known(frozenset(keys), frozenset(theirs.union(revoked_keys)))
     gaps: list[str] = []
@@ -285,27 +287,27 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
             keys,
             found,
             known.revoked,
-            listed=_listed(ports, tenant_id, states, found, version, keys),
+            beside=_beside(ports, tenant_id, states, found, version, keys),
         ),
     )
 
 
-def _listed(
+def _beside(
     ports: Ports,
     tenant_id: str,
     states: list[str],
     found: list[ListState],
     version: int,
     keys: set[bytes],
-) -> int:
-    """Return the entry of the feed up to which each of the newest lists goes.
+) -> list[ListState]:
+    """Return the states of the newest lists.
 
     A state is stored before its list, so that of a publication which was stopped has none.
     """
     if found and found[0].version > version:
         older = [each for each in states if version_of(each) <= version]
         found, _ = _states(ports, tenant_id, older, keys)
-    return min((each.sequence for each in found), default=0)
+    return found
 
 
 def beside(ports: Ports, tenant_id: str) -> Newest:

@@ -1,5 +1,6 @@
 """The client in Go: it passes the conformance suite, and follows a service as the others do."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from functools import partial
@@ -7,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from shared import __version__
 from shared.authorizer.floor import FileFloor, Saved
 from tests.authorizer.feeds import NOW, TENANT
-from tests.authorizer.service import PIN
+from tests.authorizer.service import KEY, PIN, Service, serving
 from tests.clients import left_out
 from tests.clients.sidecars import sidecar
 from tests.conformance import runner
 from tests.conformance.vectors import vectors
 from tests.infra.following import Server, soon
 from tests.kit import go
-from tests.kit.processes import environment
+from tests.kit.processes import ROOT, environment
 
 pytestmark = [pytest.mark.slow, go.needs_go]
 
@@ -37,15 +39,11 @@ def server(tmp_path: Path) -> Iterator[Server]:
         server.group.kill()
 
 
-def _settings(server: Server, folder: Path) -> dict[str, str]:
-    given = server.client_settings()
-    return {
-        "RESCIND_URL": server.url,
-        "RESCIND_API_KEY": given["api_key"],
-        "RESCIND_TENANT": given["tenant"],
-        "RESCIND_TRUST_ROOT": given["trust_root"],
-        "RESCIND_FLOOR": str(folder / "floor"),
-    }
+def _following(url: str, key: str, tenant: str, root: str, folder: Path) -> dict[str, str]:
+    """The environment of a client with its floor in a folder."""
+    given = {"URL": url, "API_KEY": key, "TENANT": tenant, "TRUST_ROOT": root}
+    given["FLOOR"] = str(folder / "floor")
+    return {f"RESCIND_{name}": value for name, value in given.items()}
 
 
 def test_it_passes_all_cases(program: Path) -> None:
@@ -74,9 +72,40 @@ def test_its_sources_are_in_order() -> None:
     """The sources of Go have the format of `gofmt`, pass `go vet`, and need no other module."""
     assert go.ran("gofmt", "-l", ".") == ""
     go.ran("go", "vet", "./...")
+    assert go.ran("go", "run", "./cmd/rescind-authorizer", "version") == f"{__version__}\n"
     modules = go.ran("go", "list", "-m", "all").split()
     assert len(modules) == 1
     assert "\ngo 1.19\n" in (go.SOURCE / "go.mod").read_text()
+
+
+def test_its_own_tests_pass() -> None:
+    """F1003a: In Go, a bad answer changes nothing, floors last, and a decision allocates nothing.
+
+    A million revoked warrants take at most 40 MB.
+    """
+    go.ran("go", "test", "./...")
+
+
+def test_ten_lines(tmp_path: Path) -> None:
+    """F1004a: The lines of Go in docs/authorizers.md decide as they say."""
+    page = (ROOT / "docs" / "authorizers.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```go\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "main.go").write_text(lines)
+    module = "github.com/rescind/rescind/infra/clients/go"
+    (tmp_path / "go.mod").write_text(
+        f"module gate\ngo 1.19\nrequire {module} v0.0.0\nreplace {module} => {go.SOURCE}\n"
+    )
+    assert go.ran("gofmt", "-l", ".", folder=tmp_path) == ""
+    go.ran("go", "build", "-o", "gate", ".", folder=tmp_path)
+    with serving(Service()) as service:
+        service.vouch()
+        settings = _following(service.url, KEY, TENANT, PIN, tmp_path)
+        for verdict in ("clear", "revoked"):
+            ran = subprocess.run(
+                [tmp_path / "gate"], env=environment(settings), capture_output=True, check=True
+            )
+            assert ran.stdout.decode() == f"{verdict}\n"
+            service.revoke("svc_wrt_laptop-17")
 
 
 def test_it_refuses_the_floor_of_another_client(program: Path, tmp_path: Path) -> None:
@@ -100,7 +129,10 @@ def test_it_follows_a_service(program: Path, server: Server, tmp_path: Path) -> 
 
     It refuses no answer meanwhile, and reports what it holds.
     """
-    settings = _settings(server, tmp_path)
+    given = server.client_settings()
+    settings = _following(
+        server.url, given["api_key"], given["tenant"], given["trust_root"], tmp_path
+    )
     with sidecar(program, settings) as client:
         soon(partial(client.clears, "svc_wrt_0"))
         server.revoke("svc_wrt_0")

@@ -197,7 +197,10 @@ func (d *decoder) name(before *[]byte) (string, error) {
 	return string(name), nil
 }
 
-// encode returns the deterministic CBOR of nil, bool, uint64, string, []byte, []any and
+// negative is -1 less a number.
+type negative uint64
+
+// encode returns the deterministic CBOR of nil, bool, uint64, negative, string, []byte, []any and
 // map[string]any.
 func encode(value any) []byte { return appended(nil, value) }
 
@@ -212,6 +215,8 @@ func appended(to []byte, value any) []byte {
 		return append(to, 0xf4)
 	case uint64:
 		return header(to, kindUint, value)
+	case negative:
+		return header(to, kindNegative, uint64(value))
 	case string:
 		return append(header(to, kindText, uint64(len(value))), value...)
 	case []byte:

@@ -28,6 +28,8 @@ const (
 // hash is SHA-256 of something.
 type hash [sha256.Size]byte
 
+func hashOf(data []byte) hash { return sha256.Sum256(data) }
+
 // key is a public key of Ed25519.
 type key [ed25519.PublicKeySize]byte
 

@@ -1,0 +1,310 @@
+package rescind
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAClientFollowsAFeed(t *testing.T) {
+	service := serving(t)
+	client, noted := service.client(t, t.TempDir())
+	expect(t, client.Check("svc_wrt_b"), Stale)
+	expect(t, poll(client, noted), []Event{TrustChanged{1, service.pin()}, Advanced{0, 0, 1}})
+	expect(t, client.Check("svc_wrt_b"), Clear)
+	expect(t, client.Check("svc_wrt_b", "svc_wrt_a"), Revoked)
+	expect(t, client.Check(), Stale)
+	expect(t, poll(client, noted), []Event{})
+	service.revoke("svc_wrt_b")
+	expect(t, poll(client, noted), []Event{Advanced{0, 1, 2}})
+	expect(t, client.Check("svc_wrt_b"), Revoked)
+	service.vouch(keyNumber(2))
+	signer := publicOf(keyNumber(2))
+	expect(t, poll(client, noted), []Event{TrustChanged{2, service.pin()}})
+	expect(t, client.Status().Signer, signer.String())
+	expect(t, client.Status().Revoked, 2)
+}
+
+// A bad answer is an event; the client keeps what it has, and takes the next good one.
+func TestABadAnswerChangesNothing(t *testing.T) {
+	deep := append(bytes.Repeat([]byte{0x81}, 5000), 1)
+	bad := map[string]struct {
+		answer func(*service, http.ResponseWriter)
+		noted  string
+	}{
+		"no JSON":       {says(`{"head":`), "Refused{malformed}"},
+		"not UTF-8":     {says("{\"head\": \"\xff\"}"), "Refused{malformed}"},
+		"nested JSON":   {says(strings.Repeat("[", 100_000)), "Refused{malformed}"},
+		"nested lists":  {nested(deep), "Refused{malformed}"},
+		"other case":    {says(`{"HEAD": {}, "Entries": []}`), "Refused{malformed}"},
+		"two values":    {func(s *service, to http.ResponseWriter) { to.Write(append(s.feed(), " 1"...)) }, "Refused{malformed}"},
+		"too large":     {says(strings.Repeat(" ", answerMax+1)), "Refused{too_large}"},
+		"a bomb":        {bomb, "Refused{too_large}"},
+		"half of it":    {half, "Failed"},
+		"half a gzip":   {halfPacked, "Failed"},
+		"no gzip":       {coded("gzip"), "Failed"},
+		"other coding":  {coded("br"), "Failed"},
+		"without end":   {endless, "Failed"},
+		"an age":        {aged("-1"), "Failed"},
+		"two ages":      {aged("1, 2"), "Failed"},
+		"an error":      {failing(503), "Failed"},
+		"a redirect":    {failing(302), "Failed"},
+		"no permission": {failing(403), "Failed"},
+	}
+	for name, each := range bad {
+		t.Run(name, func(t *testing.T) {
+			service := serving(t)
+			client, noted := service.client(t, t.TempDir())
+			poll(client, noted)
+			service.revoke("svc_wrt_c")
+			service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
+				each.answer(service, to)
+				return true
+			}
+			if said := fmt.Sprintf("%T%v", poll(client, noted)[0], (*noted)[0]); !isNoted(said, each.noted) {
+				t.Errorf("noted %s", said)
+			}
+			expect(t, []Verdict{client.Check("svc_wrt_a"), client.Check("svc_wrt_c")}, []Verdict{Revoked, Clear})
+			service.instead = nil
+			poll(client, noted)
+			expect(t, client.Check("svc_wrt_c"), Revoked)
+		})
+	}
+}
+
+func isNoted(said, expected string) bool {
+	kind, reason, _ := strings.Cut(strings.TrimSuffix(expected, "}"), "{")
+	return strings.HasPrefix(said, "rescind."+kind) && strings.HasSuffix(said, reason)
+}
+
+func says(body string) func(*service, http.ResponseWriter) {
+	return func(_ *service, to http.ResponseWriter) { to.Write([]byte(body)) }
+}
+
+// nested answers with a signed head that has this value in a member that nobody knows.
+func nested(value []byte) func(*service, http.ResponseWriter) {
+	return func(s *service, to http.ResponseWriter) {
+		payload := s.head()
+		payload = append(append([]byte{payload[0] + 1, 0x61, '?'}, value...), payload[1:]...)
+		to.Write(s.sealed(payload).encode())
+	}
+}
+
+func bomb(_ *service, to http.ResponseWriter) {
+	to.Header().Set("Content-Encoding", "gzip")
+	packed := gzip.NewWriter(to)
+	packed.Write(make([]byte, 64<<20))
+	packed.Close()
+}
+
+func half(s *service, to http.ResponseWriter) {
+	to.Header().Set("Content-Length", fmt.Sprint(2*len(s.feed())))
+	to.Write(s.feed())
+}
+
+func halfPacked(s *service, to http.ResponseWriter) {
+	var whole bytes.Buffer
+	packed := gzip.NewWriter(&whole)
+	packed.Write(s.feed())
+	packed.Close()
+	to.Header().Set("Content-Encoding", "gzip")
+	to.Write(whole.Bytes()[:whole.Len()/2])
+}
+
+func coded(coding string) func(*service, http.ResponseWriter) {
+	return func(s *service, to http.ResponseWriter) {
+		to.Header().Set("Content-Encoding", coding)
+		to.Write(s.feed())
+	}
+}
+
+// endless ends with the connection, so nobody knows whether that is all.
+func endless(s *service, to http.ResponseWriter) {
+	connection, buffer, _ := to.(http.Hijacker).Hijack()
+	fmt.Fprintf(buffer, "HTTP/1.1 200 OK\r\n\r\n%s", s.feed())
+	buffer.Flush()
+	connection.Close()
+}
+
+func aged(age string) func(*service, http.ResponseWriter) {
+	return func(s *service, to http.ResponseWriter) {
+		to.Header().Set("Age", age)
+		to.Write(s.feed())
+	}
+}
+
+func failing(status int) func(*service, http.ResponseWriter) {
+	return func(_ *service, to http.ResponseWriter) { to.WriteHeader(status) }
+}
+
+func TestAStateIsFreshByTwoClocks(t *testing.T) {
+	now := time.Now()
+	of := &state{head: head{expiresAt: now.Add(time.Hour)}, revoked: &set{}}
+	fresh := viewOf(of, now, 30*time.Second, nil)
+	expect(t, []bool{fresh.isFresh(now.Add(29 * time.Second)), fresh.isFresh(now.Add(30 * time.Second))}, []bool{true, false})
+	// The machine slept: only the clock of the day went on. Then that clock was set back.
+	slept := now.Add(time.Minute).Round(0)
+	expect(t, fresh.isFresh(slept), false)
+	setBack := *fresh
+	setBack.end = now.Add(-time.Second)
+	expect(t, setBack.isFresh(now), false)
+	of.head.expiresAt = now.Add(time.Second)
+	expect(t, viewOf(of, now, time.Hour, nil).isFresh(now.Add(time.Second)), false)
+	of.head.expiresAt = now.Add(time.Hour)
+	held := &document{expiresAt: now.Add(time.Second)}
+	expect(t, viewOf(of, now, time.Hour, held).isFresh(now.Add(time.Second)), false)
+	expect(t, viewOf(of, time.Time{}, time.Hour, nil).isFresh(now), false)
+	expect(t, fresh.distrusted().isFresh(now), false)
+}
+
+// The age of an answer counts, and an older answer takes nothing away.
+func TestAnAgeIsCounted(t *testing.T) {
+	service := serving(t)
+	client, noted := service.client(t, t.TempDir())
+	age := "31"
+	service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
+		to.Header().Set("Age", age)
+		return false
+	}
+	found := poll(client, noted)
+	expect(t, client.Check("svc_wrt_b"), Stale)
+	if _, ok := found[len(found)-1].(Failed); !ok {
+		t.Error(found)
+	}
+	age = "0"
+	poll(client, noted)
+	expect(t, client.Check("svc_wrt_b"), Clear)
+	confirmed := client.Status().ConfirmedAt
+	age = "20"
+	poll(client, noted)
+	expect(t, client.Status().ConfirmedAt.Equal(confirmed), true)
+}
+
+func TestADocumentThatEnds(t *testing.T) {
+	service := serving(t)
+	client, noted := service.client(t, t.TempDir())
+	service.documentEnd = time.Now().Add(1500 * time.Millisecond).UTC()
+	poll(client, noted)
+	expect(t, client.Check("svc_wrt_b"), Clear)
+	for client.Check("svc_wrt_b") == Clear {
+		time.Sleep(time.Millisecond)
+	}
+	expect(t, poll(client, noted), []Event{Refused{TrustExpired}})
+	expect(t, client.Check("svc_wrt_a"), Revoked)
+	service.documentEnd = time.Now().Add(time.Hour).UTC()
+	service.vouch(service.signer)
+	poll(client, noted)
+	expect(t, client.Check("svc_wrt_b"), Clear)
+}
+
+// The API key goes to no other address, and to none without TLS.
+func TestABaseMayBeElsewhere(t *testing.T) {
+	service, other := serving(t), serving(t)
+	keys := []string{}
+	other.instead = func(_ http.ResponseWriter, asked *http.Request) bool {
+		keys = append(keys, asked.Header.Get("Authorization"))
+		return false
+	}
+	service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
+		isBase := strings.HasPrefix(asked.URL.Path, feedPath+"/base/")
+		if isBase {
+			http.Redirect(to, asked, other.URL+asked.URL.Path, http.StatusTemporaryRedirect)
+		}
+		return isBase
+	}
+	client, noted := service.client(t, t.TempDir())
+	poll(client, noted)
+	expect(t, client.Check("svc_wrt_a"), Revoked)
+	expect(t, keys, []string{""})
+	from := &response{status: 307, header: http.Header{"Location": {"http://elsewhere/"}}}
+	if _, err := from.target("https://here/"); err == nil {
+		t.Error("a redirect leads to an address without TLS")
+	}
+	for _, address := range []string{"http://rescind.example.com", "rescind", "https://a@b", "https://b?c", "ftp://b"} {
+		if checkURL(address, false) == nil {
+			t.Error(address)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	whole := Options{URL: "https://b", APIKey: "k", Tenant: tenant, TrustRoot: strings.Repeat("0", 64), Floor: t.TempDir()}
+	if _, err := New(whole); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Options){
+		"URL": func(o *Options) { o.URL = "b" }, "APIKey": func(o *Options) { o.APIKey = "" },
+		"Tenant": func(o *Options) { o.Tenant = "" }, "Floor": func(o *Options) { o.Floor = "" },
+		"TrustRoot":    func(o *Options) { o.TrustRoot = strings.Repeat("A", 64) },
+		"no trust":     func(o *Options) { o.TrustRoot = "" },
+		"PublicKeys":   func(o *Options) { o.TrustRoot, o.PublicKeys = "", []string{toBase64(make([]byte, 32))} },
+		"MaxStaleness": func(o *Options) { o.MaxStaleness = -1 },
+	} {
+		wrong := whole
+		change(&wrong)
+		if _, err := New(wrong); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	policy, _ := policyOf(Options{})
+	expect(t, policy.pause(time.Minute), 15*time.Second)
+	expect(t, policy.longPoll(time.Minute), 10*time.Second)
+}
+
+func TestRunAndWait(t *testing.T) {
+	service := serving(t)
+	client, noted := service.client(t, t.TempDir())
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	done := make(chan error)
+	go func() { done <- client.Run(ctx) }()
+	if err := client.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	service.revoke("svc_wrt_b")
+	expect(t, client.WaitFor(ctx, 1), true)
+	expect(t, client.Check("svc_wrt_b"), Revoked)
+	if client.Run(ctx) == nil {
+		t.Error("a client runs twice")
+	}
+	stop()
+	expect(t, (<-done).Error(), "context canceled")
+	isRecovered := false
+	for _, each := range *noted {
+		isRecovered = isRecovered || each == Event(Recovered{})
+	}
+	expect(t, isRecovered, true)
+	ended, stop := context.WithTimeout(context.Background(), 0)
+	defer stop()
+	expect(t, client.WaitFor(ended, 2), false)
+	never, _ := service.client(t, t.TempDir())
+	expect(t, never.Ready(ended).Error(), "rescind: not ready: the service has not answered yet")
+}
+
+func TestAFloorThatCannotBeSavedChangesNothing(t *testing.T) {
+	service := serving(t)
+	folder := t.TempDir()
+	client, noted := service.client(t, folder)
+	poll(client, noted)
+	service.revoke("svc_wrt_b")
+	// A file in the place of the folder: nobody can write there, root included.
+	os.RemoveAll(folder)
+	os.WriteFile(folder, nil, 0o600)
+	found := poll(client, noted)
+	if failed, ok := found[0].(Failed); !ok || !strings.HasPrefix(failed.Message, "the floor cannot be saved") {
+		t.Error(found)
+	}
+	expect(t, client.Check("svc_wrt_b"), Clear)
+	os.Remove(folder)
+	poll(client, noted)
+	expect(t, client.Check("svc_wrt_b"), Revoked)
+	if _, err := os.Stat(filepath.Join(folder, floorFile)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,144 @@
+package rescind
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAFloorIsTakenUp(t *testing.T) {
+	service := serving(t)
+	folder := t.TempDir()
+	client, noted := service.client(t, folder)
+	poll(client, noted)
+	service.revoke("svc_wrt_b")
+	poll(client, noted)
+	again, noted := service.client(t, folder)
+	expect(t, []Verdict{again.Check("svc_wrt_a"), again.Check("svc_wrt_b"), again.Check("svc_wrt_c")}, []Verdict{Revoked, Revoked, Clear})
+	expect(t, again.Status().Trust, uint64(1))
+	// Nobody can serve it an older feed.
+	service.entries = nil
+	service.issue++
+	expect(t, poll(again, noted), []Event{Refused{Rollback}})
+}
+
+// Version 1 of the floor: each later client must read it.
+func TestAFloorOfAnOlderVersionIsRead(t *testing.T) {
+	folder := t.TempDir()
+	files, _ := filepath.Glob("testdata/floor-1/*")
+	for _, path := range files {
+		data, _ := os.ReadFile(path)
+		os.WriteFile(filepath.Join(folder, filepath.Base(path)), data, 0o600)
+	}
+	client, err := New(Options{
+		URL: "https://rescind.example.com", APIKey: "key", Tenant: tenant, TrustRoot: (&service{root: keyNumber(201)}).pin(), Floor: folder,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, client.Status().Sequence, uint64(1))
+	// It is long ago.
+	expect(t, []Verdict{client.Check("svc_wrt_a"), client.Check("svc_wrt_b"), client.Check("svc_wrt_c")}, []Verdict{Revoked, Revoked, Stale})
+}
+
+func TestAFloorThatCannotBeUsedIsAnError(t *testing.T) {
+	service := serving(t)
+	for name, each := range map[string]struct {
+		change   func(path string)
+		expected string
+	}{
+		"a byte":        {edited(func(data []byte) { data[100] ^= 1 }), "is damaged (its hash is another one)"},
+		"empty":         {func(path string) { os.Truncate(path, 0) }, "is damaged"},
+		"half":          {func(path string) { os.Truncate(path, 300) }, "is damaged"},
+		"others write":  {func(path string) { os.Chmod(path, 0o666) }, "others can write to"},
+		"other client":  {sealed(`{"client":"typescript","format":1}`), "is the floor of the typescript client"},
+		"Python":        {sealed(`{"format":1,"tenant":"svc_tnt_x"}`), "is the floor of the Python client"},
+		"later":         {sealed(`{"client":"go","format":2}`), "a later version of this client wrote it"},
+		"no chain":      {sealed(`{"client":"go","format":1,"chain":"00"}`), "its chain is no hash"},
+		"other tenant":  {sealed(fmt.Sprintf(`{"client":"go","format":1,"tenant":"svc_tnt_x","chain":"%064d"}`, 0)), "is of svc_tnt_x"},
+		"no key":        {sealed(fmt.Sprintf(`{"client":"go","format":1,"signer":"00","chain":"%064d"}`, 0)), "its signer is no key"},
+		"no document":   {sealed(fmt.Sprintf(`{"client":"go","format":1,"document":{},"chain":"%064d"}`, 0)), "its trust document is none"},
+		"not an object": {sealed(`[]`), "is damaged"},
+	} {
+		folder := t.TempDir()
+		client, noted := service.client(t, folder)
+		poll(client, noted)
+		each.change(filepath.Join(folder, floorFile))
+		_, err := New(Options{URL: service.URL, APIKey: "key", Tenant: tenant, TrustRoot: service.pin(), Floor: folder})
+		var found *FloorError
+		if !errors.As(err, &found) || !strings.Contains(found.Message, each.expected) {
+			t.Errorf("%s: %v", name, err)
+		}
+		// Nor does it lose what was saved meanwhile.
+		client.follower.floor.written = nil
+		service.revoke("svc_wrt_" + strings.ReplaceAll(name, " ", "-"))
+		if _, isFailed := poll(client, noted)[0].(Failed); !isFailed && name != "other tenant" {
+			t.Errorf("%s: %v", name, *noted)
+		}
+	}
+}
+
+func edited(change func([]byte)) func(string) {
+	return func(path string) {
+		data, _ := os.ReadFile(path)
+		change(data)
+		os.WriteFile(path, data, 0o600)
+	}
+}
+
+func sealed(document string) func(string) {
+	return func(path string) {
+		os.WriteFile(path, append([]byte(fmt.Sprintf("%x\n", sum(document))), document...), 0o600)
+	}
+}
+
+func sum(of string) []byte { found := hashOf([]byte(of)); return found[:] }
+
+// A base that is lost or damaged is fetched again.
+func TestABaseThatIsLost(t *testing.T) {
+	service := serving(t)
+	for _, change := range []func(string){func(path string) { os.Remove(path) }, func(path string) { os.Truncate(path, 3) }} {
+		folder := t.TempDir()
+		client, noted := service.client(t, folder)
+		poll(client, noted)
+		paths, _ := filepath.Glob(filepath.Join(folder, "base-*.cbor"))
+		change(paths[0])
+		again, noted := service.client(t, folder)
+		expect(t, again.Check("svc_wrt_a"), Stale)
+		poll(again, noted)
+		expect(t, again.Check("svc_wrt_a"), Revoked)
+	}
+}
+
+// Processes of one authorizer share a floor: the newest stays. A client with another pin starts again.
+func TestSharedFloors(t *testing.T) {
+	service := serving(t)
+	folder := t.TempDir()
+	one, noted := service.client(t, folder)
+	poll(one, noted)
+	two, notedToo := service.client(t, folder)
+	before := savedOf(one.follower.view.Load().state, one.follower.trust.Load(), time.Now())
+	service.revoke("svc_wrt_b")
+	poll(two, notedToo)
+	if err := one.follower.floor.save(before); err != nil {
+		t.Fatal(err)
+	}
+	held, err := one.follower.floor.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, held.Sequence, uint64(1))
+	other := serving(t)
+	other.root, other.signer = keyNumber(202), keyNumber(3)
+	third, notedThree := other.client(t, folder)
+	poll(third, notedThree)
+	expect(t, third.Check("svc_wrt_b"), Clear)
+	service.revoke("svc_wrt_c")
+	if failed, ok := poll(two, notedToo)[0].(Failed); !ok || !strings.Contains(failed.Message, "another TrustRoot") {
+		t.Error(*notedToo)
+	}
+}

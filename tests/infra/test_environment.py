@@ -130,12 +130,15 @@ def _installed(ran: subprocess.CompletedProcess[str], folder: Path) -> bool:
 @pytest.mark.parametrize(
     "settings",
     [
-        "index-url = {index}/simple",
-        "extra-index-url = {index}/simple\nindex-url = {index}/nothing",
-        "find-links = {wheels}\nno-index = true",
-        "index-url = http://index.invalid/simple\nproxy = {index}",
+        pytest.param("index-url = {index}/simple", id="index", marks=pytest.mark.slow),
+        pytest.param("find-links = {wheels}\nno-index = true", id="offline"),
+        pytest.param(
+            "extra-index-url = {index}/simple\nindex-url = {index}/nothing",
+            id="extra index",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("index-url = http://index.invalid/simple\nproxy = {index}", id="proxy"),
     ],
-    ids=["index", "extra index", "offline", "proxy"],
 )
 def test_packages_come_from_where_pip_is_set_up_to_look(
     tmp_path: Path,

@@ -38,6 +38,7 @@ from tests.kit.aws import aws
 from tests.kit.processes import free_port, start_in_vain
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
+from tests.operations.conftest import make_few
 
 
 @dataclass(frozen=True)
@@ -171,8 +172,11 @@ def test_no_server_starts_on_a_bare_older_store(
         restored.check_recovered(ports)
 
 
-def test_tables_of_dynamodb_that_were_restored_are_recovered(clock: Clock) -> None:
+def test_tables_of_dynamodb_that_were_restored_are_recovered(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """OPS-10, F830c: From restored tables of DynamoDB all is revoked again, and reviewed."""
+    make_few(monkeypatch)
     with aws() as account:
         ports = account.ports(clock)
         ended = Ended.begun(ports)
@@ -300,8 +304,9 @@ def test_the_operator_says_what_cannot_be_seen(rescind: Command, data: Path) -> 
     assert rescind.run("doctor", "--data", data).code == 0
 
 
-def test_tables_with_every_change_are_noted(ports: Ports) -> None:
+def test_tables_with_every_change_are_noted(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     """OPS-10, F832c: After `--nothing-lost`, doctor and `recover` take the tables as they are."""
+    make_few(monkeypatch)
     with aws() as account:
         found = replace(
             ports, store=DynamoStore(account.dynamodb, table_prefix=account.table_prefix)

@@ -63,7 +63,7 @@ def test_two_signatures_with_one_identifier(ports: Ports) -> None:
 
 
 @pytest.mark.parametrize("action", ["suspend", "revoke", "cascade"])
-@pytest.mark.parametrize("level", range(3))
+@pytest.mark.parametrize("level", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("signs_first", [True, False])
 def test_signing_while_the_line_is_cut(
     ports: Ports, action: str, level: int, signs_first: bool

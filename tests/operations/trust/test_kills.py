@@ -32,7 +32,13 @@ def another_signer(ports: Ports, tenant: Tenant) -> object:
     return list_signers.create(without_root(ports), tenant.operator)
 
 
-EACH_CHANGE = pytest.mark.parametrize("change", [stolen, new_root_key, another_signer])
+EACH_CHANGE = pytest.mark.parametrize(
+    "change",
+    [
+        stolen,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (new_root_key, another_signer)),
+    ],
+)
 
 
 def changed(ports: Ports, change: Change) -> tuple[Tenant, PinnedClient]:

@@ -10,6 +10,7 @@ DOCS    ?= on
 ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
 DIST    ?= dist
+STAGE   ?= .build/typescript
 PARAMETERS ?=
 ROOM    ?=
 # Not from the environment: some shells put the name of the machine there.
@@ -32,7 +33,7 @@ PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --num
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
-.PHONY: help supported run build probe-writes wheels sbom audit aws-local test test-only test-slow test-all test-engines bench lint format written pictures lock clean
+.PHONY: help supported run build probe-writes wheels typescript sbom audit aws-local test test-only test-slow test-all test-engines bench lint format written pictures lock clean
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +55,14 @@ wheels: $(VENV)/.infra ## Build the wheels of the server and of the client for a
 		$(BIN)/uv --quiet build --wheel --out-dir $(DIST) $$source || exit; \
 	done
 	@ls $(DIST)/*.whl
+
+typescript: .tools/typescript/.installed ## Pack the client for TypeScript in dist/ (DIST=dist).
+	@rm -rf $(STAGE)
+	@mkdir -p $(STAGE) $(DIST)
+	@cp -R infra/clients/typescript/*.json infra/clients/typescript/src LICENSE $(STAGE)
+	@ln -s $(CURDIR)/.tools/typescript/node_modules $(STAGE)
+	@.tools/typescript/node_modules/.bin/tsc --project $(STAGE)
+	@npm pack --silent --ignore-scripts --pack-destination $(DIST) $(abspath $(STAGE))
 
 sbom: .tools/audit/.installed ## Write what Lambda runs as an SBOM (CycloneDX) to .build/sbom.json.
 	@mkdir -p .build

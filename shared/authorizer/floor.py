@@ -282,8 +282,6 @@ def _opened(data: bytes) -> Any:
         raise _OfAnotherClient(str(document["client"])[:20])
     if document["format"] != _FORMAT:
         raise ValueError("another version of this program wrote it")
-    if (client := document.get("client", "python")) != "python":
-        raise DamagedFloor(f"the floor is that of the client for {client}: use another folder")
     return document
 
 

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -22,7 +24,7 @@ from tests.authorizer.service import KEY, PIN, Response, Service, serving
 from tests.conformance import runner
 from tests.infra.following import Server
 from tests.kit import typescript
-from tests.kit.processes import ROOT
+from tests.kit.processes import ROOT, environment
 from tests.kit.waiting import soon
 
 pytestmark = pytest.mark.slow
@@ -100,6 +102,18 @@ def test_a_client_follows_the_feed_and_decides_at_once_after_a_restart(
     late = started(policy={"maxStaleness": 0.01})
     assert _polled(late)["type"] == "failed"
     assert _verdicts(late, "b", "c") == ["revoked", "stale"]
+
+
+def test_an_answer_is_as_old_as_it_says(service: Service, started: Started) -> None:
+    """F1041d, FEED-12: The TypeScript client counts `Age`, and no older answer takes it back."""
+    client = started()
+    service.age = "31"
+    client({"poll": {}})
+    assert [each["type"] for each in client({"events": {}})][-2:] == ["polled", "failed"]
+    assert _verdicts(client, "a", "b") == ["revoked", "stale"]
+    for service.age in ("0", "31"):
+        client({"poll": {}})
+        assert _verdicts(client, "a", "b") == ["revoked", "clear"]
 
 
 def test_one_pin_lasts_through_rotation_theft_and_root_rotation(
@@ -215,7 +229,7 @@ def test_a_floor_is_damaged_or_foreign(service: Service, started: Started, tmp_p
         path.write_bytes(written)
         assert _refusal(started()).startswith(words)
     for changes, words in (
-        ({"client": "go"}, "the floor is that of the client for go"),
+        ({"client": "go"}, "it is the floor of the go client"),
         ({"format": 2}, "a newer version of this client wrote the floor"),
         ({"tenant": "svc_tnt_other"}, "the floor is of svc_tnt_other"),
         ({"sequence": "1"}, "the floor is damaged (Error: sequence is no number)"),
@@ -232,7 +246,7 @@ def test_a_floor_is_damaged_or_foreign(service: Service, started: Started, tmp_p
     path.unlink()
     with AuthorizerClient(service.url, **arguments(floor=FileFloor(path.parent))):
         pass
-    assert "that of the client for python" in _refusal(started())
+    assert "it is the floor of the Python client" in _refusal(started())
 
 
 def test_python_refuses_the_floor_by_name(
@@ -241,7 +255,7 @@ def test_python_refuses_the_floor_by_name(
     """F1043b: The client for Python refuses a floor of the TypeScript client by its name."""
     _polled(started())
     client = AuthorizerClient(service.url, **arguments(floor=FileFloor(tmp_path / "floor")))
-    with pytest.raises(DamagedFloor, match="that of the client for typescript"):
+    with pytest.raises(DamagedFloor, match="the floor of the typescript client"):
         client.start()
     client.close()
 
@@ -362,6 +376,25 @@ def test_a_client_follows_the_real_service(started: Started, tmp_path: Path) -> 
         assert _verdicts(again, "0", "4", "x") == ["revoked", "revoked", "clear"]
     finally:
         server.group.kill()
+
+
+def test_ten_lines_refuse_a_warrant(service: Service, tmp_path: Path) -> None:
+    """F1047a: The documented lines of TypeScript refuse a revoked warrant, and no other."""
+    page = (ROOT / "docs/authorizers.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```ts\n(.*?)```", page, re.DOTALL)
+    settings = {
+        "RESCIND_URL": service.url,
+        "RESCIND_API_KEY": KEY,
+        "RESCIND_TENANT": TENANT,
+        "RESCIND_TRUST_ROOT": PIN,
+        "RESCIND_FLOOR": str(tmp_path / "floor"),
+    }
+    command = [typescript.node(), str(typescript.compiled(lines, tmp_path))]
+    said = []
+    for _ in range(2):
+        said.append(subprocess.check_output(command, env=environment(settings), text=True))
+        service.revoke("svc_wrt_laptop-17")
+    assert said == ["allowed\n", "refused: revoked\n"]
 
 
 def test_a_million_revoked_warrants(service: Service, started: Started) -> None:

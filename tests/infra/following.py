@@ -65,7 +65,7 @@ def installed(folder: Path, *others: str) -> Path:
 
     Their dependencies have the versions that the server is locked to.
     """
-    _run(*UV, "build", "--wheel", "--out-dir", str(folder), str(ROOT / "infra" / "clients" / "python"))
+    _run(*UV, "build", "--wheel", "--out-dir", str(folder), str(ROOT / "infra/clients/python"))
     (wheel,) = map(str, folder.glob("*.whl"))
     _run(*UV, "venv", "--python", sys.executable, str(folder / "venv"))
     python = folder / "venv" / "bin" / "python"

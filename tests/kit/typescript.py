@@ -38,22 +38,23 @@ def installed() -> Path:
     node()
     folder = Path(tempfile.mkdtemp(prefix="rescind-typescript-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    _npm(folder, "pack", *_OFFLINE, build(folder / "source"), _TOOLS / "@noble/hashes")
+    _ran(ROOT, "make", "--silent", "typescript", f"DIST={folder}", f"STAGE={folder / 'source'}")
+    _ran(folder, "npm", "pack", *_OFFLINE, _TOOLS / "@noble/hashes")
     (folder / "package.json").write_text('{"private": true}')
-    _npm(folder, "install", "--no-audit", "--no-fund", *_OFFLINE, *folder.glob("*.tgz"))
+    _ran(folder, "npm", "install", "--no-audit", "--no-fund", *_OFFLINE, *folder.glob("*.tgz"))
     return folder
 
 
-def build(folder: Path) -> Path:
-    """Compile the client in a copy of its source, whose path is returned."""
-    shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("node_modules", "dist"))
-    (folder / "node_modules").symlink_to(_TOOLS)
-    _ran(folder, node(), _TOOLS / "typescript/bin/tsc", "--project", folder)
-    return folder
-
-
-def _npm(folder: Path, *arguments: str | Path) -> None:
-    _ran(folder, "npm", *arguments)
+def compiled(source: str, folder: Path) -> Path:
+    """A program in TypeScript, compiled strictly in a folder from which it finds the client."""
+    modules = installed() / "node_modules"
+    (folder / "package.json").write_text('{"type": "module"}')
+    (folder / "node_modules").symlink_to(modules)
+    (folder / "program.ts").write_text(source)
+    options = ["--strict", "--module", "nodenext", "--target", "es2022", "--types", "node"]
+    options += ["--typeRoots", str(_TOOLS / "@types"), "program.ts"]
+    _ran(folder, node(), _TOOLS / "typescript/bin/tsc", *options)
+    return folder / "program.js"
 
 
 def _ran(folder: Path, *arguments: str | Path) -> None:

@@ -71,20 +71,16 @@ export class AuthorizerClient {
   /** Follows the feed until `close`. Throws `FloorError`, or what the floor throws when it is read. */
   async run(): Promise<void> {
     await this.load();
-    await Promise.all([this.repeat(() => this.poll()), this.reporter && this.repeat(() => this.report())]);
+    await Promise.all([this.repeat(() => this.exchange(true)), this.reporter && this.repeat(() => this.report())]);
   }
 
   /**
-   * Makes one exchange with the service, or awaits the one that is made. Returns the seconds to pause. A
-   * failure of the service is an event. Throws as `run` does.
+   * Makes one exchange with the service, which does not wait for news, or awaits the one that is made.
+   * Returns the seconds to pause. A failure of the service is an event. Throws as `run` does.
    */
   async poll(): Promise<number> {
     await this.load();
-    this.polling ??= this.follower.poll().finally(() => {
-      this.polling = null;
-      this.show();
-    });
-    return this.polling;
+    return this.exchange(false);
   }
 
   /** Reports what is held, if it is time. Returns the seconds for which there is nothing to do. */
@@ -132,6 +128,14 @@ export class AuthorizerClient {
   private load(): Promise<void> {
     this.loading ??= this.follower.load().then(() => this.show());
     return this.loading;
+  }
+
+  private exchange(waits: boolean): Promise<number> {
+    this.polling ??= this.follower.poll(waits).finally(() => {
+      this.polling = null;
+      this.show();
+    });
+    return this.polling;
   }
 
   private async repeat(step: () => Promise<number>): Promise<void> {

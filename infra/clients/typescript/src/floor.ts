@@ -142,9 +142,9 @@ function decoded(data: Uint8Array): Saved {
 }
 
 /** A floor is of one client: each knows other parts of what it accepted. */
-function checkOwn({ client = "python", format }: Record<string, unknown>): void {
+function checkOwn({ client = "Python", format }: Record<string, unknown>): void {
   if (client !== CLIENT) {
-    throw new FloorError(`the floor is that of the client for ${String(client)}: give this one a floor of its own`);
+    throw new FloorError(`it is the floor of the ${String(client)} client: give this client a floor of its own`);
   }
   if (typeof format !== "number" || format > FORMAT) {
     throw new FloorError(`a newer version of this client wrote the floor. ${again}, or install that version`);

@@ -32,6 +32,7 @@ const FEED = "/v1/revocations/feed";
 const BASE_MAX = 2 ** 30;
 const BACKOFF_MAX = 5;
 const AFTER_WAIT = 0.05;
+const RETRY_AFTER_MAX = 60;
 
 /** Seconds to pause, at most `longest`, so that clients do not come together. */
 export const jittered = (longest: number): number => longest * (0.5 + Math.random() / 2);
@@ -70,10 +71,13 @@ export class Follower {
     if (state) this.confirm(state, ofWall(saved.answeredAt));
   }
 
-  /** Makes one exchange with the service. Returns the seconds to pause. A failure leaves the state as it is. */
-  async poll(): Promise<number> {
+  /**
+   * Makes one exchange with the service, which may wait with its answer if `waits`. Returns the seconds to
+   * pause. A failure leaves the state as it is.
+   */
+  async poll(waits: boolean): Promise<number> {
     try {
-      const pause = await this.exchange();
+      const pause = await this.exchange(waits);
       this.failures = 0;
       return pause;
     } catch (error) {
@@ -84,9 +88,9 @@ export class Follower {
     }
   }
 
-  private async exchange(): Promise<number> {
+  private async exchange(waits: boolean): Promise<number> {
     const asked = present();
-    const response = await this.ask();
+    const response = await this.ask(waits ? this.wait() : 0);
     const changed = response.status === 200, age = ageOf(response), trueAt = before(asked, age);
     if (changed) {
       const answer = readAnswer(response.body), state = await this.next(answer);
@@ -103,7 +107,9 @@ export class Follower {
     }
     const seconds = (present().monotonic - asked.monotonic) / 1000;
     this.emit({ type: "polled", seconds, changed });
-    const pause = this.pause(seconds, changed);
+    // A service that grants a wait and does not wait is polled as if it did not grant it.
+    const wait = waits ? this.wait() : 0, isAwaited = wait > 0 && (changed || seconds > wait / 2);
+    const pause = jittered(isAwaited ? AFTER_WAIT : pauseOf(this.policy, this.last?.pollSeconds ?? 0));
     if (age > this.policy.maxStaleness) {
       this.emit({ type: "failed", message: `the answer is ${age} seconds old`, pause });
     }
@@ -111,8 +117,8 @@ export class Follower {
   }
 
   /** The response of the service: 200, or 304 if it has nothing new. */
-  private async ask(): Promise<Received> {
-    const held = this.held(), wait = this.wait(), query = new URLSearchParams();
+  private async ask(wait: number): Promise<Received> {
+    const held = this.held(), query = new URLSearchParams();
     // After a gap, the answer has to begin at the base.
     if (held && !this.hasGap) query.set("after", String(held.head.sequence));
     if (held && wait) query.set("wait", String(wait));
@@ -242,13 +248,7 @@ export class Follower {
   }
 
   private wait(): number {
-    return this.last ? waitOf(this.policy, this.last.waitMax) : 0;
-  }
-
-  private pause(seconds: number, changed: boolean): number {
-    const wait = this.wait(), longest = pauseOf(this.policy, this.last?.pollSeconds ?? 0);
-    // A service that grants a wait and does not wait is polled as if it did not grant it.
-    return jittered(wait && (changed || seconds > wait / 2) ? AFTER_WAIT : longest);
+    return waitOf(this.policy, this.last?.waitMax ?? 0);
   }
 
   private refused(reason: Reason): number {
@@ -259,7 +259,7 @@ export class Follower {
   }
 
   private failed(message: string, retryAfter = 0): number {
-    const pause = Math.max(this.backoff(), retryAfter);
+    const pause = Math.max(this.backoff(), Math.min(retryAfter, RETRY_AFTER_MAX));
     this.emit({ type: "failed", message, pause });
     return pause;
   }

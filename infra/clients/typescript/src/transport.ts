@@ -85,10 +85,10 @@ export class Transport {
     const request = { limit, seconds: limit / BASE_RATE };
     let url = this.url + path, headers = this.authorization;
     for (let left = REDIRECTS_MAX; left >= 0; left -= 1) {
-      const found = await this.ask(url, { ...request, headers });
-      if (found.status === 200) return found.body;
+      let found = await this.ask(url, { ...request, headers });
       // A browser does not show where a redirect leads; it follows by itself, without the key elsewhere.
-      if (found.status === 0) return (await this.ask(url, { ...request, headers, redirect: "follow" })).body;
+      if (found.status === 0) found = await this.ask(url, { ...request, headers, redirect: "follow" });
+      if (found.status === 200) return found.body;
       if (!REDIRECTS.includes(found.status)) throw unexpected(found);
       url = targetOf(url, found);
       headers = {};

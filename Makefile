@@ -11,6 +11,7 @@ ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
 DIST    ?= dist
 STAGE   ?= .build/typescript
+TAG     ?=
 PARAMETERS ?=
 ROOM    ?=
 # Not from the environment: some shells put the name of the machine there.
@@ -33,7 +34,7 @@ PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --num
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
-.PHONY: help supported run build probe-writes wheels typescript sbom audit aws-local test test-only test-slow test-all test-engines bench lint format written pictures lock clean
+.PHONY: help supported run build probe-writes wheels typescript release-rehearsal sbom audit aws-local test test-only test-slow test-all test-engines bench lint format written pictures lock clean
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +64,10 @@ typescript: .tools/typescript/.installed ## Pack the client for TypeScript in di
 	@ln -s $(CURDIR)/.tools/typescript/node_modules $(STAGE)
 	@.tools/typescript/node_modules/.bin/tsc --project $(STAGE)
 	@npm pack --silent --ignore-scripts --pack-destination $(DIST) $(abspath $(STAGE))
+
+RELEASE := audit files go typescript
+release-rehearsal: $(VENV)/.tests $(RELEASE:%=.tools/%/.installed) ## Build a release of the commit twice in dist/, compare, and use it (TAG=v0.4.0).
+	@$(BIN)/python -m infra.release --dist $(DIST) --tag "$(TAG)"
 
 sbom: .tools/audit/.installed ## Write what Lambda runs as an SBOM (CycloneDX) to .build/sbom.json.
 	@mkdir -p .build

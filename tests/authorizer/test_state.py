@@ -6,13 +6,15 @@ What it accepts, and what it refuses by which name, is in the cases of tests/con
 from datetime import timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shared.authorizer import state as module
 from shared.authorizer.answers import Answer, parse_answer
 from shared.authorizer.formats import wire
 from shared.authorizer.policy import RefusedAnswer
 from shared.authorizer.state import Position, State, advance, restore
-from tests.authorizer.feeds import NOW, TRUSTED, Feed, public, signer
+from tests.authorizer.feeds import NOW, TRUSTED, Feed, public, sealed, signer
 
 SECOND = timedelta(seconds=1)
 
@@ -101,3 +103,21 @@ def test_what_is_saved_can_be_read_again() -> None:
     answer = Answer(b"p" * 400, b"s" * 64, entries)
     assert parse_answer(answer.encode()) == answer
     assert len(entries) > 10_000
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=300), st.lists(st.binary(max_size=40), max_size=3))
+def test_what_a_signer_signs_by_mistake_crashes_nobody(
+    payload: bytes, entries: list[bytes]
+) -> None:
+    """F171d: A client reads or refuses whatever bytes a trusted key signed."""
+    feed = Feed()
+    state = begun(feed)
+    for data in entries:
+        feed.append(data)
+    for answer in (sealed(payload, feed.key), feed.answer()):
+        try:
+            newer = advance(state, answer, now=NOW, trusted=TRUSTED)
+        except RefusedAnswer:
+            continue
+        assert newer.sequence == feed.sequence

@@ -75,11 +75,11 @@ class Link:
             patience=TIMEOUT + seconds,
         )
         self._was_lied_to |= LIE in answer.headers
+        if "/feed" in path and "/base/" not in path and answer.status == HTTPStatus.OK:
+            self.heard.append(_unpacked(answer))
         answer = _unpacked(self._mangled(answer))
         if len(answer.body) > limit:
             raise NoAnswer("the response has too many bytes")
-        if "/feed" in path and answer.status == HTTPStatus.OK:
-            self.heard.append(answer)
         return answer
 
     def get_far(self, path: str, *, limit: int) -> bytes:
@@ -102,18 +102,36 @@ class Link:
 
     def _mangled(self, answer: Response) -> Response:
         if answer.body and self.world.take_peril(self.machine, "corrupt"):
-            body = bytearray(answer.body)
-            body[self.world.random.randrange(len(body))] ^= 1 << self.world.random.randrange(8)
-            return replace(answer, body=bytes(body))
+            return replace(answer, body=self._altered(answer.body))
         if answer.headers.get("etag") and b'"entries":["' in answer.body:
             return self._forged(answer)
         return answer
 
+    def _altered(self, body: bytes) -> bytes:
+        """The bytes with one bit changed, or some of them others, or the rest cut off."""
+        random = self.world.random
+        place, change = random.randrange(len(body)), random.choice(["bit", "bytes", "end"])
+        if change == "bit":
+            other = bytes([body[place] ^ 1 << random.randrange(8)])
+            return body[:place] + other + body[place + 1 :]
+        if change == "bytes":
+            other = random.randbytes(random.randrange(4))
+            return body[:place] + other + body[place + random.randrange(4) :]
+        return body[:place]
+
     def _forged(self, answer: Response) -> Response:
-        """The answer, or one that says the opposite of its last entry."""
+        """The answer, or one that says the opposite of its last entry, or one of parts of many."""
         if not self.world.take_peril(self.machine, "forge"):
             return answer
-        found = parse_answer(answer.body)
+        found, random = parse_answer(answer.body), self.world.random
+        if random.random() < 0.5:
+            # Whoever keeps an old head keeps its tag.
+            whole = random.choice([*self.heard, answer])
+            entries = [it for each in self.heard for it in parse_answer(each.body).entries]
+            mixed = tuple(random.choice(entries) for _ in range(random.randrange(4)) if entries)
+            self._was_lied_to = True
+            body = replace(parse_answer(whole.body), entries=mixed).encode()
+            return replace(whole, body=body)
         last = FeedEntry.decode(found.entries[-1])
         other = FeedEntry(last.sequence, last.removed or ("svc_wrt_forged",), last.revoked)
         forged = replace(found, entries=(*found.entries[:-1], other.encode()))

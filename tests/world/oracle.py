@@ -131,9 +131,13 @@ class Oracle:
     def check_list(self, books: Books, version: int, asked_at: float) -> None:
         """A list was asked for, and made: it has what was acknowledged before."""
         for each, standing in books.warrants.items():
-            is_due = standing.since < asked_at and books.revoked(each) and not books.busy[each]
-            if is_due and each not in books.lists.get(version, {each}):
-                raise Broken(f"list {version} lacks {each}, which was revoked before")
+            if standing.since < asked_at and books.revoked(each) and not books.busy[each]:
+                self.check_listed(books, version, each)
+
+    def check_listed(self, books: Books, version: int, warrant_id: str) -> None:
+        """A list has a warrant that was revoked before it was asked for."""
+        if warrant_id not in books.lists.get(version, {warrant_id}):
+            raise Broken(f"list {version} lacks {warrant_id}, which was revoked before")
 
     def open(self) -> list[str]:
         """What is still being asked."""

@@ -229,8 +229,23 @@ def regenerate(deed: Deed) -> None:
 
 def list_at_once(deed: Deed) -> None:
     """Revoke something, and publish a list while the feed is on the way."""
-    revoke(deed)
-    regenerate(deed)
+    warrant_id = deed.pick([each for each in _WARRANTS if not deed.books.busy[each]])
+    if warrant_id is None:
+        return
+    versions = list[int]()
+
+    def call(ports: Ports) -> Any:
+        made = revocations.create(ports, deed.caller, warrant_id=warrant_id, reason="stolen")
+        try:
+            versions.append(srl.regenerate(ports, deed.caller).version)
+        except RequestError as error:
+            raise NoAnswer(str(error)) from None
+        return made
+
+    done = deed.change(f"revoke {warrant_id}, and list it", [warrant_id], call, revokes=True)
+    if done is not None:
+        deed.books.warrants[warrant_id].revocation_id = done[0].id
+        deed.life.oracle.check_listed(deed.books, versions[0], warrant_id)
 
 
 def rotate_signer(deed: Deed) -> None:
@@ -275,7 +290,7 @@ DEEDS: Final[dict[str, tuple[Callable[[Deed], None], int]]] = {
         (revoke_key, 2),
         (rotate_key, 1),
         (regenerate, 2),
-        (list_at_once, 2),
+        (list_at_once, 3),
         (rotate_signer, 2),
         (lose_signer, 1),
         (make_signer, 1),

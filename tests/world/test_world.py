@@ -16,10 +16,11 @@ def _live_all(seeds: range) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_nothing_acknowledged_is_lost(part: int) -> None:
-    """F950a: In worlds from 200 seeds no client is CLEAR of what was revoked for longer.
+    """F950a, F171a, F171b, F171c, FEED-12, FLEET-21: Nobody is CLEAR of what is revoked for long.
 
-    Than it may be late: neither feed nor list falls, forks or differs from the other, no client
-    accepts what nobody published, and when all is quiet, everything is current without a command.
+    In worlds from 200 seeds, near relays and far from them, neither feed nor list falls, forks or
+    differs from the other; no client accepts what nobody published, parts of answers or altered
+    ones; and when all is quiet, everything is current without a command.
     """
     size = _SEEDS // 4
     _live_all(range(part * size, (part + 1) * size))

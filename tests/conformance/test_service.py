@@ -137,7 +137,7 @@ def test_clients_follow_the_service(client: Follower, tenant: Tenant, clock: Clo
 def test_clients_notice_that_nothing_is_published(
     client: Follower, tenant: Tenant, clock: Clock
 ) -> None:
-    """F552b, FEED-12: Clients are stale 30 seconds after a change that is not published."""
+    """F552a, FEED-12: Clients are stale 30 seconds after a change that is not published."""
     assert client.poll() == {"sequence": 0}
     for seconds, verdict in (
         (0, "clear"),

@@ -35,11 +35,9 @@ from shared.model.lists.signers import ListSigner, SignerStatus, signers
 from shared.model.lists.statements import Statement
 from shared.operations.base import operation
 from shared.operations.changes import key_revocation, list_signers, revocations, srl
-from shared.operations.lists import facts as facts_of
 from shared.operations.lists import in_force, publication, storage, verdicts
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists import schedule as srl_schedule
-from shared.operations.lists.facts import Facts
 from shared.operations.lists.storage import Pen
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
@@ -791,19 +789,12 @@ def _cleared_as_they_are(ports: Ports, *marked: Any, revoked: Collection[str] | 
     return 0
 
 
-def _head_before_marks(ports: Ports, tenant_id: str, **how: bool) -> Facts:
-    """If another process states and unmarks the rest, it is not in the head that is known."""
-    before = current(ports, tenant_id)
-    found: Facts = _RIGHT.read(ports, tenant_id, **how)
-    return replace(found, newest=before)
-
-
 def _put_anyway(address: Address, item: Item, expected: At | Expect) -> Put:
     """Replace the head of a feed, whatever it is."""
     return Put(address, item, Expect.ANYTHING if address.sk == HEAD else expected)
 
 
-_RIGHT: Any = SimpleNamespace(read=facts_of.read, publish=publication.publish)
+_RIGHT: Any = SimpleNamespace(publish=publication.publish)
 
 
 @pytest.mark.parametrize(
@@ -814,10 +805,6 @@ _RIGHT: Any = SimpleNamespace(read=facts_of.read, publish=publication.publish)
         ("worker, waverer", (srl_marks, "see"), _cleared_as_they_are, nothing_lost),
         ("feeder, taker", (srl_marks, "clear"), _cleared_as_they_are, caught_up),
         ("feeder, publisher", (storage, "Put"), _put_anyway, one_by_one),
-        pytest.param(
-            *("feeder, publisher", (facts_of, "read"), _head_before_marks, complete),
-            marks=pytest.mark.slow,
-        ),
     ],
 )
 def test_another_way_is_caught(

@@ -77,3 +77,16 @@ def test_a_theft_meets_a_rotation(ports: Ports) -> None:
         assert is_revoked == (active.id != stolen[-1].id)
         renewal.keep(ports, race.world.id)
     assert list(doctor.examine(ports)) == []
+
+
+def test_a_theft_meets_a_new_pending_signer(ports: Ports) -> None:
+    """SIGNER-5, F924a: While the active signer is revoked, no other one stays pending unnamed."""
+
+    def revoke(ports: Ports, tenant: Tenant) -> object:
+        (active,) = _of(ports, tenant, SignerStatus.ACTIVE)
+        return list_signers.revoke(ports, tenant.operator, key_id=active.id)
+
+    for race in races(ports, _with_document, revoke, _create):
+        (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
+        pending = [each.id for each in _of(ports, race.world, SignerStatus.PENDING)]
+        assert pending == ([active.pending_id] if active.pending_id else [])

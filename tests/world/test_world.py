@@ -26,16 +26,6 @@ def test_nothing_acknowledged_is_lost(part: int) -> None:
     _live_all(range(part * size, (part + 1) * size))
 
 
-@pytest.mark.parametrize("seed", [811, 1217])
-def test_what_was_found_stays_mended(seed: int) -> None:
-    """F950e: Seeds that once found a fault find none.
-
-    811: a signer was made while the active one was revoked. 1217: a publication was stopped between
-    its state and its list, and the records were put back.
-    """
-    _live_all(range(seed, seed + 1))
-
-
 @pytest.mark.slow
 def test_nothing_is_lost_in_many_worlds() -> None:
     """F950b: In 1,000 further worlds nothing breaks either."""

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,11 @@ def _following(url: str, key: str, tenant: str, root: str, folder: Path) -> dict
     given = {"URL": url, "API_KEY": key, "TENANT": tenant, "TRUST_ROOT": root}
     given["FLOOR"] = str(folder / "floor")
     return {f"RESCIND_{name}": value for name, value in given.items()}
+
+
+def _reported(server: Server) -> dict[str, Any]:
+    (found,) = server.call("GET", "/authorizers")["authorizers"]
+    return dict(found)
 
 
 def test_it_passes_all_cases(program: Path) -> None:
@@ -127,7 +133,7 @@ def test_it_refuses_the_floor_of_another_client(program: Path, tmp_path: Path) -
 def test_it_follows_a_service(program: Path, server: Server, tmp_path: Path) -> None:
     """F1001a: The sidecar refuses what a service revokes, through a rotation, a theft and restarts.
 
-    It refuses no answer meanwhile, and reports what it holds.
+    It refuses no answer meanwhile, and reports what it holds. After a restore it goes on.
     """
     given = server.client_settings()
     settings = _following(
@@ -151,9 +157,8 @@ def test_it_follows_a_service(program: Path, server: Server, tmp_path: Path) -> 
         soon(partial(client.refuses, "svc_wrt_3"))
         soon(partial(client.clears, "svc_wrt_other"))
         assert client.status["refusals"] == {}
-        (reported,) = server.call("GET", "/authorizers")["authorizers"]
-        assert reported["proven"]
-        assert reported["trust_version"] == client.status["trust"]
+        soon(lambda: _reported(server)["trust_version"] == client.status["trust"])
+        assert _reported(server)["proven"]
         server.group.kill()
     # Without the service it decides at once, until that is too long ago.
     with sidecar(program, settings) as client:
@@ -163,3 +168,15 @@ def test_it_follows_a_service(program: Path, server: Server, tmp_path: Path) -> 
         server.group.start()
         soon(partial(client.clears, "svc_wrt_other"))
         assert client.status["refusals"] == {}
+        server.admin("backup", str(tmp_path / "backup"))
+        server.revoke("svc_wrt_4")
+        server.publish()
+        soon(partial(client.refuses, "svc_wrt_4"))
+        server.group.kill()
+        server.restore(tmp_path / "backup")
+        server.admin("recover", "local")
+        server.group.start()
+        server.revoke("svc_wrt_5")
+        soon(partial(client.refuses, "svc_wrt_5"))
+        soon(partial(client.clears, "svc_wrt_other"))
+        assert client.refuses("svc_wrt_4")

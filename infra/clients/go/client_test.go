@@ -72,9 +72,15 @@ func TestABadAnswerChangesNothing(t *testing.T) {
 				t.Errorf("noted %s", said)
 			}
 			expect(t, []Verdict{client.Check("svc_wrt_a"), client.Check("svc_wrt_c")}, []Verdict{Revoked, Clear})
-			service.instead = nil
+			tag := ""
+			service.instead = func(_ http.ResponseWriter, asked *http.Request) bool {
+				tag = asked.Header.Get("If-None-Match")
+				return false
+			}
 			poll(client, noted)
 			expect(t, client.Check("svc_wrt_c"), Revoked)
+			// After a refusal the whole head is asked for.
+			expect(t, tag == "", strings.HasPrefix(each.noted, "Refused"))
 		})
 	}
 }
@@ -183,8 +189,33 @@ func TestAnAgeIsCounted(t *testing.T) {
 	expect(t, client.Check("svc_wrt_b"), Clear)
 	confirmed := client.Status().ConfirmedAt
 	age = "20"
+	for _, id := range []string{"", "svc_wrt_b"} {
+		if id != "" {
+			service.revoke(id)
+		}
+		poll(client, noted)
+		expect(t, client.Status().ConfirmedAt.Equal(confirmed), true)
+	}
+}
+
+// From the document that drops a stolen signer on, what the thief signs clears nothing.
+func TestATheft(t *testing.T) {
+	service, thief := serving(t), serving(t)
+	client, noted := service.client(t, t.TempDir())
 	poll(client, noted)
-	expect(t, client.Status().ConfirmedAt.Equal(confirmed), true)
+	service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
+		if asked.URL.Path == feedPath {
+			to.Write(thief.feed())
+		}
+		return asked.URL.Path == feedPath
+	}
+	service.vouch(keyNumber(2))
+	thief.signer = keyNumber(3)
+	expect(t, poll(client, noted), []Event{TrustChanged{2, service.pin()}, Refused{Signature}})
+	expect(t, []Verdict{client.Check("svc_wrt_a"), client.Check("svc_wrt_b")}, []Verdict{Revoked, Stale})
+	service.instead = nil
+	poll(client, noted)
+	expect(t, client.Check("svc_wrt_b"), Clear)
 }
 
 func TestADocumentThatEnds(t *testing.T) {
@@ -260,6 +291,7 @@ func TestOptions(t *testing.T) {
 
 func TestRunAndWait(t *testing.T) {
 	service := serving(t)
+	service.waitMax = 25
 	client, noted := service.client(t, t.TempDir())
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	done := make(chan error)
@@ -269,6 +301,11 @@ func TestRunAndWait(t *testing.T) {
 	}
 	service.revoke("svc_wrt_b")
 	expect(t, client.WaitFor(ctx, 1), true)
+	service.revoke("svc_wrt_c")
+	expect(t, client.WaitFor(ctx, 2), true)
+	service.lock.Lock()
+	expect(t, service.query.Get("wait"), "10")
+	service.lock.Unlock()
 	expect(t, client.Check("svc_wrt_b"), Revoked)
 	if client.Run(ctx) == nil {
 		t.Error("a client runs twice")
@@ -282,7 +319,7 @@ func TestRunAndWait(t *testing.T) {
 	expect(t, isRecovered, true)
 	ended, stop := context.WithTimeout(context.Background(), 0)
 	defer stop()
-	expect(t, client.WaitFor(ended, 2), false)
+	expect(t, client.WaitFor(ended, 3), false)
 	never, _ := service.client(t, t.TempDir())
 	expect(t, never.Ready(ended).Error(), "rescind: not ready: the service has not answered yet")
 }

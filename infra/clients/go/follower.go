@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -17,7 +18,8 @@ const (
 	trustPath = "/v1/trust"
 	keysPath  = "/v1/trust/keys"
 
-	baseMax       = 1 << 30  // the largest base that is fetched, whatever a head promises
+	baseMax       = 1 << 30 // the largest base that is fetched, whatever a head promises
+	largeBase     = 4 << 20
 	keysMax       = 64 << 20 // the same for signing keys
 	backoffMax    = 5 * time.Second
 	pauseAfterBug = 5 * time.Second
@@ -39,6 +41,8 @@ type follower struct {
 	etag      string
 	hasGap    bool
 	failures  int
+	// Whether a base was read that was large: it leaves several times as much memory as the set takes.
+	hasGarbage bool
 }
 
 // load takes up what the floor has.
@@ -59,6 +63,7 @@ func (f *follower) load() error {
 	f.signedBy = found.signer()
 	f.position = trust.position(f.signedBy, &at)
 	restored, err := f.restored(found)
+	f.release()
 	if restored == nil || err != nil {
 		return err
 	}
@@ -95,6 +100,7 @@ func (f *follower) restored(from *saved) (*state, error) {
 	if data == nil || err != nil {
 		return nil, err
 	}
+	f.hasGarbage = len(data) > largeBase
 	origin, err := parseAnswer(from.Origin)
 	if err != nil {
 		return nil, nil
@@ -122,6 +128,7 @@ func (f *follower) poll(ctx context.Context) (pause time.Duration) {
 		}
 	}()
 	pause, err := f.exchange(ctx)
+	f.release()
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -267,12 +274,24 @@ func (f *follower) advanced(ctx context.Context, given *answer, data []byte) (*s
 		if err != nil {
 			return nil, err
 		}
-		return f.advanced(ctx, given, append([]byte{}, found...))
+		if found == nil {
+			found = []byte{}
+		}
+		return f.advanced(ctx, given, found)
 	}
 	if err == nil && data != nil {
 		err = f.floor.saveBase(data)
 	}
+	f.hasGarbage = f.hasGarbage || len(data) > largeBase
 	return next, err
+}
+
+// release gives memory back to the system, which the runtime would keep for minutes.
+func (f *follower) release() {
+	if f.hasGarbage {
+		debug.FreeOSMemory()
+	}
+	f.hasGarbage = false
 }
 
 // take saves a state, which the service confirmed when it was asked, and makes it count.

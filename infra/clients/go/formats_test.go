@@ -70,10 +70,10 @@ func TestASetIsASet(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	held, expected := &set{}, map[string]bool{}
 	isFolded := false
-	for round := 0; round < 200; round++ {
+	for round := 0; round < 300; round++ {
 		changes := []entry{}
 		for n := 0; n < 300; n++ {
-			id := fmt.Sprint(random.Intn(30_000))
+			id := fmt.Sprint(random.Intn(60_000))
 			if one := []item{{data: []byte(id)}}; random.Intn(3) == 0 {
 				changes = append(changes, entry{removed: one})
 				delete(expected, id)
@@ -88,7 +88,7 @@ func TestASetIsASet(t *testing.T) {
 			t.Fatal(round, held.size(), len(expected))
 		}
 	}
-	for n := 0; n < 30_000; n++ {
+	for n := 0; n < 60_000; n++ {
 		if id := fmt.Sprint(n); held.has(digestOf(id)) != expected[id] {
 			t.Fatal(id)
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sort"
 	"strings"
 	"sync"
@@ -40,7 +41,7 @@ type service struct {
 	base             []byte
 	entries          [][]byte
 	issue            int
-	polls            int
+	query            url.Values
 	posts            []map[string]any
 	pollSeconds      float64
 	waitMax          int
@@ -145,7 +146,7 @@ func (s *service) answer(to http.ResponseWriter, asked *http.Request) {
 		packed.Write(s.base)
 		packed.Close()
 	case path == feedPath:
-		s.polls++
+		s.query = asked.URL.Query()
 		to.Header().Set("ETag", tag)
 		if asked.Header.Get("If-None-Match") == tag {
 			to.WriteHeader(http.StatusNotModified)

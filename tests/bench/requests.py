@@ -1,17 +1,45 @@
 """What a request costs in processor time, from API Gateway's event to the answer for it.
 
-Ours is the whole path, without the time spent in the store: gate, rate limit, routes, operation,
-log line. Beside it is a framework that does nothing but say hello.
+Ours is the whole path, without the time spent in the store, which is the network's on AWS: gate,
+rate limit, routes, operation, log line. Beside it is a framework that does nothing but say hello.
 """
 
-from collections.abc import Iterator
+import copy
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from tests.bench.measure import Side, alternate
-from tests.bench.report import Row, compared, progress
-from tests.bench.worker import Worker, worker
-from tests.kit.processes import environment
+from fastapi import FastAPI
+from mangum import Mangum
 
-_UNIT = ("ms CPU", 1e3)
+from functions.revocations.handler import routes as revocations
+from functions.srl.handler import routes as lists
+from shared.logs import JsonFormatter
+from shared.operations.lists import publication
+from shared.ports import Ports
+from shared.ports.store import Store
+from shared.web.app import create_app, lambda_handler
+from tests.bench.measure import alternate
+from tests.bench.report import NotMeasured, Row, compared, progress
+from tests.bench.revoked import revoke, warrant_ids
+from tests.kit.api import Tenant, serve
+from tests.kit.intercepted import Call, Intercepted
+from tests.kit.lambda_events import Request
+from tests.kit.worlds import Clock, close, embedded
+
+_REVOKED = 1000
+_CHECK, _SIGNED = "/v1/revocations/check", "/v1/revocations/srl/signed"
+# Between two requests, so that the tenant never uses up what its rate limit grants.
+_STEP_SECONDS = 0.002
 
 # What is asked, under which name, what it should stay below, and how many at a time.
 _REQUESTS = {
@@ -25,21 +53,105 @@ _REQUESTS = {
 
 def run(*, share: float = 1.0, rounds: int = 25) -> Iterator[Row]:
     """Each request beside the hello; `share` of the usual number of requests are made."""
-    on_lambda = environment({"AWS_LAMBDA_FUNCTION_NAME": "bench"})
-    with (
-        worker("tests.bench.service", on_lambda) as ours,
-        worker("tests.bench.bare", on_lambda) as bare,
-    ):
-        hello = _side(bare, "hello", max(1, round(300 * share)))
-        for name, (said, goal, times) in _REQUESTS.items():
+    with TemporaryDirectory() as folder, _logging_as_on_lambda():
+        clock = Clock()
+        ports = embedded(Path(folder), clock)
+        store = _TimedStore(ports.store)
+        calls = _calls(replace(ports, store=store)) | {"hello": _hello()}
+
+        def seconds(name: str, times: int) -> float:
+            """The processor time of one call among so many, without that of the store."""
+            started = time.process_time() - store.seconds
+            for _ in range(times):
+                clock.advance(seconds=_STEP_SECONDS)
+                calls[name]()
+            return (time.process_time() - store.seconds - started) / times
+
+        hellos = max(1, round(300 * share))
+        for name, (said, goal, usual) in _REQUESTS.items():
             progress(said)
-            side = _side(ours, name, max(1, round(times * share)))
-            for each in (side, hello):
+            times = max(1, round(usual * share))
+            sides = [partial(seconds, name, times), partial(seconds, "hello", hellos)]
+            for each in sides:
                 each()  # the first requests make what is there for all others
-            found, theirs = alternate(side, hello, rounds=rounds)
-            against = "FastAPI + Mangum hello"
-            yield compared(f"request: {said}", found, against, theirs, unit=_UNIT, goal=goal)
+            found, theirs = alternate(*sides, rounds=rounds)
+            against, unit = "FastAPI + Mangum hello", ("ms CPU", 1e3)
+            yield compared(f"request: {said}", found, against, theirs, unit=unit, goal=goal)
+        close(ports)
 
 
-def _side(of: Worker, name: str, times: int) -> Side:
-    return lambda: of.seconds(name, times)
+@contextmanager
+def _logging_as_on_lambda() -> Iterator[None]:
+    """Make a line of JSON of each request, and write it to nowhere."""
+    logger, before = logging.getLogger("shared"), logging.getLogger("shared").level
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        handler = logging.StreamHandler(nowhere)
+        handler.setFormatter(JsonFormatter(stage="bench"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(before)
+
+
+class _TimedStore(Intercepted):
+    """A store, and the processor time that was spent in it."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, self._timed)
+        self.seconds = 0.0
+
+    def _timed(self, call: Call) -> Any:
+        started = time.process_time()
+        try:
+            return call.complete()
+        finally:
+            self.seconds += time.process_time() - started
+
+
+def _calls(ports: Ports) -> dict[str, Callable[[], None]]:
+    tenant = Tenant(ports, serve(ports), handle="bench")
+    revoke(ports, tenant.operator, warrant_ids(), _REVOKED)
+    names = list(islice(warrant_ids(), _REVOKED))
+    # The events say that the caller takes gzip.
+    etag = publication.publish(ports, tenant.operator).form(packed=True).etag
+    key = ("Authorization", f"Bearer {tenant.admin.secret}")
+    is_json = ("Content-Type", "application/json")
+    batch = json.dumps({"warrant_ids": names}).encode()
+    page, one = (("limit", "100"),), (("warrant_id", names[0]),)
+    revocation = lambda_handler(create_app(revocations, ports=lambda: ports))
+    srl = lambda_handler(create_app(lists, ports=lambda: ports))
+    held = (key, ("If-None-Match", etag))
+    posted = Request("POST", f"{_CHECK}-batch", headers=(key, is_json), body=batch)
+    return {
+        "check": _call(revocation, Request("GET", _CHECK, one, headers=(key,))),
+        "srl_304": _call(srl, Request("GET", _SIGNED, headers=held), status=304),
+        "srl_200": _call(srl, Request("GET", _SIGNED, headers=(key,))),
+        "batch": _call(revocation, posted),
+        "page": _call(revocation, Request("GET", "/v1/revocations", page, headers=(key,))),
+    }
+
+
+def _hello() -> Callable[[], None]:
+    """The least that FastAPI and Mangum can do: one route that says hello."""
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/v1/hello")
+    async def hello() -> dict[str, str]:
+        return {"message": "hello"}
+
+    return _call(Mangum(app, lifespan="off"), Request("GET", "/v1/hello"))
+
+
+def _call(handler: Any, request: Request, *, status: int = 200) -> Callable[[], None]:
+    """A call of a Lambda handler, which has to answer with this status."""
+    event = request.http_api()
+
+    def call() -> None:
+        answer = handler(copy.copy(event), None)
+        if answer["statusCode"] != status:
+            raise NotMeasured(f"{event['rawPath']} answered {answer['statusCode']}")
+
+    return call

@@ -112,14 +112,6 @@ def test_a_put_says_that_it_creates(given: Given, blobs: S3Blobs) -> None:
     assert headers["x-amz-sdk-checksum-algorithm"] == b"SHA256"
 
 
-def test_a_taken_name_is_refused(given: Given, blobs: S3Blobs) -> None:
-    """F03: a name that is taken stays as it is."""
-    answers = given(TAKEN)
-    with pytest.raises(BlobExists):
-        blobs.put(NAME, b"data")
-    assert len(answers.requests) == 1
-
-
 @pytest.mark.parametrize("end", [STORED, TAKEN])
 def test_a_contended_put_is_tried_again(
     given: Given, blobs: S3Blobs, fake_time: FakeTime, end: Answer

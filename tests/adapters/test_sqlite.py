@@ -101,13 +101,6 @@ os._exit(0)
     store.write(Put(KEY, {}, ABSENT))
 
 
-def test_two_memories_are_two_stores() -> None:
-    """The test double shares nothing with another one."""
-    with closing(SqliteStore(":memory:")) as one, closing(SqliteStore(":memory:")) as another:
-        one.write(Put(KEY, {}, ABSENT))
-        assert another.get(KEY) is None
-
-
 # --- contention ---
 
 

@@ -15,7 +15,6 @@ from functions.audit_log import handler as audit_log
 from functions.revocations import handler as revocations
 from functions.srl import handler as srl
 from infra import data_folder
-from shared import wiring
 from shared.model.lists.verification import public_key_bytes, verify
 from shared.operations.operator import onboarding
 from shared.ports import Ports
@@ -23,12 +22,10 @@ from tests.infra.folders import chosen
 from tests.kit.aws import aws
 from tests.kit.lambda_events import (
     FORMATS,
-    GROUPS,
     SOURCE_IP,
     Answer,
     Caller,
     Format,
-    Group,
     Pairs,
     Request,
     assert_error,
@@ -37,7 +34,6 @@ from tests.kit.lambda_events import (
 pytestmark = pytest.mark.usefixtures("event_loop")
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)
-each_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 
 
 @dataclass(frozen=True)
@@ -163,19 +159,6 @@ def test_the_source_address_is_the_gateways_word(embedded: World, form: Format) 
     query = (("action", "revocation.create"),)
     entries = admin.call(audit_log.handler, "GET", "/v1/audit-logs", query=query).json()
     assert [entry["source_ip"] for entry in entries["audit_logs"]] == [SOURCE_IP]
-
-
-@each_group
-def test_a_function_without_settings_answers_in_the_contracts_shape(
-    group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A function that was set up wrongly answers 500 in the contract's shape, naming nothing."""
-    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
-        monkeypatch.delenv(name, raising=False)
-    wiring.from_environment.cache_clear()
-    answer = Answer.of(group.handler(Request("GET", group.path).http_api(), None))
-    assert (answer.status, answer.json()["error"]["code"]) == (500, "internal_error")
-    assert b"SVC_" not in answer.body
 
 
 @each_format

@@ -261,17 +261,6 @@ def test_a_warrant_id_that_is_taken(tenant: Tenant, taken: str) -> None:
     assert warrants(tenant, key_id) == before
 
 
-def test_a_warrant_id_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
-    """F12: each tenant has its own identifiers; a revocation of one is none of the other."""
-    first, second = create(tenant)["id"], create(other_tenant)["id"]
-    signed(tenant, first, warrant_id="svc_wrt_a")
-    signed(other_tenant, second, warrant_id="svc_wrt_a")
-    moved(other_tenant, second, "revoke")
-    assert is_revoked(other_tenant, "svc_wrt_a")
-    assert not is_revoked(tenant, "svc_wrt_a")
-    assert next_list(tenant) == []
-
-
 @pytest.mark.parametrize("state", ["suspended", "rotated", "revoked"])
 def test_a_key_that_is_not_active_signs_nothing(tenant: Tenant, state: str) -> None:
     """WARRANT-6: A signing key that is not active signs nothing."""

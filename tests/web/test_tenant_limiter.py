@@ -167,23 +167,6 @@ def test_looking_takes_and_asks_nothing(
     assert take(limiter, BURST + 1) == BURST
 
 
-def test_lapsed_tokens_are_not_remaining(
-    limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
-) -> None:
-    """Tokens that lapsed in hand are in no figure."""
-    take(limiter, 100)
-    held = sum(buckets.asked) - 100
-    empty(ports, clock)
-    assert take(limiter, held) == held
-    assert take(limiter) == 0
-    clock.advance(milliseconds=400)
-    take(limiter, 9)
-    clock.advance(milliseconds=999)
-    before = limiter.look(ADMIN).remaining
-    clock.advance(milliseconds=2)
-    assert limiter.look(ADMIN).remaining <= before + 2
-
-
 # --- failures ---
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import cbor2
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.errors import InvalidSrl
@@ -50,6 +50,7 @@ def refused(value: Any, reason: str, **options: Any) -> None:
     assert caught.value.reason == reason, caught.value
 
 
+@settings(max_examples=25)
 @given(
     st.integers(1, VERSION_MAX),
     st.lists(st.from_regex("svc_wrt_[A-Za-z0-9_-]{1,64}", fullmatch=True), unique=True),

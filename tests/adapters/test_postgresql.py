@@ -303,7 +303,7 @@ def test_each_write_is_applied_once_while_connections_break(another: PostgresqlS
 
 _ANY = Expect.ANYTHING
 _WRITERS = 6
-_BREAKS = 15
+_BREAKS = 40
 _TERMINATE = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 _WRITTEN = "SELECT count(*) FROM writes"

@@ -49,7 +49,6 @@ _UNMEASURED = (
     "tests/operations/lists/test_publication.py",
     "tests/operations/lists/test_srl_schedule.py",
     "tests/operations/lists/test_tombstones.py",
-    "tests/state_machine/",
     "tests/world/",
 )
 _MEASURED_CASES = 4  # Most further cases of a test with parameters run the same lines.

@@ -1,16 +1,11 @@
 """Ports that break, or wait, exactly where a test says so."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-from shared.adapters.stored_usage import StoredUsage
-from shared.errors import Unavailable
 from shared.ports import Ports
 from tests.kit.intercepted import Call, OneByOne
-from tests.kit.worlds import Clock
 
 R = TypeVar("R")
 Hook = Callable[[], object]
@@ -41,68 +36,6 @@ class Script:
         return result
 
 
-class Kind(StrEnum):
-    """What may go wrong around a call."""
-
-    FAIL_BEFORE = "fail before"
-    FAIL_AFTER = "fail after"
-    THROTTLE = "throttle"
-    DELAY = "delay"
-    CRASH_BEFORE = "crash before"
-    CRASH_AFTER = "crash after"
-
-
-_LATE: Final = (Kind.FAIL_AFTER, Kind.CRASH_AFTER)
-# How long a port is retried before it gives up, and how long a process may be paused (F07).
-_SECONDS: Final = {Kind.THROTTLE: 10, Kind.DELAY: 60}
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Something that goes wrong at one call: of this verb, with this number among its like."""
-
-    kind: Kind
-    verb: str
-    number: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.verb}"
-
-
-@dataclass
-class Storm:
-    """Faults at the calls of one request after another; `struck` are those that met their call."""
-
-    clock: Clock
-    struck: list[Fault] = field(default_factory=list)
-    _faults: tuple[Fault, ...] = ()
-    _calls: Counter[str] = field(default_factory=Counter)
-
-    def begin(self, faults: Iterable[Fault]) -> None:
-        """Forget what was; these are the faults of the calls from now on."""
-        self._faults = tuple(faults)
-        self._calls.clear()
-        self.struck.clear()
-
-    def run(self, name: str, call: Callable[[], R]) -> R:
-        number = self._calls[name]
-        self._calls[name] += 1
-        due = [each for each in self._faults if (each.verb, each.number) == (name, number)]
-        self._strike(each for each in due if each.kind not in _LATE)
-        result = call()
-        self._strike(each for each in due if each.kind in _LATE)
-        return result
-
-    def _strike(self, faults: Iterable[Fault]) -> None:
-        for fault in faults:
-            self.struck.append(fault)
-            self.clock.advance(seconds=_SECONDS.get(fault.kind, 0))
-            if fault.kind in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER):
-                raise Crash
-            if fault.kind is not Kind.DELAY:
-                raise Unavailable(str(fault))
-
-
 def raises(error: BaseException) -> Hook:
     """A hook that raises `error`."""
 
@@ -112,7 +45,7 @@ def raises(error: BaseException) -> Hook:
     return hook
 
 
-def scripted(ports: Ports, script: Script | Storm) -> Ports:
+def scripted(ports: Ports, script: Script) -> Ports:
     """The same ports, run by `script`; not what each request counts, which would upset it."""
     return replace(
         ports,
@@ -133,14 +66,7 @@ def meeting(ports: Ports, step: int, meanwhile: Hook) -> Ports:
     return scripted(ports, Script(before={step: meanwhile}))
 
 
-def stormy(ports: Ports, storm: Storm) -> Ports:
-    """The same ports, all of them in `storm`."""
-    caught = scripted(ports, storm)
-    buckets = _run_by(storm, ports.buckets)
-    return replace(caught, buckets=buckets, usage=StoredUsage(caught.store))
-
-
-def _run_by(script: Script | Storm, port: object, names: Mapping[str, str] = {}) -> Any:
+def _run_by(script: Script, port: object, names: Mapping[str, str] = {}) -> Any:
     """The port, with what `names` says for the names of its verbs in the script."""
 
     def run(call: Call) -> Any:

@@ -15,6 +15,7 @@ from functions.trust import handler as trust_endpoints
 from functions.trust.handler import TrustQuery
 from infra.server.feed import Feed
 from infra.server.leader import RENEW_SECONDS, Leader, LeaderItem
+from infra.server.sealing import Sealing
 from infra.server.timer import Timer
 from infra.server.trust import TrustKeeper
 from shared.adapters.file_sealer import FileSealer
@@ -41,6 +42,7 @@ from tests.world.world import Machine, World
 
 # How often a publisher looks for marks, and how often and how long a client trusts.
 LOOK_SECONDS: Final = 2.0
+SEAL_SECONDS: Final = 12.0
 POLICY: Final = Policy(poll_seconds=3.0, max_staleness=12.0, wait_seconds=0)
 # Of those who follow a relay, which lets them wait for news.
 OF_A_RELAY: Final = replace(POLICY, wait_seconds=2.0)
@@ -131,10 +133,13 @@ class AdviceOfEach:
 
 
 class Publisher:
-    """A machine that publishes while it leads: the feed, the lists and the trust documents."""
+    """A machine that publishes while it leads: the feed, the lists and the trust documents.
 
-    def __init__(self, world: World, machine: Machine, ports: Ports) -> None:
-        self.world, self.machine, self.ports = world, machine, ports
+    It also seals the audit log, if it `seals`.
+    """
+
+    def __init__(self, world: World, machine: Machine, ports: Ports, *, seals: bool) -> None:
+        self.world, self.machine, self.ports, self.seals = world, machine, ports, seals
 
     def start(self) -> None:
         """Begin to follow, or to lead."""
@@ -159,11 +164,15 @@ class Publisher:
         wanted, changed = list[str](), list[str]()
         feed = Feed(self.ports, wanted.append, changed.append)
         timer, trust = Timer(self.ports), TrustKeeper(self.ports)
-        for duty, run in (
+        sealing = Sealing(self.ports, begun=changed.append)
+        duties: list[tuple[str, Callable[[], object]]] = [
             ("feed", lambda: self._feed(feed, term)),
             ("timer", lambda: self._timer(timer, term, wanted)),
             ("trust", lambda: self._trust(trust, term, changed)),
-        ):
+        ]
+        if self.seals:
+            duties.append(("sealing", lambda: self._seal(sealing, term)))
+        for duty, run in duties:
             self.world.start(f"{name} {duty}", self.machine, run)
 
     def _feed(self, feed: Feed, term: list[bool]) -> None:
@@ -184,6 +193,11 @@ class Publisher:
                 except RescindError:
                     continue
             self.world.sleep(1)
+
+    def _seal(self, sealing: Sealing, term: list[bool]) -> None:
+        while term:
+            sealing._round()
+            self.world.sleep(SEAL_SECONDS)
 
     def _trust(self, trust: TrustKeeper, term: list[bool], changed: list[str]) -> None:
         due = retry = 0.0

@@ -15,9 +15,14 @@ from shared.model.lists.head import ListHead, head_address
 from shared.model.signing_keys import KeyStatus, keys
 from shared.model.warrants import Standing as Recorded
 from shared.model.warrants import warrant_address
+from shared.operations.access.api_key_creation import Created
 from shared.operations.lists import journal, signers, verdicts
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
+from tests.world.audit import Ledger
+from tests.world.broken import Broken
+from tests.world.chores import KINDS, Register
+from tests.world.keys import Held, Ring
 from tests.world.machines import POLICY, Client
 from tests.world.upgrades import Watch
 from tests.world.world import World
@@ -25,10 +30,6 @@ from tests.world.world import World
 # How old an acknowledged revocation may be before nobody is CLEAR of its warrant (FEED-12): a mark
 # may be a second ahead of the clock that looks at it.
 BOUND = POLICY.max_staleness + 1.5
-
-
-class Broken(AssertionError):
-    """A guarantee does not hold."""
 
 
 @dataclass
@@ -48,6 +49,9 @@ class Books:
     """What is known of a tenant."""
 
     tenant: Tenant
+    ring: Ring
+    ledger: Ledger
+    registers: list[Register]
     warrants: defaultdict[str, Standing] = field(default_factory=lambda: defaultdict(Standing))
     keys: dict[str, bool | None] = field(default_factory=dict)
     unsigned: set[str] = field(default_factory=set)
@@ -86,14 +90,24 @@ class Books:
 class Oracle:
     """Looks after each change whether all is as it must be."""
 
-    def __init__(self, world: World, tenants: Iterable[Tenant]) -> None:
+    def __init__(self, world: World, tenants: Iterable[tuple[Tenant, Created]]) -> None:
         self.world = world
-        self.books = {each.id: Books(each) for each in tenants}
+        self.books = {
+            each.id: Books(
+                each,
+                Ring(each.id, Held.of(admin)),
+                Ledger(each.id),
+                [Register(kind, kind.partition(each.id), {}) for kind in KINDS],
+            )
+            for each, admin in tenants
+        }
         self.clients: list[Client] = []
         self.releases = Watch(world)
         world.fault = self.releases.fault
         # Whether nobody answers, because the records are being restored.
         self.is_suspended = False
+        # Whether somebody seals the audit logs.
+        self.is_sealed = True
         self._before: dict[str, tuple[set[str], set[str]]] = {}
         # The keys of list signers before a restore, as an operator has noted them.
         self.list_keys: dict[str, list[bytes]] = {}
@@ -146,13 +160,14 @@ class Oracle:
             for books in self.books.values()
             for each in books.warrants
             if books.busy[each] or books.revoked(each) is None
-        ]
+        ] + [each for books in self.books.values() for each in books.ring.open()]
 
     def settle(self) -> None:
         """Look up what is open, unless something is in flight."""
         if self.world.stage.records.hidden or self.is_suspended:
             return
         for books in self.books.values():
+            books.ring.settle(self.world.stage.records)
             for key_id, lost in books.keys.items():
                 if lost is None and not books.busy[key_id]:
                     self._settle_key(books, key_id)
@@ -185,6 +200,10 @@ class Oracle:
             known = {each for each in books.warrants if books.revoked(each)}
             with self.world.off_stage():
                 said = journal.position(ports, books.tenant.id).said
+            books.ring.before_restore(said.changes, ports.now())
+            books.ledger.restored()
+            for register in books.registers:
+                register.found.clear()
             published = books.folds.get(said.sequence) or frozenset()
             self._before[books.tenant.id] = known, known & published
             with self.world.off_stage():
@@ -202,6 +221,7 @@ class Oracle:
         known, published = self._before[books.tenant.id]
         with self.world.off_stage():
             found = verdicts.verdicts(ports, books.tenant.id, known)
+            books.ring.recovered(ports, is_said=is_said)
         lost = {each for each in known if not found[each].revoked}
         if lost & published:
             raise Broken(f"the recovery lost {lost & published}, which the journal has")
@@ -222,6 +242,7 @@ class Oracle:
         for books in self.books.values():
             self._look_at_feed(books)
             self._look_at_list(books)
+            books.ledger.look(self.world.stage.records)
         for client in self.clients:
             self._look_at_client(client)
 
@@ -353,6 +374,8 @@ class Oracle:
             name = books.tenant.id
             if books.feed is None or books.folds.get(books.feed.sequence) != frozenset(right):
                 found.append(f"the feed of {name} is not what was acknowledged")
+            if self.is_sealed:
+                found += books.ledger.behind(self.world.stage.records)
         for client in self.clients:
             books, view = self.books[client.tenant.id], client.follower.view
             right = {each for each in books.warrants if books.revoked(each)}

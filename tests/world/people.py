@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from shared.authorizer.answers import NoAnswer
 from shared.errors import RequestError, RescindError
 from shared.model.callers import Caller
-from shared.model.revocation_batches import Batch, BatchAction
+from shared.model.revocation_batches import Batch, BatchAction, BatchOutcome
 from shared.model.signing_keys import Type
-from shared.model.tenants import SettingsChange
-from shared.operations.access import tenant_settings
 from shared.operations.changes import (
     key_revocation,
     list_signers,
@@ -23,7 +21,10 @@ from shared.operations.changes import (
 )
 from shared.operations.changes.warrants import Order
 from shared.ports import Ports
-from tests.world import relays, upgrades
+from tests.world import chores, holders, relays, upgrades
+from tests.world.audit import Asked, rob
+from tests.world.broken import Broken
+from tests.world.keys import Held, admitted
 from tests.world.oracle import Books
 from tests.world.world import Machine
 
@@ -48,36 +49,62 @@ class Deed:
     random: Random
     name: str
 
+    _caller: Caller | None = None
+    # The last request.
+    asked: Asked | None = None
+
     @property
     def caller(self) -> Caller:
-        """The tenant's administrator."""
-        return self.books.tenant.operator
+        """Who asks, as the server took the key for."""
+        assert self._caller is not None
+        return self._caller
 
     def pick(self, found: Sequence[R]) -> R | None:
         """One of them, if there is one."""
         return self.random.choice(found) if found else None
 
-    def ask(self, words: str, call: Callable[[Ports], R]) -> R | None:
-        """Have a server do something. Return None if it refuses; raises `Unknown`."""
-        life, server = self.life, self.life.server()
+    def ask(
+        self, words: str, call: Callable[[Ports], R], *marks: str, key: Held | None = None
+    ) -> R | None:
+        """Have a server do something. Return None if it refuses; raises `Unknown`.
+
+        If it is done, the audit log has an entry for each of the `marks`.
+        """
+        life, server, asked = self.life, self.life.server(), self.books.ledger.ask(marks)
         text = f"{self.name} asks {server.machine.name} to {words}"
+        ring, restores = self.books.ring, life.restores
+        self.asked = asked
+
+        def serve() -> R:
+            self._caller = admitted(server, ring, key or ring.own, asked.id)
+            return call(server.ports)
+
         try:
-            done = life.world.request(server.machine, lambda: call(server.ports), life.people)
+            done = life.world.request(server.machine, serve, life.people)
+            if life.restores != restores:
+                raise NoAnswer("the service was stopped")
         except RequestError as error:
             life.world.tell(f"{text}: refused ({type(error).__name__})")
+            asked.is_done = False
             return None
         except (NoAnswer, RescindError) as error:
             life.world.tell(f"{text}: not known ({error})")
             raise Unknown from None
         life.world.tell(f"{text}: done")
+        asked.is_done = True
         return done
+
+    def leaves(self, *marks: str) -> None:
+        """What was asked last has an entry for each of these marks, as its answer says."""
+        assert self.asked is not None
+        self.asked.marks = marks
 
     def change(
         self,
         words: str,
         ids: Sequence[str],
         call: Callable[[Ports], Any],
-        *,
+        *marks: str,
         revokes: bool,
     ) -> Any:
         """Revoke or restore warrants, and enter that in the books."""
@@ -88,7 +115,7 @@ class Deed:
         oracle.begin(books, ids, revokes=revokes)
         done, known = None, False
         try:
-            done = self.ask(words, call)
+            done = self.ask(words, call, *marks)
             known = True
         except Unknown:
             pass
@@ -112,6 +139,7 @@ def revoke(deed: Deed) -> None:
     done = deed.change(f"revoke {warrant_id}", [warrant_id], call, revokes=True)
     if done is not None:
         deed.books.warrants[warrant_id].revocation_id = done[0].id
+        deed.leaves(*(["revocation.create"] if done[1] else []))
 
 
 def take_back(deed: Deed) -> None:
@@ -127,7 +155,8 @@ def take_back(deed: Deed) -> None:
         revocations.delete(ports, deed.caller, revocation_id=revocation_id)
         return True
 
-    deed.change(f"take back {warrant_id}", [warrant_id], call, revokes=False)
+    words = f"take back {warrant_id}"
+    deed.change(words, [warrant_id], call, "revocation.delete", revokes=False)
 
 
 def waver(deed: Deed) -> None:
@@ -150,7 +179,10 @@ def revoke_many(deed: Deed) -> None:
         return applied
 
     done = deed.change(f"revoke {', '.join(ids)}", ids, call, revokes=True)
-    for each in done.results if done else ():
+    results = done.results if done else ()
+    new = (each.id for each in results if each.outcome is BatchOutcome.REVOKED)
+    deed.leaves(*(f"revocation.create_batch {each}" for each in new))
+    for each in results:
         deed.books.warrants[each.id].revocation_id = each.revocation_id
 
 
@@ -161,7 +193,7 @@ def make_key(deed: Deed) -> None:
     def call(ports: Ports) -> Any:
         return signing_keys.create(ports, deed.caller, type_=type_, name="k", parent_id=parent)
 
-    made = deed.ask("make a signing key", call)
+    made = deed.ask("make a signing key", call, "key.create")
     if made is not None:
         deed.books.keys[made.id] = False
 
@@ -182,12 +214,16 @@ def sign(deed: Deed) -> None:
 
     done = None
     try:
-        done = deed.ask(f"sign {warrant_id}", call)
+        done = deed.ask(f"sign {warrant_id}", call, "key.sign")
     finally:
         deed.books.busy[warrant_id] -= 1
         if done is None:
             # Whether it exists is of no importance, if it is not asked for again.
             deed.books.unsigned.add(warrant_id)
+    restores = deed.life.restores
+    again = deed.ask(f"sign {warrant_id} again", call) if deed.random.random() < 0.2 else None
+    if done and again and restores == deed.life.restores:
+        raise Broken(f"{warrant_id} is signed twice")
 
 
 def revoke_key(deed: Deed) -> None:
@@ -204,7 +240,7 @@ def revoke_key(deed: Deed) -> None:
         return key_revocation.revoke(ports, deed.caller, key_id=key_id, reason="lost")
 
     try:
-        done = deed.ask(f"revoke the key {key_id[-3:]}", call)
+        done = deed.ask(f"revoke the key {key_id[-3:]}", call, "key.revoke")
     finally:
         books.busy[key_id] -= 1
         books.keys[key_id] = True if done is not None else None
@@ -217,7 +253,11 @@ def revoke_key(deed: Deed) -> None:
 def rotate_key(deed: Deed) -> None:
     key_id = deed.pick([each for each, lost in deed.books.keys.items() if lost is False])
     if key_id is not None:
-        deed.ask("rotate a key", lambda p: signing_keys.rotate(p, deed.caller, key_id=key_id))
+        deed.ask(
+            "rotate a key",
+            lambda ports: signing_keys.rotate(ports, deed.caller, key_id=key_id),
+            "key.rotate",
+        )
 
 
 def regenerate(deed: Deed) -> None:
@@ -249,7 +289,9 @@ def list_at_once(deed: Deed) -> None:
 
 
 def rotate_signer(deed: Deed) -> None:
-    deed.ask("rotate the list signer", lambda ports: list_signers.rotate(ports, deed.caller))
+    deed.ask(
+        "rotate the list signer", lambda p: list_signers.rotate(p, deed.caller), "srl.rotate_key"
+    )
 
 
 def lose_signer(deed: Deed) -> None:
@@ -263,7 +305,9 @@ def lose_signer(deed: Deed) -> None:
 
 
 def make_signer(deed: Deed) -> None:
-    made = deed.ask("make a list signer", lambda p: list_signers.create(p, deed.caller))
+    made = deed.ask(
+        "make a list signer", lambda p: list_signers.create(p, deed.caller), "srl.create_key"
+    )
     if made is None:
         return
     deed.life.world.sleep(deed.random.uniform(0, 20))
@@ -271,11 +315,6 @@ def make_signer(deed: Deed) -> None:
         "activate it",
         lambda p: list_signers.activate(p, deed.caller, key_id=made.record.id, force=True),
     )
-
-
-def set_window(deed: Deed) -> None:
-    change = SettingsChange(feed_window_ms=deed.random.choice([0, 1000, 5000]))
-    deed.ask("set the window", lambda p: tenant_settings.update(p, deed.caller, change=change))
 
 
 DEEDS: Final[dict[str, tuple[Callable[[Deed], None], int]]] = {
@@ -291,10 +330,23 @@ DEEDS: Final[dict[str, tuple[Callable[[Deed], None], int]]] = {
         (rotate_key, 1),
         (regenerate, 2),
         (list_at_once, 3),
-        (rotate_signer, 2),
-        (lose_signer, 1),
-        (make_signer, 1),
-        (set_window, 1),
+        (rotate_signer, 4),
+        (lose_signer, 4),
+        (make_signer, 4),
+        (chores.set_settings, 1),
+        (chores.register, 2),
+        (chores.remove, 1),
+        (chores.rotate_audit_signer, 1),
+        (chores.check, 3),
+        (chores.lay_up, 1),
+        (holders.make_api_key, 4),
+        (holders.rotate_api_key, 2),
+        (holders.revoke_api_key, 2),
+        (holders.delete_api_key, 1),
+        (holders.make_account, 2),
+        (holders.switch_account, 2),
+        (holders.use_api_key, 4),
+        (holders.pry, 1),
     )
 }
 
@@ -342,6 +394,8 @@ def slow(life: "Life", random: Random) -> None:
 
 def back_up(life: "Life", _random: Random) -> None:
     life.backup = life.world.stage.records.copy()
+    for each in life.oracle.books.values():
+        each.ledger.copy()
     life.world.tell("the records are copied")
 
 
@@ -378,4 +432,5 @@ FAULTS: Final[dict[str, Fault]] = {
     "restore": restore,
     "upgrade": upgrades.upgrade,
     **relays.FAULTS,
+    "rob": rob,
 }

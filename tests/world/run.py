@@ -15,6 +15,9 @@ from functions.feed import handler as feed_endpoints
 from shared.adapters.file_sealer import FileSealer
 from shared.errors import Corrupt
 from shared.model.deployment import SCHEMA
+from shared.model.tenants import SettingsChange
+from shared.operations.access import tenant_settings
+from shared.operations.access.api_key_creation import Created
 from shared.operations.lists import in_force
 from shared.operations.operator import consistency, restored
 from shared.operations.operator.recovery import recovery
@@ -23,6 +26,7 @@ from shared.ports import Ports
 from tests.kit.roots import OFFLINE
 from tests.kit.tenants import Tenant
 from tests.world import relays, upgrades
+from tests.world.broken import Broken
 from tests.world.machines import (
     OF_A_RELAY,
     AdviceOfEach,
@@ -33,14 +37,15 @@ from tests.world.machines import (
     ports_of,
 )
 from tests.world.memory import Blobs, Records
-from tests.world.oracle import Broken, Oracle
+from tests.world.oracle import Oracle
 from tests.world.people import DEEDS, FAULTS, Deed, Unknown
 from tests.world.relays import House
-from tests.world.world import Machine, World
+from tests.world.world import QUOTA, Machine, World
 
-HORIZON: Final = 45.0
+HORIZON: Final = 30.0
 HAPPENINGS: Final = 22
-# How long it takes, once all is quiet, until everything is current.
+# How long it takes, once all is quiet, until everything is current: if a write was in flight for
+# seconds, a mark is looked at again after six minutes (docs/adr/02).
 QUIET: Final = 450.0
 # How long after a change what was made beside it is made again.
 SECOND_LOOK: Final = 430.0
@@ -65,6 +70,7 @@ class Genesis:
     records: Records
     blobs: Blobs
     tenants: Sequence[Tenant]
+    admins: Sequence[Created]
     pins: Sequence[str]
 
 
@@ -82,13 +88,16 @@ def genesis() -> Genesis:
     ports = ports_of(world, machine, _sealer(), OFFLINE)
     with world.in_force(*upgrades.patches(world)):
         tenants = [Tenant.create(ports, name) for name in ("acme", "globex")]
+        admins = [each.api_key(ports) for each in tenants]
         pins = []
         for each in tenants:
+            change = SettingsChange(authorizers_max=QUOTA)
+            tenant_settings.update(ports, each.operator, change=change)
             renewal.keep(ports, each.id)
             head = in_force.trust_head(ports, each.id)
             assert head is not None
             pins.append(documents.read(ports, each.id, head.version).document.roots.pin)
-    return Genesis(world.stage.records, world.stage.blobs, tenants, pins)
+    return Genesis(world.stage.records, world.stage.blobs, tenants, admins, pins)
 
 
 def plan(seed: int, *, happenings: int = HAPPENINGS, horizon: float = HORIZON) -> list[Happening]:
@@ -120,11 +129,12 @@ class Life:
         self.world.numbers = iter(range(10**6, 10**9))  # type: ignore[assignment]
         self.happenings = sorted(happenings)
         self.random = Random(f"{seed} life")
-        self.oracle = Oracle(self.world, start.tenants)
+        self.oracle = Oracle(self.world, zip(start.tenants, start.admins, strict=True))
         self.people = self.world.machine("the office")
         self.servers = [
             self._server(f"server {each}") for each in range(self.random.choice([1, 2, 3]))
         ]
+        self.oracle.is_sealed = self.random.random() < 0.5
         self.publishers = [
             self._publisher(f"publisher {n}") for n in range(self.random.choice([1, 2]))
         ]
@@ -136,6 +146,7 @@ class Life:
             upgrades.prepare(self)
         self.backup: Records | None = None
         self.is_restoring = self.is_calm = False
+        self.restores = 0
         self.running: list[Publisher | Client | House] = [
             *self.publishers,
             *self.relays,
@@ -175,7 +186,8 @@ class Life:
 
     def _publisher(self, name: str) -> Publisher:
         machine = self.world.machine(name)
-        return Publisher(self.world, machine, self.ports(machine, OFFLINE))
+        ports = self.ports(machine, OFFLINE)
+        return Publisher(self.world, machine, ports, seals=self.oracle.is_sealed)
 
     @property
     def in_flight(self) -> bool:
@@ -220,6 +232,7 @@ class Life:
         """Put the records back to a copy, recover, and start the service again (OPS-9)."""
         assert self.backup is not None
         self.is_restoring = True
+        self.restores += 1
         self.world.tell("the service is stopped, and its records are put back")
         for machine in self.of_kind("server"):
             if machine.is_up:
@@ -333,6 +346,9 @@ class Life:
             for each in self.oracle.books.values():
                 each.tenant.check_totals(desk)
                 found += [it.problem for it in consistency.examine(desk, each.tenant.id)]
+                each.ledger.examine(self.world.stage.records, desk)
+                for register in each.registers:
+                    register.check(self.world.stage.records)
         return found
 
     def _behind(self) -> list[str]:

@@ -164,7 +164,7 @@ class Stage:
         # What is to be shown, by the task to do it.
         self.tasks: dict[str, tuple[Seat, Address]] = {}
         self._choose, self._observe = choose, observe
-        self._entering: list[Seat] = []
+        self._entering, self._left = list[Seat](), list[Seat]()
         self._over = threading.Semaphore(0)
         self._is_over = False
         self._error: BaseException | None = None
@@ -180,7 +180,7 @@ class Stage:
         self._go_on(None)
         self._over.acquire()
         self._is_over = True
-        for seat in self.seats.values():
+        for seat in [*self._left, *self.seats.values()]:
             if seat.ident is not None:
                 seat.turn.release()
                 seat.join()
@@ -284,10 +284,11 @@ class Stage:
     def _next(self) -> str | None:
         try:
             while True:
+                may = self.perils.may
                 pending = {
                     name: seat.pending
                     for name, seat in self.seats.items()
-                    if seat.pending and self._may(seat, seat.pending)
+                    if seat.pending and may(seat) and self._may(seat, seat.pending)
                 }
                 pending |= {
                     task: showing(task, address)
@@ -303,9 +304,7 @@ class Stage:
             return None
 
     def _may(self, seat: "Seat", pending: Footprint) -> bool:
-        """Whether the actor can make its next call now."""
-        if not self.perils.may(seat):
-            return False
+        """Whether what is in flight lets the actor make its next call now."""
         if pending.call == "rest":
             return not self.records.hidden
         if pending.call == "acknowledged":
@@ -317,6 +316,8 @@ class Stage:
     def leave(self, seat: "Seat", outcome: object) -> None:
         """The actor makes no further call."""
         self.outcomes[seat.name] = outcome
+        if seat.pending is None:
+            self._left.append(self.seats.pop(seat.name))
         self._go_on(None)
 
     def _look(self) -> None:

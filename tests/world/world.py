@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import count
 from random import Random
 from threading import current_thread
@@ -16,14 +17,18 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
-from infra.server import feed, timer, trust
+from infra.server import feed, sealing, timer, trust
 from shared.authorizer import follower, view
 from shared.authorizer.answers import NoAnswer
+from shared.authorizer.formats import ed25519
 from shared.errors import Unavailable
 from shared.model import revocations as revocation_model
+from shared.model import seeds, service_accounts
+from shared.model.audit import audit_log
 from shared.model.deployment import SCHEMA
 from shared.model.identifiers import before_all_of
 from shared.model.lists import schedule as schedule_model
+from shared.model.webhooks import webhooks
 from shared.operations.base import operation
 from tests.kit.faults import Crash
 from tests.world.memory import Blobs, Records
@@ -34,7 +39,12 @@ R = TypeVar("R")
 EPOCH: Final = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 # The longest time that a request is waited for.
 TIMEOUT: Final = 5.0
+# How many API keys an account may have, how many webhooks a tenant, how many authorizers an owner.
+QUOTA: Final = 2
 _MARKS: Final = schedule_model.marks()[0].pk.rstrip("0")
+# The same for the same arguments: many clients verify one head, and most lives begin alike.
+_IS_SIGNED: Final = lru_cache(5000)(ed25519.is_signed)
+_SIGNATURE: Final = lru_cache(5000)(seeds.signature)
 _CALLS_A_FAULT: Final = ("get", "query", "count", "write", "put", "get blob", "names")
 
 
@@ -350,6 +360,11 @@ class World(Perils):
                 (operation, "_RANDOM", drawn),
                 (revocation_model, "SHARDS", 3),
                 (schedule_model, "MARK_PARTITIONS", 2),
+                (audit_log, "SHARDS", 2),
+                (service_accounts, "API_KEYS_MAX", QUOTA),
+                (webhooks, "WEBHOOKS_MAX", QUOTA),
+                (ed25519, "is_signed", _IS_SIGNED),
+                (seeds, "signature", _SIGNATURE),
                 *_of_clients(self, drawn),
                 *_of_servers(time),
                 *others,
@@ -372,4 +387,4 @@ def _of_clients(world: World, drawn: Random) -> list[tuple[Any, str, Any]]:
 
 
 def _of_servers(time: SimpleNamespace) -> list[tuple[Any, str, Any]]:
-    return [(each, "time", time) for each in (feed, timer, trust)]
+    return [(each, "time", time) for each in (feed, sealing, timer, trust)]

@@ -1,0 +1,5 @@
+"""What a world is looked at for."""
+
+
+class Broken(AssertionError):
+    """A guarantee does not hold."""

@@ -1,16 +1,20 @@
 """List signers change one after another, also if two changes are asked for at once."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from shared.errors import InvalidState, NotFound
-from shared.model.lists.signers import ListSigner, SignerStatus
+from shared.model.items import Item
+from shared.model.lists.signers import ListSigner, SignerStatus, standby_address
 from shared.operations.changes import list_signers
 from shared.operations.lists import signers
 from shared.operations.operator import doctor
 from shared.operations.trust import renewal
 from shared.ports import Ports
+from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant
 from tests.operations.races import races
 
@@ -90,3 +94,28 @@ def test_a_theft_meets_a_new_pending_signer(ports: Ports) -> None:
         (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
         pending = [each.id for each in _of(ports, race.world, SignerStatus.PENDING)]
         assert pending == ([active.pending_id] if active.pending_id else [])
+
+
+@pytest.mark.parametrize("verb", ["rotate", "revoke"])
+def test_a_rotation_after_one_that_is_visible_in_part(ports: Ports, verb: str) -> None:
+    """SIGNER-4, F925a: A change of signers waits for the standby of the rotation before it."""
+    tenant, shown = _with_document(ports), list[Item | None]()
+    before = ports.store.get(standby_address(tenant.id))
+    _rotate(ports, tenant)
+    renewal.keep(ports, tenant.id)
+
+    def late(call: Call) -> Any:
+        if call.arguments[:1] == (standby_address(tenant.id),) and not shown:
+            shown.append(before)
+            return before
+        return call()
+
+    elsewhere = replace(ports, store=Intercepted(ports.store, late))
+    (active,) = _of(ports, tenant, SignerStatus.ACTIVE)
+    if verb == "rotate":
+        _rotate(elsewhere, tenant)
+    else:
+        list_signers.revoke(elsewhere, tenant.operator, key_id=active.id)
+    (next_,) = _of(ports, tenant, SignerStatus.ACTIVE)
+    assert shown
+    assert next_.id != active.id

@@ -14,6 +14,7 @@ const commands = {
   report: () => client.report(),
   check: (ids) => client.check(...ids),
   status: () => client.status,
+  close: () => client.close(),
   events: () => events.splice(0),
   memory: async () => {
     // What only the last turn of the event loop held goes with the second one.

@@ -18,12 +18,11 @@ from shared.operations.base import counters
 from shared.operations.changes import key_revocation, list_signers, revocations, signing_keys
 from shared.ports import Ports
 from tests.world.broken import Broken
+from tests.world.keys import Account, Held, Ring
 from tests.world.world import QUOTA
 
 if TYPE_CHECKING:
     from tests.world.people import Deed
-
-from tests.world.keys import Account, Held, Ring
 
 _NAMES: Final = ("robot", "ci")
 

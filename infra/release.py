@@ -34,7 +34,7 @@ _PLATFORMS: Final = ("linux/amd64", "linux/arm64", "darwin/arm64")
 _SECONDS: Final = 30.0
 
 
-class Refused(Exception):
+class ReleaseRefused(Exception):
     """A release must not be made of this."""
 
 
@@ -47,14 +47,14 @@ def main() -> int:
     try:
         check_version(_ROOT, asked.tag)
         rehearse(asked.dist.absolute())
-    except Refused as error:
+    except ReleaseRefused as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
 def rehearse(dist: Path) -> None:
-    """Build twice, compare, build the wheels again, and use all of it. Raises `Refused`."""
+    """Build twice, compare, build the wheels again, and use all of it. Raises `ReleaseRefused`."""
     shutil.rmtree(dist, ignore_errors=True)
     with TemporaryDirectory() as name:
         first, second = (_checkout(Path(name) / each) for each in ("first", "second"))
@@ -72,22 +72,26 @@ def rehearse(dist: Path) -> None:
 
 
 def check_version(root: Path, tag: str = "") -> None:
-    """Raise `Refused` unless version, changelog, package and tag agree."""
+    """Raise `ReleaseRefused` unless version, changelog, package and tag agree."""
     said = re.search(r'__version__ = "(.*)"', (root / "shared/__init__.py").read_text())
     version = said[1] if said else ""
     package = json.loads((root / "infra/clients/typescript/package.json").read_text())["version"]
     if package.replace("-dev.", ".dev") != version:
-        raise Refused(f"package.json has the version {package}, and shared/__init__.py {version}")
+        raise ReleaseRefused(
+            f"package.json has the version {package}, and shared/__init__.py {version}"
+        )
     if not tag and ".dev" in version:
         return
     if tag not in ("", f"v{version}"):
-        raise Refused(f"the tag is {tag}, and the version {version}")
+        raise ReleaseRefused(f"the tag is {tag}, and the version {version}")
     if f"\n## {version} - " not in (root / "CHANGELOG.md").read_text():
-        raise Refused(f"CHANGELOG.md has no section {version}; write what changed, and its date")
+        raise ReleaseRefused(
+            f"CHANGELOG.md has no section {version}; write what changed, and its date"
+        )
 
 
 def build(tree: Path, dist: Path) -> None:
-    """Build all files of a release of a checkout. Raises `Refused`."""
+    """Build all files of a release of a checkout. Raises `ReleaseRefused`."""
     dist.mkdir(parents=True)
     for source in _PYTHON:
         _ran(_BIN / "uv", "--quiet", "build", "--out-dir", dist, tree / source)
@@ -107,22 +111,22 @@ def build(tree: Path, dist: Path) -> None:
 
 
 def compare(first: Path, second: Path) -> None:
-    """Raise `Refused` unless two folders have the same files, byte for byte."""
+    """Raise `ReleaseRefused` unless two folders have the same files, byte for byte."""
     one, other = ({each.name: _hash(each) for each in it.iterdir()} for it in (first, second))
     if wrong := sorted(name for name in one | other if one.get(name) != other.get(name)):
-        raise Refused(f"two builds of the commit differ in {', '.join(wrong)}")
+        raise ReleaseRefused(f"two builds of the commit differ in {', '.join(wrong)}")
 
 
 def check_source(source: Path, dist: Path, folder: Path) -> None:
-    """Raise `Refused` unless the wheel of a source distribution has what the wheel has."""
+    """Raise `ReleaseRefused` unless the wheel of a source distribution has what the wheel has."""
     _ran(_BIN / "uv", "--quiet", "build", "--wheel", "--out-dir", folder, source)
     name = next(folder.glob(f"{source.name.partition('-')[0]}-*.whl")).name
     if _content(folder / name) != _content(dist / name):
-        raise Refused(f"the wheel that is built from {source.name} is not {name}")
+        raise ReleaseRefused(f"the wheel that is built from {source.name} is not {name}")
 
 
 def use(dist: Path, folder: Path) -> None:
-    """Install what was built, serve, and put each client through the suite. Raises `Refused`."""
+    """Install what was built, serve, and put each client through the suite. Raises `ReleaseRefused`."""
     python = folder / "venv/bin/python"
     _ran(_BIN / "uv", "--quiet", "venv", "--python", sys.executable, folder / "venv")
     locked = ("--constraint", _ROOT / "infra/requirements.lock")
@@ -146,7 +150,7 @@ def use(dist: Path, folder: Path) -> None:
 
 
 def _serve(rescind: Path, folder: Path) -> None:
-    """Start the installed service until it is ready. Raises `Refused`."""
+    """Start the installed service until it is ready. Raises `ReleaseRefused`."""
     with socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -168,7 +172,7 @@ def _wait(process: "subprocess.Popen[bytes]", port: int) -> None:
                 return
         except URLError:
             time.sleep(0.2)
-    raise Refused("the installed service does not become ready")
+    raise ReleaseRefused("the installed service does not become ready")
 
 
 def _checkout(folder: Path) -> Path:
@@ -233,7 +237,7 @@ def _committed_at() -> str:
 def _ran(
     *command: str | Path, folder: Path = _ROOT, settings: Mapping[str, str] | None = None
 ) -> str:
-    """Return what a program prints. Raises `Refused` if it fails."""
+    """Return what a program prints. Raises `ReleaseRefused` if it fails."""
     environment: dict[str, str] = {**os.environ, "SOURCE_DATE_EPOCH": _committed_at()}
     done = subprocess.run(  # noqa: S603 (commands of this module)
         [*map(str, command)],
@@ -244,7 +248,9 @@ def _ran(
         check=False,
     )
     if done.returncode:
-        raise Refused(f"{' '.join(map(str, command))}\n{(done.stdout + done.stderr)[-2000:]}")
+        raise ReleaseRefused(
+            f"{' '.join(map(str, command))}\n{(done.stdout + done.stderr)[-2000:]}"
+        )
     return done.stdout
 
 

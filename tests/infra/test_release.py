@@ -31,16 +31,18 @@ def test_versions_agree(tmp_path: Path) -> None:
     """F1090a: No release is made if version, tag, package and changelog do not agree."""
     release.check_version(ROOT)
     tree = _tree(tmp_path)
-    with pytest.raises(release.Refused, match=re.escape("the tag is v9.9.9")):
+    with pytest.raises(release.ReleaseRefused, match=re.escape("the tag is v9.9.9")):
         release.check_version(tree, "v9.9.9")
     _release(tree, "9.9.9")
-    with pytest.raises(release.Refused, match=re.escape("no section 9.9.9")):
+    with pytest.raises(release.ReleaseRefused, match=re.escape("no section 9.9.9")):
         release.check_version(tree, "v9.9.9")
     changelog = (tree / "CHANGELOG.md").read_text()
     (tree / "CHANGELOG.md").write_text(f"{changelog}\n## 9.9.9 - 2026-12-01\n")
     release.check_version(tree, "v9.9.9")
     (tree / "infra/clients/typescript/package.json").write_text('{"version": "9.9.8"}')
-    with pytest.raises(release.Refused, match=re.escape("package.json has the version 9.9.8")):
+    with pytest.raises(
+        release.ReleaseRefused, match=re.escape("package.json has the version 9.9.8")
+    ):
         release.check_version(tree, "v9.9.9")
 
 
@@ -53,7 +55,7 @@ def test_builds_that_differ_are_refused(tmp_path: Path) -> None:
     release.compare(one, other)
     (other / "a.whl").write_text("b")
     (one / "b.whl").write_text("b")
-    with pytest.raises(release.Refused, match=re.escape("a.whl, b.whl")):
+    with pytest.raises(release.ReleaseRefused, match=re.escape("a.whl, b.whl")):
         release.compare(one, other)
 
 
@@ -77,5 +79,5 @@ def test_a_rehearsal_from_the_commit(tmp_path: Path, capsys: pytest.CaptureFixtu
     broken = tmp_path / source.name
     with tarfile.open(broken, "w:gz") as packed:
         packed.add(tree, tree.name)
-    with pytest.raises(release.Refused, match="the wheel that is built from"):
+    with pytest.raises(release.ReleaseRefused, match="the wheel that is built from"):
         release.check_source(broken, dist, tmp_path / "again")

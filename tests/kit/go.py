@@ -20,9 +20,8 @@ needs_go: Final = pytest.mark.skipif(
 def settings() -> dict[str, str]:
     """The environment in which Go asks no registry, and keeps what it compiled in `.tools`."""
     cache = ROOT / ".tools/go/cache"
-    own = {"GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOWORK": "off"}
-    places = {"GOCACHE": str(cache), "GOPATH": str(cache / "path"), "GOENV": "off"}
-    return os.environ | own | places | {"CGO_ENABLED": "0"}
+    own = {"GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0"}
+    return os.environ | own | {"GOCACHE": str(cache), "GOPATH": str(cache / "path"), "GOENV": "off"}
 
 
 def ran(program: str, *arguments: str | Path, folder: Path = SOURCE) -> str:

@@ -42,7 +42,7 @@ from tests.world.people import DEEDS, FAULTS, Deed, Unknown
 from tests.world.relays import House
 from tests.world.world import QUOTA, Machine, World
 
-HORIZON: Final = 30.0
+HORIZON: Final = 27.0
 HAPPENINGS: Final = 22
 # How long it takes, once all is quiet, until everything is current: if a write was in flight for
 # seconds, a mark is looked at again after six minutes (docs/adr/02).

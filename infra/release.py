@@ -126,7 +126,10 @@ def check_source(source: Path, dist: Path, folder: Path) -> None:
 
 
 def use(dist: Path, folder: Path) -> None:
-    """Install what was built, serve, and put each client through the suite. Raises `ReleaseRefused`."""
+    """Install what was built, serve, and put each client through the suite.
+
+    Raises `ReleaseRefused`.
+    """
     python = folder / "venv/bin/python"
     _ran(_BIN / "uv", "--quiet", "venv", "--python", sys.executable, folder / "venv")
     locked = ("--constraint", _ROOT / "infra/requirements.lock")

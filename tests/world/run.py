@@ -25,7 +25,7 @@ from shared.operations.trust import documents, renewal
 from shared.ports import Ports
 from tests.kit.roots import OFFLINE
 from tests.kit.tenants import Tenant
-from tests.world import relays, upgrades
+from tests.world import chores, relays, upgrades
 from tests.world.broken import Broken
 from tests.world.machines import (
     OF_A_RELAY,
@@ -344,6 +344,7 @@ class Life:
         found = list[str]()
         with self.world.off_stage():
             for each in self.oracle.books.values():
+                chores.count_again(desk, each.tenant.id)
                 each.tenant.check_totals(desk)
                 found += [it.problem for it in consistency.examine(desk, each.tenant.id)]
                 each.ledger.examine(self.world.stage.records, desk)

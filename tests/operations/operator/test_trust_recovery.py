@@ -1,15 +1,23 @@
 """Trust documents after a restore of the records: no client is behind, and none is led back."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from shared.authorizer.formats.documents import answer
 from shared.authorizer.formats.trust import Use
+from shared.errors import Unavailable
 from shared.model import trust as model
+from shared.model.lists.head import states_folder
+from shared.model.lists.signers import SignerStatus
 from shared.operations.changes import list_signers
-from shared.operations.lists import in_force
+from shared.operations.lists import in_force, signers
+from shared.operations.operator import consistency
 from shared.operations.operator.recovery import recovery
 from shared.operations.trust import publishing
 from shared.ports import Ports
+from tests.kit.intercepted import Call, Intercepted
 from tests.kit.roots import OFFLINE, SeedRoot, roots_of, signed_draft
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
@@ -66,6 +74,30 @@ def test_a_standby_that_took_over_signs_again(deployment: Deployment, clock: Clo
     held = client.polls().document
     assert stolen.public_bytes not in held.named(Use.LISTS)
     assert standby(ports, tenant).public_bytes in held.named(Use.LISTS)
+
+
+def test_a_rotation_that_was_stopped_makes_nobody_active(deployment: Deployment) -> None:
+    """F681f: If one of two states is of a rotation that was stopped, one signer is active."""
+    ports, tenant = deployment.ports, Tenant.create(deployment.ports)
+    keep(ports, tenant)
+
+    def stop(call: Call) -> Any:
+        if call.verb == "put" and states_folder(tenant.id) not in call.arguments[0]:
+            raise Unavailable
+        return call()
+
+    stopped = replace(ports, blobs=Intercepted(ports.blobs, stop))
+    with pytest.raises(Unavailable):
+        list_signers.rotate(stopped, tenant.operator)
+    pending = list_signers.create(ports, tenant.operator).record
+    keep(ports, tenant)
+    copy = deployment.copy()
+    list_signers.activate(ports, tenant.operator, key_id=pending.id, force=True)
+    deployment.restore(copy)
+    recover(ports, tenant)
+    found = signers.read(ports, tenant.id)
+    assert [each.id for each in found if each.status is SignerStatus.ACTIVE] == [pending.id]
+    assert not [*consistency.examine(ports, tenant.id)]
 
 
 def test_roots_that_changed_since(deployment: Deployment) -> None:

@@ -239,17 +239,27 @@ def bring_list_signers(run: Run, found: tuple[ListSigner, ...], *, listed_until:
             run.report(line)
     if not any(each.status is SignerStatus.ACTIVE for each in _records(run)):
         run.report(settle(partial(_started, run, vouching)))
-    settle(partial(_follow, run))
+    settle(partial(_agree, run, listed_until))
 
 
-def _follow(run: Run) -> None:
-    """Let the active signer name the pending one, if only an earlier one did."""
-    records = _records(run)
-    active = next(each for each in records[::-1] if each.status is SignerStatus.ACTIVE)
+def _agree(run: Run, listed_until: datetime) -> None:
+    """Let one signer be active, and name the pending one.
+
+    A publication that was stopped may have stated that another one is, and the one that was active
+    before may be the only one that names the next.
+    """
+    current, records = in_force.signer(run.ports, run.tenant_id), _records(run)
+    others = [each for each in records if each.status is SignerStatus.ACTIVE and each != current]
     pending = [each.id for each in records if each.status is SignerStatus.PENDING]
-    if pending and active.pending_id is None:
-        after = active.followed_by(pending[-1])
-        run.ports.store.write(Put(after.address, after.to_item(), At(active.version)))
+    changes: list[Change] = []
+    for each in others:
+        changes += srl_signers.replaced(each, each.retired(listed_until=listed_until))
+        changes.append(run.entry(Action.SRL_ROTATE_KEY, each.id))
+    if pending and current.pending_id is None:
+        after = current.followed_by(pending[-1])
+        changes.append(Put(after.address, after.to_item(), At(current.version)))
+    if changes:
+        run.ports.store.write(*changes, *srl_records.noted(run.tenant_id))
 
 
 def _records(run: Run) -> list[ListSigner]:

@@ -72,6 +72,7 @@ NOT_RUN: Final = {
         "tests/web": "they run the tests, of which this is one",
     },
     "docs/authorizers.md": {
+        "go build": "clients/test_go.py builds the program, and lets it serve on a free port",
         "pip install dist/": (
             "infra/test_authorizer_wheel.py installs the wheel, with versions that the tests pin"
         ),

@@ -128,6 +128,6 @@ def test_webhooks_are_tested_and_replayed(admin: Shell, tmp_path: Path) -> None:
         assert admin.json("webhooks", action, webhook)["status"] == status
     assert "deliveries" in admin.json("webhooks", "deliveries", webhook)
     assert admin.json("webhooks", "show", webhook)["url"] == url
-    assert webhook in admin.run("webhooks", "list").out
+    assert webhook in admin.run("webhooks", "list", "-o", "name").out
     assert admin.run("webhooks", "delete", webhook, "--yes").code == 0
-    assert webhook not in admin.run("webhooks", "list").out
+    assert webhook not in admin.run("webhooks", "list", "-o", "name").out

@@ -175,9 +175,7 @@ async def _serving(world: World, work: Threads) -> AsyncIterator[Service]:
         yield Service(world, server, work)
     finally:
         await server.shutdown()
-
-
-# --- waiting ---
+        await Service.until(lambda: work.waiting._task is None)
 
 
 def test_a_poll_waits_for_news(world: World) -> None:

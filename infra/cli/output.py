@@ -86,14 +86,18 @@ class Output:
             self.say("There are none.")
 
     def tree(
-        self, document: object, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
+        self,
+        title: str,
+        document: object,
+        rows: Sequence[Mapping[str, Any]],
+        columns: Sequence[Column],
     ) -> None:
         """Print a result as a tree of its `rows`, each with its `parent_id`; programs get a table.
 
         A row whose parent is not among them stands at the top.
         """
         if self.is_for_people:
-            self._screen.tree(rows, columns)
+            self._screen.tree(title, rows, columns)
         else:
             self.table(document, rows, columns)
 

@@ -35,7 +35,7 @@ def register(root: typer.Typer) -> None:
 def tree(session: ApiSession) -> None:
     """Show all signing keys below their parents."""
     page = session.api.listed(_PATH, "keys")
-    session.out.tree(page, page["keys"], _COLUMNS)
+    session.out.tree("signing keys", page, page["keys"], _COLUMNS)
 
 
 @command(app, "list", example="rescind keys list -n 20")

@@ -56,9 +56,11 @@ class Screen:
         short = _table(_shortened(records, columns), columns)
         self._out.print(short if self._fits(short) else _blocks(records, columns))
 
-    def tree(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
-        """Print records below their parents."""
-        top = Tree("" if records else "There are none.", guide_style="dim", hide_root=bool(records))
+    def tree(
+        self, title: str, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]
+    ) -> None:
+        """Print records below their parents, and those without one below a title."""
+        top = Tree(title if records else "There are none.", guide_style="dim")
         known = {each["id"] for each in records}
         children: dict[str | None, list[Mapping[str, Any]]] = {}
         for each in records:

@@ -88,12 +88,26 @@ def name(ports: Ports, pen: Pen, tenant_id: str) -> bool:
         if head is None:
             return False
         covers = covered(ports, tenant_id, head.keys_sha256)
-        changes = named(ports, pen, settings, head, covers)
-        if changes:
-            ports.store.write(*changes)
-        return bool(changes)
+        return write_named(ports, pen, settings, head, covers)
 
     return settle(attempt)
+
+
+def write_named(
+    ports: Ports,
+    pen: Pen,
+    settings: TenantSettings,
+    head: TrustHead,
+    covers: Collection[PublishedKey],
+) -> bool:
+    """Write what `named` returns; return whether there was anything to write.
+
+    Raises `ExpectationLost`, `Corrupt`, `Unavailable`.
+    """
+    changes = named(ports, pen, settings, head, covers)
+    if changes:
+        ports.store.write(*changes)
+    return bool(changes)
 
 
 def named(

@@ -1,16 +1,13 @@
 """Keeping the trust documents of tenants new: made, renewed, and named by the feed (TRUST-16)."""
 
-from collections.abc import Collection
 from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 
-from shared.authorizer.formats.signing_keys import PublishedKey
 from shared.errors import ExpectationLost
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
-from shared.model.tenants import TenantSettings
-from shared.model.trust import TrustHead, WaitingDraft, head_address, waiting_address
+from shared.model.trust import WaitingDraft, head_address, waiting_address
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import in_force, published_keys, signers
@@ -67,15 +64,6 @@ def begin_anew(ports: Ports, caller: Caller) -> bool:
     return settle(attempt)
 
 
-def _name(
-    ports: Ports, settings: TenantSettings, head: TrustHead, covers: Collection[PublishedKey]
-) -> bool:
-    changes = published_keys.named(ports, Pen(ports), settings, head, covers)
-    if changes:
-        ports.store.write(*changes)
-    return bool(changes)
-
-
 def _kept(ports: Ports, tenant_id: str) -> TrustOutcome:
     facts, root = facts_of.read(ports, tenant_id), ports.root
     is_online = facts.may_sign(root.public_key if root else None)
@@ -85,7 +73,7 @@ def _kept(ports: Ports, tenant_id: str) -> TrustOutcome:
         publishing.make(ports, caller, facts, root)
         return TrustOutcome.PUBLISHED
     if facts.head is not None:
-        _name(ports, facts.settings, facts.head, facts.covers)
+        published_keys.write_named(ports, Pen(ports), facts.settings, facts.head, facts.covers)
     _note(ports, tenant_id, waits=is_due)
     return TrustOutcome.WAITS if is_due else TrustOutcome.KEPT
 

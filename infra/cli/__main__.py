@@ -14,7 +14,7 @@ def main() -> int:
     """Run one command. It ends the process with an exit code of `errors.Exit`."""
     # Every file that a command makes is private, whatever the folder's mode.
     os.umask(0o077)
-    if sys.argv[1:] in _VERSION:
+    if sys.argv[1:2] in _VERSION:
         print(f"rescind {__version__}")
         return 0
     if (code := renamed.command(sys.argv[1:])) is not None:

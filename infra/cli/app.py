@@ -7,8 +7,9 @@ Each noun has its module here, named as in the other rooms; those of operators a
 from collections.abc import Iterator, MutableMapping
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
@@ -103,5 +104,7 @@ app = noun(_HELP, cls=_Root)
 
 
 @app.callback()
-def _begin() -> None:
-    pass
+def _begin(
+    _version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Show the option in the help; `__main__.py` has answered it already."""

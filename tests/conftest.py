@@ -1,6 +1,7 @@
 """Fixtures that every room's tests share."""
 
 import gc
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -89,6 +90,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             if getattr(report, "when", None) == "call":
                 terminalreporter.write_sep("-", title)
                 terminalreporter.write_line(lines)
+
+
+@pytest.fixture(autouse=True)
+def _umask() -> Iterator[None]:
+    """A command makes its files private; run in this process, it must not do so for later tests."""
+    before = os.umask(0o077)
+    os.umask(before)
+    yield
+    assert os.umask(before) == before
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The project's commands, run in this process as if typed after `python -m`."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,10 +32,14 @@ class Command:
         self.monkeypatch.setattr(sys, "argv", [name, *self.words, *map(str, arguments)])
         # A terminal in which no message is broken into lines.
         self.monkeypatch.setenv("COLUMNS", str(columns))
+        mask = os.umask(0o022)
         try:
             code: int | str | None = self.main()
         except SystemExit as exit_:
             code = exit_.code
+        finally:
+            # The command sets it for its own process, which is here that of all tests.
+            os.umask(mask)
         assert isinstance(code, int)
         return Ended(code, *self.capsys.readouterr())
 

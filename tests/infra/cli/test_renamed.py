@@ -8,6 +8,7 @@ import pytest
 
 from infra import renamed
 from infra.cli import __main__ as start
+from tests.infra.commands import Command
 from tests.kit.processes import ROOT, environment
 
 
@@ -46,8 +47,8 @@ def test_a_command_of_another_name_says_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """F579c: A command whose name means another one now names that; others are run."""
-    monkeypatch.setattr(sys, "argv", ["rescind", "migrate", "acme"])
-    assert start.main() == 2
-    assert "Run: rescind upgrade" in capsys.readouterr().err
+    ended = Command(start.main, capsys, monkeypatch).run("migrate", "acme")
+    assert ended.code == 2
+    assert "Run: rescind upgrade" in ended.err
     for arguments in ([], ["doctor"], ["migrate", "--from", "a"], ["migrate", "--help"]):
         assert renamed.command(arguments) is None

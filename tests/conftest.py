@@ -15,6 +15,7 @@ from hypothesis import settings
 from shared.operations.base import operation
 from shared.ports import Ports
 from tests.engines.worlds import chosen
+from tests.infra.following import Server
 from tests.kit import surroundings
 from tests.kit.api import Instance, Tenant, serve
 from tests.kit.worlds import Clock, in_memory
@@ -139,3 +140,13 @@ def refilled(standing: Tenant) -> None:
 @pytest.fixture
 def other_tenant(ports: Ports, http: Instance) -> Tenant:
     return Tenant(ports, http, handle="globex")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server on this machine, that clients follow."""
+    server = Server(tmp_path / "data")
+    try:
+        yield server
+    finally:
+        server.group.kill()

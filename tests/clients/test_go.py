@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -28,15 +27,6 @@ _CASES = vectors()
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return go.built(tmp_path_factory.mktemp("go"))
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data")
-    try:
-        yield server
-    finally:
-        server.group.kill()
 
 
 def _following(url: str, key: str, tenant: str, root: str, folder: Path) -> dict[str, str]:

@@ -1,6 +1,5 @@
-"""Fixtures of tests of commands: a data folder, `rescind`, and the server of a client."""
+"""Fixtures of tests of commands: a data folder, and `rescind`."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from infra import data_folder
 from infra.cli import __main__ as start
 from tests.infra.commands import Command
-from tests.infra.following import Server
 
 
 @pytest.fixture
@@ -25,12 +23,3 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     data_folder.prepare(folder)
     return folder
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data")
-    try:
-        yield server
-    finally:
-        server.group.kill()

@@ -35,8 +35,9 @@ def tenant(ports: Ports) -> Tenant:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who lost a race tries again without a pause."""
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, in_flight=0))
+    """Who lost a race tries again without a pause, and nobody waits: the clock stands still."""
+    pacing = operation.Pacing(pause=0, in_flight=0, sleep=lambda _seconds: None)
+    monkeypatch.setattr(operation, "PACING", pacing)
 
 
 @pytest.fixture(params=["one machine", "cloud"])

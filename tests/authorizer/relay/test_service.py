@@ -23,15 +23,6 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data")
-    try:
-        yield server
-    finally:
-        server.group.kill()
-
-
-@pytest.fixture
 def settings(server: Server) -> dict[str, Any]:
     return {
         "key": server.call("POST", "/api-keys", name="relay", scopes=["authorizer"])["key"],

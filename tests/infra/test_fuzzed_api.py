@@ -36,9 +36,9 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for name, value in data_folder.environment(folder).items():
             environment.setenv(name, value)
         wiring.from_environment.cache_clear()
-        ports = wiring.from_environment()
-        yield onboarding.create_tenant(ports, handle="fuzzed")[1].secret
-        close(ports)
+        app._ports.cache_clear()
+        yield onboarding.create_tenant(wiring.from_environment(), handle="fuzzed")[1].secret
+        close(wiring.from_environment())
         wiring.from_environment.cache_clear()
 
 

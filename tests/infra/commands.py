@@ -38,8 +38,7 @@ class Command:
         except SystemExit as exit_:
             code = exit_.code
         finally:
-            # The command sets it for its own process, which is here that of all tests.
-            os.umask(mask)
+            os.umask(mask)  # The command sets that of its process, here the one of all tests.
         assert isinstance(code, int)
         return Ended(code, *self.capsys.readouterr())
 

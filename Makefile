@@ -31,7 +31,7 @@ export MYPY_CACHE_DIR := $(CACHES)/.mypy_cache
 export RUFF_CACHE_DIR := $(CACHES)/.ruff_cache
 PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 3
 # Each process would read the API document for the fuzzer, whose tests are slow.
-FAST := --dist worksteal -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
+FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
 .PHONY: help supported run build probe-writes wheels typescript release-rehearsal sbom audit aws-local test test-only test-slow test-all test-engines bench lint format written pictures lock clean

@@ -22,7 +22,7 @@ from infra.server import app
 from shared import wiring
 from shared.operations.lists import publication
 from shared.operations.operator import onboarding
-from tests.kit.worlds import close
+from tests.infra.folders import chosen
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +33,10 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as environment:
         # A request for news is answered at once, as on Lambda.
         environment.setattr(app._work, "wait_max", 0)
-        for name, value in data_folder.environment(folder).items():
-            environment.setenv(name, value)
-        wiring.from_environment.cache_clear()
         app._ports.cache_clear()
-        yield onboarding.create_tenant(wiring.from_environment(), handle="fuzzed")[1].secret
-        close(wiring.from_environment())
-        wiring.from_environment.cache_clear()
+        with chosen(data_folder.environment(folder), environment) as ports:
+            yield onboarding.create_tenant(ports, handle="fuzzed")[1].secret
+        app._ports.cache_clear()
 
 
 # Left out: positive_data_acceptance. A schema cannot say that a cursor is ours, that a time lies

@@ -95,7 +95,7 @@ def test_each_of_them_has_a_row(console: Console) -> None:
     console.check_looks("authorizers-large")
     page.get_by_role("button", name="The next 100").click()
     expect(page.get_by_text("101 to 200 of 300")).to_be_visible()
-    page.get_by_label("Name, program").fill("kiosk-29")  # 291 and 296
+    page.get_by_label("Name, program").fill("edge kiosk-29")  # 291 and 296
     expect(rows).to_have_count(2)
     world.post("revocations", warrant_id="svc_wrt_news", reason="news")
     world.run_schedule()

@@ -1,8 +1,8 @@
 """Files that are whole or absent even after a crash, and readable only by their owner."""
 
 import os
+import secrets
 import stat
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -51,15 +51,17 @@ def create(path: Path, data: bytes, *, root: Path, scratch: Path, at: float | No
     highest folder that this call may have changed. The modification time is `at`, in seconds since
     the epoch, or now. Raises `FileExistsError` if the name is taken, and other `OSError`.
     """
-    handle, name = tempfile.mkstemp(dir=scratch)
-    temporary = Path(name)
+    # Without `tempfile` and a buffer, which take a tenth of the time.
+    temporary = scratch / f".{secrets.token_hex(16)}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     try:
-        with open(handle, "wb") as file:  # noqa: PTH123 - a descriptor, no path
-            file.write(data)
-            file.flush()
+        try:
+            _write(descriptor, data)
             if at is not None:
-                os.utime(file.fileno(), (at, at))
-            os.fsync(file.fileno())
+                os.utime(descriptor, (at, at))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         try:
             # Unlike a rename, a link never replaces a file.
             os.link(temporary, path)
@@ -68,6 +70,12 @@ def create(path: Path, data: bytes, *, root: Path, scratch: Path, at: float | No
             _sync_folders(path.parent, root)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def _sync_folders(folder: Path, root: Path) -> None:

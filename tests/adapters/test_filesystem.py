@@ -66,6 +66,16 @@ def test_a_put_cut_off_is_never_visible(
     assert blobs.get(NAME) == b"data"
 
 
+def test_a_put_goes_on_after_a_short_write(
+    blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F01: a put is whole even if the system takes a part of the data at a time."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    blobs.put(NAME, b"0123456789")
+    assert blobs.get(NAME) == b"0123456789"
+
+
 def test_a_put_is_on_the_disk_before_it_returns(
     root: Path, blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,8 @@ import gc
 import os
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -60,6 +61,28 @@ def processor_seconds(process: int) -> float:
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     ended = sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
     return taken + ended + sum(processor_seconds(child) for _, child in children(process))
+
+
+@contextmanager
+def on_one_processor() -> Iterator[None]:
+    """Keep this process, and those that it started, on one processor.
+
+    Otherwise chance decides whether the other end of a call sits beside it, and the call takes one
+    of two times.
+    """
+    allowed = os.sched_getaffinity(0)
+    _keep_on({min(allowed)}, os.getpid())
+    try:
+        yield
+    finally:
+        _keep_on(allowed, os.getpid())
+
+
+def _keep_on(processors: set[int], process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.sched_setaffinity(process, processors)
+    for _, child in children(process):
+        _keep_on(processors, child)
 
 
 def timed(

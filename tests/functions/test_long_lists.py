@@ -81,7 +81,7 @@ def test_a_long_list_is_the_answer_where_lists_are_files(tenant: Tenant) -> None
 
 
 def test_a_long_list_is_sent_in_pieces(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F122b: A long list is sent in pieces."""
+    """F122a: A long list is sent in pieces."""
     monkeypatch.setattr(StoredFile, "chunk_size", 1_000)
     sent: list[int] = []
 
@@ -174,7 +174,7 @@ def _unread(*_: object, **__: object) -> None:
 def test_a_long_list_that_is_damaged_is_not_sent(
     tenant: Tenant, tmp_path: Path, damage: bytes, *, packed: bool
 ) -> None:
-    """F122c: A list that is missing or damaged on the disk is answered with 503."""
+    """F122b: A list that is missing or damaged on the disk is answered with 503."""
     form = in_force.head(tenant.ports, tenant.id).form(packed=packed)
     blob = tmp_path / "blobs" / form.blob
     accept = {"accept_encoding": "gzip"} if packed else {}

@@ -6,11 +6,6 @@
 
 A write whose answer was lost may have happened or not; its subject is set aside. Whatever was
 answered is held to: none of it may be lost, and no answer may be wrong meanwhile.
-
-A request to DynamoDB that gets no answer is sent again with the same token, and DynamoDB knows the
-token for ten minutes. An engine in memory forgets it when it is killed (`forgetful`): then a write
-in flight finds itself done before. What was to be revoked is revoked (200), what was to be removed
-is gone (404), and a key has a twin whose secret nobody has.
 """
 
 import random
@@ -68,7 +63,6 @@ class Crowd:
 
     url: str
     secret: str
-    forgetful: bool = False
     # Subjects in the order of their acknowledgement; nothing leaves these lists.
     kept: list[str] = field(default_factory=list)
     lifted: list[str] = field(default_factory=list)
@@ -80,9 +74,6 @@ class Crowd:
     refused: list[str] = field(default_factory=list)
     acknowledged: list[str] = field(default_factory=list)
     looks: list[str] = field(default_factory=list)
-    key_names: list[str] = field(default_factory=list)
-    # Writes that found themselves done before.
-    repeated: list[str] = field(default_factory=list)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _tasks: list[Future[None]] = field(default_factory=list)
 
@@ -151,16 +142,15 @@ class Crowd:
 
     def _revoke(self, http: httpx2.Client, subject: str) -> str:
         body = {"warrant_id": _warrant(subject), "reason": "stolen"}
-        answer = self._once(http, "POST", "/v1/revocations", 201, 200, json=body)
+        answer = self._answered(http, "POST", "/v1/revocations", {201}, json=body)
         return str(answer.json()["id"])
 
     def _remove(self, http: httpx2.Client, path: str) -> None:
-        self._once(http, "DELETE", path, 204, 404)
+        self._answered(http, "DELETE", path, {204})
 
     def _create_key(self, http: httpx2.Client, subject: str) -> tuple[str, str]:
         body = {"name": subject, "scopes": ["authorizer"]}
         made = self._answered(http, "POST", "/v1/api-keys", {201}, json=body).json()
-        self.key_names.append(subject)
         return made["id"], made["key"]
 
     def _publish(self, http: httpx2.Client, _subject: str) -> None:
@@ -190,16 +180,6 @@ class Crowd:
         answer = self._ask(http, "POST", "/v1/revocations/check-batch", {200}, json=body)
         results = answer.json()["results"]
         return {each: results[_warrant(each)]["revoked"] for each in subjects}
-
-    def _once(
-        self, http: httpx2.Client, method: str, path: str, done: int, again: int, **options: Any
-    ) -> httpx2.Response:
-        """Ask for a write that must be `done`, or be done `again` where tokens are forgotten."""
-        expected = {done, again} if self.forgetful else {done}
-        answer = self._answered(http, method, path, expected, **options)
-        if answer.status_code == again:
-            self.repeated.append(path)
-        return answer
 
     def _answered(self, http: httpx2.Client, *request: Any, **options: Any) -> httpx2.Response:
         answer = self._ask(http, *request, **options)
@@ -268,9 +248,7 @@ class Crowd:
         assert {key_id for key_id, _ in self.keys} <= ids
         assert not ids & {key_id for key_id, _ in self.deleted}
         others = {key["name"] for key in listed if key["id"] not in dict(self.keys)}
-        twins = others - {"admin", *self.unknown}
-        assert twins <= set(self.key_names if self.forgetful else ())
-        self.repeated += twins
+        assert others <= {"admin", *self.unknown}
 
     def _check_publications(
         self, http: httpx2.Client, ports: Ports, tenant_id: str, revoked: set[str]

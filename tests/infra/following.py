@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,20 +22,10 @@ from tests.kit.processes import ROOT, Group, environment, free_port
 soon = partial(waiting.soon, seconds=30)
 
 UV: Final = [str(Path(sys.executable).with_name("uv")), "--quiet"]
-# A server whose clock is off by the seconds in a file, the first argument.
-JUMPING: Final = """
-import runpy, sys
-from datetime import timedelta
-from pathlib import Path
-from shared import wiring
-real, offset = wiring.now, Path(sys.argv.pop(1))
-wiring.now = lambda: real() + timedelta(seconds=int(offset.read_text()))
-runpy.run_module("infra.cli.operator.serve", run_name="__main__")
-"""
 _PROGRAM = """
-import json, sys, time
+import json, sys
 from dataclasses import asdict
-from rescind_authorizer import AuthorizerClient, FileFloor, Policy, view
+from rescind_authorizer import AuthorizerClient, FileFloor, Policy
 settings = json.loads(sys.argv[1])
 floor, policy = FileFloor(settings.pop("folder")), Policy(max_staleness=5, poll_seconds=0.1)
 client = AuthorizerClient(floor=floor, policy=policy, **settings).start(wait=60)
@@ -44,20 +34,10 @@ for line in sys.stdin:
     verb, *ids = line.split()
     if verb == "check":
         print(client.check(ids), flush=True)
-    elif verb == "sleep":
-        view.now = lambda seconds=float(*ids): time.time() + seconds
-        print(flush=True)
     else:
         print(json.dumps(asdict(client.status), default=str), flush=True)
 client.close()
 """
-
-
-def set_clock(offset: Path, seconds: int) -> None:
-    """Set the clock of a server that `JUMPING` starts. It reads the file at each look."""
-    new = offset.with_suffix(".new")
-    new.write_text(str(seconds))
-    new.rename(offset)
 
 
 def installed(folder: Path, *others: str) -> Path:
@@ -90,14 +70,6 @@ class Asked:
     def refuses(self, warrant_id: str) -> bool:
         """Return whether the client knows that the warrant is revoked."""
         return self.check(warrant_id) == "revoked"
-
-    def has_refused(self, reasons: set[str]) -> bool:
-        """Return whether the client has refused an answer for one of these reasons."""
-        return not reasons.isdisjoint(self.status["refusals"])
-
-    def sleep(self, seconds: float) -> None:
-        """Let its machine have slept for so long; 0 sets the clock right again."""
-        self._ask(f"sleep {seconds}")
 
     @property
     def status(self) -> dict[str, Any]:
@@ -146,7 +118,6 @@ class Server:
         self,
         data: Path,
         *options: str,
-        program: Sequence[str] = ("-m", "infra.cli.operator.serve"),
         settings: dict[str, str] | None = None,
         key: str | None = None,
     ) -> None:
@@ -154,7 +125,8 @@ class Server:
         self.data, self._key = data, key
         self.url = f"http://127.0.0.1:{self.port}"
         place = [] if settings else ["--data", str(data)]
-        command = [sys.executable, *program, "--port", str(self.port), *place, *options]
+        command = [sys.executable, "-m", "infra.cli.operator.serve", *place, *options]
+        command += ["--port", str(self.port)]
         output = data.with_name(f"server-{self.port}.log")
         answers = partial(processes.answers, self.port, 401)
         self.group = Group(command, output, answers, settings or {})

@@ -45,9 +45,9 @@ class Replicas:
     key: str
     servers: list[Server] = field(default_factory=list)
 
-    def add(self, *options: str, **more: Any) -> Server:
+    def add(self, *options: str) -> Server:
         """Start one more."""
-        made = Server(self.folder / "data", *options, settings=self.settings, key=self.key, **more)
+        made = Server(self.folder / "data", *options, settings=self.settings, key=self.key)
         self.servers.append(made)
         return made
 

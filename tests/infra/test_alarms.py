@@ -5,10 +5,8 @@ import re
 from typing import Any, Final
 
 import pytest
-from fastapi.routing import APIRoute
 from moto.events.models import EventPattern
 
-from infra.server.routers import ROUTERS
 from tests.infra.templates import ALARMS, LAMBDAS, of_kind
 from tests.kit.aws import STAGE, STATEFUL
 from tests.kit.processes import ROOT
@@ -85,21 +83,6 @@ def test_an_event_reaches_the_topic_and_says_what_to_do() -> None:
     (policy,) = of_kind("AWS::SNS::TopicPolicy", ALARMS).values()
     allowed = [each["Principal"]["Service"] for each in policy["PolicyDocument"]["Statement"]]
     assert allowed == ["cloudwatch.amazonaws.com", "events.amazonaws.com"]
-
-
-def test_queries_name_operations_that_are_logged() -> None:
-    """An operation that a query of the runbook asks for is the endpoint that a request calls."""
-    runbook = (ROOT / "docs" / "runbook.md").read_text()
-    (asked,) = re.findall(r"operation in \[(.+)\]", runbook)
-    endpoints = {
-        route.endpoint.__name__
-        for router in ROUTERS
-        for route in router.routes
-        if isinstance(route, APIRoute)
-    }
-    named = {*re.findall(r'"(\w+)"', asked), *re.findall(r"`(\w+_srl)`", runbook)}
-    assert len(named) == 4
-    assert named <= endpoints
 
 
 def shown() -> set[str]:

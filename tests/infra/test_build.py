@@ -8,14 +8,12 @@ import sys
 from collections.abc import Iterator
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import Any
 
-import botocore
 import pytest
 
 from infra import build
 from infra.build import BuildFailed, Target
-from tests.kit.artefact import LAMBDA, Artefact, built, built_for_lambda
+from tests.kit.artefact import Artefact, built, built_for_lambda
 from tests.kit.processes import ROOT
 from tests.kit.surroundings import with_proxies
 
@@ -125,18 +123,6 @@ def test_a_client_calls_the_address_that_it_would_call_otherwise(artefact: Artef
     assert printed == otherwise.stdout
 
 
-def test_only_the_services_in_use_are_described(deployed: Path) -> None:
-    """Of botocore's descriptions the used ones are kept, and boto3's resources are gone."""
-    services = {path.name for path in (deployed / "botocore" / "data").iterdir() if path.is_dir()}
-    assert services == {"dynamodb", "kms", "s3", "sqs"}
-    assert not (deployed / "boto3" / "data").exists()
-    kept, known = _endpoints(deployed), _endpoints(Path(botocore.__file__).parent.parent)
-    assert kept.keys() == known.keys() >= {"aws", "aws-cn", "aws-us-gov"}
-    for name, partition in kept.items():
-        assert partition["services"].keys() == services & known[name]["services"].keys()
-        assert partition["regions"] == known[name]["regions"]
-
-
 def test_the_sources_are_those_of_the_repository(deployed: Path) -> None:
     """`functions` and `shared` without the relay are in it as they are, nothing else of ours."""
     for name in ("functions", "shared"):
@@ -153,13 +139,6 @@ def test_the_sources_are_those_of_the_repository(deployed: Path) -> None:
         assert not (deployed / name).exists()
 
 
-def test_nothing_that_no_function_reads_is_in_it(deployed: Path) -> None:
-    """No tests, type stubs, examples, or records of an installation that is no longer whole."""
-    names = {path.name for path in deployed.rglob("*")}
-    assert not names & {"tests", "test", "examples", "py.typed", "RECORD", "INSTALLER", ".lock"}
-    assert not [name for name in names if name.endswith((".pyi", ".rst", ".c", ".whl"))]
-
-
 def test_every_licence_is_kept(deployed: Path) -> None:
     """Each licence file that a package names in its metadata lies beside that."""
     packages = list(deployed.glob("*.dist-info"))
@@ -172,14 +151,6 @@ def test_every_licence_is_kept(deployed: Path) -> None:
 def test_every_module_has_bytecode_that_is_not_checked(artefact: Artefact) -> None:
     """Each module has bytecode of its source, of the right version, that is taken as it is."""
     assert _run(artefact, STALE) == ""
-
-
-def test_the_deployed_bytecode_is_of_its_version(artefact: Artefact, deployed: Path) -> None:
-    """What is built for another architecture has the same bytecode: it is the same Python."""
-    if artefact.target.python == LAMBDA.python:
-        assert _run(artefact, STALE, deployed) == ""
-    else:
-        assert list(deployed.rglob("*.pyc")) == []
 
 
 def test_the_deployed_libraries_are_of_its_platform(deployed: Path) -> None:
@@ -267,36 +238,12 @@ def test_a_failed_build_leaves_the_artefact_before_it(tree: Path, tmp_path: Path
     assert list(output.parent.iterdir()) == [output]
 
 
-def test_a_source_that_does_not_compile_fails_the_build(tree: Path, tmp_path: Path) -> None:
-    """A module that the target's Python cannot read is named, and there is no artefact."""
-    (tree / "shared" / "broken.py").write_text("def\n")
-    target = Target(python=f"{sys.version_info.major}.{sys.version_info.minor}")
-    with pytest.raises(BuildFailed, match=r"broken\.py"):
-        build.build(tmp_path / "app", target, root=tree)
-    assert not (tmp_path / "app").exists()
-
-
 def test_a_folder_that_is_no_artefact_is_not_replaced(tree: Path) -> None:
     """An output that names anything but an earlier artefact is refused before it is touched."""
     before = dict(_files(tree))
     with pytest.raises(BuildFailed, match="is no artefact"):
         build.build(tree, Target(), root=tree)
     assert dict(_files(tree)) == before
-
-
-def test_without_the_targets_python_bytecode_is_left_out(
-    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A machine without that Python builds all the same, and says what is missing."""
-    build.build(tmp_path / "app", Target(python="3.99"), root=tree)
-    assert "No python3.99 on PATH, so bytecode is left out" in capsys.readouterr().err
-    assert list((tmp_path / "app").rglob("*.pyc")) == []
-
-
-def test_an_interpreter_of_another_version_is_refused(tree: Path, tmp_path: Path) -> None:
-    """Bytecode of another version would be ignored without a word; its maker is refused."""
-    with pytest.raises(BuildFailed, match=r"is no Python 3\.99"):
-        build.build(tmp_path / "app", Target(python="3.99"), interpreter=sys.executable, root=tree)
 
 
 def _run(artefact: Artefact, code: str, folder: Path | None = None) -> str:
@@ -312,12 +259,6 @@ def _run(artefact: Artefact, code: str, folder: Path | None = None) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def _endpoints(packages: Path) -> dict[str, Any]:
-    """The partitions of AWS, each with what botocore knows of it."""
-    known = json.loads((packages / "botocore" / "data" / "endpoints.json").read_text())
-    return {partition["partition"]: partition for partition in known["partitions"]}
 
 
 def _lock() -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests import releases
-from tests.authorizer.relay.relays import running
 from tests.infra.following import Asked, Server, following, soon
 
 pytestmark = pytest.mark.slow
@@ -93,29 +92,3 @@ def test_an_upgraded_client_needs_no_new_setting(
             server.revoke(name)
             soon(partial(client.refuses, name))
             soon(lambda: client.check("svc_wrt_other") == "clear")
-
-
-def test_clients_of_both_releases_follow_a_relay(
-    server: Server, settings: dict[str, Any], before: Path, tmp_path: Path
-) -> None:
-    """F740c: Behind a relay of this release, clients of the release before go on, and new ones too.
-
-    The relay itself may have no pin but the keys of the release before.
-    """
-    of_relay = {"key": settings["api_key"], "tenant": settings["tenant"]}
-    keys = settings["public_keys"]
-    with running(server.url, tmp_path / "relay", pinned=keys, **of_relay) as relay:
-        soon(lambda: relay.relay.news.held)
-        behind = settings | {"url": relay.url, "api_key": "a-token"}
-        with (
-            _client(tmp_path / "old", behind, source=before) as old,
-            _client(tmp_path / "new", behind | {"public_keys": []}, trust_root=server.pin) as new,
-            _client(tmp_path / "upgraded", behind) as upgraded,
-        ):
-            for number in range(2):
-                name = f"svc_wrt_{number}"
-                server.revoke(name)
-                for client in (old, new, upgraded):
-                    soon(partial(client.refuses, name))
-                    soon(lambda: client.check("svc_wrt_other") == "clear")  # noqa: B023
-                server.call("POST", f"{_KEYS}/rotate")

@@ -1,6 +1,5 @@
 """Each `console` block of the documentation is run by a test, or it is said here why it is not."""
 
-import json
 import re
 from pathlib import Path
 from typing import Final
@@ -23,7 +22,9 @@ _PARSED: Final = "infra/cli/test_commands.py holds its arguments to what the pro
 # By page: what only this block of the page has in it, and the test that types it.
 RUN: Final = {
     "README.md": {
-        "tenant create acme": "infra/test_console_pages.py::test_the_readme",
+        "tenant create acme": (
+            "infra/test_documented_sessions.py::test_the_operators_commands_work"
+        ),
     },
     "docs/cli.md": {
         "rescind login": "infra/test_console_pages.py::test_the_page_of_the_cli",
@@ -51,9 +52,6 @@ RUN: Final = {
         "rescind publish": _DEPLOY,
         "on-demand-throughput": _DEPLOY,
         "cancel-key-deletion": _INCIDENTS,
-    },
-    "docs/one-machine.md": {
-        "/readyz": "infra/test_console_pages.py::test_the_page_on_one_machine",
     },
     "docs/runbook.md": {
         "rescind doctor": _DEPLOY,
@@ -85,9 +83,9 @@ NOT_RUN: Final = {
     },
     "docs/fleet.md": {
         "propagation?wait=25": (
-            "infra/test_propagation.py makes this request, of a revocation of its own"
+            "clients/test_typescript_live.py makes this request, of a revocation of its own"
         ),
-        "rescind canary acme": "infra/test_propagation.py runs it, beside authorizers of its own",
+        "rescind canary acme": "infra/test_canary.py runs it, beside authorizers of its own",
     },
     "docs/audit-log.md": {
         "audit list --warrant": _PARSED,
@@ -124,7 +122,7 @@ NOT_RUN: Final = {
             "operations/audit/test_sealed_log_cut.py recovers logs that were cut"
         ),
         "aws ce ": "the emulator knows no costs",
-        "--lost-region": "infra/cli/operator/test_two_regions.py types it",
+        "--lost-region": "infra/cli/operator/test_failover.py types it",
     },
     "docs/moving.md": {
         "rescind migrate": "infra/cli/operator/test_moving.py types it, between two machines",
@@ -167,10 +165,11 @@ NOT_RUN: Final = {
     },
     "docs/second-region.md": {
         "failover --from": (
-            "infra/cli/operator/test_two_regions.py types it, between two emulated regions"
+            "infra/cli/operator/test_failover.py types it, between two emulated regions"
         ),
     },
     "docs/one-machine.md": {
+        "/readyz": "infra/server/test_health.py asks it, at an address of its own",
         "docker compose": (
             "there may be no engine for containers; the workflow of the forge runs the first"
         ),
@@ -220,19 +219,8 @@ def server(tmp_path: Path) -> LocalServer:
 
 
 @pytest.mark.slow
-def test_the_readme(tmp_path: Path, server: LocalServer) -> None:
-    """F102: the operator's commands of the README, beside a server's data."""
-    (block,) = console.blocks("README.md")
-    with Terminal(tmp_path) as terminal:
-        output = terminal.type(block.replace("/backups/", f"{tmp_path}/"))
-    assert re.search(r"^acme +svc_tnt_", output, re.MULTILINE)
-    assert output.endswith("All is well.\n")
-    assert (tmp_path / "monday").stat().st_mode & 0o077 == 0
-
-
-@pytest.mark.slow
 def test_the_page_of_the_cli(tmp_path: Path) -> None:
-    """F416c: The session of docs/cli.md works as it is typed, and exits with 3 for revoked."""
+    """F416b: The session of docs/cli.md works as it is typed, and exits with 3 for revoked."""
     (block,) = console.blocks("docs/cli.md")
     settings = {"RESCIND_HOME": str(tmp_path / "home")}
     with local_server(tmp_path / ".data") as server, Terminal(tmp_path, settings) as terminal:
@@ -262,12 +250,3 @@ def test_the_page_on_lists(tmp_path: Path) -> None:
         output = terminal.type(f"{block} || test $? -eq 3")
     assert "valid: version 2, " in output
     assert "svc_wrt_laptop-17: revoked" in output
-
-
-@pytest.mark.slow
-def test_the_page_on_one_machine(tmp_path: Path) -> None:
-    """F102: without a key, the ages of the lists."""
-    (block,) = [each for each in console.blocks("docs/one-machine.md") if "/readyz" in each]
-    with local_server(tmp_path / ".data") as server, Terminal(tmp_path) as terminal:
-        output = terminal.type(block.replace("http://127.0.0.1:8080", server.url))
-    assert json.loads(output)["lists"]["late"] == 0

@@ -21,7 +21,7 @@ import httpx2
 import pytest
 import yaml
 
-from shared import __version__, wiring
+from shared import wiring
 from shared.adapters.postgresql_database import check_url
 from tests.kit import postgresql
 from tests.kit.postgresql import PostgresqlServer
@@ -249,32 +249,6 @@ def _serve_and_drain(image: _Image, settings: dict[str, str]) -> None:
         process.send_signal(_stop_signal())
         assert process.wait(timeout=30) == 0
     assert _files(image.data) == before
-
-
-@pytest.mark.slow
-def test_a_builder_makes_the_image() -> None:
-    """F656c: A builder of containers makes the image, whose command is that of this release."""
-    found = (each for each in ("docker", "podman") if shutil.which(each) and _does(each, "info"))
-    if (builder := next(found, None)) is None:
-        pytest.skip("not built: neither docker nor podman works here")
-    base = _instructions()[0][1].split()[0]
-    if not any(_does(builder, *each, base) for each in (["image", "inspect"], ["pull"])):
-        pytest.skip(f"not built: {builder} cannot get {base}")
-    file = ["--file", "infra/container/Dockerfile"]
-    assert _does(builder, "build", *file, "--tag", "rescind-test", str(ROOT))
-    ran = subprocess.run(
-        [builder, "run", "--rm", "--read-only", "rescind-test", "--version"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert __version__ in ran.stdout, ran.stderr
-
-
-def _does(*command: str) -> bool:
-    """Whether a command succeeds; it prints what it says."""
-    with with_proxies():
-        return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
 
 def _check_rights(service: dict[str, Any]) -> None:

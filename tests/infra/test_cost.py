@@ -7,9 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from shared.authorizer.relay import reports as relay_reports
-from shared.model.callers import Scope
 from tests import costs, prices
-from tests.costs import Watched
 from tests.infra.templates import ALARMS, events, of_kind
 from tests.kit.aws import FUNCTIONS, template
 
@@ -77,35 +75,3 @@ def test_a_fleet_is_priced_as_it_polls_and_reports() -> None:
     # Twenty relays poll each second, so for a twentieth of the price of 10,000 that do not.
     assert prices.relayed(10_000, price)[0] < polls / 20
     assert sum(prices.relayed(10_000, price)) < (polls + reports) / 10
-
-
-def test_trips_are_few() -> None:
-    """F212h: Authentication is one read; a check, a page or a poll of the feed is one trip more."""
-    with costs.watched() as here:
-        for path in (
-            "/v1/revocations/check?warrant_id=svc_wrt_none",
-            # Without new entries, with some, and from the base on.
-            *(f"/v1/revocations/feed{query}" for query in ("?after=9", "?after=0", "")),
-            *("/v1/revocations", "/v1/api-keys", "/v1/keys", "/v1/service-accounts"),
-        ):
-            assert _trips(here, path) == 2, path
-
-
-def _trips(here: Watched, path: str) -> int:
-    """Those of a call that needs no tokens and writes no use, since another did at this moment."""
-    client = here.tenant.client(Scope.ADMIN)
-    trips = []
-    for _ in range(4):
-        with here.recorder.counting() as calls:
-            assert client.get(path).status_code == 200
-        trips.append(calls.trips)
-    return min(trips)
-
-
-def test_prices_are_parameters(capsys: pytest.CaptureFixture[str]) -> None:
-    """Twice the price of a read makes a check dearer by what its reads cost, and no more."""
-    (check,) = [each for each in prices.counted() if each.what == "GET /v1/revocations/check"]
-    once, twice = prices.Prices(read_unit=1), prices.Prices(read_unit=2)
-    assert check.dollars(twice) - check.dollars(once) == pytest.approx(check.read_units)
-    assert prices.main(["--read-unit", "2"]) == 0
-    assert prices.tables(prices.Prices(read_unit=2))[0] in capsys.readouterr().out

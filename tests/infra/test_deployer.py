@@ -54,20 +54,6 @@ NOT_GIVEN: Final = {
     "s3:putobjectacl",
     "s3:rest.put.object",
 }
-# For access logs of an HTTP API, and for the change sets of `sam deploy`: no resource names these.
-FURTHER: Final = {
-    "logs:CreateLogDelivery",
-    "logs:DeleteLogDelivery",
-    "logs:DescribeResourcePolicies",
-    "logs:GetLogDelivery",
-    "logs:ListLogDeliveries",
-    "logs:PutResourcePolicy",
-    "logs:UpdateLogDelivery",
-    "cloudformation:CreateChangeSet",
-    "cloudformation:DescribeStackEvents",
-    "cloudformation:ExecuteChangeSet",
-    "cloudformation:GetTemplateSummary",
-}
 
 
 # What a call is about, by action or service; elsewhere the policy names no resource.
@@ -122,12 +108,6 @@ def test_the_deployer_may_make_every_resource() -> None:
                 and not given(each)
             }
     assert missing == set()
-
-
-@pytest.mark.parametrize("action", sorted(FURTHER))
-def test_the_deployer_may_do_what_no_resource_names(action: str) -> None:
-    """F102: what the commands and the access log take beside the resources."""
-    assert given(action)
 
 
 DATA: Final = [

@@ -154,17 +154,6 @@ def test_packages_come_from_where_pip_is_set_up_to_look(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("has_pip")
-def test_a_variable_of_pip_counts_more_than_its_file(
-    tmp_path: Path, index: Index, make: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    """F33: As for pip itself."""
-    with index.served() as address:
-        ran = make("index-url = http://index.invalid", PIP_INDEX_URL=f"{address}/simple")
-    assert _installed(ran, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("has_pip")
 def test_without_uv_pip_installs_the_one_that_is_locked(
     tmp_path: Path, index: Index, make: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
@@ -173,20 +162,6 @@ def test_without_uv_pip_installs_the_one_that_is_locked(
     ran = make(f"find-links = {index.wheels}\nno-index = true", python=_PYTHON)
     assert _installed(ran, tmp_path)
     assert (tmp_path / "venv/bin/uv").read_text().startswith("#!/bin/sh")
-
-
-@pytest.mark.parametrize("version", ["0.13.0", pytest.param("1.0.2", marks=pytest.mark.slow)])
-def test_a_uv_on_path_is_used(
-    tmp_path: Path,
-    index: Index,
-    make: Callable[..., subprocess.CompletedProcess[str]],
-    version: str,
-) -> None:
-    """F33: Then the Python needs neither pip nor ensurepip."""
-    path = _path_with_uv(tmp_path, version)
-    python = _bare(tmp_path)
-    ran = make(python=python, PATH=path, UV_FIND_LINKS=str(index.wheels))
-    assert _installed(ran, tmp_path)
 
 
 def test_a_python_without_pip_and_ensurepip_gets_one_sentence(

@@ -3,7 +3,6 @@
 No cluster is at hand: nothing shows here that Kubernetes starts them.
 """
 
-import json
 import re
 import shutil
 import subprocess
@@ -132,41 +131,6 @@ def test_a_server_that_stops_is_given_the_time() -> None:
     assert all(f'"{each}"' in options for each in given)
 
 
-def test_probes_ask_what_the_server_answers() -> None:
-    """F657e: A server is restarted by its process alone, and gets requests by its stores."""
-    container = _container(_pods()[0])
-    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
-    assert ports["http"] == int(_image("EXPOSE"))
-    assert f"0.0.0.0:{ports['ops']}" in container["args"]
-    probes = {name: container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")}
-    asked = {name: probe["httpGet"]["path"] for name, probe in probes.items()}
-    assert asked == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
-    assert {probe["httpGet"]["port"] for probe in probes.values()} == {"http"}
-    (served,) = _one("Service")["spec"]["ports"]
-    assert served["targetPort"] == "http"
-    # The server itself waits so long for its lists, and for a process that hangs.
-    for each in ("startup", "liveness"):
-        assert probes[each]["periodSeconds"] * probes[each]["failureThreshold"] > _LAST_SECONDS
-
-
-def test_what_selects_servers_selects_nothing_else() -> None:
-    """F657f: Service, budget and policy mean the servers, and not the pod of the setup."""
-    servers, setup = (_one(kind)["spec"]["template"] for kind in ("Deployment", "Job"))
-    labels = servers["metadata"]["labels"]
-    assert labels != setup["metadata"]["labels"]
-    spread = servers["spec"]["topologySpreadConstraints"]
-    selectors = [
-        _one("Service")["spec"]["selector"],
-        _one("Deployment")["spec"]["selector"]["matchLabels"],
-        _one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
-        _one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
-        *(each["labelSelector"]["matchLabels"] for each in spread),
-    ]
-    assert all(each == labels for each in selectors)
-    # Of this name alone, whatever else the namespace has.
-    assert _KUSTOMIZATION["labels"][0]["includeSelectors"]
-
-
 def _built(folder: str) -> list[dict[str, Any]]:
     for command in _BUILDERS:
         if shutil.which(command[0]):
@@ -175,20 +139,8 @@ def _built(folder: str) -> list[dict[str, Any]]:
     pytest.skip("neither kubectl nor kustomize is here")
 
 
-def test_kustomize_builds_the_base() -> None:
-    """F657g: Kustomize builds the base, in which each reference names what is there."""
-    built = _built(str(_BASE))
-    assert len(built) == len(list(_documents())) + 1
-    (settings,) = (each for each in built if each["kind"] == "ConfigMap")
-    assert settings["data"] == _settings()
-    text = json.dumps([each for each in built if each["kind"] in ("Deployment", "Job")])
-    assert set(re.findall(r'"configMapRef": {"name": "([^"]*)"}', text)) == {
-        settings["metadata"]["name"]
-    }
-
-
 def test_the_documented_overlay_changes_image_and_database(tmp_path: Path) -> None:
-    """F657i: The overlay in the documentation names image and database, and keeps the rest."""
+    """F657f: The overlay in the documentation names image and database, and keeps the rest."""
     page = (ROOT / "docs/homes.md").read_text()
     (shown,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     overlay = tmp_path / "overlay"
@@ -209,7 +161,7 @@ def test_the_documented_overlay_changes_image_and_database(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_the_manifests_are_valid() -> None:
-    """F657h: The schemas of Kubernetes accept each manifest, and so does checkov."""
+    """F657e: The schemas of Kubernetes accept each manifest, and so does checkov."""
     files = [str(_BASE / each) for each in _KUSTOMIZATION["resources"]]
     validate = f"{ROOT}/.tools/kubernetes/bin/kubernetes-validate"
     checkov = f"{ROOT}/.tools/checkov/bin/checkov"

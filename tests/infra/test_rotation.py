@@ -1,6 +1,5 @@
 """The list signer of a real server is rotated while clients follow it."""
 
-import asyncio
 import base64
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,13 +9,11 @@ from typing import Any, Final
 import pytest
 
 from shared.authorizer import events
-from shared.authorizer.aio import AsyncAuthorizerClient
 from shared.authorizer.client import AuthorizerClient
 from shared.authorizer.floor import FileFloor
 from shared.authorizer.policy import Policy
 from shared.authorizer.status import Verdict
 from tests.infra.following import Server, soon
-from tests.kit.asgi import run
 
 pytestmark = pytest.mark.slow
 
@@ -86,29 +83,3 @@ def test_no_client_is_stale_while_the_signer_is_rotated_twice(
 
 def _refused(client: AuthorizerClient, names: list[str]) -> set[str]:
     return {each for each in names if client.check([each]) is Verdict.REVOKED}
-
-
-def test_asyncio_follows_rotations(
-    server: Server, settings: dict[str, Any], tmp_path: Path
-) -> None:
-    """F282b, FEED-9: A client for asyncio follows rotations, also from its floor after a restart.
-
-    It does so after a compromised rotation too, with the same pin.
-    """
-    folder = tmp_path / "floor"
-    other = ["svc_wrt_other"]
-
-    async def follow(rotations: int, **how: bool) -> None:
-        async with AsyncAuthorizerClient(**settings, floor=FileFloor(folder)) as client:
-            for _ in range(rotations):
-                await asyncio.to_thread(server.call, "POST", f"{_KEYS}/rotate", **how)
-                revoked = f"svc_wrt_{client.status.sequence}"
-                await asyncio.to_thread(server.revoke, revoked)
-                await asyncio.to_thread(soon, lambda: client.check([revoked]) is Verdict.REVOKED)  # noqa: B023
-                await asyncio.to_thread(soon, lambda: client.check(other) is Verdict.CLEAR)
-            assert client.status.refusals == {}
-
-    run(follow(2))
-    run(follow(1))
-    run(follow(1, compromised=True))
-    run(follow(1))

@@ -8,7 +8,6 @@ import pytest
 
 from infra import build
 from infra.server.routers import ROUTERS
-from shared import wiring
 from shared.model.audit import head
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
 from shared.model.webhooks import webhooks
@@ -32,7 +31,6 @@ from tests.kit.aws import (
     STAGE,
     STATEFUL,
     stack,
-    table_prefix,
     template,
     written,
 )
@@ -89,11 +87,6 @@ def test_a_snapshot_is_kept_only_where_somebody_waits(name: str) -> None:
     assert snapshot == ({"ApplyOn": "PublishedVersions"} if waited_for else None)
 
 
-def test_lambda_reports_each_invocation() -> None:
-    """The lines with memory, time and the time to start are of the level INFO, and are kept."""
-    assert GLOBALS["LoggingConfig"]["SystemLogLevel"] == "INFO"
-
-
 def test_the_access_log_holds_nothing_that_a_caller_wrote() -> None:
     """A path, a query or a header may hold a secret; a route and a method do not."""
     written = RESOURCES["Api"]["Properties"]["AccessLogSettings"]["Format"]
@@ -147,21 +140,6 @@ def test_a_function_ends_in_time(name: str) -> None:
     assert timeout < 30 if events(name, "HttpApi") else timeout <= 900
 
 
-def test_every_log_group_is_kept_for_a_time() -> None:
-    """Logs end: those of every function, and those of the API."""
-    groups = of_kind("AWS::Logs::LogGroup")
-    assert len(groups) == len(LAMBDAS) + 1
-    assert {int(group["RetentionInDays"]) for group in groups.values()} == {90}
-    access = RESOURCES["Api"]["Properties"]["AccessLogSettings"]["DestinationArn"]
-    assert access.removesuffix(".Arn") in groups
-
-
-def test_no_parameter_has_the_name_of_a_resource() -> None:
-    """CloudFormation refuses a template in which a parameter and a resource share a name."""
-    for path in (FUNCTIONS, STATEFUL, ALARMS):
-        assert not template(path)["Parameters"].keys() & template(path)["Resources"].keys()
-
-
 # --- settings ---
 
 
@@ -182,16 +160,6 @@ def test_the_template_sets_what_the_code_reads() -> None:
         assert set(variables(name)) == read - left_out
 
 
-def test_the_settings_name_what_there_is() -> None:
-    """Tables, bucket, key and queue of the settings are those of the stacks."""
-    settings = wiring.settings(variables("SrlSchedule"))
-    assert settings.store.location == table_prefix(STAGE)
-    assert settings.blobs.location == stack()["Bucket"]["Properties"]["BucketName"]
-    assert settings.keys.location == stack()["KeyAlias"]["Properties"]["AliasName"]
-    assert settings.queue is not None
-    assert settings.queue.location == "${PublicationQueue}"
-
-
 def test_every_setting_can_be_in_the_artefact() -> None:
     """F105: the value of a parameter reaches a running function only with an artefact.
 
@@ -202,13 +170,6 @@ def test_every_setting_can_be_in_the_artefact() -> None:
     settings = written.partition("\nResources:")[0]
     named = set(re.findall(r"(?:\$\{|!Ref )(\w+)(?!\w|:)", settings))
     assert named - {"Stage"} == build.SETTINGS
-
-
-def test_the_outputs_give_the_operator_the_settings() -> None:
-    """The command line works on what the functions work on."""
-    outputs = template(FUNCTIONS)["Outputs"]
-    given = {f"SVC_{name.upper()}": outputs[name]["Value"] for name in ("Store", "Blobs", "Keys")}
-    assert given.items() <= variables("Srl").items()
 
 
 # --- routes ---
@@ -240,14 +201,6 @@ def test_a_route_reaches_its_function() -> None:
         module = owner.routes[0].endpoint.__module__  # type: ignore[attr-defined]
         name = reached(at(path, "svc_x_0"))
         assert module.startswith(f"functions.{folder(name)}."), path
-
-
-@pytest.mark.parametrize(
-    "path", ["/v1", "/v1/tenant", "/console", "/v1/keyring", "/v2/keys", "/v1/keys/"]
-)
-def test_a_path_of_nobody_reaches_a_function(path: str) -> None:
-    """404 comes from the service, in the contract's shape."""
-    assert reached(path) == ("TenantSettings" if path != "/v1/keys" else "SigningKeys")
 
 
 def test_the_api_leaves_methods_and_errors_to_the_functions() -> None:
@@ -282,16 +235,6 @@ def test_a_base_path_that_the_code_refuses_is_not_deployed(value: str) -> None:
     assert not re.fullmatch(template(FUNCTIONS)["Parameters"]["BasePath"]["AllowedPattern"], value)
 
 
-def test_a_domain_is_the_deployers_choice() -> None:
-    """F106: without a name there is no domain; with one, the API is below the base path of it."""
-    made = ("AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::ApiMapping")
-    named = {name: each for name, each in RESOURCES.items() if each["Type"] in made}
-    assert {each["Condition"] for each in named.values()} == {"HasDomain"}
-    (mapping,) = of_kind("AWS::ApiGatewayV2::ApiMapping").values()
-    assert (mapping["ApiId"], mapping["Stage"]) == ("Api", "Api.Stage")
-    assert mapping["ApiMappingKey"] == {"Fn::If": ["HasBasePath", "", "AWS::NoValue"]}
-
-
 def test_the_console_can_be_left_out() -> None:
     """F449e: With the parameter `ServeConsole=off`, nothing of the console is deployed."""
     assert [path for path, name in ROUTES.items() if name == "Console"] == CONSOLE
@@ -311,28 +254,12 @@ def test_a_message_is_tried_to_the_end() -> None:
     assert queue["MessageRetentionPeriod"] > attempts * queue["VisibilityTimeout"]
 
 
-def test_one_failure_fires_no_alarm_about_the_queue() -> None:
-    """F108a: A failed publication's message is visible again before the queue's alarm fires."""
-    queue = RESOURCES["PublicationQueue"]["Properties"]
-    behind = of_kind("AWS::CloudWatch::Alarm", ALARMS)["PublicationsBehind"]
-    assert 2 * queue["VisibilityTimeout"] < behind["Threshold"]
-
-
 def test_the_schedule_hands_over_to_the_publication() -> None:
-    """F108b: The schedule hands each tenant to a publication of its own."""
+    """F108a: The schedule hands each tenant to a publication of its own."""
     (work,) = events("SrlPublication", "SQS")
     assert variables("SrlSchedule")["SVC_QUEUE"] == "sqs:${PublicationQueue}"
     assert work["Queue"] == "PublicationQueue.Arn"
     assert work["BatchSize"] == 1
-
-
-def test_what_fails_for_good_is_kept() -> None:
-    """Dead letters wait for two weeks: those of the queue, and ticks that were not delivered."""
-    (tick,) = events("SrlSchedule", "ScheduleV2")
-    redrive = RESOURCES["PublicationQueue"]["Properties"]["RedrivePolicy"]
-    for arn in (tick["DeadLetterConfig"]["Arn"], redrive["deadLetterTargetArn"]):
-        dead = RESOURCES[arn.removesuffix(".Arn")]["Properties"]
-        assert dead["MessageRetentionPeriod"] == 14 * 24 * 3600
 
 
 def test_every_queue_is_encrypted_and_reached_by_tls_only() -> None:
@@ -403,15 +330,8 @@ def test_the_stream_wakes_the_feed() -> None:
     assert marks["StartingPosition"] == "LATEST"
 
 
-def test_the_stream_keeps_nothing_that_the_schedule_does() -> None:
-    """F227b: No record is kept or retried for longer than the schedule takes to publish it."""
-    (marks,) = events("FeedPublication", "DynamoDB")
-    assert (marks["MaximumRecordAgeInSeconds"], marks["MaximumRetryAttempts"]) == (60, 2)
-    assert "DestinationConfig" not in marks
-
-
 def test_restored_tables_need_a_stream() -> None:
-    """F227c: Functions cannot be deployed on restored tables without a stream of theirs."""
+    """F227b: Functions cannot be deployed on restored tables without a stream of theirs."""
     rule = template(FUNCTIONS)["Rules"]["RestoredTablesHaveStream"]
     assert rule["RuleCondition"] == {"Fn::Not": [{"Fn::Equals": ["", ""]}]}
     assert len(rule["Assertions"]) == 2
@@ -550,15 +470,8 @@ def test_every_role_has_the_path_and_the_boundary_of_the_organization() -> None:
         )
 
 
-def test_the_key_s_policy_names_roles_with_their_path() -> None:
-    """F648b: The policy of the key and the bucket's copies name the stage's roles by `RolePath`."""
-    stateful = (ROOT / STATEFUL).read_text()
-    named = re.findall(r":role(\S*?)rescind-", stateful)
-    assert set(named) == {"${RolePath}"}
-
-
 def test_every_log_group_and_the_topic_take_the_organization_s_key() -> None:
-    """F648c: Each log group, and the topic of the alarms, is encrypted with `LogsKey` if given."""
+    """F648b: Each log group, and the topic of the alarms, is encrypted with `LogsKey` if given."""
     chosen = {"Fn::If": ["HasLogsKey", {"Ref": "LogsKey"}, {"Ref": "AWS::NoValue"}]}
     for group in _of_every_template("AWS::Logs::LogGroup"):
         assert group["KmsKeyId"] == chosen
@@ -566,14 +479,6 @@ def test_every_log_group_and_the_topic_take_the_organization_s_key() -> None:
     assert topic["KmsMasterKeyId"] == chosen
     alarms = written(FUNCTIONS)["Resources"]["Alarms"]["Properties"]["Parameters"]
     assert alarms["LogsKey"] == {"Ref": "LogsKey"}
-
-
-def test_an_api_without_its_own_address_has_a_domain() -> None:
-    """F648d: `DisableExecuteApi` is refused without `DomainName`."""
-    rule = written(FUNCTIONS)["Rules"]["OneAddressIsLeft"]
-    assert rule["RuleCondition"] == {"Fn::Equals": [{"Ref": "DisableExecuteApi"}, "true"]}
-    (assertion,) = rule["Assertions"]
-    assert assertion["Assert"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "DomainName"}, ""]}]}
 
 
 # --- a second region ---
@@ -592,22 +497,8 @@ def test_the_data_of_a_stage_of_one_region_is_as_it_was() -> None:
     assert {each["Type"] for each in resources.values()} & {"AWS::DynamoDB::GlobalTable"} == set()
 
 
-def test_the_second_region_makes_neither_key_nor_tables() -> None:
-    """F649b: With `ReplicaKeyArn` the stack has a bucket and two aliases; the rest are copies."""
-    resources = written(STATEFUL)["Resources"]
-    first = {name for name, each in resources.items() if each.get("Condition") == "IsFirst"}
-    assert first == {"Key", "RootKey", "KeysTable", "RevocationsTable", "AuditTable"}
-
-
-def test_copies_need_streams_with_whole_items() -> None:
-    """F649c: With `MultiRegion` each table has the stream from which DynamoDB makes copies."""
-    for name, resource in written(STATEFUL)["Resources"].items():
-        if resource["Type"] == "AWS::DynamoDB::Table":
-            assert "NEW_AND_OLD_IMAGES" in str(resource["Properties"]["StreamSpecification"]), name
-
-
 def test_what_is_deleted_in_one_region_stays_in_the_other() -> None:
-    """F649d: Blobs are copied, and their deletions are not."""
+    """F649b: Blobs are copied, and their deletions are not."""
     written_as = written(STATEFUL)["Resources"]["Bucket"]["Properties"]["ReplicationConfiguration"]
     condition, given, _ = written_as["Fn::If"]
     (rule,) = given["Rules"]

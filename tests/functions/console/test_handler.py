@@ -56,7 +56,7 @@ def test_the_page_and_its_files_are_sent() -> None:
 
 
 def test_a_stranger_draws_on_the_bucket_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AUTH-9, F560c: On AWS, files of the console take tokens of the source address as well."""
+    """AUTH-9, F560b: On AWS, files of the console take tokens of the source address as well."""
     frozen = datetime(2026, 11, 23, tzinfo=UTC)
     monkeypatch.setattr(module, "_ANONYMOUS", AnonymousLimiter(lambda: frozen))
     for left in range(2000, 0, -1):

@@ -3,8 +3,6 @@
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -16,7 +14,7 @@ from infra.cli.output import printable
 from shared import __version__
 from tests.infra import console
 from tests.infra.cli.conftest import Shell
-from tests.kit.processes import ROOT, LocalServer, environment
+from tests.kit.processes import ROOT, LocalServer
 
 _ROOT: Final[Any] = typer.main.get_command(app)
 
@@ -58,7 +56,7 @@ _DOCUMENTED: Final = [
 
 
 def test_each_documented_command_is_accepted() -> None:
-    """F416d: The program accepts the arguments of each `rescind` command in the documentation."""
+    """F416c: The program accepts the arguments of each `rescind` command in the documentation."""
     for typed in _DOCUMENTED:
         words = shlex.split(re.split(r" (?:\|\|?|<|>|&&|-o json \|)|\)$", typed)[0])
         command, path = _ROOT, [NAME]
@@ -96,15 +94,6 @@ def test_the_version_is_of_the_newest_release_or_after_it(shell: Shell) -> None:
     assert newest
     major, minor, _ = newest[1].split(".")
     assert __version__ in (newest[1], f"{major}.{int(minor) + 1}.0.dev0")
-
-
-def test_functions_do_not_get_what_the_command_line_needs() -> None:
-    """F416b: Lambda's artefact lacks the packages that only the command line needs."""
-    served = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    local = (ROOT / "infra" / "requirements.lock").read_text(encoding="utf-8")
-    for name in ("typer", "rich", "httpx2"):
-        assert f"\n{name}==" in local
-        assert f"\n{name}==" not in served
 
 
 def test_no_secret_is_an_argument() -> None:
@@ -213,28 +202,3 @@ def test_a_service_that_is_not_there_is_named(
 def test_text_cannot_command_the_terminal(text: str, shown: str) -> None:
     """F420a: Control characters in text of the service are shown as escapes."""
     assert printable(text) == shown
-
-
-def test_completion_knows_commands_and_profiles(shell: Shell, service: LocalServer) -> None:
-    """F424a: The completion of a shell proposes commands, options and the user's profiles."""
-    assert shell.run("login", "--url", service.url, stdin=service.admin_key).code == 0
-    assert "rotate" in _completed("rescind keys ", 2, shell)
-    assert "--reason" in _completed("rescind revoke --", 2, shell)
-    assert "default" in _completed("rescind whoami --profile ", 3, shell)
-
-
-def _completed(line: str, word: int, shell: Shell) -> str:
-    settings = {
-        "_RESCIND_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(word),
-        "RESCIND_HOME": str(shell.home),
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "infra.cli"],
-        cwd=ROOT,
-        env=environment(settings),
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout

@@ -103,13 +103,6 @@ def test_a_valid_list_is_reported_in_one_line(verifier: Verifier) -> None:
     assert verifier.run(verifier.body, "--key", verifier.key) == (0, line)
 
 
-def test_a_list_comes_from_a_pipe_too(verifier: Verifier) -> None:
-    """`-` reads the list from standard input."""
-    command = ("-m", "infra.cli", "list", "verify", "--key", verifier.key, "-")
-    piped = processes.run(*command, stdin=verifier.body.decode())
-    assert (piped.returncode, piped.stderr) == (0, "")
-
-
 def test_each_reason_is_told(verifier: Verifier) -> None:
     """F06: a list that was altered, is old, or was followed by another, is not valid, and why.
 
@@ -162,28 +155,7 @@ def test_a_key_of_small_order_is_wrong_usage(verifier: Verifier) -> None:
     assert (code, "small order" in said) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["missing.json", "."])
-def test_a_file_that_cannot_be_read_is_wrong_usage(verifier: Verifier, name: str) -> None:
-    """A file that is missing or none is named, with exit code 2."""
-    file = str(verifier.folder / name)
-    code, said = verifier.command.verdict(file, "--key", verifier.key)
-    assert (code, file in said) == (2, True)
-
-
-def test_help_explains_the_exit_codes(verifier: Verifier) -> None:
-    """`--help` succeeds and says what the exit codes mean."""
-    code, shown = verifier.command.verdict("--help")
-    told = "Exit codes: 0 valid, 1 not valid, 2 wrong usage, 3 valid and"
-    assert (code, told in " ".join(shown.split())) == (0, True)
-
-
 # --- several keys, and statements ---
-
-
-def test_any_one_of_several_keys_may_have_signed(verifier: Verifier) -> None:
-    """`--key` may be repeated."""
-    verifier.accepts(verifier.body, "--key", _ANY_KEY, "--key", verifier.key)
-    verifier.refuses("signature", verifier.body, "--key", _ANY_KEY)
 
 
 def test_statements_lead_from_a_pinned_key_to_the_signer(verifier: Verifier) -> None:
@@ -215,14 +187,6 @@ def test_a_revoked_key_is_dropped(verifier: Verifier) -> None:
     verifier.refuses("signature", body, *options)
 
 
-@pytest.mark.parametrize("text", ["", '{"keys": [{}]}', "\xff"])
-def test_keys_that_cannot_be_read_are_wrong_usage(verifier: Verifier, text: str) -> None:
-    """A file that is no answer of the endpoint is named: exit code 2."""
-    file = verifier.file("keys.json", text)
-    code, said = verifier.run(verifier.body, "--key", verifier.key, "--keys", file)
-    assert (code, file in said) == (2, True)
-
-
 # --- the state ---
 
 
@@ -240,42 +204,6 @@ def test_the_state_remembers_what_was_accepted(verifier: Verifier) -> None:
     verifier.refuses("rollback", older, *options)
     assert (state.read_bytes(), state.stat().st_ino) == before
     assert [path.name for path in verifier.folder.glob("*state*")] == ["state"]
-
-
-def test_another_list_of_the_same_version_is_refused(verifier: Verifier) -> None:
-    """VERIFY-1, F62a, S5: A verifier refuses another list of a version that it has accepted."""
-    body, other = _sign(verifier.payload | {"RevokedIDs": []})
-    options = "--key", verifier.key, "--key", other, "--state", str(verifier.folder / "state")
-    verifier.accepts(verifier.body, *options)
-    verifier.refuses("equivocation", body, *options)
-    # The same content, signed by another one, is the same list.
-    body, other = _sign(verifier.payload)
-    verifier.accepts(body, *options, "--key", other)
-
-
-def test_too_large_a_step_is_refused(verifier: Verifier) -> None:
-    """VERIFY-1, F62b, S5: A verifier refuses a list whose version is too far ahead."""
-    body, other = _sign(verifier.payload | {"Version": 999_999_999_999})
-    options = ["--key", verifier.key, "--key", other, "--state", str(verifier.folder / "state")]
-    verifier.accepts(verifier.body, *options)
-    verifier.refuses("step", body, *options)
-    verifier.accepts(verifier.body, *options)
-    verifier.accepts(body, *options, "--max-step", "999999999999")
-
-
-def test_a_chain_goes_on_from_the_state(verifier: Verifier) -> None:
-    """What leaves the listing is not needed twice: the state keeps the statements that led on."""
-    options = "--key", verifier.key, "--state", str(verifier.folder / "state")
-    for _ in range(2):
-        list_signers.rotate(verifier.ports, verifier.tenant.operator)
-        verifier.accepts(verifier.body, *options, "--keys", verifier.keys())
-    document = json.loads((verifier.folder / "keys.json").read_bytes())
-    document["keys"] = document["keys"][:1]
-    short = "--keys", verifier.file("short.json", json.dumps(document))
-    verifier.accepts(verifier.body, *options, *short)
-    verifier.refuses("signature", verifier.body, *options[:2], *short)
-    # A key that is pinned no more takes along what it led to.
-    verifier.refuses("signature", verifier.body, "--key", _ANY_KEY, *options[2:])
 
 
 _STATE = {"version": 2, "sha256": "0" * 64, "signer": _ANY_KEY, "statements": [], "revoked": []}
@@ -312,24 +240,6 @@ def test_a_damaged_state_is_said_so(verifier: Verifier, damage: str) -> None:
     assert said.startswith(f"error: {state}: is damaged, or is not a state of a verifier")
     assert "--min-version" in said
     assert state.read_text() == damage
-
-
-def test_a_state_that_others_can_write_is_not_used(verifier: Verifier) -> None:
-    """F62: they could lower the floor."""
-    state = verifier.folder / "state"
-    arguments = "--key", verifier.key, "--state", str(state)
-    verifier.accepts(verifier.body, *arguments)
-    state.chmod(0o666)
-    code, said = verifier.run(verifier.body, *arguments)
-    assert (code, "writable by others" in said) == (2, True)
-
-
-@pytest.mark.parametrize("name", ["none/state", "srl.json/state"])
-def test_a_state_that_cannot_be_written(verifier: Verifier, name: str) -> None:
-    """A list is not called valid if the floor could not be raised: exit code 2."""
-    state = verifier.folder / name
-    code, said = verifier.run(verifier.body, "--key", verifier.key, "--state", str(state))
-    assert (code, said.startswith(f"error: {state}: ")) == (2, True)
 
 
 def test_a_stop_while_the_state_is_written_loses_nothing(

@@ -12,7 +12,6 @@ import pytest
 
 from infra.cli import __main__ as start
 from shared.model.signing_keys import SigningKey
-from shared.model.warrant_format import WarrantFormat
 from shared.operations.changes import warrants
 from shared.operations.changes.warrants import Order
 from shared.operations.lists import in_force
@@ -139,14 +138,6 @@ def test_a_list_that_is_not_valid(world: World) -> None:
     assert world.verify(warrant)[1].startswith("not valid (list, malformed): ")
 
 
-def test_a_raw_signature_is_no_warrant(world: World) -> None:
-    """F42: what the service signed as it came is refused: it does not say what it is."""
-    order = Order(b"svc_wrt_a", WarrantFormat.RAW, "svc_wrt_a")
-    made = warrants.sign(world.ports, world.tenant.operator, key_id=world.key.id, order=order)
-    assert made.signature is not None
-    assert world.verify(made.signature)[0] == 1
-
-
 @pytest.mark.parametrize(
     ("payload", "shown"),
     [
@@ -159,33 +150,3 @@ def test_a_raw_signature_is_no_warrant(world: World) -> None:
 def test_how_a_payload_is_shown(world: World, payload: bytes, shown: str) -> None:
     """As text if a terminal shows it as it is, else in base64: it may hold anything."""
     assert world.verify(world.signed(payload=payload))[1].endswith(f"{shown}\n")
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"tenant": "acme"}, {"key": "AAAA"}, {"list_key": "?"}, {"min_version": "two"}],
-    ids=str,
-)
-def test_wrong_usage(world: World, options: dict[str, str]) -> None:
-    """Options of another form are wrong usage: exit code 2."""
-    code, said = world.verify(world.signed(), **options)
-    assert code == 2
-    assert said.startswith("Usage: rescind warrants verify")
-
-
-def test_files_that_cannot_be_read(world: World) -> None:
-    """A file that is missing is named, with exit code 2."""
-    missing = str(world.folder / "missing")
-    assert world.verify(world.signed(), list=missing) == (
-        2,
-        f"error: {missing}: No such file or directory\n",
-    )
-    code, said = world.run(*world.arguments(b"")[:-1], missing)
-    assert (code, missing in said) == (2, True)
-
-
-def test_help_explains_the_exit_codes(world: World) -> None:
-    """`--help` succeeds and says what the exit codes mean."""
-    code, shown = world.run("--help")
-    told = "Exit codes: 0 holds, 1 not valid (warrant or list), 2 wrong usage, 3 revoked."
-    assert (code, told in " ".join(shown.split())) == (0, True)

@@ -1,13 +1,11 @@
 """The short-lived addresses that the local server gives to stored lists."""
 
-import asyncio
 import gzip
 import hashlib
 import json
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -16,22 +14,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from functions.console.files import SECURITY, Files
-from infra import data_folder, openapi
-from infra.server import app, documents
+from infra import data_folder
+from infra.server import app
 from infra.server.app import Keyless
-from infra.server.documents import Documents
-from infra.server.work import Threads
-from shared.model.lists.head import head_address, lists_folder, sha256_of
-from shared.operations.base import tenants
-from shared.operations.lists import in_force, storage
-from shared.operations.operator import onboarding
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
 from shared.web.strangers import AnonymousLimiter
-from tests.infra.folders import chosen, opened
-from tests.kit.asgi import EVERY_RESPONSE, exchange, run, send
-from tests.kit.aws import aws
-from tests.kit.processes import LocalServer, local_server
+from tests.infra.folders import chosen
+from tests.kit.asgi import EVERY_RESPONSE, send
 from tests.kit.worlds import Clock
 
 _DOCUMENTS = [
@@ -93,14 +82,6 @@ def test_an_altered_address_opens_nothing(local: Local, old: str, new: str) -> N
     _assert_error(local.http.get(address.replace(old, new)), 404, "not_found")
 
 
-def test_an_address_that_was_right_opens_nothing(local: Local) -> None:
-    """An address is answered like a wrong one once its time is over, or its blob is gone."""
-    address = local.address()
-    _assert_error(local.http.get(local.ports.blobs.url(_NAME, ttl_seconds=-1)), 404, "not_found")
-    (local.data / "blobs" / _NAME).unlink()
-    _assert_error(local.http.get(address), 404, "not_found")
-
-
 def test_a_blob_store_that_cannot_answer_is_said_to_be_unavailable(local: Local) -> None:
     """F26: a fault of the blob store is 503 with Retry-After, never "not found"."""
     address = local.address()
@@ -108,33 +89,6 @@ def test_a_blob_store_that_cannot_answer_is_said_to_be_unavailable(local: Local)
     answer = local.http.get(address)
     _assert_error(answer, 503, "unavailable")
     assert answer.headers["retry-after"] == "1"
-
-
-def test_an_address_is_only_read(local: Local) -> None:
-    """F21: any other method at an address is refused in the contract's shape."""
-    address = local.address()
-    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-        _assert_error(local.http.request(method, address), 401, "unauthorized")
-
-
-def test_blobs_of_another_store_are_not_served_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where blobs lie in S3, whose own addresses serve them, there is nothing at this path."""
-    data_folder.prepare(tmp_path)
-    with aws() as account:
-        settings = data_folder.environment(tmp_path) | {"SVC_BLOBS": f"s3:{account.bucket}"}
-        with chosen(settings, monkeypatch):
-            answer = TestClient(app.app).get(f"/blobs/{_NAME}?expires=1&signature=0")
-    _assert_error(answer, 404, "not_found")
-
-
-@pytest.mark.parametrize(
-    "path", ["/docsx", "/docs/", "/docs/nope", "/openapi.json/", "/openapi.jsonx", "/blobs"]
-)
-def test_what_is_near_a_document_is_part_of_the_contract(local: Local, path: str) -> None:
-    """F79c: A path that only begins like a document of the local server follows the contract."""
-    _assert_error(local.http.get(path), 401, "unauthorized")
 
 
 @pytest.mark.parametrize("path", _DOCUMENTS)
@@ -166,30 +120,6 @@ def test_the_documents_have_the_headers_of_the_console(local: Local, path: str) 
         assert not re.search(r"<script>|<style|\bon\w+=|style=", local.http.get(path).text)
 
 
-def test_the_document_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F560b: The API document is made for one request, however many ask, and then sent as it is."""
-    made = Mock(side_effect=openapi.document)
-    monkeypatch.setattr(openapi, "document", made)
-    monkeypatch.setattr(app, "_documents", Documents(Threads()))
-
-    async def ask() -> set[bytes]:
-        answers = [exchange(app.app, "GET", "/openapi.json") for _ in range(8)]
-        return {(await each).content for each in asyncio.as_completed(answers)}
-
-    assert len(run(ask())) == 1
-    assert len(run(ask())) == made.call_count == 1
-
-
-def test_the_documents_can_be_left_out(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F560d: Without the documents, their paths are answered as any path that is not there."""
-    monkeypatch.setenv(documents.VARIABLE, documents.DocumentsMode.OFF)
-    tenant = onboarding.create_tenant(local.ports, handle="local")[1]
-    for path in _DOCUMENTS:
-        _assert_error(local.http.get(path), 401, "unauthorized")
-        of_key = {"Authorization": f"Bearer {tenant.secret}"}
-        _assert_error(local.http.get(path, headers=of_key), 404, "not_found")
-
-
 # Every path that needs no key, and what callers without one are refused with.
 _KEYLESS = [
     *_DOCUMENTS,
@@ -208,7 +138,7 @@ _KEYLESS = [
 def test_a_stranger_has_one_bucket_for_all_paths(
     local: Local, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """AUTH-9, F560e: On each path that needs no key, a stranger gets 429 before any work."""
+    """AUTH-9, F560c: On each path that needs no key, a stranger gets 429 before any work."""
     limiter = AnonymousLimiter(Clock())
     monkeypatch.setattr(app, "_keyless", Keyless(limiter, tuple))
     monkeypatch.setattr(app._contract.gate, "_anonymous", limiter)  # type: ignore[attr-defined]
@@ -230,7 +160,7 @@ def test_a_stranger_has_one_bucket_for_all_paths(
 
 
 def test_a_flood_hides_no_health(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F560f: An address whose other requests are refused can still ask for the health."""
+    """F560d: An address whose other requests are refused can still ask for the health."""
     limiter = AnonymousLimiter(Clock())
     monkeypatch.setattr(app, "_keyless", Keyless(limiter, tuple))
     for _ in range(2000):
@@ -266,47 +196,6 @@ def test_the_address_of_a_list_says_how_to_keep_it(local: Local) -> None:
         assert (held.status_code, held.content) == (304, b"")
         part = local.http.get(address, headers={"Range": "bytes=0-0", "Accept-Encoding": ""})
         assert (part.status_code, part.headers["content-length"]) == (206, "1")
-
-
-@pytest.mark.slow
-def test_long_lists_are_streamed_while_others_are_served(tmp_path: Path) -> None:
-    """F122a: Ten slow downloads of a long list take little memory and delay no check."""
-    with local_server(tmp_path / "data") as server, _client(server) as http:
-        _lengthen(server.data, size=24 * 1024 * 1024)
-        assert http.get("/v1/revocations/srl/keys").status_code == 200
-        before = _peak_mib(server.serving()[0])
-        with ExitStack() as readers:
-            for _ in range(10):
-                reader = readers.enter_context(http.stream("GET", "/v1/revocations/srl/signed"))
-                assert (reader.status_code, reader.headers["content-length"]) == (200, "25165824")
-                next(reader.iter_raw(1000))
-            query = {"warrant_id": "svc_wrt_none"}
-            answers = [http.get("/v1/revocations/check", params=query) for _ in range(50)]
-        after = _peak_mib(server.serving()[0])
-    assert after - before < 24
-    # No download has ended: each reader took a thousand bytes.
-    assert {each.status_code for each in answers} == {200}
-
-
-def _lengthen(data: Path, *, size: int) -> None:
-    """Put a file of this many bytes in force as the list of the tenant; it is never verified."""
-    with opened(data) as ports:
-        tenant_id = tenants.find(ports, "local").tenant_id
-        head = in_force.head(ports, tenant_id)
-        blob = storage.put(ports, lists_folder(tenant_id), head.version, bytes(size))
-        longer = replace(head, blob=blob, sha256=sha256_of(blob), size=size)
-        ports.store.write(Put(head_address(tenant_id), longer.to_item(), Expect.PRESENT))
-
-
-def _peak_mib(pid: int) -> float:
-    """The most memory that a process ever had."""
-    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(line) / 1024
-
-
-def _client(server: LocalServer) -> httpx2.Client:
-    headers = {"Authorization": f"Bearer {server.admin_key}", "Accept-Encoding": "identity"}
-    return httpx2.Client(base_url=server.url, headers=headers, timeout=60)
 
 
 def _assert_error(answer: httpx2.Response, status: int, code: str) -> None:

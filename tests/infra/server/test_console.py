@@ -2,19 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-import httpx2
 import pytest
 from starlette.testclient import TestClient
 
 from functions.console.files import SECURITY, Files
 from infra import data_folder
 from infra.server import app
-from infra.server import console as local_console
 from infra.server import server as local_server
 from infra.server.addresses import ip
 from infra.server.console import CODES_VARIABLE, SESSION, Console, ConsoleMode
@@ -26,8 +23,6 @@ from shared.ports import Ports
 from tests.infra.folders import chosen
 from tests.kit.asgi import EVERY_RESPONSE, Answer, send
 from tests.kit.faults import broken_at
-from tests.kit.processes import local_server as started
-from tests.kit.processes import run
 
 _BROWSER = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 _ADDRESS: Final = "http://127.0.0.1:8080"
@@ -136,21 +131,6 @@ def test_the_console_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> Non
         assert _get(target, _BROWSER).status_code == 401
 
 
-@pytest.mark.parametrize("choice", [ConsoleMode.ON, ConsoleMode.RELOAD])
-def test_files_are_read_once_or_each_time(
-    choice: ConsoleMode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A changed file is served without a restart only if the server was started for that."""
-    index = tmp_path / "index.html"
-    index.write_text("before")
-    monkeypatch.setattr(local_console, "Files", lambda: Files(tmp_path))
-    monkeypatch.setenv(local_console.VARIABLE, choice)
-    console = Console(lambda: pytest.fail("asked for ports"), app._work)
-    index.write_text("after")
-    expected = "before" if choice is ConsoleMode.ON else "after"
-    assert send(console, "GET", "/").text == expected
-
-
 # --- the session ---
 
 
@@ -227,14 +207,6 @@ def test_a_page_of_another_site_opens_no_session(client: TestClient, ports: Port
     assert client.post(SESSION, json={"code": code}).status_code == 201
 
 
-def test_each_name_of_this_machine_opens_a_session(client: TestClient, ports: Ports) -> None:
-    """The other two names of this machine are as good as the address that is printed."""
-    for name in ("localhost:8080", "[::1]:8080"):
-        headers = {"Host": name, "Origin": f"http://{name}"}
-        answer = client.post(SESSION, json={"code": _code(ports)}, headers=headers)
-        assert answer.status_code == 201
-
-
 def test_a_malformed_request_opens_no_session(client: TestClient, ports: Ports) -> None:
     """F451b: A body that is not the JSON of a code is refused, and is no try."""
     code = _code(ports)
@@ -243,13 +215,6 @@ def test_a_malformed_request_opens_no_session(client: TestClient, ports: Ports) 
         answer = client.post(SESSION, content=filled.pop("data", None), **filled)
         assert answer.status_code == status, answer.text
     assert client.post(SESSION, json={"code": code}).status_code == 201
-
-
-def test_a_session_is_only_opened_by_post(client: TestClient) -> None:
-    """F451c: Every other method at the path of sessions is refused."""
-    for method in ("GET", "PUT", "DELETE", "OPTIONS"):
-        answer = client.request(method, SESSION)
-        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
 def test_a_server_that_takes_no_codes_has_no_sessions(
@@ -263,7 +228,7 @@ def test_a_server_that_takes_no_codes_has_no_sessions(
 
 @pytest.mark.usefixtures("client")
 def test_a_store_that_fails_is_said_to_be_unavailable(ports: Ports) -> None:
-    """F451d: If the store cannot be used, the answer is 503, and no key is created."""
+    """F451c: If the store cannot be used, the answer is 503, and no key is created."""
     broken = Console(lambda: broken_at(ports, 1, Unavailable("broken")), app._work)
     page = TestClient(broken, base_url=_ADDRESS, headers={"Origin": _ADDRESS})
     answer = page.post(SESSION, json={"code": _code(ports)})
@@ -309,42 +274,3 @@ def test_a_link_is_printed_for_this_machine(
     code = rest.partition("\n")[0]
     assert console_codes.spend(ports, code) == ("local" if address else None)
     assert ("API key" in printed) is (address is None)
-
-
-@pytest.mark.slow
-def test_several_workers_exchange_a_code_once(tmp_path: Path) -> None:
-    """F450e: Of many requests with one code to several workers, one gets a key."""
-    with started(tmp_path / "data", workers=2) as server:
-        assert f"Console: {server.url}/ (to sign in" in server.output.read_text()
-        done = run("-m", "infra.cli", "console", "--data", str(server.data))
-        assert done.returncode == 0, done.stderr
-        address, _, code = done.stdout.strip().partition("/#code=")
-        assert address == server.url
-        headers = {"Origin": server.url, "Connection": "close"}
-
-        def use(_: int) -> int:
-            sent = httpx2.post(f"{server.url}{SESSION}", json={"code": code}, headers=headers)
-            return sent.status_code
-
-        with ThreadPoolExecutor(8) as pool:
-            assert sorted(pool.map(use, range(16))) == [201, *[401] * 15]
-        assert code not in server.output.read_text()
-    stopped = run("-m", "infra.cli", "console", "--data", str(server.data))
-    assert (stopped.returncode, stopped.stdout) == (1, "")
-    assert "No server answers" in stopped.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "mode"), [(["--console", "off"], "open"), ([], "read-only")], ids=["off", "frozen"]
-)
-@pytest.mark.slow
-def test_no_link_is_made_if_no_code_is_taken(tmp_path: Path, options: list[str], mode: str) -> None:
-    """F453c: No link is made to a server without console, or to one that is read-only."""
-    with started(tmp_path / "data") as server:
-        port = server.port
-        server.interrupt()
-    settings = {"SVC_MODE": mode}
-    with started(tmp_path / "data", *options, settings=settings, port=port) as server:
-        refused = run("-m", "infra.cli", "console", "--data", str(server.data))
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert f"The server at {server.url} takes no codes" in refused.stderr

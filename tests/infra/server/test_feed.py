@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from infra import data_folder
@@ -19,16 +18,13 @@ from infra.server.feed import Feed
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.errors import Unavailable
-from shared.model.tenants import SettingsChange, settings_address
-from shared.operations.access import tenant_settings
-from shared.operations.base import tenants
+from shared.model.tenants import settings_address
 from shared.operations.lists import in_force, publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.infra.folders import opened
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.postgresql import borrowed
-from tests.kit.processes import local_server
 from tests.kit.tenants import Tenant, break_off
 from tests.kit.waiting import soon
 from tests.kit.worlds import embedded
@@ -114,18 +110,8 @@ def test_a_mark_of_another_server_wakes_the_feed(
                 soon(partial(_is_at, ports, tenant, 1))
 
 
-def test_what_changed_before_the_start_is_published(tmp_path: Path) -> None:
-    """F224b: Changes recorded while the thread was down are in the feed when it starts."""
-    ports = embedded(tmp_path, _now)
-    tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex")]
-    for tenant in tenants:
-        tenant.revoke(ports, "svc_wrt_a")
-    with running(ports):
-        soon(lambda: [sequence(ports, each) for each in tenants] == [1, 1], seconds=2)
-
-
 def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> None:
-    """F224c, F930: A mark is processed once; then a round reads the marks alone, in one call."""
+    """F224b, F930: A mark is processed once; then a round reads the marks alone, in one call."""
     ports = embedded(tmp_path, _now)
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
@@ -148,26 +134,10 @@ def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> Non
     assert calls == ["query_many"]
 
 
-def test_the_window_is_kept(tmp_path: Path) -> None:
-    """F220: a change within the window waits for its end, and other tenants do not wait."""
-    ports = embedded(tmp_path, _now)
-    slow, other = (Tenant.create(ports, handle) for handle in ("acme", "globex"))
-    change = SettingsChange(feed_window_ms=60_000)
-    tenant_settings.update(ports, slow.operator, change=change)
-    slow.revoke(ports, "svc_wrt_a")
-    thread = Feed(ports, print)
-    thread._round()
-    slow.revoke(ports, "svc_wrt_b")
-    other.revoke(ports, "svc_wrt_b")
-    for _ in range(2):
-        thread._round()
-    assert (sequence(ports, slow), sequence(ports, other)) == (1, 1)
-
-
 def test_a_fault_is_logged_once_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F224d: A fault of one tenant is logged once, retried with pauses, and stops no other."""
+    """F224c: A fault of one tenant is logged once, retried with pauses, and stops no other."""
     monkeypatch.setattr(feed, "_RETRY_SECONDS", 0.02)
     ports = embedded(tmp_path, _now)
     broken, other = (Tenant.create(ports, handle) for handle in ("acme", "globex"))
@@ -196,7 +166,7 @@ def test_a_fault_is_logged_once_and_tried_again(
 def test_a_store_that_fails_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F224e: The thread survives a store that fails, and publishes when it answers again."""
+    """F224d: The thread survives a store that fails, and publishes when it answers again."""
     monkeypatch.setattr(feed, "_RETRY_SECONDS", 0.02)
     ports = embedded(tmp_path, _now)
     tenant = Tenant.create(ports)
@@ -225,18 +195,3 @@ def test_a_list_that_cannot_wait_is_asked_for(tmp_path: Path) -> None:
     asked: list[str] = []
     Feed(ports, asked.append)._round()
     assert asked == [tenant.id]
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_server_publishes_the_feed(tmp_path: Path, workers: int) -> None:
-    """F226d: A server with any number of workers publishes the feed, and each knows of it."""
-    data = tmp_path / "data"
-    with local_server(data, "--workers", str(workers)) as server:
-        key = (data / "admin.key").read_text().strip()
-        headers = {"Authorization": f"Bearer {key}"}
-        with httpx2.Client(base_url=server.url, headers=headers) as http, opened(data) as ports:
-            assert http.get("/healthz").status_code == 200
-            body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
-            assert http.post("/v1/revocations", json=body).status_code == 201
-            tenant_id = tenants.find(ports, "local").tenant_id
-            soon(lambda: _sequence(ports, tenant_id) == 1, seconds=2)

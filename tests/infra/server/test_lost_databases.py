@@ -9,7 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -18,10 +18,7 @@ from typing import Final, TypeAlias
 import httpx2
 import pytest
 
-from shared.authorizer import AuthorizerClient
-from shared.authorizer.status import Verdict
 from tests.infra.crowd import Crowd
-from tests.infra.following import JUMPING, Server, set_clock
 from tests.infra.replicas import (
     LONG,
     Balancer,
@@ -33,15 +30,10 @@ from tests.infra.replicas import (
 )
 from tests.kit import postgresql
 from tests.kit.postgresql import PostgresqlServer, execute
-from tests.kit.processes import children
 from tests.kit.waiting import soon
 
 pytestmark = pytest.mark.slow
 
-_CONTROL: Final = "svc_wrt_never_revoked"
-_HOURS: Final = 5 * 3600
-# The `max_staleness` of a client, and what a busy machine may add.
-_LAG_SECONDS: Final = 5 + 5
 _Step: TypeAlias = Callable[[PostgresqlServer], None]
 _OUTAGE_SECONDS: Final = float(os.environ.get("OUTAGE_SECONDS", "5"))
 _TERMINATE: Final = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -146,30 +138,6 @@ def test_requests_wait_while_the_database_is_away(
     check_whole(world.replicas, revokers)
 
 
-def test_what_begins_while_the_database_is_away_waits_for_it(world: _World) -> None:
-    """F633b: A process that is started again while the database is away gives 503, and goes on.
-
-    Nobody is told that the service is broken, and the publisher goes on once the database is back.
-    """
-    first, second = world.replicas.servers
-    revokers = world.revokers()
-    with world.replicas.client(second.url) as client:
-        with revokers.working():
-            revokers.go_on()
-            world.database.stop()
-            for each in (first, second):
-                for process in dict(children(each.group.pid)).values():
-                    os.kill(process, signal.SIGKILL)
-            before = len(revokers.refused)
-            soon(lambda: len(revokers.refused) > before + 6, seconds=LONG)
-            _alive(world.replicas, 0.1)
-            world.database.start()
-            revokers.go_on()
-        soon(lambda: knows_all(client, revokers), seconds=LONG)
-    check_whole(world.replicas, revokers)
-    assert not any("publisher failed" in _log_of(each) for each in (first, second))
-
-
 def _alive(found: Replicas, seconds: float) -> float:
     """Ask each server for so long whether it lives; return the longest time that one took."""
     end, took = time.monotonic() + seconds, [0.0]
@@ -219,62 +187,3 @@ def test_servers_are_replaced_one_by_one(world: _World) -> None:
         print(revokers.figures())
     assert (revokers.refused, revokers.unknown) == ([], [])
     check_whole(world.replicas, revokers)
-
-
-def test_a_leader_whose_clock_is_wrong(world: _World, tmp_path: Path) -> None:
-    """F635a: A leader whose clock is wrong by hours misleads no client, and is recovered from.
-
-    Meanwhile all servers know at once what is revoked at any. A client refuses what was issued in
-    the future: it says STALE, but never CLEAR of a warrant that was revoked ten seconds ago.
-    """
-    offset = tmp_path / "offset"
-    set_clock(offset, 0)
-    right = [*world.replicas.servers]
-    wrong = world.replicas.add(program=("-c", JUMPING, str(offset)))
-    revokers = world.revokers()
-    with ExitStack() as until, world.replicas.client(right[1].url) as client:
-        until.callback(world.replicas.servers.remove, wrong)
-        until.callback(wrong.group.kill)
-        with revokers.working(writers=3), _idle(right):
-            assert world.replicas.leader(but=right) is wrong
-            for seconds in (-_HOURS, _HOURS):
-                set_clock(offset, seconds)
-                wrong.publish()
-                revokers.go_on()
-            _misleads_nobody(client, revokers)
-            soon(lambda: client.check([_CONTROL]) is Verdict.STALE, seconds=LONG)
-            wrong.group.kill()
-        assert world.replicas.leader(but=[wrong]) in right
-        soon(lambda: client.check([_CONTROL]) is Verdict.CLEAR, seconds=LONG)
-        soon(lambda: knows_all(client, revokers), seconds=LONG)
-        soon(lambda: "HeadInFuture" in "".join(map(_log_of, right)), seconds=LONG)
-    check_whole(world.replicas, revokers)
-
-
-def _log_of(server: Server) -> str:
-    return server.group.output.read_text()
-
-
-@contextmanager
-def _idle(servers: list[Server]) -> Iterator[None]:
-    """Let the publishers of these servers stand still."""
-    publishers = [dict(children(each.group.pid))["rescind-publish"] for each in servers]
-    for each in publishers:
-        os.kill(each, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for each in publishers:
-            os.kill(each, signal.SIGCONT)
-
-
-def _misleads_nobody(client: AuthorizerClient, revokers: Revokers) -> None:
-    """Revoke for longer than the client may lag, and ask it about all that it must know by then."""
-    end = time.monotonic() + _LAG_SECONDS + 2
-    while time.monotonic() < end:
-        revokers.go_on(5)
-        now = time.monotonic()
-        late = [
-            name for name, at in revokers.acknowledged.copy().items() if now > at + _LAG_SECONDS
-        ]
-        assert Verdict.CLEAR not in {client.check([each]) for each in late}

@@ -125,17 +125,3 @@ def test_a_server_says_what_its_blobs_lack(
     assert ended.stderr.startswith("Cannot start:\n")
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
-
-
-def test_a_server_says_what_azure_refuses(
-    shared: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F640c: A server with another's key, or without its container, does not start."""
-    with contextmanager(_azure)(tmp_path, monkeypatch) as settings:
-        for changed, said in (
-            ({"SVC_BLOBS": "azure:devstoreaccount1/nowhere"}, "there is no such container"),
-            (_KEY, "the account does not accept the credentials"),
-        ):
-            ended = serve_in_vain(settings=shared | settings | changed)
-            assert ended.returncode == 1
-            assert f"cannot be used: {said}" in ended.stderr

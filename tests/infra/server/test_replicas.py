@@ -2,22 +2,17 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from http import HTTPStatus
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from shared.operations.lists import in_force
 from tests.infra.replicas import LONG, Replicas, replicas
 from tests.kit import postgresql
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import ENDPOINTS, call
-from tests.kit.processes import run
-from tests.kit.waiting import soon
 
 pytestmark = pytest.mark.slow
 
@@ -112,44 +107,3 @@ def test_a_key_is_refused_at_the_other(found: Replicas, tenant: Tenant) -> None:
         assert [each.get("/v1/whoami").status_code for each in used] == [200, 200]
         assert b.post(f"/v1/api-keys/{made['id']}/revoke").status_code == 200
         assert [each.get("/v1/whoami").status_code for each in used] == [401, 401]
-
-
-def test_pages_go_on_at_the_other(tenant: Tenant) -> None:
-    """F630e, F11: A walk over pages at both replicas by turns has each record once."""
-    revoked = {tenant.revoke(f"svc_wrt_{number}") for number in range(20)}
-    walked, cursor = list[str](), ""
-    while cursor is not None:
-        query = f"?limit=3{cursor and f'&cursor={cursor}'}"
-        page = tenant.admin.get(f"/v1/revocations{query}").json()
-        walked += [each["id"] for each in page["revocations"]]
-        cursor = page["cursor"]
-    assert sorted(walked) == sorted(revoked)
-
-
-def test_an_address_of_a_blob_opens_at_both(found: Replicas, tenant: Tenant) -> None:
-    """F630f: An address that one process signs opens a list at each replica, unless altered."""
-    tenant.admin.post("/v1/revocations/srl/regenerate")
-    head = in_force.head(tenant.ports, tenant.id)
-    address = tenant.ports.blobs.url(head.blob, ttl_seconds=60)
-    for each in found.servers:
-        opened = httpx2.get(f"{each.url}{address}", timeout=LONG)
-        assert (opened.status_code, opened.content) == (200, in_force.body(tenant.ports, head))
-        assert httpx2.get(f"{each.url}{address}0", timeout=LONG).status_code == 404
-
-
-def test_the_log_verifies_at_both(found: Replicas, tenant: Tenant, tmp_path: Path) -> None:
-    """LOG-24, F630g: The audit log of changes at both replicas is sealed, and verifies at each."""
-    for number in range(4):
-        tenant.revoke(f"svc_wrt_{number}")
-    for each in found.servers:
-        soon(partial(_is_sealed, at(tenant, each.url)), seconds=LONG)
-        caller = {"RESCIND_URL": each.url, "RESCIND_API_KEY": str(tenant.admin.secret)}
-        settings = caller | {"RESCIND_HOME": str(tmp_path)}
-        done = run("-m", "infra.cli", "audit", "verify", settings=settings)
-        assert done.returncode == 0, done.stderr
-
-
-def _is_sealed(client: Client) -> bool:
-    """Whether the newest entry has a proof."""
-    newest = client.get("/v1/audit-logs?limit=1").json()["audit_logs"][0]["id"]
-    return bool(client.get(f"/v1/audit-logs/{newest}/proof").status_code == 200)

@@ -1,7 +1,6 @@
 """Expired audit entries leave the store on one machine."""
 
-import logging
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -93,34 +92,4 @@ def test_it_begins_with_no_trust_in_the_clock(ports: Ports, clock: Clock) -> Non
     assert entries(ports, tenant, made_at) == 1
     retention.apply()
     assert entries(ports, tenant, made_at) == 0
-    close(ports)
-
-
-def test_a_fault_is_logged_and_the_next_call_goes_on(
-    ports: Ports, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A store that cannot be reached stops no more than this call."""
-    close(ports)
-    retention = Retention(ports, readings=1)
-    for _ in range(2):
-        retention.apply()
-    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
-    assert "could not be removed" in caplog.text
-
-
-def test_many_entries_are_removed_part_by_part(ports: Ports, clock: Clock) -> None:
-    """Entries of many hours go over several calls, and of one hour all that a batch may have."""
-    made_at = clock()
-    tenant = Tenant.create(ports)
-    for number in range(24):
-        clock.advance(hours=1)
-        tenant.revoke(ports, f"svc_wrt_{number}")
-    clock.moment = made_at + timedelta(days=402)
-    retention = Retention(ports, readings=1)
-    left = [entries(ports, tenant, made_at)]
-    while left[-1]:
-        retention.apply()
-        left.append(entries(ports, tenant, made_at))
-    # The first batch is the entry of the first list in the history of lists.
-    assert left == [25, 16, 6, 0]
     close(ports)

@@ -40,25 +40,6 @@ from tests.kit.worlds import embedded
 from tests.operations.fleets import Fleet
 
 
-def test_the_timer_publishes_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was revoked is in the published list after the next tick, and then nothing is."""
-    ports = embedded(tmp_path, _now)
-    tenant = Tenant.create(ports)
-    tenant.revoke(ports, "svc_wrt_a")
-    looks = list[Call]()
-
-    def note(call: Call) -> Any:
-        looks.extend([call] * (call.verb == "query" and call.arguments[0] == TURNS))
-        return call()
-
-    with _timer(replace(ports, store=Intercepted(ports.store, note)), monkeypatch):
-        soon(lambda: in_force.head(ports, tenant.id).version == 2)
-        assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
-        seen = len(looks)
-        soon(lambda: len(looks) > seen + 3)
-    assert in_force.head(ports, tenant.id).version == 2
-
-
 def test_the_timer_announces_keys_that_expire_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,7 +58,7 @@ def test_the_timer_announces_keys_that_expire_soon(
 def test_the_timer_announces_stale_authorizers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """FLEET-18, F400h: A server on one machine counts authorizers, and announces stale ones."""
+    """FLEET-18, F400g: A server on one machine counts authorizers, and announces stale ones."""
     caplog.set_level("INFO", "rescind")
     ports = embedded(tmp_path, _now)
     tenant = Tenant.create(ports)
@@ -184,42 +165,10 @@ def test_a_list_that_is_asked_for_does_not_wait(
     assert "the list of tenant svc_tnt_nobody could not be published" in caplog.text
 
 
-def test_the_timer_goes_on_after_a_tick_that_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A tick that the store failed is logged, and the next one publishes."""
-    file = tmp_path / "svc.db"
-    ports = embedded(tmp_path, _now, store=str(file))
-    tenant = Tenant.create(ports)
-    tenant.revoke(ports, "svc_wrt_a")
-    _execute(file, "ALTER TABLE items_5 RENAME TO elsewhere")
-    with _timer(ports, monkeypatch):
-        soon(lambda: bool(caplog.records))
-        _execute(file, "ALTER TABLE elsewhere RENAME TO items_5")
-        soon(lambda: in_force.head(ports, tenant.id).count == 1)
-
-
-def test_the_timer_removes_what_crashed_writers_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A part of a blob, a day old, is removed; lists stay, however old they are."""
-    ports = embedded(tmp_path, _now)
-    tenant = Tenant.create(ports)
-    part = tmp_path / "blobs" / ".tmp" / "part"
-    part.write_bytes(b"{")
-    blob = tmp_path / "blobs" / in_force.head(ports, tenant.id).blob
-    age = (_now() - timedelta(days=31)).timestamp()
-    for each in (part, blob):
-        os.utime(each, (age, age))
-    with _timer(ports, monkeypatch):
-        soon(lambda: not part.exists())
-    assert blob.exists()
-
-
 def test_the_timer_makes_room_although_nothing_can_be_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F119e: A tick of the timer that fails has removed leftovers of crashed writers first."""
+    """F119d: A tick of the timer that fails has removed leftovers of crashed writers first."""
     file = tmp_path / "svc.db"
     ports = embedded(tmp_path, _now, store=str(file))
     _execute(file, "DROP TABLE items_5")

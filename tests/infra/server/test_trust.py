@@ -83,33 +83,3 @@ def test_a_failure_is_tried_again(
         down.clear()
         soon(lambda: version(ports, acme) == 1)
         soon(lambda: f"the trust document of tenant {acme.id} is made again" in caplog.text)
-
-
-def test_a_directory_that_cannot_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """TRUST-16: If the tenants cannot be read, the round is repeated soon."""
-    ports = embedded(tmp_path, Clock())
-    acme, down = Tenant.create(ports), [True]
-
-    def query(call: Call) -> Any:
-        if call.verb == "query" and down:
-            raise Unavailable
-        return call()
-
-    broken = replace(ports, store=Intercepted(ports.store, query))
-    with running(broken, monkeypatch):
-        soon(lambda: "no trust document could be looked at" in caplog.text)
-        down.clear()
-        soon(lambda: version(ports, acme) == 1)
-
-
-def test_without_a_root_it_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """TRUST-16: A document that waits for its roots is logged."""
-    ports = replace(embedded(tmp_path, Clock()), root=None)
-    acme = Tenant.create(ports)
-    with running(ports, monkeypatch):
-        soon(lambda: f"a trust document of tenant {acme.id} waits for its roots" in caplog.text)
-    assert version(ports, acme) == 0

@@ -3,9 +3,7 @@
 import asyncio
 import base64
 import json
-import os
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -21,10 +19,6 @@ from infra.server.work import Threads, WaitingRequests
 from infra.server.worker import LocalProtocol
 from shared.errors import Unavailable
 from shared.model import feed as model
-from shared.model.callers import Caller, Scope
-from shared.operations.access import api_keys
-from shared.operations.base import tenants
-from shared.operations.changes import revocations
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.one_machine import Listener, News
@@ -33,7 +27,6 @@ from tests.infra.folders import opened
 from tests.kit import asgi
 from tests.kit.feeds import StoredFeed
 from tests.kit.intercepted import Call, Intercepted
-from tests.kit.processes import LocalServer, local_server
 
 HOST = "127.0.0.1"
 FEED = "/v1/revocations/feed"
@@ -199,35 +192,6 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def test_a_poll_waits_no_longer_than_it_asks(world: World) -> None:
-    """POLL-5: Without news a poll is answered with 304 after `wait` seconds."""
-
-    async def talk(service: Service) -> None:
-        (longer,) = await service.wait(seconds=20)
-        (poll,) = await service.wait(seconds=1)
-        answer = await poll
-        assert (answer.status, answer.body) == (304, b"")
-        assert service.waiting == 1
-        assert not longer.done()
-
-    serve(world, talk)
-
-
-def test_only_a_poll_that_would_be_304_waits(world: World) -> None:
-    """POLL-5: A poll without a condition, or with another one, is answered at once."""
-
-    async def talk(service: Service) -> None:
-        etag = await service.etag()
-        (waiting,) = await service.wait(seconds=20)
-        for query, seen in (("?after=1&wait=20", ""), ("?wait=20", '"0-x"'), ("?wait=0", etag)):
-            answer = await service.get(f"{FEED}{query}", etag=seen)
-            assert answer.status == (304 if seen == etag else 200)
-            # It began to wait before, and for as long.
-            assert not waiting.done()
-
-    serve(world, talk)
-
-
 # --- what it costs ---
 
 
@@ -296,26 +260,8 @@ def test_who_waits_holds_no_thread(world: World) -> None:
     serve(world, talk)
 
 
-def test_who_leaves_waits_no_more(world: World) -> None:
-    """POLL-5, F215c: A poll whose client disconnects is forgotten at once."""
-
-    async def talk(service: Service) -> None:
-        etag = await service.etag()
-        made = [await service.send(f"{FEED}?wait=20", etag=etag) for _ in range(20)]
-        await service.until(lambda: service.waiting == 20)
-        for _, writer in made[:15]:
-            writer.close()
-        await service.until(lambda: service.waiting == 5)
-        for _, writer in made[15:]:
-            writer.transport.abort()
-        await service.until(lambda: service.waiting == 0)
-        await service.until(lambda: not service.work.waiting._task)
-
-    serve(world, talk)
-
-
 def test_more_than_may_wait_do_not(world: World) -> None:
-    """POLL-5, F215d: Only so many polls wait; a further one is answered at once, as is a check."""
+    """POLL-5, F215c: Only so many polls wait; a further one is answered at once, as is a check."""
 
     async def talk(service: Service) -> None:
         polls = await service.wait(times=3)
@@ -342,25 +288,6 @@ def test_a_stop_releases_all(world: World) -> None:
     serve(world, talk)
 
 
-def test_a_key_that_is_revoked_meanwhile(world: World) -> None:
-    """POLL-5, F217a: A key that is revoked while its poll waits reads nothing published later."""
-    operator = Caller.inside(world.tenant_id, name="operator", handle="acme")
-    key = api_keys.create(world.ports, operator, name="k", scopes=(Scope.AUTHORIZER,))
-
-    async def talk(service: Service) -> None:
-        etag = await service.etag()
-        poll = asyncio.create_task(
-            service.get(f"{FEED}?after=1&wait=20", etag=etag, secret=key.secret)
-        )
-        await service.until(lambda: service.waiting == 1)
-        api_keys.revoke(world.ports, operator, key_id=key.api_key.id)
-        world.feed.revoke("svc_wrt_b")
-        answer = await poll
-        assert (answer.status, b"svc_wrt" in answer.body) == (401, False)
-
-    serve(world, talk)
-
-
 def test_a_fault_is_not_silence(world: World) -> None:
     """POLL-5, F218a: If the head cannot be read, those who wait get 503, and never 304."""
 
@@ -375,97 +302,3 @@ def test_a_fault_is_not_silence(world: World) -> None:
         assert (await poll).status == 200
 
     serve(world, talk)
-
-
-# --- a thousand ---
-
-
-class Fleet:
-    """Clients that poll a server in another process, each on a connection that it keeps."""
-
-    def __init__(self, server: LocalServer) -> None:
-        self.port, self.secret = server.port, server.admin_key
-        self.told: dict[int, list[float]] = {}
-        self.waiting = 0
-
-    async def follow(self, last: int) -> None:
-        """Wait for news until this entry; note when each entry came."""
-        reader, writer = await asyncio.open_connection(HOST, self.port)
-        head = await self.ask(reader, writer, FEED)
-        self.waiting += 1
-        while (sequence := int(head["etag"].strip('"').partition("-")[0])) < last:
-            path = f"{FEED}?after={sequence}&wait=25"
-            head = await self.ask(reader, writer, path, etag=head["etag"])
-            if not head["etag"].startswith(f'"{sequence}-'):
-                self.told.setdefault(sequence + 1, []).append(time.time())
-        writer.close()
-        await writer.wait_closed()
-
-    async def ask(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        path: str,
-        etag: str = "",
-    ) -> dict[str, str]:
-        """The headers of the response to one request, with its status."""
-        lines = [f"GET {path} HTTP/1.1", f"Host: {HOST}", f"Authorization: Bearer {self.secret}"]
-        lines += [f"If-None-Match: {etag}"] if etag else []
-        writer.write("\r\n".join([*lines, "", ""]).encode())
-        first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        found = dict(line.lower().split(": ", 1) for line in rest if line)
-        await reader.readexactly(int(found.get("content-length", 0)))
-        return {**found, "status": first.split()[1]}
-
-
-def _cpu_seconds(pid: int) -> float:
-    """How much CPU time a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@pytest.mark.slow
-def test_a_thousand_wait(tmp_path: Path) -> None:
-    """POLL-5, F215e: A thousand polls wait on one machine, and all are answered within seconds.
-
-    `pytest -s` prints how long it takes from the commit of a revocation to each answer.
-    """
-    many, rounds = 1000, 5
-    data = tmp_path / "data"
-    with local_server(data, open_files=4096) as server, opened(data) as ports:
-        operator = Caller.inside(tenants.identifier(ports, "local"), name="op", handle="local")
-        fleet, delays, checks = Fleet(server), list[float](), list[float]()
-        used = list[float]()
-
-        async def both() -> None:
-            clients = [asyncio.create_task(fleet.follow(rounds)) for _ in range(many)]
-            await Service.until(lambda: fleet.waiting == many)
-            await asyncio.sleep(1)
-            used.append(_cpu_seconds(server.serving()[0]))
-            reader, writer = await asyncio.open_connection(HOST, server.port)
-            for number in range(1, rounds + 1):
-                warrant_id = f"svc_wrt_{number}"
-                revocations.create(ports, operator, warrant_id=warrant_id, reason="test")
-                committed, told = time.time(), fleet.told.setdefault(number, [])
-                for _ in range(20):
-                    asked = time.time()
-                    assert (await fleet.ask(reader, writer, CHECK))["status"] == "200"
-                    checks.append(time.time() - asked)
-                await Service.until(lambda told=told: len(told) == many)  # type: ignore[misc]
-                delays.extend(at - committed for at in told)
-                # The window of the feed.
-                await asyncio.sleep(0.6)
-            used.append(_cpu_seconds(server.serving()[0]))
-            await asyncio.gather(*clients)
-            writer.close()
-            await writer.wait_closed()
-
-        asgi.run(asyncio.wait_for(both(), timeout=120))
-        memory = Path(f"/proc/{server.serving()[0]}/status").read_text()
-    delays.sort()
-    checks.sort()
-    (resident,) = (line for line in memory.splitlines() if line.startswith("VmRSS"))
-    p50, p99 = (delays[int(len(delays) * p)] for p in (0.5, 0.99))
-    print(f"\np50 {p50:.2f} s, p99 {p99:.2f} s, max {delays[-1]:.2f} s; {resident}")
-    print(f"{(used[1] - used[0]) / len(delays) * 1000:.2f} ms of CPU for each answer")
-    print(f"checks meanwhile: p50 {checks[len(checks) // 2]:.3f}, max {checks[-1]:.3f} s")

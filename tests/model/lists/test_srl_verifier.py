@@ -59,12 +59,12 @@ def test_an_older_list_is_refused() -> None:
 
 
 def test_another_list_of_the_same_version_is_refused() -> None:
-    """F62: two lists of one version are a fault of the publisher, or two different views."""
+    """VERIFY-1, F62a, S5: A verifier refuses another list of a version that it has accepted."""
     refused("equivocation", signed_list(7), accept(signed_list(7, "svc_wrt_a")))
 
 
 def test_too_large_a_step_is_refused() -> None:
-    """F62: whoever accepted it would refuse every true list after it."""
+    """VERIFY-1, F62b, S5: A verifier refuses a list whose version is too far ahead."""
     seen = accept(signed_list(7))
     assert accept(signed_list(7 + MAX_STEP), seen).version == 7 + MAX_STEP
     refused("step", signed_list(8 + MAX_STEP), seen)

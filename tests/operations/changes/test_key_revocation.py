@@ -188,7 +188,7 @@ def test_a_check_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenan
 
 
 def test_revoked_versions_take_one_more_unit(ports: Ports, tenant: Tenant) -> None:
-    """F126c: If a superseded version is revoked, a check reads one more marker."""
+    """F126b: If a superseded version is revoked, a check reads one more marker."""
     key = tenant.key(ports)
     old = tenant.sign(ports, key)
     tenant.rotate(ports, key)
@@ -209,7 +209,7 @@ def _check(ports: Ports, tenant: Tenant, warrant_id: str) -> tuple[bool, Reads]:
 
 
 def test_a_batch_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenant) -> None:
-    """F126d: A batch reads one marker for each key that signed its warrants."""
+    """F126c: A batch reads one marker for each key that signed its warrants."""
     keys = [tenant.key(ports) for _ in range(20)]
     made = [id_ for n, key in enumerate(keys) for id_ in store_warrants(ports, key, 50, start=n)]
     for key in keys:
@@ -222,7 +222,7 @@ def test_a_batch_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenan
 
 
 def test_a_revocation_writes_no_growing_item(ports: Ports, tenant: Tenant) -> None:
-    """F126e: The revocation of a key writes small items, however many were revoked before."""
+    """F126d: The revocation of a key writes small items, however many were revoked before."""
     key = tenant.key(ports)
     fill(ports, tenant, 5000)
     with reading(ports) as (watched, reads):
@@ -233,7 +233,7 @@ def test_a_revocation_writes_no_growing_item(ports: Ports, tenant: Tenant) -> No
 
 
 def test_a_list_that_follows_does_not_read_revoked_keys(ports: Ports, tenant: Tenant) -> None:
-    """F126f: A list reads the revoked keys only if a key was revoked since or at a full rebuild."""
+    """F126e: A list reads the revoked keys only if a key was revoked since or at a full rebuild."""
     fill(ports, tenant, 5000)
     tenant.regenerate(ports)
     tenant.revoke(ports, "svc_wrt_a")

@@ -158,7 +158,7 @@ def test_the_quota_counts_living_keys(ports: Ports, monkeypatch: pytest.MonkeyPa
 
 
 def test_thousands_of_dead_keys_block_nothing(ports: Ports) -> None:
-    """F126g: A tenant with thousands of revoked and superseded keys can make and revoke more."""
+    """F126f: A tenant with thousands of revoked and superseded keys can make and revoke more."""
     tenant, key = new_key(ports, "active")
     dead = (KeyStatus.REVOKED, KeyStatus.ROTATED)
     amounts = {model.count_name(Type.ROOT, status): 5000 for status in dead}

@@ -58,7 +58,7 @@ def test_a_code_is_accepted_for_five_minutes(
 
 
 def test_of_many_at_once_one_is_accepted(ports: Ports) -> None:
-    """F450f: Of several that use a code at the same moment, one is accepted."""
+    """F450e: Of several that use a code at the same moment, one is accepted."""
     for _ in range(5):
         code, together = _code(ports), threading.Barrier(4)
 

@@ -17,11 +17,10 @@ from shared import wiring
 from shared.adapters import dynamodb
 from shared.errors import ReadOnly
 from shared.model.items import Table
-from shared.model.tenants import settings_address
 from shared.operations.base import operation
 from shared.operations.operator import deployment, doctor
 from shared.operations.operator.failover import NOBODY
-from shared.ports.store import MOST_CHANGES, Delete, Expect, Put
+from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.kit.aws import REGION, STAGE, aws, create_tables, table_prefix
 from tests.kit.tenants import Tenant
 from tests.operations.conftest import make_few
@@ -191,23 +190,6 @@ def test_settings_of_another_place_are_refused(
         monkeypatch.setenv(name, value)
     ended = shell.run(*TYPED)
     assert (ended.code, said in ended.err) == (2, True)
-
-
-def test_a_tenant_that_cannot_be_recovered_stops_it(
-    shell: Shell, regions: Regions, tenant: Tenant
-) -> None:
-    """F651f: If a tenant cannot be recovered, the region is in charge only if it is left out."""
-    other = Tenant.create(regions.first, "globex")
-    regions.copy()
-    address = settings_address(other.id)
-    regions.second.store.write(Delete(address, Expect.PRESENT))
-    lost = (*TYPED, *NOWHERE, "--lost-region")
-    ended = shell.run(*lost)
-    assert (ended.code, "--leave globex" in ended.err) == (1, True)
-    assert deployment.read(regions.second).region == NOBODY
-    assert shell.run(*lost, "--leave", "globex").code in (0, 3)
-    assert deployment.read(regions.second).region == SECOND
-    assert tenant.published(regions.second).version > 1
 
 
 def test_a_region_is_named_before_there_is_another(

@@ -1,16 +1,13 @@
 """The commands of `rescind` for operators."""
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from infra import data_folder, private_files
+from infra import private_files
 from shared import wiring
-from shared.adapters.file_sealer import FileSealer
 from shared.errors import InvalidApiKey
 from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey
@@ -20,14 +17,13 @@ from shared.model.lists.signers import signers
 from shared.operations.access import api_keys
 from shared.operations.audit import audit_log
 from shared.operations.base import tenants
-from shared.operations.changes import revocations, srl
+from shared.operations.changes import revocations
 from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests.infra.commands import Command, Ended
 from tests.infra.folders import opened
-from tests.kit import processes
 from tests.kit.aws import aws
 
 
@@ -79,12 +75,6 @@ def test_tenants_are_listed_oldest_first(rescind: Command, data: Path) -> None:
     assert all(line[2].endswith("Z") for line in lines)
 
 
-def test_there_may_be_no_tenant(rescind: Command, data: Path) -> None:
-    """`tenant list` on a store without tenants succeeds."""
-    listed = rescind.run("tenant", "list", "--data", data)
-    assert (listed.code, listed.err, len(listed.out.splitlines())) == (0, "There are none.\n", 1)
-
-
 @pytest.mark.parametrize("how", ["expired", "deleted"])
 def test_a_tenant_locked_out_gets_in_again(
     rescind: Command, data: Path, acme: str, how: str
@@ -122,17 +112,6 @@ def test_a_minted_key_may_expire(
         assert timedelta(0) <= ports.now() + lifetime - expires_at < timedelta(minutes=1)
 
 
-def test_a_name_that_is_taken_is_refused(rescind: Command, data: Path) -> None:
-    """A second tenant of one name is refused with 1, and there is still one."""
-    first = rescind.run("tenant", "create", "acme", "--data", data)
-    second = rescind.run("tenant", "create", "acme", "--data", data)
-    assert (second.code, second.out) == (1, "")
-    assert "exists" in second.err
-    with opened(data) as ports:
-        assert len(list(tenants.directory(ports))) == 1
-        api_keys.authenticate(ports, first.out.strip())
-
-
 def test_the_doctor_of_a_healthy_folder(rescind: Command, data: Path) -> None:
     """`doctor` says that all is well, with 0, and prints nothing for a program to read."""
     assert rescind.run("doctor", "--data", data) == Ended(0, "", "All is well.\n")
@@ -155,15 +134,6 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(
     assert "1 problem(s) found" in result.err
     assert rescind.run("recover", "acme", "--data", data).code == 0
     assert rescind.run("doctor", "--data", data).code == 0
-
-
-def test_the_doctor_with_another_master_key(rescind: Command, data: Path, acme: str) -> None:
-    """A key file that is not the one that sealed the seeds is found out, tenant by tenant."""
-    (data / "master.key").unlink()
-    FileSealer.create(data / "master.key")
-    result = rescind.run("doctor", "--data", data)
-    assert result.code == 1
-    assert "acme: the seed of its list signer does not open" in result.err
 
 
 def test_publish_publishes_who_is_due(rescind: Command, data: Path) -> None:
@@ -199,53 +169,6 @@ def test_publish_says_what_it_could_not_publish(rescind: Command, data: Path) ->
     assert result.err.endswith("error: 1 list(s) could not be published\n")
 
 
-def test_recovery_says_what_it_did(rescind: Command, data: Path, acme: str) -> None:
-    """After a restore, `recover` names what it revoked again and the version that it published."""
-    backup = data.with_name("backup.db")
-    _copy(data / "svc.db", backup)
-    with opened(data) as ports:
-        caller = onboarding.operator(ports, handle="acme")
-        revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
-        srl.regenerate(ports, caller)
-    _copy(backup, data / "svc.db")
-    assert rescind.run("doctor", "--data", data).code == 1
-    done = rescind.run("recover", "acme", "--data", data)
-    assert (done.code, done.out) == (3, "")
-    lines = done.err.splitlines()
-    assert lines[0] == "Revoked again: svc_wrt_a"
-    assert lines[1].startswith(
-        "Unknown: The tables (keys and revocations) are older than version 2"
-    )
-    assert lines[2].startswith("Unknown: Horizon: revocations until ")
-    assert lines[3].startswith("Review: active API key svc_ak_")
-    assert lines[4].startswith("Review: active account svc_sa_")
-    assert lines[5].startswith("Review: active list signer svc_key_")
-    assert lines[6:] == ["Published version 3 with 1 warrants."]
-    assert rescind.run("doctor", "--data", data).code == 0
-    again = rescind.run("recover", "acme", "--data", data)
-    assert again == Ended(0, "", "Published version 4 with 1 warrants.\n")
-
-
-def test_recovery_without_an_admin_key_names_the_command(
-    rescind: Command, data: Path, acme: str
-) -> None:
-    """F50: a tenant whose last admin key was revoked since is told how to get in again."""
-    backup = data.with_name("backup.db")
-    _copy(data / "svc.db", backup)
-    with opened(data) as ports:
-        caller = onboarding.operator(ports, handle="acme")
-        leaked = api_keys.authenticate(ports, acme)
-        onboarding.mint_admin_key(ports, handle="acme")
-        api_keys.revoke(ports, caller, key_id=leaked.key_id)
-        srl.regenerate(ports, caller)
-    _copy(backup, data / "svc.db")
-    done = rescind.run("recover", "acme", "--data", data)
-    assert done.code == 3
-    assert "No admin key is left; to create one, run: rescind admin-key acme\n" in done.err
-    with opened(data) as ports, pytest.raises(InvalidApiKey):
-        api_keys.authenticate(ports, acme)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -274,35 +197,6 @@ def test_what_cannot_be_is_refused(
     assert (refused.code, refused.out, words in refused.err) == (code, "", True)
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["tenant"], ["admin-key"], ["recover"], ["tenant", "rename"]]
-)
-def test_a_command_cut_short_is_wrong_usage(rescind: Command, arguments: list[str]) -> None:
-    """Without a command, an action or a name, the usage is shown with 2."""
-    refused = rescind.run(*arguments)
-    assert refused.code == 2
-    assert "Usage: rescind" in refused.err + refused.out
-
-
-@pytest.mark.parametrize(
-    "arguments", [[], ["tenant"], ["tenant", "create"], ["tenant", "list"], ["admin-key"]]
-)
-def test_help_is_there_at_every_level(rescind: Command, arguments: list[str]) -> None:
-    """`--help` after any part of a command explains it and succeeds, whatever the settings."""
-    shown = rescind.run(*arguments, "--help")
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out.strip().startswith("Usage: rescind")
-
-
-def test_every_missing_setting_is_named_at_once(rescind: Command) -> None:
-    """Without settings, the command names all of them and what they may be, with 2."""
-    refused = rescind.run("tenant", "list")
-    assert (refused.code, refused.out) == (2, "")
-    for words in ("SVC_STORE", "sqlite:", "dynamodb:", "SVC_BLOBS", "s3:", "SVC_KEYS", "kms:"):
-        assert words in refused.err
-    assert "--data" in refused.err
-
-
 @pytest.mark.parametrize("command", ["doctor", "recover acme", "tenant list"])
 def test_a_folder_without_data_is_not_made_into_one(
     rescind: Command, tmp_path: Path, command: str
@@ -311,20 +205,6 @@ def test_a_folder_without_data_is_not_made_into_one(
     refused = rescind.run(*command.split(), "--data", tmp_path / "dtaa")
     assert (refused.code, refused.out, "dtaa" in refused.err) == (2, "", True)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_environment_names_the_store(
-    rescind: Command, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without `--data`, commands work on what the environment names; with it, on the folder."""
-    other = data.with_name("other")
-    data_folder.prepare(other)
-    for name, value in data_folder.environment(data).items():
-        monkeypatch.setenv(name, value)
-    rescind.run("tenant", "create", "acme")
-    rescind.run("tenant", "create", "globex", "--data", other)
-    assert "\nacme " in rescind.run("tenant", "list").out
-    assert rescind.run("tenant", "list", "--data", other).out.splitlines()[1].startswith("globex ")
 
 
 def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,36 +234,6 @@ def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.Mon
     assert first.startswith("error: Unavailable: ")
     assert "(GetItem: ResourceNotFoundException)" in first
     assert cause.startswith("  caused by ResourceNotFoundException: An error occurred")
-
-
-def test_a_region_that_is_missing_is_named() -> None:
-    """AWS stores without a region are wrong settings: 2 and a message, not a traceback."""
-    settings = _settings_of_aws("x-", "b") | {
-        "AWS_CONFIG_FILE": "/dev/null",
-        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    refused = processes.run("-m", "infra.cli", "tenant", "list", settings=settings)
-    assert "Traceback" not in refused.stderr
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "region" in refused.stderr
-
-
-def test_it_runs_as_a_program(data: Path) -> None:
-    """As a program it prints the secret alone on stdout, and its exit codes are those of main."""
-    command = ("-m", "infra.cli", "tenant", "create", "acme", "--data", str(data))
-    created = processes.run(*command)
-    assert created.returncode == 0, created.stderr
-    assert len(created.stdout) == len("svc_") + 43 + 1
-    assert processes.run(*command).returncode == 1
-    assert processes.run("-m", "infra.cli", "tenant", "list").returncode == 2
-    assert processes.run("-m", "infra.cli", "--help").returncode == 0
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a store's file as SQLite does, whoever has it open."""
-    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
-        old.backup(new)
 
 
 def _settings_of_aws(table_prefix: str, bucket: str) -> dict[str, str]:

@@ -1,13 +1,7 @@
 """`rescind trust new-root` and `sign`: what the holders of roots do, without the service."""
 
 import json
-import os
-import pty
-import select
 import shutil
-import subprocess
-import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,7 +22,6 @@ from shared.authorizer.formats.wire import Position
 from shared.ports.held_keys import RootSigner
 from tests.infra.cli.conftest import Shell
 from tests.kit.hsm import needs_softhsm, softhsm
-from tests.kit.processes import ROOT
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 TENANT = "svc_tnt_01jd0000000000000000000000"
@@ -291,46 +284,6 @@ def test_a_new_root_has_a_passphrase_unless_it_is_to_have_none(
     assert not file.exists()
     assert shell.run("trust", "new-root", "--out", file, "--no-passphrase").code == 0
     assert not FileRoot.is_encrypted(file)
-
-
-def _typed(*command: str | Path, answers: Sequence[str]) -> tuple[int, str]:
-    """Run `rescind` in a terminal; give an answer to each question, when it is asked."""
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "infra.cli", *command],
-        cwd=ROOT,
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        start_new_session=True,
-    )
-    os.close(follower)
-    shown, waiting = "", list(answers)
-    while select.select([leader], [], [], 30)[0]:
-        try:
-            shown += os.read(leader, 4096).decode()
-        except OSError:
-            break
-        if waiting and shown.rstrip(" ").endswith(("]:", ":")) and shown.endswith(" "):
-            os.write(leader, f"{waiting.pop(0)}\n".encode())
-    os.close(leader)
-    return process.wait(30), shown
-
-
-@pytest.mark.slow
-def test_a_passphrase_is_asked_for_and_not_shown(tmp_path: Path) -> None:
-    """F712c, F17: In a terminal the passphrase of a root is asked for, and never shown."""
-    file, draft = tmp_path / "root.key", tmp_path / "draft.json"
-    code, shown = _typed("trust", "new-root", "--out", file, answers=[PASSPHRASE, PASSPHRASE])
-    assert code == 0, shown
-    root = FileRoot(file, passphrase=PASSPHRASE.encode())
-    _first(_roots(root, threshold=1)).write(draft)
-    code, signed = _typed("trust", "sign", draft, "--key", file, answers=[PASSPHRASE, "y"])
-    assert code == 0, signed
-    assert Draft.read(draft).missing() == 0
-    assert PASSPHRASE not in shown + signed
-    code, _ = _typed("trust", "sign", draft, "--key", file, answers=[PASSPHRASE, "n"])
-    assert code == 1
 
 
 def test_a_draft_is_json_of_the_api(draft: Path) -> None:

@@ -82,9 +82,3 @@ def test_whoever_was_killed_is_forgotten(store: SqliteStore, file: Path) -> None
     store.write(Put(_MARK, {"n": 1}, Expect.ANYTHING))
     assert [each.name for each in folder.iterdir()] == ["marks-not-a-fifo"]
     assert store.get(_MARK) == {"n": 1}
-
-
-def test_a_store_in_memory_has_nobody_to_tell() -> None:
-    """A store in memory is of one process, which hears of nothing."""
-    with closing(SqliteStore(":memory:")) as store:
-        assert store.listen(News.MARKS) is None

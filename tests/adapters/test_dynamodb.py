@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from shared.adapters import threads
 from shared.adapters.dynamodb import DynamoStore
 from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.ports.store import (
@@ -72,24 +71,6 @@ def test_an_outage_is_unavailable(given: Given, store: DynamoStore, outage: str,
     assert caught.value.__cause__ is not None
 
 
-@pytest.mark.parametrize(
-    ("call", "outage", "message"),
-    [
-        ("get", "denied", "(GetItem: AccessDeniedException)"),
-        ("query", "gone", "(Query: ResourceNotFoundException)"),
-        ("write", "signature expired", "(TransactWriteItems: ExpiredTokenException)"),
-    ],
-)
-def test_an_outage_names_call_and_code(
-    given: Given, store: DynamoStore, call: str, outage: str, message: str
-) -> None:
-    """F22: an error that AWS answered with says which call it was and what AWS calls the error."""
-    given(OUTAGES[outage])
-    with pytest.raises(Unavailable) as caught:
-        CALLS[call](store)
-    assert str(caught.value).endswith(message)
-
-
 _ROLE = "arn:aws:sts::123456789012:assumed-role/rescind-prod-revocations-eu-west-1/x"
 _SAID = (
     f"User: {_ROLE} is not authorized to perform: dynamodb:PutItem on resource:"
@@ -133,25 +114,11 @@ def test_a_short_outage_is_not_noticed(
     assert not CALLS[call](store)
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_fault_of_ours_is_no_outage(given: Given, store: DynamoStore, call: str) -> None:
-    """A request that DynamoDB calls invalid flies as what it is, so that it is seen and mended."""
-    given(error("ValidationException"))
-    with pytest.raises(ClientError):
-        CALLS[call](store)
-
-
 def test_the_client_gives_up_in_seconds(dynamodb_client: DynamoDBClient) -> None:
     """F22: no call outlasts the function that makes it."""
     config: Any = dynamodb_client.meta.config
     assert (config.connect_timeout, config.read_timeout) == (1, 3)
     assert config.retries == {"total_max_attempts": 3, "mode": "standard"}
-
-
-def test_reads_at_once_do_not_wait_for_a_connection(dynamodb_client: DynamoDBClient) -> None:
-    """Each thread of a read has a connection, with as many again for reads inside of it."""
-    config: Any = dynamodb_client.meta.config
-    assert config.max_pool_connections >= 2 * threads._MOST_AT_ONCE
 
 
 # --- reads ---
@@ -228,18 +195,6 @@ def test_a_count_brings_no_item_and_adds_up_its_pages(given: Given, store: Dynam
         assert (body["Select"], body["ConsistentRead"]) == ("COUNT", True)
         assert "svc_wrt_a" in json.dumps(body["ExpressionAttributeValues"])
         assert body["FilterExpression"].count(" AND ") == 1
-
-
-def test_a_filtered_page_ends_when_it_is_full(given: Given, store: DynamoStore) -> None:
-    """F70: of a filtered walk no further page is asked for than its entries need."""
-    entries = [stored(PARTITION.address(sk), actor={"S": "a"}) for sk in "cba"]
-    answers = given(
-        Answer({"Items": entries, "LastEvaluatedKey": stored(PARTITION.address("a"))}),
-    )
-    found = store.query(PARTITION, newest_first=True, limit=2, where=Where({"actor": "a"}))
-    assert [entry.sk for entry in found] == ["c", "b"]
-    assert len(answers.bodies) == 1
-    assert "Limit" not in answers.bodies[0]
 
 
 def test_a_page_that_fails_fails_the_walk(given: Given, store: DynamoStore) -> None:
@@ -413,19 +368,3 @@ def test_a_lost_answer_is_asked_for_under_the_same_token(given: Given, store: Dy
     first, *others = answers.bodies
     assert others == [first] * 4
     assert str(UUID(first["ClientRequestToken"])) == first["ClientRequestToken"]
-
-
-def test_a_change_names_only_what_it_uses(given: Given, store: DynamoStore) -> None:
-    """DynamoDB refuses a change with a name or value that its expressions do not use."""
-    answers = given(NOTHING)
-    store.write(*CHANGES, Put(PARTITION.address("free"), {"n": 1}, Expect.ANYTHING))
-    (body,) = answers.bodies
-    for operation in body["TransactItems"]:
-        ((kind, change),) = operation.items()
-        text = f"{change.get('ConditionExpression', '')} {change.get('UpdateExpression', '')}"
-        passed = {
-            *change.get("ExpressionAttributeNames", {}),
-            *change.get("ExpressionAttributeValues", {}),
-        }
-        words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
-        assert {word for word in words if word[0] in "#:"} == passed, kind

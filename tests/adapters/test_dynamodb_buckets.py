@@ -8,10 +8,10 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from shared.adapters.dynamodb_buckets import DynamoBuckets
-from shared.errors import Corrupt, Unavailable
+from shared.errors import Corrupt
 from shared.ports.token_buckets import Lease
 from tests.adapters.answers import Answer, Answers, Given, error
-from tests.adapters.outages import OUTAGES, PASSING, URL
+from tests.adapters.outages import URL
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -71,20 +71,6 @@ def test_a_bucket_that_is_full_or_new_costs_two(
     assert asked(answers) == [7, 7]
 
 
-def test_an_empty_bucket_costs_one(given: Given, buckets: DynamoBuckets) -> None:
-    """F32: to learn that there is nothing costs one write."""
-    answers = given(refused(NOW + 2 * SECOND))
-    assert buckets.lease("t1", 7, now=NOW) == Lease(0, NOW + 2 * SECOND)
-    assert asked(answers) == [7]
-
-
-def test_a_bucket_that_is_short_costs_two(given: Given, buckets: DynamoBuckets) -> None:
-    """F32: what is left of a bucket is taken by a second write, which asks for just that."""
-    answers = given(refused(NOW + 2 * SECOND - 3999), taken(NOW + 2 * SECOND))
-    assert buckets.lease("t1", 7, now=NOW) == Lease(3, NOW + 2 * SECOND)
-    assert asked(answers) == [7, 3]
-
-
 # --- lost races ---
 
 
@@ -123,24 +109,6 @@ def test_a_race_lost_again_and_again_is_given_up(
 # --- failures ---
 
 
-@pytest.mark.parametrize("outage", OUTAGES)
-def test_an_outage_is_unavailable(given: Given, buckets: DynamoBuckets, outage: str) -> None:
-    """F22: no answer is `Unavailable` after a bounded number of tries, and tells no names."""
-    answers = given(OUTAGES[outage])
-    with pytest.raises(Unavailable) as caught:
-        buckets.lease("t1", 7, now=NOW)
-    assert len(answers.requests) <= 3
-    assert not any(word in str(caught.value).lower() for word in ("a-keys", "dynamo", "aws"))
-    assert caught.value.__cause__ is not None
-
-
-@pytest.mark.parametrize("outage", PASSING)
-def test_a_short_outage_is_not_noticed(given: Given, buckets: DynamoBuckets, outage: str) -> None:
-    """F22: what succeeds at a further try is a success."""
-    given(PASSING[outage], taken(NOW + 7000))
-    assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 7000)
-
-
 def test_a_lost_answer_costs_tokens_and_makes_none(given: Given, buckets: DynamoBuckets) -> None:
     """F22: a write whose answer was lost may count twice, and still grants its tokens once."""
     answers = given(ReadTimeoutError(endpoint_url=URL), taken(NOW + 14_000))
@@ -167,15 +135,3 @@ def test_an_answer_without_the_bucket_is_corrupt(given: Given, buckets: DynamoBu
     given(Answer({}))
     with pytest.raises(Corrupt):
         buckets.lease("t1", 7, now=NOW)
-
-
-def test_a_write_names_only_what_it_uses(given: Given, buckets: DynamoBuckets) -> None:
-    """DynamoDB refuses a write with a name or value that its expressions do not use."""
-    answers = given(refused(), taken(NOW + 7000))
-    buckets.lease("t1", 7, now=NOW)
-    assert len(answers.bodies) == 2
-    for body in answers.bodies:
-        text = f"{body['UpdateExpression']} {body['ConditionExpression']}"
-        words = text.replace("(", " ").replace(")", " ").split()
-        passed = {*body["ExpressionAttributeNames"], *body["ExpressionAttributeValues"]}
-        assert {word for word in words if word[0] in "#:"} == passed

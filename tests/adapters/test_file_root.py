@@ -150,12 +150,6 @@ def test_a_wrong_passphrase_is_named(tmp_path: Path) -> None:
         FileRoot(path)
 
 
-def test_a_key_without_a_passphrase_opens_with_one(path: Path) -> None:
-    """A passphrase that the key does not need does no harm: a key may be exchanged."""
-    key = FileRoot.create(path).public_key
-    assert FileRoot(path, passphrase=b"any").public_key == key
-
-
 @pytest.mark.parametrize(
     ("content", "mode", "problem"),
     [(b"", 0o600, "no passphrase"), (b"\nx", 0o600, "no passphrase"), (b"x", 0o644, "chmod 600")],

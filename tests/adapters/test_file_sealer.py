@@ -61,15 +61,6 @@ def test_contexts_that_look_alike_differ(path: Path) -> None:
             keys.unseal(sealed, context=other)
 
 
-def test_a_key_is_never_replaced(path: Path) -> None:
-    """A second creation is refused, and the key that opens the seals stays."""
-    FileSealer.create(path)
-    key = path.read_bytes()
-    with pytest.raises(InvalidSettings, match="never replaced"):
-        FileSealer.create(path)
-    assert path.read_bytes() == key
-
-
 def test_a_key_is_not_shown(path: Path) -> None:
     """F17: neither the wrapper nor a refusal shows the key."""
     keys = FileSealer.create(path)
@@ -101,13 +92,6 @@ def test_a_file_that_is_no_key_is_refused(path: Path, size: int) -> None:
     path.write_bytes(os.urandom(size))
     with pytest.raises(InvalidSettings, match="32 bytes"):
         FileSealer(path)
-
-
-def test_a_missing_key_is_refused(path: Path) -> None:
-    """Opening never makes a key: a new one would open none of the seals."""
-    with pytest.raises(InvalidSettings, match="cannot be read"):
-        FileSealer(path)
-    assert not path.exists()
 
 
 def test_a_place_that_takes_no_file_is_refused(tmp_path: Path) -> None:

@@ -223,11 +223,6 @@ def test_every_character_of_a_signature_counts(blobs: FileBlobs) -> None:
         assert blobs.open_url(**(asked | {"signature": forged})) is None, place
 
 
-def test_an_address_of_a_missing_blob_opens_nothing(blobs: FileBlobs) -> None:
-    """A blob that was pruned since is absent."""
-    assert blobs.open_url(**parts(blobs.url(NAME, ttl_seconds=60))) is None
-
-
 def test_losing_the_race_for_the_key_is_no_fault(
     root: Path, blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,25 +264,6 @@ def test_what_crashed_writers_left_is_removed(root: Path) -> None:
         now[0] = at
         assert blobs.remove_leftovers(older_than_seconds=100) == removed
     assert left_in(root) == [".url-key", "srl/list"]
-
-
-def test_leftovers_removed_by_two_at_once_are_no_fault(
-    root: Path, blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file that another process removed first is not counted, and the rest still goes."""
-    unlink = Path.unlink
-
-    def late(path: Path) -> None:
-        unlink(path)
-        if path.name == "a":
-            unlink(path)
-
-    for name in ("a", "b"):
-        (root / ".tmp" / name).write_bytes(b"")
-        os.utime(root / ".tmp" / name, (0, 0))
-    monkeypatch.setattr(Path, "unlink", late)
-    assert blobs.remove_leftovers(older_than_seconds=1) == 1
-    assert left_in(root) == []
 
 
 def test_a_folder_that_cannot_be_read_is_unavailable(
@@ -345,14 +321,6 @@ def test_a_part_of_the_disk_is_spared(blobs: FileBlobs, monkeypatch: pytest.Monk
     assert list(blobs.names("srl")) == [NAME]
 
 
-def test_no_more_than_64_mib_are_spared(blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F120: on a large disk it is 64 MiB."""
-    with disk(monkeypatch, free=64 * KIB * KIB, size=KIB**4):
-        blobs.put(NAME, b"")
-        with pytest.raises(OutOfSpace):
-            blobs.put("srl/t1/2.json", b"x")
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_distinguished_from_a_failing_one(
     blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch, number: int
@@ -383,18 +351,3 @@ def test_a_file_is_checked_when_it_has_changed(root: Path, blobs: FileBlobs) -> 
         blobs.file(NAME, sha256=sha256)
     with pytest.raises(Corrupt):
         blobs.file("srl/t1/2.json", sha256=sha256)
-
-
-def test_a_file_is_read_once_as_long_as_it_stays(
-    blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F122: the hash of a long list is not made anew for each of its readers."""
-    blobs.put(NAME, b"data")
-    sha256 = hashlib.sha256(b"data").hexdigest()
-    blobs.file(NAME, sha256=sha256)
-
-    def once(*_: object) -> None:
-        pytest.fail("the file is read again")
-
-    monkeypatch.setattr(hashlib, "file_digest", once)
-    blobs.file(NAME, sha256=sha256)

@@ -6,12 +6,11 @@ import base64
 from typing import TYPE_CHECKING
 
 import pytest
-from botocore.exceptions import ClientError
 
 from shared.adapters.kms import KmsSealer
 from shared.errors import Corrupt, Unavailable
 from tests.adapters.answers import Answer, Answers, error
-from tests.adapters.kms_outages import OUTAGES, PASSING
+from tests.adapters.kms_outages import OUTAGES
 
 if TYPE_CHECKING:
     from mypy_boto3_kms import KMSClient
@@ -35,17 +34,6 @@ def test_an_outage_is_unavailable(kms_client: KMSClient, keys: KmsSealer, name: 
         assert "a-key" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", PASSING)
-def test_a_short_outage_is_not_noticed(kms_client: KMSClient, keys: KmsSealer, name: str) -> None:
-    """F22: what succeeds at a further try is a success."""
-    encoded = base64.b64encode(b"answered").decode()
-    done = Answer({"CiphertextBlob": encoded, "Plaintext": encoded})
-    answers = Answers(kms_client, PASSING[name], done, PASSING[name], done)
-    for call in (keys.seal, keys.unseal):
-        assert call(b"bytes", context=CONTEXT) == b"answered"
-    assert len(answers.requests) == 4
-
-
 @pytest.mark.parametrize("code", ["InvalidCiphertextException", "IncorrectKeyException"])
 def test_a_seal_that_is_not_ours_is_corrupt(
     kms_client: KMSClient, keys: KmsSealer, code: str
@@ -66,10 +54,3 @@ def test_both_ways_name_key_and_context(kms_client: KMSClient, keys: KmsSealer) 
     for body in answers.bodies:
         assert body["KeyId"] == "alias/a-key"
         assert body["EncryptionContext"] == CONTEXT
-
-
-def test_a_fault_of_ours_is_no_outage(kms_client: KMSClient, keys: KmsSealer) -> None:
-    """A request that KMS calls invalid flies as what it is."""
-    Answers(kms_client, error("ValidationException"))
-    with pytest.raises(ClientError):
-        keys.unseal(b"sealed", context=CONTEXT)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from shared.adapters import postgresql_news, postgresql_schema
-from shared.adapters.postgresql import PostgresqlStore, _get_all
+from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_blobs import PostgresqlBlobs
 from shared.adapters.postgresql_database import PostgresqlDatabase, check_url
 from shared.adapters.postgresql_news import PostgresqlListener
@@ -69,20 +69,6 @@ def test_the_environment_leads_nowhere_without_tls(monkeypatch: pytest.MonkeyPat
         check_url("postgresql:///d")
     monkeypatch.setenv("PGSSLMODE", "verify-full")
     check_url("postgresql:///d")
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql://u@127.0.0.1:5432/d",
-        "postgresql:///d?host=/var/run/postgresql",
-        "postgresql://u@[::1]/d",
-        "postgresql://u@a.example.com,b.example.com/d?sslmode=verify-full",
-    ],
-)
-def test_a_safe_url_is_accepted(url: str) -> None:
-    """A database on this machine needs no TLS; another one needs its full form."""
-    check_url(url)
 
 
 def test_a_database_without_tables_says_what_to_run() -> None:
@@ -170,14 +156,6 @@ def test_a_link_key_that_is_too_short_signs_nothing(database: PostgresqlDatabase
     execute(postgresql.empty(), "UPDATE blob_parts SET data = 'k'; UPDATE blobs SET size = 1")
     with pytest.raises(Corrupt):
         blobs.url("a", ttl_seconds=60)
-
-
-def test_each_of_many_items_is_read_by_its_whole_key(database: PostgresqlDatabase) -> None:
-    """The statement for several items walks no partition, not even of a table without rows."""
-    statement, values = _get_all([ONE._replace(sk=str(number)) for number in range(3)])
-    plan = [line for (line,) in database.rows(f"EXPLAIN {statement}", values)]
-    conditions = [line for line in plan if "Index Cond" in line]
-    assert [line.count(" = ") for line in conditions] == [3] * 4, plan
 
 
 def test_tokens_go_after_a_day(database: PostgresqlDatabase) -> None:

@@ -1,9 +1,7 @@
 """PostgreSQL that has no connection, no room or no time left: a wait with an end, then an error."""
 
-import shutil
 import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
@@ -22,7 +20,6 @@ from shared.ports.store import Expect, Increment, Put
 from tests.kit import postgresql
 from tests.kit.api import Tenant, serve
 from tests.kit.postgresql import PostgresqlServer, execute
-from tests.kit.waiting import soon
 
 ONE = Address(Table.KEYS, "t1", "1")
 _MIB = 1024 * 1024
@@ -50,27 +47,10 @@ def _all(server: PostgresqlServer) -> ExitStack:
     return taken
 
 
-def test_a_call_waits_for_a_connection(
-    crowded: PostgresqlServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    """F626a: If others have all connections, a write waits until one is free."""
-    url = crowded.url("rescind", user="serving")
-    with closing(PostgresqlDatabase(url)) as database, ThreadPoolExecutor(1) as pool:
-        store = PostgresqlStore(database)
-        caplog.set_level("WARNING", "psycopg.pool")
-        with _all(crowded):
-            written = pool.submit(store.write, _COUNT)
-            # The pool asks again only if somebody asks it.
-            soon(lambda: "reconnection attempt" in caplog.text)
-            assert not written.done()
-        written.result()
-        assert store.get(ONE) == {"n": 1}
-
-
 def test_without_a_connection_a_request_is_told_to_come_back(
     crowded: PostgresqlServer, tmp_path: Path
 ) -> None:
-    """F626b: If others keep all connections, a request gets 503 with Retry-After, then 200."""
+    """F626a: If others keep all connections, a request gets 503 with Retry-After, then 200."""
     settings = {
         "SVC_STORE": crowded.url("rescind", user="serving"),
         "SVC_BLOBS": "postgresql:",
@@ -137,37 +117,6 @@ def test_a_full_disk_is_out_of_space_until_there_is_room() -> None:
             blobs.put(lost, bytes(_MIB))
             store.write(_COUNT)
             assert store.get(ONE) == {"n": 2}
-
-
-def test_a_disk_without_room_for_the_log_is_an_outage() -> None:
-    """F627b: If the disk of its log is full, PostgreSQL ends, and with room it has what it had."""
-    with postgresql.running() as server, _small_disk(server, 80) as small:
-        execute(server.url(), "CREATE DATABASE rescind")
-        url = server.url("rescind")
-        postgresql_schema.setup(url)
-        server.stop()
-        log = small / "pg_wal"
-        shutil.move(server.data / "pg_wal", log)
-        for each in (log, *log.rglob("*")):
-            shutil.chown(each, postgresql.USER)
-        (server.data / "pg_wal").symlink_to(log)
-        server.start()
-        with closing(PostgresqlDatabase(url)) as database:
-            store, written = PostgresqlStore(database), 0
-            with suppress(Unavailable):
-                while True:
-                    store.write(_COUNT)
-                    written += 1
-                    # The next write begins a new file of the log.
-                    with suppress(psycopg.OperationalError):
-                        execute(url, "SELECT pg_switch_wal()")
-            assert written
-            with pytest.raises(Unavailable):
-                store.get(ONE)
-            subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
-            server.stop()
-            server.start()
-            assert store.get(ONE) in ({"n": written}, {"n": written + 1})
 
 
 def _fill(blobs: PostgresqlBlobs) -> tuple[list[str], str]:

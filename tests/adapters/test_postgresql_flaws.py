@@ -87,12 +87,6 @@ def test_a_setting_of_the_role_is_found(
     assert _said(url) == [(f"{setting} is {value}{needed}", is_remark)]
 
 
-def test_a_stricter_commit_is_fine(url: str) -> None:
-    """F625: A commit that waits for more than it must is no flaw."""
-    _as_owner(url, "ALTER ROLE watched SET synchronous_commit = remote_apply")
-    assert _said(url) == []
-
-
 def test_pools_that_may_take_too_much_are_found(url: str) -> None:
     """F625c: The pools of the connected servers are counted against what the role may have."""
     _as_owner(url, "ALTER ROLE watched CONNECTION LIMIT 20")
@@ -106,13 +100,6 @@ def test_pools_that_may_take_too_much_are_found(url: str) -> None:
         assert _said(url) == []
         servers.enter_context(psycopg.connect(url, application_name="rescind 50 9 b"))
         assert _said(url) == [("the pools of the servers may take 71 connections", True)]
-
-
-def test_a_process_says_how_large_its_pool_is(url: str) -> None:
-    """F625: The name of each connection has the size of its pool, and is the process's own."""
-    with closing(PostgresqlDatabase(url, connections=3)) as database:
-        ((name,),) = database.rows("SELECT current_setting('application_name')")
-    assert name.startswith("rescind 3 ")
 
 
 def test_a_role_that_owns_the_tables_is_told(url: str) -> None:
@@ -137,13 +124,6 @@ def test_a_newer_server_is_told(url: str) -> None:
     )
     _as_owner(url, "ALTER ROLE watched SET search_path = new, pg_catalog, public")
     assert _said(url) == [("PostgreSQL 19.1 is newer than 18", True)]
-
-
-def test_the_storage_of_aurora_is_not_judged(url: str) -> None:
-    """F625: Aurora's storage keeps copies itself, whatever these settings are."""
-    _as_owner(url, "CREATE FUNCTION aurora_version() RETURNS text RETURN '17.1'")
-    assert _flaws(url) == []
-    _as_owner(url, "DROP FUNCTION aurora_version()")
 
 
 @pytest.mark.slow

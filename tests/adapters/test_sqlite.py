@@ -3,9 +3,7 @@
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -104,17 +102,6 @@ os._exit(0)
 # --- contention ---
 
 
-def test_another_connection_sees_every_acknowledged_write(path: Path, store: SqliteStore) -> None:
-    """F13: a read that begins after a write's answer sees it, on any instance."""
-    with closing(SqliteStore(str(path))) as another:
-        for number in range(20):
-            store.write(Put(KEY, {"n": number}, ANYTHING))
-            assert another.get(KEY) == {"n": number}
-            assert [entry.item for entry in another.query(Partition(KEY.table, KEY.pk))] == [
-                {"n": number}
-            ]
-
-
 def test_many_processes_open_one_new_file(path: Path) -> None:
     """F30: processes started at once make one store; each step of a version has one winner."""
     program = f"""
@@ -151,41 +138,6 @@ def test_a_locked_file_is_unavailable(path: Path) -> None:
         assert store.get(KEY) is None
         holder._database.connection.execute("ROLLBACK")
         store.write(Put(KEY, {}, ABSENT))
-
-
-def test_a_short_lock_is_waited_for(path: Path, store: SqliteStore) -> None:
-    """F24: contention that ends soon is not noticed."""
-    with closing(SqliteStore(str(path))) as holder, ThreadPoolExecutor(1) as pool:
-        holder._database.connection.execute("BEGIN IMMEDIATE")
-        write = pool.submit(store.write, Put(KEY, {}, ABSENT))
-        time.sleep(0.05)
-        assert not write.done()
-        holder._database.connection.execute("ROLLBACK")
-        write.result(timeout=5)
-
-
-def test_a_file_locked_while_it_is_opened_is_unavailable(path: Path) -> None:
-    """F22: a store that cannot be prepared in time is not handed out half made."""
-    path.parent.mkdir()
-    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
-        holder.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(Unavailable):
-            SqliteStore(str(path), busy_seconds=0.05)
-
-
-def test_a_file_in_use_while_it_is_opened_is_waited_for(path: Path) -> None:
-    """F22: a process that is only reading delays the start of another, and does not prevent it."""
-    path.parent.mkdir()
-    with (
-        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as reader,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        reader.executescript("CREATE TABLE other (n); BEGIN; SELECT * FROM other")
-        opening = pool.submit(SqliteStore, str(path))
-        time.sleep(0.05)
-        assert not opening.done()
-        reader.execute("COMMIT")
-        opening.result(timeout=5).close()
 
 
 def test_a_walk_holds_no_lock(path: Path, store: SqliteStore) -> None:

@@ -88,16 +88,6 @@ def test_neither_a_write_nor_a_reader_indexes(store: SqliteStore, path: Path) ->
     assert counts(store) == (51, 26, 26)
 
 
-def test_entries_that_another_program_wrote_are_found(store: SqliteStore, path: Path) -> None:
-    """F70: whoever adds entries to the file, they are counted and found."""
-    assert counts(store) == (50, 25, 25)
-    rows = [(address(number), cbor2.dumps({"actor": "alice"})) for number in range(50, 3000)]
-    with closing(sqlite3.connect(path)) as connection, connection:
-        insert(connection, rows)
-    assert counts(store) == (3000, 2975, 2975)
-    assert list(store.problems()) == []
-
-
 def test_entries_that_another_program_changed_are_found(store: SqliteStore, path: Path) -> None:
     """F70e: The SQLite adapter notices audit entries that another program changed."""
     behind_its_back(path, "DELETE FROM items_5 WHERE sk = ?", address(1).sk)
@@ -112,18 +102,6 @@ def test_entries_that_another_program_changed_are_found(store: SqliteStore, path
         connection.execute("COMMIT")
     store.write(Put(address(61), {"actor": "alice"}, Expect.ABSENT))
     assert counts(store) == (51, 25, 25)
-
-
-def test_an_entry_that_cannot_be_read_stops_no_write(store: SqliteStore, path: Path) -> None:
-    """An entry that is damaged is in no tally of values, and other entries go on being written."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        insert(
-            connection,
-            [(address(70), b"\xff"), (address(71), cbor2.dumps([1])), (address(72), b"\xa1")],
-        )
-    store.write(Put(address(73), {"actor": "alice"}, Expect.ABSENT))
-    assert store.count(PARTITION, where=ALICE) == 26
-    assert store.count(PARTITION) == 54
 
 
 def test_the_doctor_counts_again(store: SqliteStore, path: Path) -> None:

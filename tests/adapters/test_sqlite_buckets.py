@@ -1,6 +1,5 @@
 """The token buckets in SQLite: what they outlive, contention, and what a broken file does."""
 
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,14 +66,6 @@ print(leased)
     assert sum(figures_of(program, processes=3)) == 2000
 
 
-def test_a_refused_lease_changes_nothing(buckets: SqliteBuckets) -> None:
-    """An empty bucket is not written to."""
-    buckets.lease("t1", 2000, now=NOW)
-    changes = buckets._database.connection.total_changes
-    assert buckets.lease("t1", 1, now=NOW).granted == 0
-    assert buckets._database.connection.total_changes == changes
-
-
 def test_a_locked_file_is_unavailable(path: Path) -> None:
     """F22: a lease that another process blocks is given up after a while, and took nothing."""
     with (
@@ -86,23 +77,6 @@ def test_a_locked_file_is_unavailable(path: Path) -> None:
             buckets.lease("t1", 1, now=NOW)
         holder._database.connection.execute("ROLLBACK")
         assert buckets.lease("t1", 2000, now=NOW) == Lease(2000, FULL_AT)
-
-
-def test_closed_buckets_are_unavailable(path: Path) -> None:
-    """F22: after close nothing is leased, and closing twice is no fault."""
-    buckets = SqliteBuckets(str(path))
-    buckets.close()
-    buckets.close()
-    with pytest.raises(Unavailable):
-        buckets.lease("t1", 1, now=NOW)
-
-
-def test_a_broken_file_is_unavailable(path: Path, buckets: SqliteBuckets) -> None:
-    """F22: a table that cannot be read is an outage, never a full bucket."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as vandal:
-        vandal.execute("DROP TABLE buckets")
-    with pytest.raises(Unavailable):
-        buckets.lease("t1", 1, now=NOW)
 
 
 @pytest.mark.parametrize("full_at", ["text", b"\xff", 1.5], ids=repr)

@@ -14,7 +14,7 @@ from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqlite_conversion import OLDEST
 from shared.adapters.sqlite_encoding import decoded, partition, partition_of, plain
 from shared.adapters.sqlite_format import FORMAT
-from shared.errors import Corrupt, ExpectationLost, InvalidSettings, Unavailable
+from shared.errors import Corrupt, InvalidSettings, Unavailable
 from shared.model.revocations import count_address
 from shared.ports.store import (
     Address,
@@ -119,14 +119,6 @@ def test_no_expectation_holds_on_what_is_lost(store: SqliteStore, path: Path, ch
     change_behind_its_back(path, DAMAGE["an item is lost"][0])
     with pytest.raises(Corrupt):
         store.write(CHANGES[change])
-
-
-def test_what_is_lost_can_be_replaced_or_removed(store: SqliteStore, path: Path) -> None:
-    """A change that expects nothing makes the item whole again, or is rid of it."""
-    change_behind_its_back(path, "DELETE FROM items_5")
-    store.write(Put(KEY, {"n": 3}, Expect.ANYTHING), Delete(OTHER, Expect.ANYTHING))
-    assert store.get_many([KEY, OTHER]) == {KEY: {"n": 3}}
-    assert list(store.problems()) == []
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -379,17 +371,3 @@ def test_a_full_disk_is_reported(store: SqliteStore) -> None:
             *(Put(PARTITION.address(str(n)), {"t": "x" * 4000}, Expect.ABSENT) for n in range(9))
         )
     assert store.get(KEY) == {"n": 1, "version": 1}
-
-
-def test_a_read_only_file_is_reported(store: SqliteStore) -> None:
-    """F57: where this user may not write, the error says so."""
-    store._database.connection.execute("PRAGMA query_only = 1")
-    with pytest.raises(Unavailable, match="read-only"):
-        store.write(Put(KEY, {}, Expect.ANYTHING))
-
-
-def test_a_lost_expectation_is_still_a_conflict(store: SqliteStore) -> None:
-    """What is in both trees is present, and what is in neither is absent."""
-    for change in (Put(KEY, {}, Expect.ABSENT), Delete(PARTITION.address("none"), Expect.PRESENT)):
-        with pytest.raises(ExpectationLost):
-            store.write(change)

@@ -52,13 +52,6 @@ def test_a_write_waits_for_a_short_one(store: SqliteStore, another: ThreadPoolEx
     assert store.get(KEY) == {"name": "new"}
 
 
-def test_a_write_does_not_wait_for_ever(store: SqliteStore, another: ThreadPoolExecutor) -> None:
-    """F22: a write that another thread holds up for too long is given up."""
-    with store._database.transaction(), pytest.raises(Unavailable):
-        another.submit(store.write, PUT).result(timeout=5)
-    assert store.get(KEY) == {"name": "old"}
-
-
 @pytest.mark.parametrize("how", ["replaced", "removed"])
 def test_no_thread_opens_another_file(
     path: Path, store: SqliteStore, another: ThreadPoolExecutor, how: str
@@ -73,14 +66,3 @@ def test_no_thread_opens_another_file(
             another.submit(store.get, KEY).result(timeout=5)
     assert path.exists() == (how == "replaced")
     assert store.get(KEY) == {"name": "old"}
-
-
-def test_what_is_asked_before_the_end_is_answered(
-    store: SqliteStore, another: ThreadPoolExecutor
-) -> None:
-    """F22: a store that is closed lets go of the file once the last thread has its answer."""
-    with store._database as connection:
-        another.submit(store.close).result(timeout=5)
-        assert connection.execute("SELECT count(*) FROM items_5").fetchone() == (1,)
-    with pytest.raises(Unavailable):
-        store.get(KEY)

@@ -68,14 +68,6 @@ def test_an_outage_is_unavailable(sqs_client: SQSClient, queue: SqsQueue, outage
     assert "a-queue" not in str(caught.value)
 
 
-@pytest.mark.parametrize("outage", outages.PASSING)
-def test_a_passing_outage_is_survived(sqs_client: SQSClient, queue: SqsQueue, outage: str) -> None:
-    """F22: what a further attempt mends is never seen."""
-    answers = Answers(sqs_client, outages.PASSING[outage], batch(0, 1))
-    queue.send(["a", "b"])
-    assert sent(answers) == [["a", "b"]] * 2
-
-
 def test_a_lost_answer_sends_again(sqs_client: SQSClient, queue: SqsQueue) -> None:
     """F22: not knowing is not having sent; that some are delivered twice is what readers expect."""
     answers = Answers(sqs_client, LOST, batch(0))
@@ -90,13 +82,6 @@ def test_ten_go_in_a_request(sqs_client: SQSClient, queue: SqsQueue) -> None:
     queue.send(messages)
     assert sent(answers) == [messages[:10], messages[10:20], messages[20:]]
     assert {body["QueueUrl"] for body in answers.bodies} == {URL}
-
-
-def test_nothing_to_send_is_no_request(sqs_client: SQSClient, queue: SqsQueue) -> None:
-    """An empty batch would be refused."""
-    answers = Answers(sqs_client, error("EmptyBatchRequest"))
-    queue.send([])
-    assert answers.requests == []
 
 
 def test_only_what_was_not_taken_goes_again(
@@ -129,14 +114,6 @@ def test_what_is_never_taken_is_unavailable(
         queue.send(["a", "b"])
     assert sent(answers)[-1][-1] == "b"
     assert 2 < sum(fake_time.slept) < 4
-
-
-def test_a_batch_that_fails_stops_those_after_it(sqs_client: SQSClient, queue: SqsQueue) -> None:
-    """Where the queue does not answer, a thousand batches do not wait for it one by one."""
-    answers = Answers(sqs_client, batch(*range(10)), error("AccessDeniedException"))
-    with pytest.raises(Unavailable):
-        queue.send(f"m{number}" for number in range(1000))
-    assert len(answers.requests) == 2
 
 
 def test_a_missing_region_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) -> None:

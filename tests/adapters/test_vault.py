@@ -2,7 +2,6 @@
 
 import base64
 import json
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from shared.adapters.vault import VaultSealer
 from shared.errors import Corrupt, InvalidSettings, Unavailable
-from tests.kit.receivers import Receiver, Script, answer, plainly, raw
+from tests.kit.receivers import Receiver, Script, answer, plainly
 
 CONTEXT = {"tenant": "t1", "key": "svc_key_1"}
 SEAL = b"vault:v1:" + base64.b64encode(bytes(32))
@@ -64,18 +63,6 @@ def test_an_outage_is_unavailable(sealer_at: Callable[[Receiver], VaultSealer], 
     assert type(caught.value) is Unavailable
     assert "a-key" not in str(caught.value)
     assert len(receiver.requests) == (3 if name in PASSING else 1)
-
-
-def test_without_a_connection_it_is_unavailable(
-    sealer_at: Callable[[Receiver], VaultSealer],
-) -> None:
-    """F26: A Vault that closes each connection, or listens no longer, is an outage."""
-    with raw(socket.socket.close) as receiver:
-        sealer = sealer_at(receiver)
-        with pytest.raises(Unavailable):
-            sealer.seal(b"secret", context=CONTEXT)
-    with pytest.raises(Unavailable):
-        sealer.seal(b"secret", context=CONTEXT)
 
 
 @pytest.mark.parametrize("name", PASSING)

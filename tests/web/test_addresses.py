@@ -61,11 +61,6 @@ def test_the_last_hop_that_is_not_trusted(
     assert source(peer, *forwarded) == expected
 
 
-def test_without_the_setting_no_header_is_believed() -> None:
-    """F73: by default the source address is the peer's."""
-    assert source("10.0.0.1", CLIENT, trusted=trusted_proxies({})) == "10.0.0.1"
-
-
 @pytest.mark.parametrize(
     ("address", "expected"),
     [

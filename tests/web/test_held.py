@@ -116,7 +116,7 @@ def test_the_longest_wait(held: Held, wait: int, seconds: int) -> None:
 
 
 def test_a_key_that_is_revoked_during_the_wait(held: Held) -> None:
-    """POLL-5, F217b: A caller whose key was revoked during the wait is refused like any other."""
+    """POLL-5, F217a: A caller whose key was revoked during the wait is refused like any other."""
     tenant, known = held.tenant, etag(held)
 
     def revoked() -> None:
@@ -128,7 +128,7 @@ def test_a_key_that_is_revoked_during_the_wait(held: Held) -> None:
 
 
 def test_a_caller_that_leaves_during_the_wait(held: Held) -> None:
-    """POLL-5, F215f: When the caller disconnects, the wait ends and nothing is answered."""
+    """POLL-5, F215d: When the caller disconnects, the wait ends and nothing is answered."""
     messages = [{"type": "http.request", "body": b"", "more_body": False}]
     sent: list[Message] = []
     leaves = asyncio.Event()

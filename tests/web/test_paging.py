@@ -94,11 +94,6 @@ def test_a_page_is_full_and_the_last_has_no_cursor(tenant: Tenant, each: List) -
         assert query["cursor"] is None
 
 
-def test_an_empty_list_is_one_page(tenant: Tenant) -> None:
-    """Where there is nothing, the list is empty, its total 0 and its cursor null."""
-    assert REVOCATIONS.page(tenant).json() == {"revocations": [], "total": 0, "cursor": None}
-
-
 @EACH
 def test_a_walk_sees_what_stays(tenant: Tenant, each: List) -> None:
     """API-22, F11: A walk returns an entry that exists throughout the walk exactly once."""
@@ -153,15 +148,6 @@ def test_the_total_follows_every_change(tenant: Tenant, each: List) -> None:
         assert each.page(tenant, limit=1).json()["total"] == total + number
 
 
-def test_the_default_page_has_fifty(tenant: Tenant) -> None:
-    """Without a limit a page has 50 entries, with the highest limit 100 (API-19)."""
-    made = [REVOCATIONS.add(tenant) for _ in range(101)]
-    assert REVOCATIONS.ids(REVOCATIONS.page(tenant)) == made[:50:-1]
-    assert REVOCATIONS.ids(REVOCATIONS.page(tenant, limit=100)) == made[:0:-1]
-    assert REVOCATIONS.page(tenant, limit=100).json()["total"] == 101
-    assert walk(REVOCATIONS, tenant, limit=50) == made[::-1]
-
-
 # --- cursors ---
 
 
@@ -177,12 +163,6 @@ def test_the_cursor_of_another_endpoint_is_refused(tenant: Tenant) -> None:
     """API-20, F11b: The service refuses a cursor that comes from another list with 400."""
     refused(KEYS.page(tenant, cursor=first_cursor(REVOCATIONS, tenant)), "cursor")
     refused(REVOCATIONS.page(tenant, cursor=first_cursor(KEYS, tenant)), "cursor")
-
-
-def test_another_key_of_the_tenant_may_go_on(tenant: Tenant) -> None:
-    """A cursor belongs to the tenant, not to the key that it was given to."""
-    cursor = first_cursor(KEYS, tenant)
-    assert tenant.read_only.get(f"{KEYS.path}?cursor={cursor}").status_code == 200
 
 
 @EACH

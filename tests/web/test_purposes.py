@@ -5,15 +5,13 @@ from typing import Final
 
 import pytest
 from fastapi import Response
-from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 
 from infra.server.routers import ROUTERS
 from shared.model.rate_limit import BURST, Purpose, microseconds
 from shared.operations.changes import srl
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.app import create_app, lambda_handler
-from shared.web.gate import Gate
-from shared.web.routes import ApiRequest, purposes, router, serves
+from shared.web.routes import ApiRequest, router, serves
 from tests.kit.api import Tenant
 from tests.kit.asgi import bearer, send
 from tests.kit.lambda_events import FORMATS, Caller, Format
@@ -76,14 +74,6 @@ def test_who_is_served_by_the_feed_pays_there(tenant: Tenant, method: str, targe
     assert answer.status_code in {200, 404, 405}
 
 
-def test_the_paths_that_the_feed_serves(tenant: Tenant) -> None:
-    """The list above has paths of both kinds."""
-    app = create_app(routes, ports=lambda: tenant.ports)
-    for target in (FEED, BASE, "/v1/revocations/%66eed", f"{FEED}?after=1"):
-        answer = send(app, "GET", target, headers=bearer(tenant.admin.secret))
-        assert (answer.status_code, answer.headers["served-by"]) == (200, "feed")
-
-
 def test_the_endpoints_of_the_feed(tenant: Tenant) -> None:
     """AUTH-11, F211d: Polls and bases draw on the bucket of the feed, lists and checks do not."""
     asked = Asked(tenant.ports.buckets)
@@ -142,13 +132,3 @@ def test_polls_are_bounded(tenant: Tenant) -> None:
     statuses = [send(app, "GET", FEED, headers=key).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
     assert send(app, "GET", FEED, headers=bearer(tenant.admin.secret)).status_code == 200
-
-
-def test_a_gate_without_purposes(tenant: Tenant) -> None:
-    """Without special endpoints each request takes a token of the tenant's first bucket."""
-    asked = Asked(tenant.ports.buckets)
-    ports = replace(tenant.ports, buckets=asked)
-    app = create_app(routes, ports=lambda: ports)
-    gate = Gate(AsyncExitStackMiddleware(app.router), lambda: ports, purpose=purposes(()))
-    assert send(gate, "GET", FEED, headers=bearer(tenant.admin.secret)).status_code == 200
-    assert asked.names == [tenant.id]

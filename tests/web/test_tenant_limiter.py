@@ -3,12 +3,11 @@
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 import pytest
 
 from shared.errors import RateLimited, Unavailable
-from shared.model.rate_limit import Figures, Holder, Purpose
+from shared.model.rate_limit import Holder, Purpose
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
@@ -126,25 +125,6 @@ def test_a_refusal_is_remembered_without_writing(
     assert take(limiter) == 1
 
 
-@pytest.mark.slow
-def test_refusals_in_a_row_are_remembered_longer(
-    limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
-) -> None:
-    """F32: while others take all, an instance asks each 100 to 400 ms, not at the same moments."""
-    moments = []
-    for millisecond in range(20_000):
-        empty(ports, clock)
-        before = len(buckets.asked)
-        assert take(limiter) == 0
-        if len(buckets.asked) > before:
-            moments.append(millisecond)
-        clock.advance(milliseconds=1)
-    waits = [later - earlier for earlier, later in pairwise(moments)]
-    assert all(100 <= wait <= 401 for wait in waits)
-    assert waits[0] == 100
-    assert len(set(waits)) > 10
-
-
 # --- figures ---
 
 
@@ -156,15 +136,6 @@ def test_the_figures_of_one_instance_are_exact(limiter: TenantLimiter, clock: Cl
         seen.append(limiter.look(ADMIN))
     assert [each.remaining for each in seen] == [*[RATE] * RATE, *range(RATE - 1, -1, -1)]
     assert (seen[0].reset, seen[-1].reset) == (seconds(clock) + 1, seconds(clock) + 2)
-
-
-def test_looking_takes_and_asks_nothing(
-    limiter: TenantLimiter, buckets: Watched, clock: Clock
-) -> None:
-    """What the headers say of a tenant that is not known here costs nothing."""
-    assert limiter.look(ADMIN) == Figures(RATE, seconds(clock))
-    assert buckets.asked == []
-    assert take(limiter, BURST + 1) == BURST
 
 
 # --- failures ---

@@ -67,15 +67,6 @@ def test_a_key_used_up_to_once_a_second_is_counted_at_once(
         assert used(tenant, tenant.authorizer) == Usage(number, clock())
 
 
-def test_a_key_that_asks_for_itself_is_counted(tenant: Tenant, clock: Clock) -> None:
-    """A request is counted once it is answered, so it shows the figures without itself."""
-    for requests, last in ((0, None), (1, "2026-11-21T12:00:00Z")):
-        answer = tenant.read_only.get(f"/v1/api-keys/{tenant.read_only.key_id}")
-        assert answer.json()["request_count"] == requests
-        assert answer.json()["last_used_at"] == last
-        clock.advance(seconds=1)
-
-
 def test_what_is_refused_with_a_key_counts_and_what_is_not_admitted_does_not(
     tenant: Tenant, clock: Clock
 ) -> None:
@@ -284,12 +275,3 @@ def test_a_stop_writes_what_is_not_written(tenant: Tenant, clock: Clock) -> None
     assert {used(tenant, client).last_used_at for client in clients} == {began}
     counter.flush(lambda: tenant.ports)
     assert {used(tenant, client).request_count for client in clients} == {5}
-
-
-def test_a_stop_with_nothing_to_write_opens_nothing() -> None:
-    """A server that served nobody stops without a store."""
-
-    def none() -> Ports:
-        raise AssertionError("opened")
-
-    UsageCounter().flush(none)

@@ -14,7 +14,6 @@ from shared.authorizer import AuthorizerClient, NotReady, Policy, Verdict
 from shared.authorizer.floor import Floor, MemoryFloor
 from shared.authorizer.relay import upstream
 from tests.authorizer.clients import arguments
-from tests.authorizer.feeds import public, signer
 from tests.authorizer.relay.relays import FEED, Running, running
 from tests.authorizer.service import Response, Service
 from tests.kit.waiting import soon
@@ -257,21 +256,6 @@ def test_a_relay_that_stops_answers_those_who_wait(service: Service, tmp_path: P
         soon(lambda: len(relay.relay.waiting) == 1)
         relay.server.should_exit = True
         assert poll.result(3).status == 304
-
-
-def test_a_rotation_passes_through_a_relay(service: Service, relay: Running) -> None:
-    """F306a: Clients of a relay follow the rotation of the list signer, and so do newcomers."""
-    with client(relay) as held:
-        for number, warrant_id in ((2, "svc_wrt_b"), (3, "svc_wrt_c")):
-            service.vouch(service.feed.key, signer(number))
-            service.feed.key = signer(number)
-            service.revoke(warrant_id)
-            assert held.wait_for(number, timeout=5)
-            assert held.status.signer == public(signer(number)).hex()
-        assert held.status.refusals == {}
-        with client(relay) as newcomer:
-            assert newcomer.status.signer == public(signer(3)).hex()
-            assert newcomer.check(["svc_wrt_b"]) is REVOKED
 
 
 @pytest.mark.parametrize(

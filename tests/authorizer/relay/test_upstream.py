@@ -11,7 +11,7 @@ import pytest
 
 from shared.authorizer import follower
 from shared.authorizer.relay import documents, upstream
-from tests.authorizer.feeds import HOUR, TENANT, Feed, signer
+from tests.authorizer.feeds import TENANT, Feed, signer
 from tests.authorizer.relay.relays import FEED, Running, running
 from tests.authorizer.service import Response, Service, serving
 from tests.kit.waiting import soon
@@ -45,53 +45,9 @@ def rolls_back(service: Service) -> None:
     service.revoke("svc_wrt_a")
 
 
-def forks(service: Service) -> None:
-    service.feed = Feed()
-    service.revoke("svc_wrt_a")
-    service.revoke("svc_wrt_other")
-
-
-def forks_and_grows(service: Service) -> None:
-    service.feed = Feed()
-    for each in ("svc_wrt_a", "svc_wrt_x", "svc_wrt_y"):
-        service.revoke(each)
-
-
-def has_another_tenant(service: Service) -> None:
-    service.feed = replace(service.feed, tenant="svc_tnt_other", chain=b"", sequence=0, entries={})
-    for each in "xyz":
-        service.revoke(f"svc_wrt_{each}")
-
-
 def has_another_signer(service: Service) -> None:
     service.feed.key = signer(9)
     service.revoke("svc_wrt_c")
-
-
-def has_expired(service: Service) -> None:
-    service.revoke("svc_wrt_c")
-    service.issued_at -= 2 * HOUR
-
-
-def comes_from_the_future(service: Service) -> None:
-    service.revoke("svc_wrt_c")
-    service.issued_at += HOUR
-
-
-def lives_too_long(service: Service) -> None:
-    service.revoke("svc_wrt_c")
-    service.lifetime = timedelta(days=8)
-
-
-def leaves_an_entry_out(service: Service) -> None:
-    service.feed.publish("svc_wrt_c")
-    service.revoke("svc_wrt_d")
-    del service.feed.entries[3]
-
-
-def alters_an_entry(service: Service) -> None:
-    service.revoke("svc_wrt_c")
-    service.feed.entries[3] = service.feed.entries[2]
 
 
 def replays_the_head(service: Service) -> None:
@@ -101,18 +57,6 @@ def replays_the_head(service: Service) -> None:
 
 def fails(service: Service) -> None:
     service.instead = lambda _path: Response(b"no", 503)
-
-
-def denies(service: Service) -> None:
-    service.instead = lambda _path: Response(b"no", 401)
-
-
-def has_nothing(service: Service) -> None:
-    service.instead = lambda _path: Response(b"no", 404)
-
-
-def sends_garbage(service: Service) -> None:
-    service.instead = lambda _path: Response(b"{" * 100_000)
 
 
 def sends_too_much(service: Service) -> None:
@@ -125,20 +69,9 @@ def breaks_off(service: Service) -> None:
 
 REFUSED: dict[Callable[[Service], None], str] = {
     rolls_back: "refused rollback",
-    forks: "refused equivocation",
-    forks_and_grows: "refused chain",
-    has_another_tenant: "refused tenant",
     has_another_signer: "refused signature",
-    has_expired: "refused expired",
-    comes_from_the_future: "refused future",
-    lives_too_long: "refused lifetime",
-    leaves_an_entry_out: "refused chain",
-    alters_an_entry: "refused chain",
     replays_the_head: "refused replay",
     fails: "failures",
-    denies: "failures",
-    has_nothing: "failures",
-    sends_garbage: "refused malformed",
     sends_too_much: "refused too_large",
     breaks_off: "failures",
 }

@@ -80,20 +80,6 @@ def silent(_request: Received, connection: socket.socket) -> None:
     connection.recv(1)
 
 
-def resets(_request: Received, connection: socket.socket) -> None:
-    """It takes the message, and ends the connection without an answer."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-
-
-def says(data: bytes) -> Script:
-    """Anything that is no answer."""
-
-    def run(_request: Received, connection: socket.socket) -> None:
-        connection.sendall(data)
-
-    return run
-
-
 def continues(_request: Received, connection: socket.socket) -> None:
     """Provisional answers without an end."""
     while True:
@@ -108,27 +94,6 @@ def test_an_answer_without_an_end(script: Script) -> None:
         found = send(receiver.sender(patience=0.5))
     assert (found.outcome, found.status, found.body) == (DeliveryOutcome.NO_ANSWER, None, "")
     assert receiver.connections == 1
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
-        resets,
-        says(b"HTTP/1.1 200 OK\r\nA: " + b"a" * 2**20),
-        says(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n"),
-        says(b"\0\0\0\0\r\n\r\n"),
-        says(b"HTTP/1.1 2xx\r\n\r\n"),
-        says(b"HTTP/1.1 99999 OK\r\n\r\n"),
-        says(b"OK\n"),
-        says(b""),
-    ],
-)
-def test_what_is_no_answer(script: Script) -> None:
-    """F388: A receiver that resets the connection or talks nonsense is no answer."""
-    with receiving(script) as receiver:
-        found = send(receiver.sender(patience=30))
-    assert (found.outcome, found.status, found.body) == (DeliveryOutcome.NO_ANSWER, None, "")
-    assert len(receiver.requests) == 1
 
 
 def test_a_receiver_that_is_not_there() -> None:

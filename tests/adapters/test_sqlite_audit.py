@@ -104,14 +104,6 @@ def test_entries_that_another_program_changed_are_found(store: SqliteStore, path
     assert counts(store) == (51, 25, 25)
 
 
-def test_the_doctor_counts_again(store: SqliteStore, path: Path) -> None:
-    """Tallies that do not agree with the entries are told of."""
-    behind_its_back(
-        path, "UPDATE tallies SET n = n + 2 WHERE path = '' AND block = ?", address(5).sk[:14]
-    )
-    assert list(store.problems()) == ["2 audit entries are missing from their tallies"]
-
-
 def test_what_expired_on_earlier_days_is_removed(store: SqliteStore) -> None:
     """F71: day by day, never before its day is over, and each time it is counted right."""
     assert store.remove_expired(before=10 * DAY) > 0

@@ -29,12 +29,6 @@ def test_they_wait_for_each_other_no_more_than_they_must() -> None:
     assert len(Threaded()(*[gather.wait] * 16)) == 16
 
 
-def test_one_read_takes_no_thread() -> None:
-    """What is alone runs where it was asked for."""
-    assert Threaded()(threading.current_thread) == (threading.current_thread(),)
-    assert Threaded()() == ()
-
-
 @pytest.mark.parametrize("failing", range(3))
 def test_a_failure_comes_out_once_nothing_is_under_way(failing: int) -> None:
     """The first in order is raised; the others have ended by then."""

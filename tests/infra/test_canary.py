@@ -110,11 +110,3 @@ def test_a_fleet_that_does_not_follow(world: World) -> None:
     assert f"unknown: north ({world.fleet.ids['north']}) has entry 0." in done.err
     assert f"unknown: south ({world.fleet.ids['south']}) has no entry." in done.err
     assert "2 authorizer(s) unknown" in done.err
-
-
-def test_without_authorizers_nothing_is_revoked(world: World) -> None:
-    """FLEET-17: Without a registered authorizer, the canary changes nothing and fails."""
-    done = world.run.run("canary", "acme", "--data", world.data)
-    assert done.code == 1
-    assert "no authorizer is registered" in done.err
-    assert "Revoked" not in done.err

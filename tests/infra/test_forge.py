@@ -34,22 +34,6 @@ def test_the_tools_of_others_find_nothing() -> None:
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-@pytest.mark.slow
-def test_checkov_finds_nothing_in_the_container() -> None:
-    """F158: nor does checkov, in the Dockerfile and in the workflow."""
-    command = [
-        str(ROOT / ".tools/checkov/bin/checkov"),
-        "--framework",
-        "dockerfile",
-        "github_actions",
-    ]
-    folders = ["-d", "infra/container", "-d", ".github"]
-    ran = subprocess.run(
-        [*command, *folders], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
 def test_the_workflow_tries_every_python() -> None:
     """F158e: The workflow runs all checks from the oldest Python to one after the deployed one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

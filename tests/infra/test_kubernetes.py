@@ -4,10 +4,9 @@ No cluster is at hand: nothing shows here that Kubernetes starts them.
 """
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, Final
 
 import pytest
@@ -18,10 +17,7 @@ from shared.adapters.postgresql_database import check_url
 from tests.kit.processes import ROOT
 
 _BASE: Final = ROOT / "infra/kubernetes"
-_BUILDERS: Final = (["kubectl", "kustomize"], ["kustomize", "build"])
 _KUSTOMIZATION: Final = yaml.safe_load((_BASE / "kustomization.yaml").read_text())
-# What is under way when a server stops: a request may take so long, and so may a publication.
-_LAST_SECONDS: Final = 30
 # What checkov asks for and does not get: the first two are an overlay's part; the processes share
 # out the processor by themselves; a Job that only calls the database takes no requests.
 _WAIVED: Final = "CKV_K8S_14,CKV_K8S_43,CKV_K8S_21,CKV_K8S_11,CKV2_K8S_6"
@@ -50,10 +46,6 @@ def _pods() -> list[dict[str, Any]]:
 def _container(pod: dict[str, Any]) -> dict[str, Any]:
     (found,) = pod["containers"]
     return dict(found)
-
-
-def _drain(container: dict[str, Any]) -> int:
-    return int(container["args"][container["args"].index("--drain") + 1])
 
 
 def _image(instruction: str) -> str:
@@ -120,48 +112,9 @@ def _items(part: dict[str, Any]) -> list[str]:
     return [each["path"] for each in part["secret"]["items"]]
 
 
-def test_a_server_that_stops_is_given_the_time() -> None:
-    """F657d: The grace period outlasts the drain, and the image has SIGTERM sent to it."""
-    pod = _pods()[0]
-    assert pod["terminationGracePeriodSeconds"] >= _drain(_container(pod)) + _LAST_SECONDS
-    assert "STOPSIGNAL" not in (ROOT / "infra/container/Dockerfile").read_text()
-    options = (ROOT / "infra/cli/operator/serve.py").read_text()
-    given = [each for each in _container(pod)["args"] if each.startswith("--")]
-    assert given
-    assert all(f'"{each}"' in options for each in given)
-
-
-def _built(folder: str) -> list[dict[str, Any]]:
-    for command in _BUILDERS:
-        if shutil.which(command[0]):
-            built = subprocess.run([*command, folder], capture_output=True, text=True, check=True)
-            return list(yaml.safe_load_all(built.stdout))
-    pytest.skip("neither kubectl nor kustomize is here")
-
-
-def test_the_documented_overlay_changes_image_and_database(tmp_path: Path) -> None:
-    """F657f: The overlay in the documentation names image and database, and keeps the rest."""
-    page = (ROOT / "docs/homes.md").read_text()
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    overlay = tmp_path / "overlay"
-    overlay.mkdir()
-    shutil.copytree(_BASE, tmp_path / "infra/kubernetes")
-    (overlay / "kustomization.yaml").write_text(shown)
-    built = _built(str(overlay))
-    given = yaml.safe_load(shown)
-    image, (store,) = given["images"][0], given["configMapGenerator"][0]["literals"]
-    pods = [each for each in built if each["kind"] in ("Deployment", "Job")]
-    images = {_container(each["spec"]["template"]["spec"])["image"] for each in pods}
-    assert images == {f"{image['newName']}:{image['newTag']}"}
-    (settings,) = (each["data"] for each in built if each["kind"] == "ConfigMap")
-    assert settings == _settings() | {"SVC_STORE": store.partition("=")[2]}
-    check_url(settings["SVC_STORE"])
-    assert {each["metadata"]["namespace"] for each in built} == {given["namespace"]}
-
-
 @pytest.mark.slow
 def test_the_manifests_are_valid() -> None:
-    """F657e: The schemas of Kubernetes accept each manifest, and so does checkov."""
+    """F657d: The schemas of Kubernetes accept each manifest, and so does checkov."""
     files = [str(_BASE / each) for each in _KUSTOMIZATION["resources"]]
     validate = f"{ROOT}/.tools/kubernetes/bin/kubernetes-validate"
     checkov = f"{ROOT}/.tools/checkov/bin/checkov"

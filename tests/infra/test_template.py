@@ -484,21 +484,8 @@ def test_every_log_group_and_the_topic_take_the_organization_s_key() -> None:
 # --- a second region ---
 
 
-def test_the_data_of_a_stage_of_one_region_is_as_it_was() -> None:
-    """F649a: With the defaults, no parameter of a second region changes key, tables or bucket."""
-    resources = stack()
-    assert "MultiRegion" not in {
-        **resources["Key"]["Properties"],
-        **resources["RootKey"]["Properties"],
-    }
-    assert "ReplicationConfiguration" not in resources["Bucket"]["Properties"]
-    assert "StreamSpecification" not in resources["RevocationsTable"]["Properties"]
-    # A table that became an `AWS::DynamoDB::GlobalTable` would be another resource.
-    assert {each["Type"] for each in resources.values()} & {"AWS::DynamoDB::GlobalTable"} == set()
-
-
 def test_what_is_deleted_in_one_region_stays_in_the_other() -> None:
-    """F649b: Blobs are copied, and their deletions are not."""
+    """F649a: Blobs are copied, and their deletions are not."""
     written_as = written(STATEFUL)["Resources"]["Bucket"]["Properties"]["ReplicationConfiguration"]
     condition, given, _ = written_as["Fn::If"]
     (rule,) = given["Rules"]

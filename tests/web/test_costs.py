@@ -4,15 +4,13 @@ import re
 from typing import Any
 
 import pytest
-from starlette.datastructures import QueryParams
 
 from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
 from shared.model.fleet.authorizers import registered_address
 from shared.model.rate_limit import BURST, HALF, Purpose, microseconds
 from shared.ports.store import Expect, Increment
-from shared.web import costs
-from shared.web.costs import COST_MAX, COSTS, Asked
+from shared.web.costs import COSTS
 from shared.web.routes import ContractRoute
 from tests.kit.api import Client, Tenant
 from tests.kit.processes import ROOT
@@ -119,18 +117,6 @@ def test_a_key_has_its_share_of_costs_too(tenant: Tenant, clock: Clock) -> None:
     assert statuses[:4] == [200] * 4
     assert statuses[-1] == 429
     assert batch(honest) == 200
-
-
-def test_no_request_costs_more_than_a_bucket_has() -> None:
-    """AUTH-14: However much a request asks for, a full bucket suffices."""
-
-    def cost(endpoint: str, body: object, query: str = "") -> int:
-        asked = Asked(endpoint, body, QueryParams(query), set())
-        return costs.of_request(asked, now=Clock()(), fleet=lambda: 10**6)
-
-    whole = cost("send_reports", {"reports": [{}] * 10**6})
-    proof = cost("get_revocation_propagation", None)
-    assert whole == proof == COST_MAX <= BURST - HALF
 
 
 def test_the_table_of_costs_is_that_of_the_specification() -> None:

@@ -260,7 +260,7 @@ async def answered(app: ASGIApp, scope: Exchange, watching: Watching) -> None:
 
 
 def test_a_stop_writes_what_is_not_written(tenant: Tenant, clock: Clock) -> None:
-    """F77: when the server stops, the counts of every key are written, each as last used then."""
+    """F77b: When the server stops, the counts of every key are written, as last used then."""
     clients = [tenant.client(Scope.AUTHORIZER) for _ in range(3)]
     counter = UsageCounter()
     began = clock().replace(microsecond=0)

@@ -112,15 +112,8 @@ def test_a_request_as_curl_does_the_same(admin: Shell, service: LocalServer) -> 
     assert json.loads(again.stdout)["id"] == json.loads(ended.out)["id"]
 
 
-def test_help_and_version_in_each_form(shell: Shell) -> None:
-    """F1083a: `-h`, `help COMMAND` and `--help` are the same, and so are both forms of version."""
-    shown = {shell.run(*words).out for words in (["keys", "list", "-h"], ["help", "keys", "list"])}
-    assert shown == {shell.run("keys", "list", "--help").out}
-    assert shell.run("version") == shell.run("--version")
-
-
 def test_programs_load_no_tables() -> None:
-    """F1083b: `--version` loads no parser of arguments, and results in JSON draw no tables."""
+    """F1083a: `--version` loads no parser of arguments, and results in JSON draw no tables."""
     program = (
         "import sys; from infra.cli.__main__ import main; sys.argv[1:] = {}\n"
         "try: main()\nexcept SystemExit: pass\nprint({!r} in sys.modules)"

@@ -11,7 +11,7 @@ from infra.cli import batches, profiles
 from infra.cli.client import Api
 from infra.cli.errors import NoUsableAnswer
 from tests.infra.cli.conftest import Shell
-from tests.kit.processes import LocalServer, local_server
+from tests.kit.processes import LocalServer
 
 BATCH = "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"
 
@@ -172,13 +172,6 @@ def test_a_failure_has_an_exit_code(admin: Shell, monkeypatch: pytest.MonkeyPatc
     assert "not now" in ended.out
 
 
-def test_the_wait_is_for_a_few(admin: Shell, tmp_path: Path) -> None:
-    """F357: `--wait` asks for each revocation, so it is refused for more than a thousand."""
-    lost = _file(tmp_path, *(f"svc_wrt_wait-{number}" for number in range(1001)))
-    ended = admin.run("revoke", "--from", lost, "--reason", "r", "--wait")
-    assert (ended.code, "1000" in ended.err) == (2, True)
-
-
 def test_an_unset_variable_is_no_filter_that_finds_nothing(admin: Shell) -> None:
     """F543a: A command with an empty identifier is refused, and shows no empty result."""
     since = "2026-11-22T08:00:00Z"
@@ -202,23 +195,3 @@ def test_what_is_typed_wrongly_is_named(admin: Shell, tmp_path: Path) -> None:
     assert "or this line a heading with warrant_id" in ended.err
     ended = admin.run("revoke", "--from", tmp_path / "none.csv", "--reason", "lost")
     assert ended.err.endswith("none.csv cannot be read: No such file or directory.\n")
-
-
-def test_a_rehearsal_does_not_say_that_it_was_done(admin: Shell) -> None:
-    """F543c: A dry run says that nothing was changed, and names no batch."""
-    ended = admin.run("revoke", "svc_wrt_rehearsed", "--reason", "lost", "--dry-run")
-    assert ended.err == "Nothing was changed. It would be: 1 revoked.\n"
-
-
-def test_nobody_is_waited_for_once(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F543d: If no authorizer is registered, waiting for many warrants says so once, and fails."""
-    warrants = ("svc_wrt_waited-1", "svc_wrt_waited-2")
-    # Other tests register authorizers with the server that they share.
-    with local_server(tmp_path / "data") as server:
-        monkeypatch.setenv("RESCIND_URL", server.url)
-        monkeypatch.setenv("RESCIND_API_KEY", server.admin_key)
-        ended = shell.run("revoke", *warrants, "--reason", "lost", "--wait")
-    assert ended.code == 1
-    assert ended.err.count("No authorizer is registered") == 1

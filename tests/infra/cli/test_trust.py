@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from shared.adapters.file_root import FileRoot
-from shared.authorizer.formats import documents
 from shared.authorizer.formats.members import to_base64
 from tests.infra.cli.conftest import Shell
 from tests.kit.processes import LocalServer, local_server
@@ -125,10 +123,3 @@ def test_a_rotation_needs_roots_and_a_threshold_of_them(
     ended = operator.run("trust", "draft", "--out", draft, "--new-root", "AAAA")
     assert (ended.code, "32 bytes" in ended.err) == (2, True)
     assert not draft.exists()
-
-
-def test_documents_of_the_service_are_those_of_clients(operator: Shell, own: LocalServer) -> None:
-    """What the command shows is what a client gets."""
-    answer = httpx2.get(f"{own.url}/v1/trust", headers={"Authorization": f"Bearer {own.admin_key}"})
-    newest = documents.documents(answer.content)[-1].document
-    assert newest.version == _shows(operator)["version"]

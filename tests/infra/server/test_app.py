@@ -169,16 +169,6 @@ def test_a_flood_hides_no_health(local: Local, monkeypatch: pytest.MonkeyPatch) 
     assert send(app.app, "GET", "/healthz").status_code == 200
 
 
-def test_a_bug_on_a_path_without_a_key_is_an_error_of_the_contract(
-    local: Local, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F560: what fails beside the API is 500 in its shape, and names nothing from the inside."""
-    monkeypatch.setattr(app, "_blob", Mock(side_effect=KeyError("inside")))
-    answer = local.http.get("/blobs/x")
-    _assert_error(answer, 500, "internal_error")
-    assert "inside" not in answer.text
-
-
 def test_the_address_of_a_list_says_how_to_keep_it(local: Local) -> None:
     """F121c: A stored list at its local address has the validator and cache rule of the list."""
     body = gzip.compress(_BODY * 100)

@@ -261,15 +261,6 @@ def _webhook(ports: Ports, tenant: Tenant) -> Webhook:
     return managing.create(ports, tenant.operator, url=url, events=("*",), description=None).webhook
 
 
-def test_authorizers_are_shown_by_state() -> None:
-    """F400f: The last count of authorizers is shown by state, as the timer logs it."""
-    for holding in (5, 3):
-        figures = {"AuthorizersHolding": holding, "AuthorizersClosed": 2, "AuthorizersUnknown": 1}
-        Handler().emit(logging.makeLogRecord(logs.fields(metrics=figures)))
-    found = {each: _count("authorizers", state=each) for each in ("holding", "closed", "unknown")}
-    assert found == {"holding": 3, "closed": 2, "unknown": 1}
-
-
 # --- traces ---
 
 

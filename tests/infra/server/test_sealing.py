@@ -89,7 +89,7 @@ def test_what_seals_also_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_how_long_not_all_was_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F400h: The time since all logs were sealed grows while one log cannot be sealed."""
+    """F400g: The time since all logs were sealed grows while one log cannot be sealed."""
     monkeypatch.setattr(local_sealing, "_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(local_sealing, "_PAUSES_A_ROUND", 0)
     ports = embedded(tmp_path, Clock())

@@ -3,13 +3,9 @@
 import json
 import re
 import shutil
-import signal
 import socket
 import sqlite3
 import stat
-import subprocess
-import sys
-import time
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -85,34 +81,6 @@ def test_ctrl_c_stops_it_at_once_and_cleanly(tmp_path: Path, workers: int) -> No
         assert said.endswith(f"Stopped; the data is in {server.data}\n")
         assert "Traceback" not in said
         _bind(server.port).close()
-
-
-def test_ctrl_c_stops_it_while_modules_are_compiled(tmp_path: Path) -> None:
-    """F33o: Ctrl-C stops the server also while Python compiles modules, as it does at first."""
-    program = """
-import os, sys
-from infra.server import server
-from infra.cli import __main__ as start
-constants = "\\n".join(f"x = {2**40 + i} * {2**40 + i}" for i in range(30_000))
-def compile_for_seconds(*_arguments):
-    print("compiling", flush=True)
-    for _ in range(3):
-        compile(constants, "constants", "exec")
-    print("Ctrl-C was lost", flush=True)
-    os._exit(1)
-server._prepare = compile_for_seconds
-start.main()
-"""
-    command = [sys.executable, "-c", program, "serve", "--data", str(tmp_path)]
-    with subprocess.Popen(
-        command, cwd=processes.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "compiling\n"
-        time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        assert process.stdout.read() == f"\nStopped; the data is in {tmp_path}\n"
-    assert process.returncode == 0
 
 
 def test_a_port_in_use_is_said_before_anything_is_written(tmp_path: Path) -> None:

@@ -23,11 +23,9 @@ from shared import logs
 from shared.model.audit.audit_log import month
 from shared.model.lists.schedule import TURNS
 from shared.model.lists.verification import public_key_bytes, verify
-from shared.model.signing_keys import Type
 from shared.model.tenants import settings_address
-from shared.operations.changes import signing_keys
 from shared.operations.fleet import propagation
-from shared.operations.lists import expiring, in_force, publication
+from shared.operations.lists import in_force, publication
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
@@ -40,25 +38,10 @@ from tests.kit.worlds import embedded
 from tests.operations.fleets import Fleet
 
 
-def test_the_timer_announces_keys_that_expire_soon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """APIKEY-11: A server on one machine announces keys that expire soon."""
-    ports = embedded(tmp_path, _now)
-    tenant = Tenant.create(ports)
-    long_ago = replace(ports, now=lambda: _now() - timedelta(days=60))
-    end = _now() + timedelta(days=5)
-    signing_keys.create(long_ago, tenant.operator, type_=Type.ROOT, name="root", expires_at=end)
-    monkeypatch.setattr(expiring, "is_due", lambda _now: True)
-    monkeypatch.setattr(expiring, "is_turn", lambda _tenant_id, _now: True)
-    with _timer(ports, monkeypatch):
-        soon(lambda: "key.expiring" in tenant.actions(ports))
-
-
 def test_the_timer_announces_stale_authorizers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """FLEET-18, F400g: A server on one machine counts authorizers, and announces stale ones."""
+    """FLEET-18, F400f: A server on one machine counts authorizers, and announces stale ones."""
     caplog.set_level("INFO", "rescind")
     ports = embedded(tmp_path, _now)
     tenant = Tenant.create(ports)

@@ -1,37 +1,17 @@
 """`rescind backup`, `restore`, `tenant …` and `migrate`, typed by an operator."""
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from datetime import timedelta
 from pathlib import Path
-from typing import TypeAlias
 
 import httpx2
 import pytest
-from botocore.session import get_session
 
-from infra import data_folder
 from shared import wiring
-from shared.adapters import aws
-from shared.errors import InvalidSettings
-from shared.model.lists import encoding
-from shared.operations.audit import sealing
-from shared.operations.lists import in_force, publication
-from shared.operations.operator import doctor, onboarding
-from shared.ports import Ports
-from tests.engines.clouds import Cloud, container, transit
-from tests.engines.programs import azurite, ministack, openbao
+from shared.operations.operator import onboarding
 from tests.infra.cli.conftest import Shell
 from tests.infra.folders import opened
-from tests.kit import postgresql, tour
 from tests.kit.processes import local_server
-from tests.kit.worlds import Clock
-
-# The store, the blobs and the key of a place.
-Home: TypeAlias = tuple[str, ...]
 
 
 @pytest.fixture
@@ -114,96 +94,6 @@ def test_data_is_migrated(shell: Shell, data: Path, tmp_path: Path) -> None:
     incomplete = shell.run("migrate", *places[:2], "--to", "dynamodb:rescind-prod-")
     assert incomplete.code == 2
     assert "needs its blobs and its key" in incomplete.err
-
-
-@contextmanager
-def _homes(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[list[Home]]:
-    """Homes of each kind, in the order of a move from one machine to another."""
-    with ExitStack() as stack:
-        for name, start in {"aws": ministack, "azure": azurite, "bao": openbao}.items():
-            (folder / name).mkdir()
-            for setting, value in stack.enter_context(start(folder / name)).items():
-                environment.setenv(setting, value)
-                if setting.startswith("SVC_TEST_"):
-                    service = setting.split("_")[2]
-                    own = {"VAULT": "VAULT_ADDR", "AZURE": "AZURE_STORAGE_ENDPOINT"}
-                    environment.setenv(own.get(service, f"AWS_ENDPOINT_URL_{service}"), value)
-        # The session in use may hold the credentials of another test.
-        environment.setattr(aws, "_session", get_session)
-        cloud, (one, two) = Cloud(), (folder / "one", folder / "two")
-        for each in (one, two):
-            data_folder.prepare(each)
-        here, there = (tuple(data_folder.environment(each).values()) for each in (one, two))
-        shared = stack.enter_context(postgresql.server().database("homes"))
-        azure = f"azure:{stack.enter_context(container())}"
-        bucket, key = (stack.enter_context(each()) for each in (cloud.bucket, cloud.key))
-        on_aws = f"dynamodb:{stack.enter_context(cloud.tables())}", f"s3:{bucket}", f"kms:{key}"
-        on_azure = shared, azure, f"vault:{stack.enter_context(transit())}"
-        alone = stack.enter_context(postgresql.server().database("alone"))
-        yield [here, on_azure, on_aws, (alone, "postgresql:", here[2]), there]
-
-
-def _settings(home: Home) -> dict[str, str]:
-    return dict(zip(("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"), home, strict=True))
-
-
-@contextmanager
-def _at(home: Home) -> Iterator[Ports]:
-    """The ports of a home that is in charge."""
-    ports = wiring.build(wiring.settings(_settings(home)))
-    yield ports
-    ports.close()
-
-
-def _move(shell: Shell, source: Home, target: Home) -> None:
-    names = [f"--{end}{part}" for end in ("from", "to") for part in ("", "-blobs", "-keys")]
-    places = [each for pair in zip(names, (*source, *target), strict=True) for each in pair]
-    for finish in ([], ["--finish"]):
-        ended = shell.run("migrate", *places, *finish)
-        assert ended.code == 0, ended.err
-
-
-def _told(ports: Ports, tenant_id: str) -> tuple[int, list[str]]:
-    """The version of the list in force, and what it revokes."""
-    head = in_force.head(ports, tenant_id)
-    return head.version, encoding.revoked_ids(in_force.body(ports, head))
-
-
-def _findings(ports: Ports) -> list[doctor.Finding]:
-    """What the doctor finds, but for the PostgreSQL of the tests, which is hasty."""
-    return [each for each in doctor.examine(ports) if each.subject != "SVC_STORE"]
-
-
-@pytest.mark.slow
-def test_data_moves_between_all_homes(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F408c, F641a, OPS-16: An item of each kind moves through homes of all kinds.
-
-    At each the lists, the feed and the log are whole, and the home that was left refuses to serve.
-    """
-    with _homes(tmp_path, monkeypatch) as homes:
-        with opened(tmp_path / "one") as ports:
-            clock = Clock(datetime.now(UTC) - timedelta(days=9))
-            tenant = tour.take(replace(ports, now=clock, new_id=wiring.identifiers(clock)), clock)
-            # What ended since the tour is in none of the lists to compare.
-            publication.publish(ports, onboarding.operator(ports, handle="acme"))
-            sealing.extend(ports, tenant.id)
-            (version, revoked), found = _told(ports, tenant.id), _findings(ports)
-            # Authorizers that have not reported since, and roots of the tour, which are nowhere.
-            assert {each.remedy.partition(";")[0] for each in found} == {
-                "see docs/fleet.md#stragglers",
-                "let the roots sign: rescind trust draft, sign, publish",
-            }
-        for source, target in pairwise(homes):
-            _move(shell, source, target)
-            with pytest.raises(InvalidSettings, match="was moved"), _at(source):
-                pass
-            version += 1
-            with _at(target) as ports:
-                assert _told(ports, tenant.id) == (version, revoked)
-                sealing.extend(ports, tenant.id)
-                assert _findings(ports) == found
 
 
 @pytest.mark.slow

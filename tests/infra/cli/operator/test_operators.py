@@ -92,26 +92,6 @@ def test_a_tenant_locked_out_gets_in_again(
         assert credential.scopes == (Scope.ADMIN,)
 
 
-@pytest.mark.parametrize(
-    ("given", "lifetime"),
-    [
-        ("30d", timedelta(days=30)),
-        ("12h", timedelta(hours=12)),
-        ("45m", timedelta(minutes=45)),
-    ],
-)
-def test_a_minted_key_may_expire(
-    rescind: Command, data: Path, acme: str, given: str, lifetime: timedelta
-) -> None:
-    """`admin-key --expires-in` mints a key that ends after that time."""
-    minted = rescind.run("admin-key", "acme", "--expires-in", given, "--data", data)
-    assert minted.code == 0
-    with opened(data) as ports:
-        expires_at = api_keys.authenticate(ports, minted.out.strip()).expires_at
-        assert expires_at is not None
-        assert timedelta(0) <= ports.now() + lifetime - expires_at < timedelta(minutes=1)
-
-
 def test_the_doctor_of_a_healthy_folder(rescind: Command, data: Path) -> None:
     """`doctor` says that all is well, with 0, and prints nothing for a program to read."""
     assert rescind.run("doctor", "--data", data) == Ended(0, "", "All is well.\n")
@@ -195,16 +175,6 @@ def test_what_cannot_be_is_refused(
     """What no key, signer or tenant can have is refused with what is allowed, and not done."""
     refused = rescind.run(*arguments, "--data", data)
     assert (refused.code, refused.out, words in refused.err) == (code, "", True)
-
-
-@pytest.mark.parametrize("command", ["doctor", "recover acme", "tenant list"])
-def test_a_folder_without_data_is_not_made_into_one(
-    rescind: Command, tmp_path: Path, command: str
-) -> None:
-    """A folder misspelt after `--data` is refused with 2, and nothing is made there."""
-    refused = rescind.run(*command.split(), "--data", tmp_path / "dtaa")
-    assert (refused.code, refused.out, "dtaa" in refused.err) == (2, "", True)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.MonkeyPatch) -> None:

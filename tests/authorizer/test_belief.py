@@ -6,8 +6,8 @@ import pytest
 
 from shared.authorizer.belief import Belief
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
-from tests.authorizer.feeds import NOW, TENANT, Feed, public, signer
-from tests.authorizer.roots import LIST, STANDBY, document, first, public_of, roots, signed
+from tests.authorizer.feeds import NOW, TENANT, public, signer
+from tests.authorizer.roots import LIST, STANDBY, document, public_of, roots, signed
 from tests.conformance.cases import base64_of
 
 _OLD = Belief.of(TENANT, None, [public_of(LIST)])
@@ -19,45 +19,8 @@ def _refusal(belief: Belief, *given: SignedDocument) -> str:
     return str(caught.value)
 
 
-def test_a_client_without_a_pin_adopts_the_root_that_its_signer_vouches_for() -> None:
-    """TRUST-20, F735a: The roots of the first document that a known signer signed are its pin.
-
-    From then on the list signer vouches for no other root.
-    """
-    assert _OLD.followed((), NOW) is _OLD
-    assert _refusal(_OLD, first(1)) == "root"
-    assert _refusal(_OLD, signed(document(1), 1, STANDBY)) == "root"
-    # The list signer alone makes no document.
-    assert _refusal(_OLD, signed(document(1), LIST)) == "root"
-    adopted = _OLD.followed([signed(document(1), 1, LIST)], NOW)
-    assert adopted.state
-    assert (adopted.version, adopted.state.pin) == (1, roots(1).pin)
-    other = signed(document(2, roots=roots(9)), 9, LIST)
-    assert _refusal(adopted, other) == "root"
-    assert adopted.followed([first(2)], NOW).version == 2
-
-
-def test_the_first_document_that_a_signer_vouches_for_may_be_an_old_one() -> None:
-    """TRUST-20, F735b: A client whose signer has retired since begins at the document of its time.
-
-    It follows the roots from there.
-    """
-    chain = [
-        signed(document(1), 1, LIST),
-        signed(document(2, roots=roots(2)), 1, 2, STANDBY),
-        signed(document(5, roots=roots(2)), 2, 33),
-    ]
-    assert _OLD.followed(chain, NOW).version == 5
-    later = Belief.of(TENANT, None, [public_of(STANDBY)]).followed(chain, NOW)
-    assert later.state
-    assert (later.version, later.state.pin) == (5, roots(2).pin)
-    assert _refusal(Belief.of(TENANT, None, [public_of(34)]), *chain) == "root"
-    foreign = signed(document(1, tenant_id="svc_tnt_b"), 1, LIST)
-    assert _refusal(_OLD, foreign) == "tenant"
-
-
 def test_the_signer_of_the_saved_head_vouches_alone() -> None:
-    """TRUST-20, F735c: After a rotation the configured signer vouches for nothing any more.
+    """TRUST-20, F735a: After a rotation the configured signer vouches for nothing any more.
 
     Nor does a signer that the release before knew to be stolen.
     """
@@ -71,15 +34,6 @@ def test_the_signer_of_the_saved_head_vouches_alone() -> None:
     assert pinned.resumed(None, present, frozenset({stolen})).followed(chain, NOW).version == 1
     saved = pinned.followed(chain, NOW).state
     assert _OLD.resumed(saved, present, frozenset()).state == saved
-
-
-def test_before_a_document_no_head_is_accepted() -> None:
-    """TRUST-13, F735d: A list signer that is no pin vouches for a document, and not for heads."""
-    answer = Feed(key=signer(LIST)).answer()
-    with pytest.raises(NotTrusted, match="signature"):
-        _OLD.verified(answer, NOW, None)
-    adopted = _OLD.followed([signed(document(1), 1, LIST)], NOW)
-    assert adopted.verified(answer, NOW, None).key == public_of(LIST)
 
 
 @pytest.mark.parametrize(

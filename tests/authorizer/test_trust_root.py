@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from shared.authorizer import (
-    AsyncAuthorizerClient,
     AuthorizerClient,
     DamagedFloor,
     Decision,
@@ -21,7 +20,6 @@ from shared.authorizer import (
     Guard,
     Policy,
     Saved,
-    Verdict,
     trust,
     view,
 )
@@ -42,7 +40,6 @@ from tests.authorizer.bundles import ISSUER_ID, ROOT_ID
 from tests.authorizer.clients import arguments
 from tests.authorizer.feeds import NOW, TENANT, Feed, public, signer
 from tests.authorizer.service import KEY, PIN, Response, Service, serving
-from tests.kit.asgi import run
 from tests.kit.waiting import soon
 
 _STANDBY = signer(2)
@@ -296,26 +293,6 @@ def test_a_client_without_a_state_keeps_its_position(service: Service, tmp_path:
         assert made.view.is_fresh()
 
 
-def test_three_tenants_do_not_mix(tmp_path: Path) -> None:
-    """TRUST-12, F730a: Documents, heads and floors of one tenant are refused for another.
-
-    All tenants of a deployment have one root, so the signature alone says nothing.
-    """
-    names = [f"svc_tnt_{number}" for number in range(3)]
-    with serving(Service(Feed(tenant=names[0]))) as one:
-        for number, name in enumerate(names):
-            one.feed = Feed(tenant=name, key=signer(10 + number))
-            one.documents.clear()
-            one.vouch()
-            for other in names:
-                with followed(one, FileFloor(tmp_path / other), tenant=other) as (made, seen):
-                    if other == name:
-                        made.poll()
-                        assert made.view.is_fresh()
-                    else:
-                        assert _refusal(made, seen) in {"tenant", "signature"}
-
-
 # --- the signing keys that a head names ---
 
 
@@ -423,29 +400,10 @@ def test_a_client_and_a_guard_with_one_pin(service: Service, tmp_path: Path) -> 
     assert not _asked(service, "/v1/trust-bundle")
 
 
-@pytest.mark.parametrize("wrong", [{"trust_root": "A" * 64}, {"trust_root": ""}])
-def test_only_a_pin_is_a_trust_root(service: Service, wrong: dict[str, str]) -> None:
-    """TRUST-7, F732b: A client takes no other text for a pin."""
-    with pytest.raises(ValueError, match="64 hexadecimal digits"):
-        AuthorizerClient(service.url, **arguments(**wrong))
-
-
-def test_a_client_for_asyncio_takes_a_pin(service: Service) -> None:
-    """F732c: The client for asyncio follows documents as the other one does."""
-
-    async def use() -> None:
-        client = AsyncAuthorizerClient(service.url, **arguments(trust_root=PIN))
-        async with client:
-            assert client.check(["svc_wrt_a"]) is Verdict.REVOKED
-            assert client.check(["svc_wrt_b"]) is Verdict.CLEAR
-
-    run(use())
-
-
 def test_the_command_takes_a_pin(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """F732d: `status --root PIN` prints what a client with this pin holds."""
+    """F732b: `status --root PIN` prints what a client with this pin holds."""
     monkeypatch.setenv("RESCIND_API_KEY", KEY)
     assert main(["status", service.url, "--tenant", TENANT, "--root", PIN]) == 0
     assert "sequence: 1\n" in capsys.readouterr().out

@@ -34,7 +34,8 @@ from shared.model.lists.schedule import IN_FLIGHT_MAX
 from shared.model.lists.signers import ListSigner, SignerStatus, signers
 from shared.model.lists.statements import Statement
 from shared.operations.base import operation
-from shared.operations.changes import key_revocation, list_signers, revocations, srl
+from shared.operations.changes import key_revocation, list_signers, revocations, srl, warrants
+from shared.operations.changes.warrants import Order, SignedWarrant
 from shared.operations.lists import in_force, publication, storage, verdicts
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists import schedule as srl_schedule
@@ -58,6 +59,8 @@ from tests.world.explore import (
 from tests.world.stage import Span
 
 BEFORE, NEW, SIGNED = WARRANTS = ("svc_wrt_before", "svc_wrt_new", "svc_wrt_signed")
+# What a signer signs meanwhile.
+LAST = "svc_wrt_last"
 
 
 class Moment(NamedTuple):
@@ -358,6 +361,15 @@ def _key_revoker(history: History, ports: Ports) -> object:
     return key
 
 
+def _signer(history: History, ports: Ports) -> object:
+    """Signs with the key, unless that is revoked meanwhile."""
+    order = Order(b"grant", warrant_id=LAST)
+    try:
+        return warrants.sign(ports, history.tenant.operator, key_id=history.key_id, order=order)
+    except InvalidState:
+        return None
+
+
 def _feeder(history: History, ports: Ports) -> object:
     return publication.publish_feed(ports, history.tenant.id)
 
@@ -378,7 +390,8 @@ _ACTORS = {
     each.__name__.strip("_").replace("_", " "): each
     for each in (
         *(_publisher, _worker, _revoker, _remover, _waverer, _checker, _rotator, _maker),
-        *(_activator, _thief_taker, _withdrawer, _key_revoker, _feeder, _announcer, _taker),
+        *(_activator, _thief_taker, _withdrawer, _key_revoker, _signer),
+        *(_feeder, _announcer, _taker),
     )
 }
 
@@ -665,7 +678,7 @@ _HUGE = [
     ],
 )
 def test_every_schedule(history: History, names: str) -> None:
-    """F61a, F01, F08, F230a, F231a, F232a, F233a, F234a: No schedule loses a revocation.
+    """F03a, F04a, F05a, F07a, F61a, F230a, F231a, F232a, F233a, F234a: No revocation is lost.
 
     Neither the lists do, nor the feed: a client that holds an entry refuses what was revoked before
     it began, and keeps refusing it.
@@ -728,6 +741,36 @@ def test_a_key_revocation_that_is_seen_in_part(history: History, names: str) -> 
         assert SIGNED in history.tenant.published(history.ports).revoked_ids, run
 
 
+@pytest.mark.parametrize(
+    ("names", "torn"),
+    [
+        ("signer, key revoker", ""),
+        ("signer, key revoker", "signer, key revoker"),
+        ("signer, key revoker, publisher", ""),
+        pytest.param("signer, key revoker, publisher", "key revoker", marks=pytest.mark.long),
+    ],
+)
+def test_no_warrant_escapes_the_revocation_of_its_key(
+    history: History, names: str, torn: str
+) -> None:
+    """F135a: A warrant that a key signs while it is revoked is listed or never handed out.
+
+    What is handed out is on the next list: nobody waits for the second look.
+    """
+    history.torn = frozenset(filter(None, torn.split(", ")))
+    found = set[bool]()
+    for run in history.explore(cast(history, names)):
+        outcomes(history, run)
+        publication.publish_due(history.ports)
+        listed = history.tenant.published(history.ports).revoked_ids
+        assert SIGNED in listed, run
+        found.add(isinstance(run.outcomes["signer"], SignedWarrant))
+        if isinstance(run.outcomes["signer"], SignedWarrant):
+            assert history.tenant.is_revoked(history.ports, LAST), run
+            assert LAST in listed, run
+    assert found == {True, False}
+
+
 _SMALL_STOPS = {
     "feeder": "feeder",
     "feeder, revoker": "feeder, revoker",
@@ -756,7 +799,7 @@ _HUGE_STOPS = {
     ],
 )
 def test_every_schedule_in_which_one_dies(history: History, names: str, mortal: str) -> None:
-    """F01, F02, S5, F234c: Versions rise and no revocation is lost if one dies at any step."""
+    """F01a, F02a, SRL-15, S5, F234c: If one dies at any step, versions rise and nothing is lost."""
     prove(history, names, history.explore(cast(history, names), mortal))
 
 

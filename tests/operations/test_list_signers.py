@@ -1,12 +1,11 @@
 """List signers change one after another, also if two changes are asked for at once."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from shared.errors import InvalidState, NotFound
+from shared.errors import NotFound
 from shared.model.items import Item
 from shared.model.lists.signers import ListSigner, SignerStatus, standby_address
 from shared.operations.changes import list_signers
@@ -37,28 +36,6 @@ def _with_document(ports: Ports) -> Tenant:
 
 def _of(ports: Ports, tenant: Tenant, status: SignerStatus) -> list[ListSigner]:
     return [each for each in signers.read(ports, tenant.id) if each.status is status]
-
-
-def test_of_two_pending_signers_one_is_refused(ports: Ports) -> None:
-    """SIGNER-3: If two pending signers are asked for at once, there is one."""
-    for race in races(ports, Tenant.another, _create, _create):
-        assert sum(isinstance(each, InvalidState) for each in (race.first, race.second)) == 1
-        (pending,) = _of(ports, race.world, SignerStatus.PENDING)
-        (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
-        assert active.pending_id == pending.id
-
-
-@pytest.mark.parametrize("first", [_create, _rotate])
-def test_a_pending_signer_undoes_no_rotation(
-    ports: Ports, first: Callable[[Ports, Tenant], object]
-) -> None:
-    """If a rotation meets a new pending signer, one signer is active, and signs."""
-    second = _rotate if first is _create else _create
-    for race in races(ports, Tenant.another, first, second):
-        assert len(_of(ports, race.world, SignerStatus.ACTIVE)) == 1
-        assert len(_of(ports, race.world, SignerStatus.PENDING)) <= 1
-        race.world.regenerate(ports)
-    assert list(doctor.examine(ports)) == []
 
 
 def test_a_theft_meets_a_rotation(ports: Ports) -> None:

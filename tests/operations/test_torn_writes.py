@@ -63,7 +63,7 @@ def _losing(tenant: Tenant, key_id: str, how: str, ports: Ports) -> object:
 def test_the_last_admin_key_stays(
     tmp_path: Path, ports: Ports, tenant: Tenant, ways: tuple[str, str]
 ) -> None:
-    """F40a: Of two losses of the last admin keys, each seen in part, one is refused."""
+    """F40a, F91a, S1: Of two losses of the last admin keys, each seen in part, one is refused."""
     tenant.api_key(ports, name="second")
     keys = _admins(ports, tenant)
     assert len(keys) == 2
@@ -207,7 +207,7 @@ def test_a_repetition_gets_the_same_response(
 def test_a_repeated_take_back_sees_the_first_one_in_part(
     tmp_path: Path, ports: Ports, tenant: Tenant
 ) -> None:
-    """REVOKE-22, F483d: A call that sees itself in part still reports what was taken back."""
+    """REVOKE-22, F483c: A call that sees itself in part still reports what was taken back."""
     tenant.revoke(ports, "svc_wrt_a")
     batch = Batch(BatchAction.TAKE_BACK, ("svc_wrt_a",), "r", id=ports.new_id(BATCH))
 

@@ -25,24 +25,6 @@ def _admins(ports: Ports, tenant: Tenant) -> list[str]:
     return [key.id for key, _ in page.entries if key.is_live_admin(ports.now())]
 
 
-@pytest.mark.parametrize("loss", [api_keys.revoke, api_keys.delete], ids=["revoke", "delete"])
-@pytest.mark.parametrize("step", range(5))
-@pytest.mark.parametrize("earlier", [0, 1])
-def test_two_last_admins_do_not_go_at_once(
-    ports: Ports, tenant: Tenant, loss: Operation[..., object], step: int, earlier: int
-) -> None:
-    """F91a, F28, S1: Two last admin keys cannot both be removed at once."""
-    for _ in range(earlier):
-        lost = tenant.api_key(ports, name="lost")
-        api_keys.revoke(ports, tenant.operator, key_id=lost.api_key.id)
-    tenant.api_key(ports, name="second")
-    first, second = _admins(ports, tenant)
-    script = Script(before={step: lambda: loss(ports, tenant.operator, key_id=second)})
-    with suppress(Conflict):
-        loss(scripted(ports, script), tenant.operator, key_id=first)
-    assert len(_admins(ports, tenant)) == 1
-
-
 @pytest.mark.parametrize("step", range(6))
 def test_a_rotation_and_a_loss_leave_an_admin(
     ports: Ports, tenant: Tenant, clock: Clock, step: int

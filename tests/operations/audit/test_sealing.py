@@ -1,12 +1,10 @@
 """The sealed log: passes of the sealer, and reading what they left."""
 
-from contextlib import suppress
 from dataclasses import replace
-from random import Random
 
 import pytest
 
-from shared.errors import Corrupt, Unavailable
+from shared.errors import Corrupt
 from shared.model.audit import audit_log as entry_model
 from shared.model.audit import head as head_model
 from shared.model.audit import records
@@ -218,87 +216,3 @@ def test_a_sealer_may_be_killed_at_each_call(
     assert 10 < number < 100
     assert len(set(sealed(ports, tenant.id))) == 301
     assert head_of(ports, tenant.id).stored == 256
-
-
-class Schedule:
-    """Late writers and sealers that are killed anywhere, in an order that a seed determines."""
-
-    def __init__(self, ports: Ports, clock: Clock, tenant_id: str) -> None:
-        self.ports, self.clock, self.tenant_id = ports, clock, tenant_id
-        self.random = Random()
-        self.waiting: list[Put] = []
-        self.committed: list[str] = []
-        self.signed: list[str] = []
-
-    def write(self) -> None:
-        self.waiting.append(entry_made(self.ports, self.clock, self.tenant_id)[1])
-        while self.waiting and self.random.random() < 0.7:
-            self.commit()
-
-    def commit(self) -> None:
-        if self.waiting:
-            change = self.waiting.pop(self.random.randrange(len(self.waiting)))
-            self.ports.store.write(change)
-            self.committed.append(change.address.sk)
-
-    def seal(self) -> None:
-        number = self.random.randrange(1, 40)
-        hook = self.random.choice(
-            [faults.raises(faults.Crash()), faults.raises(Unavailable()), self.meanwhile]
-        )
-        script = self.random.choice(
-            [faults.Script({number: hook}), faults.Script({}, {number: hook})]
-        )
-        named = self.committed[-3:] if self.random.random() < 0.5 else []
-        with suppress(faults.Crash, Unavailable):
-            sealing.extend(faults.scripted(self.ports, script), self.tenant_id, named=named)
-        self.check()
-
-    def meanwhile(self) -> None:
-        self.commit()
-        sealing.extend(self.ports, self.tenant_id)
-
-    def check(self) -> None:
-        """What was signed before is still there, and nothing twice."""
-        if log.head(self.ports, self.tenant_id) is not None:
-            ids = sealed(self.ports, self.tenant_id)
-            assert ids[: len(self.signed)] == self.signed
-            assert len(ids) == len(set(ids))
-            self.signed = ids
-
-    def run(self, seed: int, *, steps: int) -> None:
-        self.random.seed(seed)
-        for _ in range(steps):
-            self.random.choice([self.write, self.write, self.seal])()
-            self.clock.advance(seconds=self.random.choice([0, 0.001, 1, 20, 600]))
-        while self.waiting:
-            self.commit()
-        sealing.sweep(self.ports, self.tenant_id)
-        self.check()
-        assert {*self.committed} < {*self.signed}
-        assert len(self.signed) == len(self.committed) + 1
-
-
-@pytest.fixture
-def schedule(
-    ports: Ports, clock: Clock, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, at_once: None
-) -> Schedule:
-    """A schedule that begins a few leaves before a tile is full, with small passes."""
-    first = many_sealed(ports, clock, tenant.id, 250)
-    monkeypatch.setattr(sealing, "APPENDED_MAX", 7)
-    made = Schedule(ports, clock, tenant.id)
-    made.committed += first
-    return made
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_random_schedules_lose_nothing(schedule: Schedule, seed: int) -> None:
-    """LOG-5, LOG-8, F329a: If writers are late or killed, each entry is still sealed once."""
-    schedule.run(seed, steps=30)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 130))
-def test_many_random_schedules_lose_nothing(schedule: Schedule, seed: int) -> None:
-    """F329: The same, with more seeds."""
-    schedule.run(seed, steps=40)

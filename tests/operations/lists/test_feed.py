@@ -1,43 +1,33 @@
 """The feed: whatever stops or fails, each change reaches those who follow it, as a check says."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from boto3.dynamodb.types import Binary, TypeSerializer
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from shared.adapters.file_sealer import FileSealer
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import FeedEntry
 from shared.authorizer.policy import Reason, RefusedAnswer
-from shared.errors import Corrupt, Unavailable
+from shared.errors import Corrupt
 from shared.model import feed as model
 from shared.model import revocations as revocation_model
 from shared.model.feed import LEAP, StoredEntry, entry_address, head_address
 from shared.model.lists import head as head_model
 from shared.model.lists.head import states_folder
-from shared.operations.base import operation
 from shared.operations.changes import list_signers
 from shared.operations.lists import decisions, in_force, publication
 from shared.operations.lists import marks as srl_marks
-from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator.recovery.recovery import recover
 from shared.operations.trust import renewal
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.kit.faults import Crash, Script, broken_at, meeting, scripted
 from tests.kit.reads import reading
 from tests.kit.tenants import Tenant
-from tests.kit.worlds import Clock, close, embedded
-from tests.operations import histories
-from tests.operations.conftest import make_few
+from tests.kit.worlds import Clock
 from tests.operations.followers import Follower, current
 from tests.operations.restores import Deployment
 
@@ -61,67 +51,11 @@ def _changed_tenant(ports: Ports) -> tuple[Tenant, Follower]:
     return tenant, client
 
 
-def _recorded() -> list[str]:
-    """The calls of one publication of the feed that states one change of each kind."""
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        make_few(patch)
-        ports, script = embedded(Path(folder), Clock()), Script()
-        tenant, _ = _changed_tenant(ports)
-        publication.publish_feed(scripted(ports, script), tenant.id)
-        close(ports)
-    return script.calls
-
-
-_CALLS = _recorded()
-_STEPS = range(len(_CALLS))
-
-
-def revoked(ports: Ports, tenant: Tenant, names: list[str]) -> set[str]:
-    """Those of the warrants that a check finds revoked."""
-    found = verdicts(ports, tenant.id, names)
-    return {each for each, verdict in found.items() if verdict.revoked}
-
-
 def publish(ports: Ports, tenant: Tenant) -> publication.PublishedFeed:
     """Publish the feed, which there must be."""
     published = publication.publish_feed(ports, tenant.id)
     assert published is not None
     return published
-
-
-@pytest.mark.parametrize("error", [Crash(), Unavailable("down")], ids=["crash", "fault"])
-@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("step", _STEPS)
-def test_a_fault_at_a_step_heals(ports: Ports, step: int, late: bool, error: BaseException) -> None:
-    """FEED-4, F235a, F235c: If a publication fails or dies at a step, the next states the rest."""
-    tenant, client = _changed_tenant(ports)
-    with pytest.raises(type(error)):
-        publication.publish_feed(broken_at(ports, step, error, late=late), tenant.id)
-    assert BEFORE in client.poll(ports).refuses
-    publish(ports, tenant)
-    assert client.poll(ports).refuses == {BEFORE, NEW, SIGNED} == revoked(ports, tenant, NAMES)
-    assert Follower(tenant).poll(ports).refuses == client.refuses
-    assert publish(ports, tenant).entries == 0
-
-
-@pytest.mark.parametrize("step", _STEPS)
-def test_a_change_at_a_step_is_stated(ports: Ports, step: int) -> None:
-    """F235b: A change during a publication of the feed is in it, or in the next one."""
-    tenant, client = _changed_tenant(ports)
-
-    def change() -> None:
-        record = tenant.revoke(ports, BEFORE)
-        tenant.take_back(ports, record)
-        publish(ports, tenant)
-        tenant.revoke(ports, BEFORE)
-        tenant.revoke(ports, "svc_wrt_during")
-
-    publication.publish_feed(meeting(ports, step, change), tenant.id)
-    publish(ports, tenant)
-    names = [*NAMES, "svc_wrt_during"]
-    assert client.poll(ports).refuses == revoked(ports, tenant, names)
-    assert BEFORE in client.refuses
-    assert "svc_wrt_during" in client.refuses
 
 
 def test_a_key_that_signed_more_than_entries_take(
@@ -473,78 +407,3 @@ def test_a_client_whose_clock_was_ahead_too(ports: Ports, tenant: Tenant, clock:
     tenant.regenerate(ports)
     assert current(ports, tenant.id).signed.issued_at == clock()
     assert polled() == {NEW}
-
-
-class FollowedWorld(RuleBasedStateMachine):
-    """Random changes, and a client that follows."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.patch = pytest.MonkeyPatch()
-        make_few(self.patch)
-        self.patch.setattr(operation, "PACING", operation.Pacing(pause=0, in_flight=0))
-        self.patch.setattr(model, "ENTRY_MAX", 3)
-        self.patch.setattr(decisions, "INLINE_MAX", 3)
-        self.folder = TemporaryDirectory()
-        self.world = histories.world(Path(self.folder.name))
-        self.client = Follower(self.world.tenant).poll(self.world.ports)
-
-    @rule(
-        name=st.sampled_from(sorted(set(histories.STEPS) - {"publish", "lifetime"})),
-        number=st.integers(0, 5),
-    )
-    def change(self, name: str, number: int) -> None:
-        histories.STEPS[name](self.world, number)
-
-    @rule()
-    def publish_feed(self) -> None:
-        """If a list was due, because of a break or because heads expire, there is one."""
-        ports, tenant = self.world.ports, self.world.tenant
-        published = publish(ports, tenant)
-        if published.head.needs_list or published.head.signed.expires_at <= ports.now():
-            tenant.regenerate(ports)
-        held = self.client.poll(ports).refuses
-        told = revoked(ports, tenant, histories.IDS)
-        assert told <= held | self._ended(told)
-        assert held <= told
-
-    @rule(anew=st.booleans())
-    def publish_list(self, anew: bool) -> None:
-        ports, tenant = self.world.ports, self.world.tenant
-        publication.publish(ports, tenant.operator, anew=anew)
-        held = self.client.poll(ports).refuses
-        assert held == set(tenant.published(ports).revoked_ids)
-        told = revoked(ports, tenant, histories.IDS)
-        assert held == told - self._ended(told)
-
-    def _ended(self, names: set[str]) -> set[str]:
-        """Those that ended so long ago that no list has them (SRL-9)."""
-        limit = self.world.ports.now() - timedelta(hours=1)
-        found = verdicts(self.world.ports, self.world.tenant.id, names)
-        return {each for each in names if (end := found[each].ends_at) and end < limit}
-
-    @invariant()
-    def a_newcomer_knows_as_much(self) -> None:
-        ports = self.world.ports
-        with suppress(RefusedAnswer):
-            client = Follower(self.world.tenant, self.client.state).poll(ports)
-            assert client.refuses == Follower(self.world.tenant).poll(ports).refuses
-
-    def teardown(self) -> None:
-        close(self.world.ports)
-        self.folder.cleanup()
-        self.patch.undo()
-
-
-@pytest.mark.parametrize(
-    ("examples", "steps"),
-    [
-        (5, 15),
-        pytest.param(60, 40, marks=pytest.mark.slow),
-        pytest.param(1000, 40, marks=pytest.mark.long),
-    ],
-)
-def test_who_follows_refuses_what_a_check_refuses(examples: int, steps: int) -> None:
-    """F240a: After any changes, a client of the feed refuses what the list and a check refuse."""
-    how = hypothesis_settings(max_examples=examples, stateful_step_count=steps)
-    run_state_machine_as_test(FollowedWorld, settings=how)

@@ -1,7 +1,6 @@
 """Publishing: whatever stops, races or lies, the list in force is valid and loses nothing."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -9,19 +8,18 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from shared.errors import Corrupt, ExpectationLost, InvalidSrl, Unavailable
+from shared.errors import Corrupt, InvalidSrl, Unavailable
 from shared.model import revocations as model
 from shared.model.lists import head as head_model
 from shared.model.lists.encoding import Payload
 from shared.model.lists.head import head_address, publications
 from shared.model.lists.verification import verify
-from shared.operations.base import counters, operation
-from shared.operations.changes import revocations, srl
+from shared.operations.changes import srl
 from shared.operations.lists import decisions, in_force, publication
 from shared.operations.operator import consistency
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Partition, Put
-from tests.kit.faults import Crash, Script, broken_at, meeting, raises, scripted
+from tests.kit.faults import Script, raises, scripted
 from tests.kit.log_lines import lines, metrics
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock, close, embedded
@@ -78,7 +76,6 @@ def _write_of(way: str) -> int:
 
 # The calls of a publication if nothing has changed, and the step that publishes.
 _UNCHANGED = _recorded("followed", changed=False)
-_AT_REST = len(_UNCHANGED) - 1
 
 
 @pytest.fixture
@@ -92,23 +89,6 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 Go = Callable[[str], None]
-
-
-@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("way", "step"), _STEPS)
-def test_a_crash_at_a_step_heals(
-    ports: Ports, tenant: Tenant, go: Go, way: str, step: int, late: bool
-) -> None:
-    """SRL-15, F01a, F02a: If a publisher dies, the old list or its own stays in force."""
-    tenant.revoke(ports, "svc_wrt_next")
-    go(way)
-    with pytest.raises(Crash):
-        publication.publish(broken_at(ports, step, Crash(), late=late), tenant.operator)
-    published = 3 if step + late > _write_of(way) else 2
-    assert tenant.published(ports).version == published
-    go("followed")
-    after = tenant.regenerate(ports)
-    assert (after.version, "svc_wrt_next" in after.revoked_ids) == (published + 1, True)
 
 
 @pytest.mark.parametrize(
@@ -132,75 +112,6 @@ def test_a_fault_at_any_step_is_unavailable(
         publication.publish(scripted(ports, script), tenant.operator)
     assert tenant.published(ports).version == 2
     assert tenant.actions(ports).count("srl.regenerate") == 1
-
-
-def test_concurrent_regenerations_rise_one_by_one(tmp_path: Path, clock: Clock) -> None:
-    """SRL-6, F03a: Simultaneous publications give consecutive, complete versions."""
-    ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
-    tenant = Tenant.create(ports)
-    revoked = [f"svc_wrt_{number}" for number in range(8)]
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda warrant_id: tenant.revoke(ports, warrant_id), revoked))
-        heads = list(pool.map(lambda _: srl.regenerate(ports, tenant.operator), range(16)))
-    assert sorted(head.version for head in heads) == list(range(2, 18))
-    assert all(head.count == len(revoked) for head in heads)
-    close(ports)
-
-
-@pytest.mark.parametrize(("way", "step"), _STEPS)
-def test_a_revocation_during_a_publication(
-    ports: Ports, tenant: Tenant, go: Go, way: str, step: int
-) -> None:
-    """SRL-8, F04a: A revocation during a publication is checked at once and is in the next list."""
-    tenant.revoke(ports, "svc_wrt_next")
-    go(way)
-
-    def revoke() -> None:
-        tenant.revoke(ports, "svc_wrt_during")
-        verdict = revocations.check(ports, tenant.operator, warrant_id="svc_wrt_during")
-        assert verdict.revoked
-
-    head = publication.publish(meeting(ports, step, revoke), tenant.operator)
-    counted = counters.counted(ports, tenant.id).changes
-    # Whatever is surely in it was counted before; anything later makes the tenant due.
-    assert "svc_wrt_during" in tenant.published(ports).revoked_ids or head.changes < counted
-    go("followed")
-    assert "svc_wrt_during" in tenant.regenerate(ports).revoked_ids
-
-
-@pytest.mark.parametrize(("way", "step"), _STEPS)
-@pytest.mark.parametrize("last", ["deleted", "revoked"])
-def test_taken_back_and_revoked_again(
-    ports: Ports, tenant: Tenant, go: Go, way: str, step: int, last: str
-) -> None:
-    """F05a: A warrant that is restored and revoked again has its last state in the next list."""
-    tenant.revoke(ports, "svc_wrt_next")
-    go(way)
-
-    def back_and_forth() -> None:
-        record_id = tenant.revoke(ports, "svc_wrt_before")
-        tenant.take_back(ports, record_id)
-        if last == "revoked":
-            tenant.revoke(ports, "svc_wrt_before")
-
-    script = Script(before={step: back_and_forth})
-    operation.settle(lambda: publication.publish(scripted(ports, script), tenant.operator))
-    expected = ["svc_wrt_before"] if last == "revoked" else []
-    go("followed")
-    assert tenant.regenerate(ports).revoked_ids == [*expected, "svc_wrt_next"]
-    tenant.check_totals(ports)
-
-
-def test_a_run_that_slept_is_fenced(ports: Ports, tenant: Tenant) -> None:
-    """SRL-15, F07a: A publisher that slept while others published does not publish its old list."""
-
-    def others() -> None:
-        tenant.regenerate(ports)
-        tenant.regenerate(ports)
-
-    with pytest.raises(ExpectationLost):
-        publication.publish(meeting(ports, _AT_REST, others), tenant.operator)
-    assert tenant.published(ports).version == 4
 
 
 def believed(ports: Ports, tenant: Tenant) -> Payload:

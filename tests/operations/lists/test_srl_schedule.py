@@ -1,23 +1,20 @@
 """The schedule: who is due, what finding them costs, and that no change is ever lost to it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
 
 from shared.errors import Corrupt
-from shared.model import revocations as revocation_model
 from shared.model.lists import schedule as model
 from shared.model.lists.schedule import Turn
 from shared.model.revocations import count_address
 from shared.model.tenants import SettingsChange
 from shared.model.warrants import by_end
 from shared.operations.access import tenant_settings
-from shared.operations.changes import key_revocation, srl
+from shared.operations.changes import key_revocation
 from shared.operations.lists import in_force, publication
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists import schedule as srl_schedule
@@ -33,12 +30,10 @@ from shared.ports.store import (
     Row,
     Store,
 )
-from tests.kit.faults import Crash, Script, broken_at, scripted
 from tests.kit.intercepted import Call, Intercepted, OneByOne
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 from tests.operations.mutations import EACH_CASE, Case, pending_signer
-from tests.operations.races import races
 
 # A list is valid for an hour.
 HALF, THREE_QUARTERS = timedelta(minutes=30), timedelta(minutes=45)
@@ -236,125 +231,6 @@ def test_every_write_of_a_long_cascade_is_marked(ports: Ports, tenant: Tenant) -
     key_revocation.revoke(there, tenant.operator, key_id=root.id, reason="lost", cascade=True)
     assert len(store.changes) == 2
     assert all(changed and marks for changed, marks in store.changes)
-
-
-def _changed(ports: Ports, tenant: Tenant) -> None:
-    tenant.revoke(ports, "svc_wrt_before")
-
-
-def _marked_in_vain(ports: Ports, tenant: Tenant) -> None:
-    tenant.revoke(ports, "svc_wrt_before")
-    tenant.regenerate(ports)
-
-
-def _key_revoked(ports: Ports, tenant: Tenant) -> None:
-    tenant.revoke_key(ports, tenant.key(ports))
-
-
-STATES = [_changed, _marked_in_vain, _key_revoked]
-_EACH_STATE = pytest.mark.parametrize("state", STATES)
-
-State = Callable[[Ports, Tenant], None]
-# The same shard as `svc_wrt_before`, so that the marks are the same item.
-DURING = next(
-    warrant_id
-    for warrant_id in map("svc_wrt_{}".format, count())
-    if model.mark_address("t", warrant_id) == model.mark_address("t", "svc_wrt_before")
-)
-
-
-class Worlds:
-    """Fresh tenants in one state; runs of a worker over them."""
-
-    def __init__(self, ports: Ports, state: State) -> None:
-        self.ports = ports
-        self._state = state
-        self._numbers = count()
-
-    def make(self) -> Tenant:
-        tenant = Tenant.create(self.ports, f"t{next(self._numbers)}")
-        self._state(self.ports, tenant)
-        return tenant
-
-    def calls(self) -> int:
-        """How many calls to ports a worker makes where nothing comes between."""
-        script = Script()
-        work(scripted(self.ports, script), self.make())
-        return len(script.calls)
-
-
-def work(ports: Ports, tenant: Tenant) -> None:
-    publication.publish_if_due(ports, tenant.id)
-
-
-def revoke_during(ports: Ports, tenant: Tenant) -> None:
-    tenant.revoke(ports, DURING)
-
-
-def assert_not_lost(ports: Ports, tenant: Tenant, warrant_id: str = DURING) -> None:
-    """The list has the revocation or the tenant is still due; then the next run publishes it."""
-    if warrant_id not in tenant.published(ports).revoked_ids:
-        assert tenant.id in due(ports)
-    publication.publish_due(ports)
-    assert warrant_id in tenant.published(ports).revoked_ids
-    assert tenant.id not in due(ports)
-
-
-@_EACH_STATE
-def test_a_change_at_any_moment_keeps_its_mark(ports: Ports, at_once: None, state: State) -> None:
-    """F04b: A revocation between any two steps of a worker is published by the next run."""
-    worlds = Worlds(ports, state)
-    for race in races(ports, lambda _: worlds.make(), work, revoke_during):
-        assert_not_lost(ports, race.world)
-
-
-@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
-def test_a_worker_that_dies_at_any_moment_loses_nothing(
-    ports: Ports, at_once: None, late: bool
-) -> None:
-    """F01, F02: wherever a worker stops, what it should have published the next run publishes."""
-    worlds = Worlds(ports, _changed)
-    for step in range(worlds.calls()):
-        tenant = worlds.make()
-        with pytest.raises(Crash):
-            work(broken_at(ports, step, Crash(), late=late), tenant)
-        assert_not_lost(ports, tenant, "svc_wrt_before")
-
-
-@_EACH_STATE
-def test_a_mark_set_anew_does_not_pass_for_the_one_before(
-    ports: Ports, at_once: None, state: State
-) -> None:
-    """Of two workers, the slower does not clear a mark set after the faster cleared its own."""
-    worlds = Worlds(ports, state)
-    # The slower has read the marks and is about to look whether the tenant is due.
-    read = model.MARK_PARTITIONS
-    shards = revocation_model.SHARDS
-    # Reads of all shards are one moment each: what changes is in one of them.
-    for after in [*range(1, 4), 3 + shards, *range(3 + 2 * shards, 20 + 2 * shards)]:
-        tenant = worlds.make()
-        script = Script(
-            before={
-                read: partial(work, ports, tenant),
-                read + after: partial(revoke_during, ports, tenant),
-            }
-        )
-        work(scripted(ports, script), tenant)
-        if not tenant.is_revoked(ports, DURING):
-            break  # the slower made no such call
-        assert_not_lost(ports, tenant)
-    else:
-        pytest.fail("the slower found something to publish")
-
-
-def test_a_mark_that_outlived_its_reason_costs_one_look(ports: Ports, tenant: Tenant) -> None:
-    """After a regeneration by hand the tenant is named once more, in vain, and never again."""
-    tenant.revoke(ports, "svc_wrt_a")
-    srl.regenerate(ports, tenant.operator)
-    assert due(ports) == [tenant.id]
-    assert not publication.publish_if_due(ports, tenant.id)
-    assert due(ports) == []
-    assert in_force.head(ports, tenant.id).version == 2
 
 
 def test_what_was_in_flight_when_its_key_was_revoked_is_listed(

@@ -160,14 +160,23 @@ def test_a_running_process_stops_using_data_of_a_newer_release(settings: dict[st
 
 
 @pytest.mark.usefixtures("often")
-def test_a_running_process_does_not_change_a_store_that_was_left(settings: dict[str, str]) -> None:
-    """F585b, OPS-13: A running process does not change a store that was moved."""
+@pytest.mark.parametrize("mode", ["open", "read-only"])
+def test_a_running_process_does_not_use_a_store_that_was_left(
+    settings: dict[str, str], mode: str
+) -> None:
+    """F585b, OPS-13: A running process neither changes nor reads a store that was moved.
+
+    It would say that what is revoked in the other store is not, and that nothing is newer.
+    """
     with closing(wiring.build(wiring.settings(settings))) as ports:
         onboarding.create_tenant(ports, handle="acme")
-        _says(settings, part=DeploymentPart.MOVED, moved_to="a")
+    with closing(wiring.build(wiring.settings(settings | {"SVC_MODE": mode}))) as ports:
         assert [each.handle for each in tenants.directory(ports)] == ["acme"]
+        _says(settings, part=DeploymentPart.MOVED, moved_to="a")
         with pytest.raises(Outdated):
-            onboarding.mint_admin_key(ports, handle="acme")
+            next(iter(tenants.directory(ports)))
+        with pytest.raises(Outdated):
+            ports.store.write(Delete(model.ADDRESS, Expect.PRESENT))
 
 
 def test_a_process_asks_once_for_all_its_threads(

@@ -2,9 +2,9 @@
 
 A process asks the store at its start whether it may use it, and then again before a call if its
 last answer is older than `AGE_SECONDS_MAX`: once for all threads, so that the item is read rarely.
-It refuses every call on data of a schema that it does not know, since it might misread it, and each
-write to a store that is no longer in charge, or whose copy in another region is written instead
-(OPS-12, OPS-13, OPS-24; docs/adr/15).
+It refuses every call on data of a schema that it does not know, since it might misread it, and on a
+store that is no longer in charge, since others change that data elsewhere. It refuses each write to
+a store whose copy in another region is written instead (OPS-12, OPS-13, OPS-24; docs/adr/15).
 """
 
 import time
@@ -87,8 +87,7 @@ class Fence:
                     self._look()
         try:
             self._known.check_schema(self._schema)
-            if writes:
-                self._known.check_in_charge()
+            self._known.check_in_charge()
         except InvalidSettings as error:
             raise Outdated from error
         if writes and not self._known.is_written_in(self._region, is_standby=self._is_standby):

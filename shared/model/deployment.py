@@ -24,6 +24,9 @@ ADDRESS: Final = Address(Table.KEYS, "deployment")
 MARKS: Final = Partition(Table.KEYS, "restored")
 LEADER_ADDRESS: Final = Address(Table.KEYS, "servers", "leader")
 
+# Longer than a process may take to see that another store, or another region, is in charge.
+FENCED_SECONDS: Final = 6.0
+
 # Messages for an operator, without full stops.
 TOO_OLD: Final = "was stored by a release before 0.3.0, which is too old for this one"
 TOO_OLD_REMEDY: Final = (

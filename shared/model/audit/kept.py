@@ -46,7 +46,7 @@ class Kept(NamedTuple):
         return LogAnchor(checkpoint.origin(tenant_id, self.generation), self.size, self.root)
 
     def name(self, tenant_id: str) -> str:
-        """Return the name of the blob. The newest one is the first of its folder."""
+        """Return the name of the blob. The newest one is the first or the second of its folder."""
         generation, size = _GENERATIONS - self.generation, _SIZES - self.size
         return f"{folder(tenant_id)}/{generation:08d}-{size:016d}-{self.root.hex()}"
 

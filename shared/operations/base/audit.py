@@ -5,6 +5,7 @@ An entry is stored in the same write as its change (AUDIT-1); checkpoints are bl
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from shared.authorizer.formats.trust import LogAnchor
@@ -80,8 +81,9 @@ def newest_checkpoint(ports: Ports, tenant_id: str) -> Kept | None:
 
     Costs one listing.
     """
-    name = next(ports.blobs.names(kept_model.folder(tenant_id)), None)
-    return None if name is None else Kept.parse(name)
+    names = ports.blobs.names(kept_model.folder(tenant_id))
+    # The one of an empty generation has a longer name, which precedes those with leaves.
+    return max(map(Kept.parse, islice(names, 2)), default=None)
 
 
 def anchor(ports: Ports, tenant_id: str) -> LogAnchor | None:

@@ -17,6 +17,7 @@ from shared.model import api_keys, idempotency, revocations, warrants
 from shared.model.api_keys import Credential
 from shared.model.audit import audit_log
 from shared.model.audit.audit_log import AuditEntry
+from shared.model.deployment import FENCED_SECONDS
 from shared.model.fleet.authorizers import registered_address
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.tenants import DirectoryEntry, TenantSettings, settings_address
@@ -35,15 +36,13 @@ Report = Callable[[str], None]
 
 # No region has this name: nobody writes.
 NOBODY: Final = "-"
-# Longer than a process may take to see that another region is in charge.
-_FENCED_AFTER: Final = 6.0
 _POLL_SECONDS: Final = 1.0
 
 
 def fence(original: Ports) -> None:
     """Let nobody write to the original any more. Raises `Corrupt`, `Unavailable`."""
     deployment.put_in_charge(original, NOBODY)
-    operation.PACING.sleep(_FENCED_AFTER)
+    operation.PACING.sleep(FENCED_SECONDS)
 
 
 def wait_until_copied(original: Ports, copy: Ports, *, seconds: float) -> None:

@@ -58,6 +58,17 @@ def test_an_anchor_is_the_newest_checkpoint(ports: Ports, clock: Clock, tenant: 
             Kept.named(anchor._replace(origin=origin), tenant.id)
 
 
+def test_the_checkpoint_of_an_empty_generation_is_the_oldest_of_it(
+    ports: Ports, tenant: Tenant
+) -> None:
+    """LOG-12, F1123a: In a generation that a recovery began, the newest checkpoint has leaves."""
+    audit.keep_checkpoint(ports, tenant.id, Kept.begun(2))
+    assert audit.newest_checkpoint(ports, tenant.id) == Kept.begun(2)
+    for size in (1, 11, 300):
+        audit.keep_checkpoint(ports, tenant.id, Kept(2, size, bytes(32)))
+        assert audit.newest_checkpoint(ports, tenant.id) == Kept(2, size, bytes(32))
+
+
 def older(deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock) -> None:
     copy = deployment.copy()
     clock.advance(minutes=2)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from shared.adapters.fenced import AGE_SECONDS_MAX
 from shared.errors import Corrupt, InvalidSettings, InvalidState
 from shared.model.deployment import ADDRESS, SCHEMA, DeploymentPart
 from shared.model.items import Address, Table
 from shared.model.lists import encoding
 from shared.operations.audit import log, sealing
+from shared.operations.base import audit, operation
 from shared.operations.lists import in_force
 from shared.operations.operator import deployment
 from shared.operations.operator.moving import copying, cutover
@@ -21,6 +23,8 @@ from tests.kit.api import Client, Tenant, serve
 from tests.kit.faults import Crash, broken_at
 from tests.kit.tenants import item_at
 from tests.kit.worlds import Clock, close, embedded
+
+pytestmark = pytest.mark.usefixtures("at_once")
 
 WARRANTS = ("svc_wrt_before", "svc_wrt_between", "svc_wrt_after")
 
@@ -208,6 +212,34 @@ def test_a_target_with_data_of_its_own_is_refused(here: Ports, there: Ports) -> 
     with pytest.raises(InvalidState, match="has begun"):
         cutover.finish(here, there)
     assert dict(there.store.everything(Table.KEYS)) == before
+
+
+def test_a_process_writes_until_the_last_comparison(
+    here: Ports, there: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1121a, OPS-13: The target is in charge only when no process uses the source any more.
+
+    A process learns within seconds that the data is moved. What it changes until then ends the
+    move, instead of being lost.
+    """
+
+    def paused(seconds: float) -> None:
+        assert seconds > AGE_SECONDS_MAX
+        assert _parts(here, there) == [DeploymentPart.MOVED, DeploymentPart.RECEIVING]
+        tenant.revoke(WARRANTS[0])
+
+    cutover.begin(here, there)
+    monkeypatch.setattr(operation, "PACING", operation.Pacing(sleep=paused))
+    with pytest.raises(InvalidState, match="still changes"):
+        cutover.finish(here, there)
+    assert _parts(here, there) == [DeploymentPart.SERVING, DeploymentPart.RECEIVING]
+
+
+def test_a_checkpoint_moves(here: Ports, there: Ports, tenant: Tenant) -> None:
+    """F1122a, LOG-12: After a move, a sealed log that lost its head is not begun anew."""
+    sealing.extend(here, tenant.id)
+    _move(here, there)
+    assert audit.newest_checkpoint(there, tenant.id) == audit.newest_checkpoint(here, tenant.id)
 
 
 @pytest.mark.usefixtures("tenant")

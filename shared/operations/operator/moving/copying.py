@@ -6,13 +6,14 @@ meanwhile; the pass after it was frozen finds what changed since.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple, TypeAlias
 
 import cbor2
 
 from shared.errors import BlobExists, Corrupt
 from shared.model import deployment, seeds
+from shared.model.audit.kept import folder as kept_folder
 from shared.model.audit.signers import AuditSigner
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
@@ -147,8 +148,8 @@ def _copy_blobs(source: Ports, target: Ports) -> int:
     copied = 0
     for tenant in tenants.directory(source):
         of = tenant.tenant_id
-        natives = source.blobs.names(native.folder(of))
-        names = [*_listed(source, of), *natives, *backup.blobs(source, of)]
+        kept = chain.from_iterable(map(source.blobs.names, (native.folder(of), kept_folder(of))))
+        names = [*_listed(source, of), *kept, *backup.blobs(source, of)]
         copied += sum(_copy_blob(source, target, name) for name in dict.fromkeys(names))
     return copied
 

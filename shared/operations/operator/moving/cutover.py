@@ -3,8 +3,8 @@
 import secrets
 
 from shared.errors import InvalidState
-from shared.model.deployment import SCHEMA, Deployment, DeploymentPart
-from shared.operations.base import tenants
+from shared.model.deployment import FENCED_SECONDS, SCHEMA, Deployment, DeploymentPart
+from shared.operations.base import operation, tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import publication
 from shared.operations.operator import backup, deployment, onboarding
@@ -64,11 +64,13 @@ def finish(source: Ports, target: Ports, *, user: str | None = None) -> list[tup
 
 
 def _hand_over(source: Ports, target: Ports, ours: Deployment, theirs: Deployment) -> None:
-    """Take the source out of charge, and only then put the target in charge."""
+    """Take the source out of charge; put the target in charge once nobody uses the source."""
     moved = ours
     if ours.part is not DeploymentPart.MOVED:
         moved = ours.next(part=DeploymentPart.MOVED, moved_to=theirs.receipt)
         deployment.write(source, ours, moved)
+    # Before the comparison, which finds what was written until then.
+    operation.PACING.sleep(FENCED_SECONDS)
     changed = next(copying.differences(source, target), None)
     if changed is not None:
         # Nobody reads the target yet, so the source may go on.

@@ -75,7 +75,7 @@ def _apply(run: Run, version: int) -> None:
     if after is None:
         return
     after = replace(after, floor=max(known) + _LEAP)
-    if before is None or after.version > before.version:
+    if before is None or after.version != before.version:
         run.report(f"Taken over: trust document {after.version}, pin {after.pin}")
     expect = At(before.version) if before else Expect.ABSENT
     put = Put(model.head_address(tenant_id), after.to_item(), expect)
@@ -91,12 +91,15 @@ def _followed(
 ) -> TrustHead | None:
     """Return the head of the newest document to which those from `before` on lead.
 
-    Without `before`, they begin at the oldest that has a blob and is signed by its own roots.
+    Without `before`, or if its document is lost, as in a copy that has the item and not the blob,
+    they begin at the oldest that has a blob and is signed by its own roots.
     """
-    if before is not None and before.version >= stored:
-        return before
-    state, head = _state(ports, tenant_id, before), before
-    above = before.version if before else 0
+    held = _held(ports, tenant_id, before, report)
+    head = before if held else None
+    if head is not None and head.version >= stored:
+        return head
+    state = TrustState(tenant_id, head.pin, held) if head else None
+    above = head.version if head else 0
     for version in sorted(each for each in documents.stored(ports, tenant_id) if each > above):
         try:
             made = documents.read(ports, tenant_id, version)
@@ -111,11 +114,17 @@ def _followed(
     return head
 
 
-def _state(ports: Ports, tenant_id: str, before: TrustHead | None) -> TrustState | None:
-    if before is None:
+def _held(
+    ports: Ports, tenant_id: str, head: TrustHead | None, report: Callable[[str], None]
+) -> SignedDocument | None:
+    """Return the document of a head; None if it is lost."""
+    if head is None:
         return None
-    held = documents.read(ports, tenant_id, before.version)
-    return TrustState(tenant_id, before.pin, held)
+    try:
+        return documents.read(ports, tenant_id, head.version)
+    except Corrupt as error:
+        report(f"Passed over: {error}")
+        return None
 
 
 def _covering(ports: Ports, made: SignedDocument) -> bytes:

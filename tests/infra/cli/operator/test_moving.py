@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from shared import wiring
+from shared.operations.base import operation
 from shared.operations.operator import onboarding
 from tests.infra.cli.conftest import Shell
 from tests.infra.folders import opened
@@ -77,8 +78,11 @@ def test_a_tenant_is_renamed_and_removed(
     assert shell.json("tenant", "list", *at) == {"tenants": []}
 
 
-def test_data_is_migrated(shell: Shell, data: Path, tmp_path: Path) -> None:
+def test_data_is_migrated(
+    shell: Shell, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F410c, OPS-16: An operator moves data to another store, which is then in charge."""
+    monkeypatch.setattr(operation, "PACING", operation.Pacing(sleep=lambda _seconds: None))
     places = ("--from", f"sqlite:{data / 'svc.db'}", "--to", f"sqlite:{tmp_path / 'to/svc.db'}")
     begun = shell.run("migrate", *places)
     assert begun.code == 0, begun.err

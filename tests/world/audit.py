@@ -88,7 +88,7 @@ class Ledger:
     def look(self, store: Records) -> None:
         """Look at the head, if it has changed."""
         item = store.get(head_model.address(self.tenant_id))
-        if item is None or (self.items and item is self.items[-1]):
+        if item is None or (self.items and item == self.items[-1]):
             return
         self.items.append(item)
         before, head = self.head, LogHead.from_item(item)

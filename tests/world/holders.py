@@ -1,6 +1,7 @@
 """What people do with API keys and service accounts, and whoever has a key that ended."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +30,10 @@ _NAMES: Final = ("robot", "ci")
 
 def _count(deed: "Deed", *changed: Account) -> None:
     """Note with which change of the tombstones this was acknowledged."""
+    store: Any = deed.life.world.store
     with deed.life.world.off_stage():
-        number = counters.of_tombstones(deed.life.server().ports, deed.books.tenant.id)
+        ports = replace(deed.life.server().ports, store=store)
+        number = counters.of_tombstones(ports, deed.books.tenant.id)
     for each in changed:
         each.counted = number
 

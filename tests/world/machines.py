@@ -79,6 +79,11 @@ class Server:
     machine: Machine
     ports: Ports
 
+    @property
+    def is_left(self) -> bool:
+        """Whether it reads what was moved away."""
+        return "left" in self.machine.memory
+
     def get(self, tenant: Tenant, path: str, etag: str | None) -> Response:
         """Answer a request of a client as the endpoints do."""
         headers = [("Accept-Encoding", "gzip"), *([("If-None-Match", etag)] if etag else [])]

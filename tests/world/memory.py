@@ -33,6 +33,8 @@ from shared.ports.store import (
 )
 
 Rows = dict[str, Item]
+# What became of an item, None if it was deleted; or the bytes of a new blob, by its name.
+Updates = list[tuple[Address | str, Item | bytes | None]]
 
 
 @dataclass
@@ -42,6 +44,7 @@ class Records:
     rows: dict[Partition, Rows] = field(default_factory=dict)
     hidden: dict[Address, Item | None] = field(default_factory=dict)
     made: str = ""
+    updates: Updates = field(default_factory=list)
 
     def copy(self) -> "Records":
         """The same items, all of them shown."""
@@ -140,6 +143,7 @@ class Records:
             self.hidden |= {each: self.get(each) for each in new}
         for address, item in new.items():
             self._set(address, item)
+        self.updates += new.items()
         return list(new)
 
     def show(self, address: Address) -> None:
@@ -179,12 +183,14 @@ class Blobs:
     """Blobs by name, and when each was put, in seconds."""
 
     found: dict[str, bytes] = field(default_factory=dict)
+    updates: Updates = field(default_factory=list)
 
     def put(self, name: str, data: bytes) -> None:
         check_blob_name(name)
         if name in self.found:
             raise BlobExists
         self.found[name] = data
+        self.updates.append((name, data))
 
     def get(self, name: str) -> bytes | None:
         check_blob_name(name)

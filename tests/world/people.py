@@ -21,7 +21,7 @@ from shared.operations.changes import (
 )
 from shared.operations.changes.warrants import Order
 from shared.ports import Ports
-from tests.world import chores, holders, relays, upgrades
+from tests.world import chores, holders, moves, relays, upgrades
 from tests.world.audit import Asked, rob
 from tests.world.broken import Broken
 from tests.world.keys import Held, admitted
@@ -392,18 +392,6 @@ def slow(life: "Life", random: Random) -> None:
     life.world.tell(f"the network of {machine.name} is slow")
 
 
-def back_up(life: "Life", _random: Random) -> None:
-    life.backup = life.world.stage.records.copy()
-    for each in life.oracle.books.values():
-        each.ledger.copy()
-    life.world.tell("the records are copied")
-
-
-def restore(life: "Life", _random: Random) -> None:
-    if life.backup is not None and not life.is_restoring:
-        life.world.start("restore", None, life.restore)
-
-
 def set_clock(life: "Life", random: Random) -> None:
     machine = random.choice(list(life.world.machines.values()))
     wrong = [0.0, 0.7, -0.7, 20.0, -20.0]
@@ -428,9 +416,8 @@ FAULTS: Final[dict[str, Fault]] = {
     "stop": stop,
     "cut": cut,
     "set clock": set_clock,
-    "back up": back_up,
-    "restore": restore,
     "upgrade": upgrades.upgrade,
+    **moves.FAULTS,
     **relays.FAULTS,
     "rob": rob,
 }

@@ -1,10 +1,10 @@
 """One life of a world, from its seed: who lives in it, what happens, and how it ends."""
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -13,14 +13,12 @@ from unittest.mock import patch
 
 from functions.feed import handler as feed_endpoints
 from shared.adapters.file_sealer import FileSealer
-from shared.errors import Corrupt
 from shared.model.deployment import SCHEMA
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings
 from shared.operations.access.api_key_creation import Created
 from shared.operations.lists import in_force
-from shared.operations.operator import consistency, restored
-from shared.operations.operator.recovery import recovery
+from shared.operations.operator import consistency
 from shared.operations.trust import documents, renewal
 from shared.ports import Ports
 from tests.kit.roots import OFFLINE
@@ -145,8 +143,11 @@ class Life:
         if any(each.kind == "upgrade" for each in self.happenings):
             upgrades.prepare(self)
         self.backup: Records | None = None
-        self.is_restoring = self.is_calm = False
+        self.is_restoring = self.is_calm = self.has_moved = False
+        # Who follows a server that reads what was moved away.
+        self.left: dict[str, Server] = {}
         self.restores = 0
+        self._rebase()
         self.running: list[Publisher | Client | House] = [
             *self.publishers,
             *self.relays,
@@ -166,7 +167,8 @@ class Life:
     def _relay(self, name: str) -> House:
         tenant, pin = self._tenant()
         machine, folder = self.world.machine(name), Path(self.folder.name) / name
-        return House(self.world, machine, tenant, pin, self.server, folder)
+        up = partial(self.server_of, machine)
+        return House(self.world, machine, tenant, pin, up, folder)
 
     def _client(self, name: str) -> Client:
         tenant, pin = self._tenant()
@@ -174,7 +176,7 @@ class Life:
         near = next((each for each in self.relays if each.tenant is tenant), None)
         if near is not None:
             return Client(self.world, machine, tenant, pin, lambda: near, OF_A_RELAY)
-        return Client(self.world, machine, tenant, pin, self.server)
+        return Client(self.world, machine, tenant, pin, partial(self.server_of, machine))
 
     def _tenant(self) -> tuple[Tenant, str]:
         return self.random.choice(list(zip(genesis().tenants, genesis().pins, strict=True)))
@@ -196,7 +198,14 @@ class Life:
 
     def server(self) -> Server:
         """One of the servers, as a balancer chooses it."""
-        return self.world.random.choice(self.servers)
+        left = self.left.values()
+        there = [each for each in self.servers if each not in left or not each.is_left]
+        return self.world.random.choice(there)
+
+    def server_of(self, follower: Machine) -> Server:
+        """The server of one who follows."""
+        left = self.left.get(follower.name)
+        return left if left and left.is_left else self.server()
 
     def of_kind(self, kind: str) -> list[Machine]:
         """The machines of a kind."""
@@ -223,40 +232,47 @@ class Life:
         machine.is_up = True
         self.world.tell(f"{machine.name} starts again")
         if machine.name == "desk" and self.is_restoring:
-            self.world.start("recover", machine, self._recover)
+            self.world.start("recover", machine, self._start_again)
         for each in self.running:
             if each.machine is machine:
                 each.start()
 
-    def restore(self) -> None:
-        """Put the records back to a copy, recover, and start the service again (OPS-9)."""
-        assert self.backup is not None
-        self.is_restoring = True
+    def stop(self, words: str, recover: Callable[[Ports], object]) -> None:
+        """Stop the service; it starts again when `recover` has ended."""
+        self.is_restoring, self._recover = True, recover
         self.restores += 1
-        self.world.tell("the service is stopped, and its records are put back")
+        self.world.tell(words)
         for machine in self.of_kind("server"):
             if machine.is_up:
                 machine.die()
-        self.oracle.before_restore(self.ports(Machine("desk", self.world)))
-        self.world.stage.tasks.clear()
-        self.world.stage.records.become(replace(self.backup, made=f"{self.world.now}"))
-        self.world.start("recover", self.world.machine("desk"), self._recover)
+        self.world.start("recover", self.world.machine("desk"), self._start_again)
 
-    def _recover(self) -> None:
-        desk = self.ports(self.world.machines["desk"], OFFLINE)
-        # As the command that puts a copy back does.
-        restored.mark(desk, copied_at=None)
-        for books in self.oracle.books.values():
-            try:
-                done = recovery.recover(desk, books.tenant.operator)
-            except Corrupt:
-                # After two thefts at once, no document names who signed the newest list.
-                trusted = self.oracle.list_keys[books.tenant.id]
-                done = recovery.recover(desk, books.tenant.operator, trusted=trusted)
-            self.oracle.recovered(books, desk, is_said=bool(done.unknown))
-        restored.check_recovered(desk)
-        self.world.tell("the records are recovered")
+    def go_on_with(
+        self, records: Records, blobs: Blobs | None = None, *, is_moved: bool = False
+    ) -> None:
+        """Let other records, and blobs, be those of the service; they have all if `is_moved`."""
+        stage = self.world.stage
+        if blobs is not None:
+            stage.blobs.found.clear()
+            stage.blobs.found.update(blobs.found)
+        if not is_moved:
+            self.oracle.before_restore(self.ports(Machine("desk", self.world)))
+        stage.tasks.clear()
+        stage.records.become(records)
+        self._rebase()
+
+    def _rebase(self) -> None:
+        """From now on a copy in another region gets what changes in these records and blobs."""
+        stage = self.world.stage
+        self.base = stage.records.copy(), dict(stage.blobs.found)
+        stage.records.updates.clear()
+
+    def _start_again(self) -> None:
+        self._recover(self.ports(self.world.machines["desk"], OFFLINE))
+        self.world.tell("the service starts again")
         self.oracle.is_suspended = self.is_restoring = False
+        # A second region is not lost before it has what the takeover wrote.
+        self._rebase()
         # Nobody may write before the next restore.
         self.oracle.look()
 
@@ -317,6 +333,8 @@ class Life:
         self.is_calm = True
         for each in self.relays:
             each.taken_until = 0.0
+        for server in self.left.values():
+            server.machine.die()
         for machine in self.world.machines.values():
             machine.perils.clear()
             machine.skew = machine.slow_until = machine.cut_until = machine.stopped_until = 0.0

@@ -443,7 +443,7 @@ class SteppedBlobs(Blobs):
     """
 
     def __init__(self, stage: Stage) -> None:
-        super().__init__(stage.blobs.found)
+        super().__init__(stage.blobs.found, stage.records.updates)
         self._stage = stage
 
     def put(self, name: str, data: bytes) -> None:

@@ -2,42 +2,33 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from random import Random
-from typing import Final
 
 import pytest
 
-from shared.authorizer.state import State
-from shared.errors import RequestError
 from shared.model import api_keys, revocations
 from shared.model.audit import audit_log
 from shared.model.idempotency import Request
 from shared.model.items import Address, Table
-from shared.model.lists.head import ListHead
-from shared.model.lists.signers import ListSigner, signers
 from shared.model.signing_keys import KeyStatus
-from shared.model.warrants import Standing, warrant_address
 from shared.operations.access import api_keys as key_operations
 from shared.operations.access.api_key_creation import Created
 from shared.operations.audit import log, sealing
+from shared.operations.changes import list_signers
 from shared.operations.changes import revocations as changes
-from shared.operations.lists import in_force, publication
-from shared.operations.lists.journal import Journals
+from shared.operations.lists import in_force
 from shared.operations.operator import doctor, failover
 from shared.ports import Ports
 from tests.kit.faults import Crash, Script, raises, scripted
+from tests.kit.roots import OFFLINE
 from tests.kit.tenants import Tenant, opens
 from tests.kit.worlds import Clock, close, embedded
-from tests.operations import histories
-from tests.operations.followers import Follower, current
-from tests.operations.histories import STEPS, World
-from tests.operations.mutations import CASES, Case
-from tests.operations.replicas import Original, arrived, put, revoked_here
+from tests.operations.followers import current
+from tests.operations.replicas import Original, put
+from tests.operations.trust import clients
 from tests.world.explore import Start, in_memory
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
@@ -49,210 +40,6 @@ def _fewer_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(revocations, "RECORD_SHARDS", 2)
     monkeypatch.setattr(revocations, "COUNTERS", 2)
     monkeypatch.setattr(audit_log, "SHARDS", 2)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What the original had served when it had made so many updates."""
-
-    updates: int
-    moment: datetime
-    head: ListHead
-    sequence: int
-    generation: int
-    client: State
-
-
-@dataclass
-class History:
-    """A tenant of the original, and what was seen of it after each change."""
-
-    folder: Path
-    original: Original
-    world: World
-    seen: list[Seen] = field(default_factory=list)
-
-    @property
-    def tenant(self) -> Tenant:
-        return self.world.tenant
-
-
-def _seal(ports: Ports, tenant: Tenant) -> None:
-    sealing.extend(ports, tenant.id)
-
-
-def _journal(ports: Ports, tenant: Tenant) -> None:
-    Journals().catch_up(ports, tenant.id)
-
-
-def _repeatable(ports: Ports, tenant: Tenant) -> None:
-    number = ports.new_id("t")
-    request = Request.of(tenant.operator, method="POST", path="/v1/x", key=number, body=b"{}")
-    changes.create.once(ports, tenant.operator, request, warrant_id=f"svc_wrt_{number}", reason="r")
-
-
-def _change(world: World, random: Random) -> None:
-    """One change of any kind, or a publication."""
-    ports, tenant = world.ports, world.tenant
-    kind = random.randrange(10)
-    if kind < _STEPS:
-        STEPS[random.choice(list(STEPS))](world, random.randrange(6))
-    elif kind < _MUTATIONS:
-        _mutate(world, random.choice(CASES))
-    else:
-        random.choice([_seal, _journal, _repeatable])(ports, tenant)
-
-
-# Of ten changes.
-_STEPS: Final = 4
-_MUTATIONS: Final = 7
-
-
-def _mutate(world: World, case: Case) -> None:
-    with suppress(RequestError):
-        case.run(world.ports, world.tenant, case.prepare(world.ports, world.tenant))
-
-
-def lived(folder: Path, seed: int, number: int) -> History:
-    """A history of so many changes, one of them given, and a client that followed the feed."""
-    random = Random(seed)
-    clock = Clock()
-    original = Original.of(embedded(folder, clock))
-    history = History(folder, original, histories.inhabited(original.ports, clock))
-    client = Follower(history.tenant)
-    ticked = clock()
-    for each in range(number):
-        if each == number // 2:
-            _mutate(history.world, CASES[seed % len(CASES)])
-        _change(history.world, random)
-        clock.advance(seconds=random.randrange(20))
-        if clock() - ticked >= timedelta(minutes=1):
-            ticked = clock()
-            assert not publication.publish_due(original.ports).failed
-        history.seen.append(_seen(history, client))
-    return history
-
-
-def _seen(history: History, client: Follower) -> Seen:
-    ports, tenant_id = history.world.ports, history.tenant.id
-    state = client.poll(ports).state
-    assert state is not None
-    head, sealed = in_force.head(ports, tenant_id), log.head(ports, tenant_id)
-    return Seen(
-        len(history.original.updates),
-        ports.now(),
-        head,
-        current(ports, tenant_id).sequence,
-        sealed.generation if sealed else 0,
-        state,
-    )
-
-
-def assert_taken_over(copy: Ports, history: History, seen: Seen, before: set[str]) -> None:
-    tenant = history.tenant
-    listed = set(tenant.published(copy).revoked_ids)
-    gone = {each for each in before - listed if not has_ended(copy, tenant, each)}
-    assert not gone
-    assert all(tenant.is_revoked(copy, each) for each in before)
-    head = in_force.head(copy, tenant.id)
-    assert head.version > seen.head.version
-    assert head.issued_at >= seen.head.issued_at
-    assert current(copy, tenant.id).sequence > seen.sequence
-    sealed = log.head(copy, tenant.id)
-    assert sealed is not None
-    assert sealed.generation > seen.generation
-    client = Follower(tenant, seen.client).poll(copy)
-    assert client.refuses == listed
-    found = [each for each in doctor.examine(copy) if "docs/fleet.md" not in each.remedy]
-    assert found == []
-    # Those of authorizers are corrected when one registers.
-    tenant._check_revocations(copy)
-    tenant._check_api_keys(copy)
-    tenant._check_service_accounts(copy)
-    tenant._check_signing_keys(copy)
-    tenant._check_webhooks(copy)
-
-
-def has_ended(ports: Ports, tenant: Tenant, warrant_id: str) -> bool:
-    end = Standing.of(ports.store.get(warrant_address(tenant.id, warrant_id))).end
-    return end is not None and end < ports.now()
-
-
-def failed_over(folder: Path, history: History, seen: Seen, random: Random) -> None:
-    """Stop the copy somewhere, let it go on, and then let the rest arrive."""
-    updates = history.original.updates[: seen.updates]
-    created = history.seen[0].updates
-    late = min(len(updates) - created, int(random.choice([3, 10, 30, 100]) * random.random() + 1))
-    with copied(folder, history, seen) as copy:
-        put(copy, arrived(updates, random, late=late))
-        before = revoked_here(copy, history.tenant)
-        noted = Original.of(copy)
-        taken_over(noted.ports, history)
-        assert_taken_over(copy, history, seen, before)
-        if random.random() < _THEN_THE_REST:
-            written = {each.place for each in noted.updates}
-            # Of two regions that write an item, the later write stays.
-            put(copy, {place: now for place, now in updates if place not in written})
-            before = revoked_here(copy, history.tenant)
-            taken_over(copy, history)
-            assert_taken_over(copy, history, seen, before)
-
-
-_THEN_THE_REST: Final = 0.1
-
-
-@contextmanager
-def copied(folder: Path, history: History, seen: Seen) -> Iterator[Ports]:
-    """An empty store that opens the seals of the original, at the time when that was lost."""
-    folder.mkdir()
-    shutil.copy(history.folder / "master.key", folder)
-    ports = embedded(folder, Clock(seen.moment))
-    try:
-        yield ports
-    finally:
-        close(ports)
-
-
-def taken_over(copy: Ports, history: History) -> None:
-    """What the operator does, and then the functions."""
-    done = failover.recover(copy)
-    if done.failed:
-        # The list was signed by the successor of a stolen key, which has no statement by that one.
-        assert "--signer" in str(done.failed["acme"])
-        rows = history.world.ports.store.query(signers(history.tenant.id))
-        trusted = [ListSigner.from_item(row.item).public_bytes for row in rows]
-        done = failover.recover(copy, trusted=trusted)
-        assert not done.failed
-    assert not publication.publish_due(copy).failed
-    sealing.sweep(copy, history.tenant.id)
-
-
-_CHANGES: Final = 20
-_CUTS: Final = 20
-_HISTORIES: Final = 50
-
-
-def test_the_histories_have_every_mutation() -> None:
-    """F643: The histories have every kind of change."""
-    assert len(CASES) <= _HISTORIES
-
-
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, _HISTORIES))]
-)
-def test_a_copy_goes_on_wherever_it_was_cut(tmp_path: Path, seed: int) -> None:
-    """OPS-24, F643a: A copy that got any of the last items and blobs goes on, and loses nothing.
-
-    Each revocation that arrived is in its list and its answers, versions and sequences exceed all
-    that the original served, a client that followed the original follows the copy, and the doctor
-    finds nothing. So it is when the rest arrives afterwards; then no revocation is missing.
-    """
-    (tmp_path / "original").mkdir()
-    history = lived(tmp_path / "original", seed, _CHANGES)
-    for number in range(_CUTS):
-        random, folder = Random(f"{seed} {number}"), tmp_path / f"copy-{number}"
-        failed_over(folder, history, random.choice(history.seen[1:]), random)
-        shutil.rmtree(folder)
 
 
 @dataclass(frozen=True)
@@ -367,6 +154,29 @@ def test_a_key_that_nobody_could_revoke_is_not_accepted(pair: Pair) -> None:
     assert opens(pair.copy, made[0])
     failover.recover(pair.copy)
     assert not opens(pair.copy, made[0])
+
+
+def test_a_trust_document_that_did_not_arrive(pair: Pair) -> None:
+    """OPS-24, TRUST-16, F1120a: A copy that has the head of a document and not its blob goes on.
+
+    The next document follows from the newest that arrived, under a higher version than the lost
+    one, so that a client that holds the lost one follows it.
+    """
+    tenant, original = pair.tenant, replace(pair.original.ports, root=OFFLINE)
+    clients.keep(original, tenant)
+    put(pair.copy, dict(pair.original.updates))
+    list_signers.rotate(original, tenant.operator)
+    clients.keep(original, tenant)
+    client = clients.PinnedClient(original, tenant)
+    assert client.polls().document.version == 2
+    put(pair.copy, {p: now for p, now in pair.original.updates if isinstance(p, Address)})
+    said = list[str]()
+    copy = replace(pair.copy, root=OFFLINE)
+    assert not failover.recover(copy, report=said.append).failed
+    assert any("the trust document of version 2 is missing" in line for line in said)
+    moved = clients.PinnedClient(copy, tenant)
+    moved.state = client.state
+    assert moved.polls().document.version > 2
 
 
 def test_a_repeated_request_is_done_again(pair: Pair) -> None:

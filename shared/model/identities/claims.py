@@ -1,0 +1,93 @@
+"""What a JWT of an identity provider says, once it was checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from shared.errors import RescindError
+
+
+class TokenFault(StrEnum):
+    """Why a token, a code or an answer of a provider is refused: the first check that failed."""
+
+    TOO_LARGE = "too_large"
+    MALFORMED = "malformed"
+    NESTED = "nested"
+    TYPE = "type"
+    CRITICAL = "critical"
+    ALGORITHM = "algorithm"
+    UNKNOWN_KEY = "unknown_key"
+    KEY = "key"
+    SIGNATURE = "signature"
+    ISSUER = "issuer"
+    AUDIENCE = "audience"
+    AUTHORIZED_PARTY = "authorized_party"
+    SUBJECT = "subject"
+    TIMES = "times"
+    EXPIRED = "expired"
+    FUTURE = "future"
+    LIFETIME = "lifetime"
+    NONCE = "nonce"
+    EMAIL = "email"
+    CODE = "code"
+    CLIENT = "client"
+
+
+class TokenRefused(RescindError):
+    """The token or code must not be accepted; `reason` is the first check that failed.
+
+    The message may be shown to whoever sent it.
+    """
+
+    def __init__(self, reason: TokenFault, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerBinding:
+    """What a tenant's provider is bound to.
+
+    `audience` is the client's identifier or that of the provider. `jwks` is the JSON Web Key Set
+    itself, as text, for an issuer whose keys are not fetched; then `jwks_uri` is not used.
+    """
+
+    issuer: str
+    audience: str
+    jwks_uri: str = ""
+    token_endpoint: str = ""
+    jwks: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """The endpoints that an issuer publishes about itself; None if it has none of this kind."""
+
+    authorization_endpoint: str | None
+    device_authorization_endpoint: str | None
+    token_endpoint: str | None
+    jwks_uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims of a token that passed all checks. `members` has all of them, as parsed.
+
+    `digest` is the same for each token with these claims and this header, in hex: a token whose
+    signature was written in another way is the same one. Note this as used, not the token's text.
+    """
+
+    issuer: str
+    subject: str
+    audience: tuple[str, ...]
+    issued_at: datetime
+    expires_at: datetime
+    auth_time: datetime | None
+    nonce: str | None
+    email: str | None
+    email_verified: bool | None
+    name: str | None
+    members: Mapping[str, Any]
+    digest: str

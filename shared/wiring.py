@@ -22,21 +22,22 @@ from shared.errors import InvalidSettings, Unavailable
 from shared.model import deployment
 from shared.model.audit.witnesses import WitnessPolicy
 from shared.model.deployment import Deployment
+from shared.model.outbound import Network
 from shared.ports import Gather, NewId, Ports, sequentially
 from shared.ports.blobs import BlobStore
 from shared.ports.held_keys import RootSigner, Sealer
-from shared.ports.outside import AuditSink, Queue, Sender, WitnessClient
+from shared.ports.outside import AuditSink, Outbound, Queue, Sender, WitnessClient
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
-from shared.settings import Duties, Mode, Network, Settings, Uri
+from shared.settings import Duties, Mode, Settings, Uri
 from shared.settings import audit_sink as load_audit_sink
 from shared.settings import base_path as load_base_path
 from shared.settings import connections as load_connections
 from shared.settings import duties as load_duties
 from shared.settings import mode as load_mode
+from shared.settings import outbound_networks as load_outbound_networks
 from shared.settings import prepares as load_prepares
 from shared.settings import trusted_proxies as load_trusted_proxies
-from shared.settings import webhook_networks as load_webhook_networks
 from shared.settings import witnesses as load_witnesses
 
 C = TypeVar("C")
@@ -114,7 +115,15 @@ def sender_from_environment() -> Sender:
     """Return what sends to webhooks. Raises `InvalidSettings`."""
     from shared.adapters import https_sender
 
-    return https_sender.HttpsSender(load_webhook_networks(os.environ))
+    return https_sender.HttpsSender(load_outbound_networks(os.environ))
+
+
+@cache
+def outbound_from_environment() -> Outbound:
+    """Return what asks identity providers. Raises `InvalidSettings`."""
+    from shared.adapters import https
+
+    return https.Https(load_outbound_networks(os.environ))
 
 
 def settings(environment: Mapping[str, str]) -> Settings:
@@ -228,6 +237,7 @@ def assemble(settings: Settings) -> Ports:
             look_seconds=_LOOK_SECONDS.get(settings.store.scheme, 1.0),
             root=root,
             witnesses=load_witnesses(os.environ),
+            outbound=outbound_from_environment,
             close=opened.pop_all().close,
         )
 

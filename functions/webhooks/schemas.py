@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, JsonValue
 
+from shared.model import outbound
 from shared.model.identifiers import AUDIT_ENTRY, WEBHOOK
 from shared.model.webhooks import deliveries
 from shared.model.webhooks import webhooks as model
@@ -75,12 +76,12 @@ _DELIVERY: Final[dict[str, JsonValue]] = {
 WebhookId = Annotated[str, shown("Identifier of the webhook.", **identifier(WEBHOOK))]
 Url = Annotated[
     str,
-    AfterValidator(deliveries.checked_url),
+    AfterValidator(outbound.checked_url),
     Field(
         json_schema_extra={
             "format": "uri",
             "pattern": "^https://[!-~]+$",
-            "maxLength": deliveries.URL_MAX,
+            "maxLength": outbound.URL_MAX,
         }
     ),
 ]

@@ -26,9 +26,9 @@ from infra.server.work import Threads, WaitingRequests
 from shared import wiring
 from shared.errors import NotFound, Unavailable
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type, sha256_of
+from shared.model.outbound import Network
 from shared.ports import Ports
 from shared.ports.one_machine import LinkedBlobs
-from shared.settings import Network
 from shared.web import errors
 from shared.web.app import create_app
 from shared.web.conditional import matches

@@ -1,13 +1,16 @@
 """The interfaces between the core and the outside, and the guarantees of each."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, overload
 
+from shared.errors import Unavailable
 from shared.model.audit.witnesses import WitnessPolicy
 from shared.ports.blobs import BlobStore
 from shared.ports.held_keys import RootSigner, Sealer
+from shared.ports.outside import Outbound
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
 
@@ -54,6 +57,10 @@ def _always() -> bool:
     return True
 
 
+def _nowhere() -> Outbound:
+    raise Unavailable("this process asks no identity provider")
+
+
 def _nothing_to_close() -> None:
     pass
 
@@ -66,7 +73,8 @@ class Ports:
     them each `look_seconds`, because some stores announce none. `is_in_charge` returns false if the
     store is the copy of one in another region; its writes then raise `ReadOnly`. `root` is None if
     this process cannot sign trust documents: the roots are offline, or others have the right.
-    Trust documents name the `witnesses` of the sealed log.
+    Trust documents name the `witnesses` of the sealed log. `outbound` returns what asks identity
+    providers, which is made at the first call. `sleep` waits for seconds.
     `close` closes the files and connections of the ports, which cannot be used afterwards.
     """
 
@@ -82,4 +90,6 @@ class Ports:
     is_in_charge: Callable[[], bool] = _always
     root: RootSigner | None = None
     witnesses: WitnessPolicy | None = None
+    outbound: Callable[[], Outbound] = _nowhere
+    sleep: Callable[[float], object] = time.sleep
     close: Callable[[], None] = _nothing_to_close

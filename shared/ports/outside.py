@@ -1,14 +1,17 @@
 """The programs and places outside that the service sends to: its queue, and those of others."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from shared.model.webhooks.deliveries import DeliveryAnswer, EventMessage
+from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
 
 # The longest time of an attempt, in seconds (HOOK-7).
 SENDER_PATIENCE_SECONDS = 15.0
+# The longest time of a request to an identity provider, in seconds, and the bytes of an answer.
+OUTBOUND_PATIENCE_SECONDS = 5.0
+OUTBOUND_ANSWER_MAX = 256 * 1024
 # The longest time of a request to a witness, in seconds.
 WITNESS_PATIENCE_SECONDS = 10.0
 
@@ -29,7 +32,7 @@ class Queue(Protocol):
 class Sender(Protocol):
     """Requests to the programs of tenants.
 
-    - It connects only to addresses that `deliveries.is_allowed` allows, checked at
+    - It connects only to addresses that `outbound.is_allowed` allows, checked at
       each attempt, by TLS with a valid certificate for the name in the URL.
     - It follows no redirect, uses no proxy, and sends no credential of the service.
     - An attempt ends after `SENDER_PATIENCE_SECONDS`, whatever the other side does.
@@ -39,6 +42,36 @@ class Sender(Protocol):
 
     def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
         """Post the messages at the same time, each by one attempt; return the answers in order."""
+        ...
+
+
+class OutboundAnswer(NamedTuple):
+    """The outcome of a request. `status` is 0 and `body` empty unless it is `answered`."""
+
+    outcome: DeliveryOutcome
+    status: int = 0
+    body: bytes = b""
+
+
+class Outbound(Protocol):
+    """Requests to addresses that tenants named, whose answers are read.
+
+    - It connects to what a `Sender` may connect to, in the same way, and to other ports than 443
+      only in the operator's networks.
+    - A request ends after `OUTBOUND_PATIENCE_SECONDS`. An answer of more than
+      `OUTBOUND_ANSWER_MAX` bytes, or one that is cut, is none.
+    - A failure is in the answer: nothing is raised.
+    - It is safe to share between threads.
+    """
+
+    def ask(
+        self,
+        url: str,
+        form: Mapping[str, str] | None = None,
+        *,
+        user: tuple[str, str] | None = None,
+    ) -> OutboundAnswer:
+        """Get the URL, or post the form to it; `user` has name and secret of HTTP Basic."""
         ...
 
 

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared import logs, wiring
 from shared.errors import NotFound
+from shared.model.outbound import Network
 from shared.ports import Ports
-from shared.settings import Network
 from shared.web.errors import MethodNotAllowed
 from shared.web.gate import Gate, unreadable
 from shared.web.routes import purposes

@@ -21,9 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from shared import logs
 from shared.errors import InvalidRequest, InvalidSettings, NotFound, RequestError, Unavailable
 from shared.model.callers import Caller
+from shared.model.outbound import Network
 from shared.model.rate_limit import RATE_PER_SECOND, Figures, Holder, Purpose
 from shared.ports import Ports
-from shared.settings import Network
 from shared.web import errors, strangers
 from shared.web.authentication import UsageCounter, authenticate
 from shared.web.rate_limit import TenantLimiter

@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from shared.adapters.https import Https
 from shared.adapters.https_sender import HttpsSender
 
 HOST = "hooks.example.com"
@@ -53,6 +54,12 @@ class Receiver:
     ) -> HttpsSender:
         """A sender for which the name of the receiver resolves to these addresses."""
         return HttpsSender(LOOPBACK, lambda _: list(addresses), self.port, trusting(HOST), patience)
+
+    def outbound(
+        self, addresses: Sequence[str] = ("127.0.0.1",), *, patience: float = 5.0
+    ) -> Https:
+        """What asks the receiver, by any name that it has a certificate for."""
+        return Https(LOOPBACK, lambda _: list(addresses), self.port, trusting(HOST), patience)
 
 
 def answer(status: int, body: bytes = b"", *headers: str) -> Script:

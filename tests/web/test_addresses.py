@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 from starlette.requests import Request
 
-from shared.settings import Network, trusted_proxies
+from shared.model.outbound import Network
+from shared.settings import trusted_proxies
 from shared.web.gate import source_address
 from shared.web.strangers import group
 from tests.kit.api import Tenant

@@ -11,7 +11,7 @@ def checked(
     raise NotImplementedError
 
 
-def redeemed(
+def redeemed(  # noqa: PLR0913 (those of the request)
     ports: Ports,
     binding: IssuerBinding,
     *,

@@ -1,0 +1,72 @@
+"""Where the service may connect to (HOOK-6).
+
+A caller who may name an address must not reach what only the service can reach.
+"""
+
+import re
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+Network: TypeAlias = IPv4Network | IPv6Network
+
+URL_MAX: Final = 2048
+PORT: Final = 443
+
+_LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+# The last label is not a number: `127.1` and `2130706433` are addresses to resolvers.
+_HOST: Final = re.compile(rf"(?:{_LABEL}\.)+(?!\d|0x)[a-z0-9-]{{2,63}}", re.IGNORECASE)
+_URL: Final = re.compile(r"https://[!-~]+", re.IGNORECASE)
+
+# Not public, although `is_global` is true of them in some version of Python: protocol assignments,
+# relays of 6to4, and the address at which Azure serves a machine its credentials.
+_REFUSED_V4: Final = tuple(map(IPv4Network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32")))
+# Only these are assigned. All others translate to IPv4 or are local.
+_UNICAST_V6: Final = IPv6Network("2000::/3")
+# Teredo and others, 6to4, and documentation.
+_REFUSED_V6: Final = tuple(map(IPv6Network, ("2001::/23", "2002::/16", "3fff::/20")))
+
+
+def checked_url(url: str, *, any_port: bool = False) -> str:
+    """Return `url`. Raises `ValueError`, with a message for the caller, if it is not allowed."""
+    if len(url) > URL_MAX:
+        raise ValueError(f"must have at most {URL_MAX} characters")
+    if not _URL.fullmatch(url) or "\\" in url:
+        raise ValueError("must be an https address of printable ASCII characters")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError("must be a valid https address") from None
+    if "@" in parts.netloc or "#" in url:
+        raise ValueError("must have neither a user nor a fragment")
+    if port not in (None, PORT) and not any_port:
+        raise ValueError(f"must use port {PORT}")
+    if not _HOST.fullmatch(parts.hostname or ""):
+        raise ValueError("must name its host by a DNS name with a dot, not by an IP address")
+    return url
+
+
+def is_allowed(address: str, networks: Sequence[Network], port: int = PORT) -> bool:
+    """Return whether the service may connect to a port of an IP address.
+
+    The address must be in one of the operator's `networks`, or be a public unicast address, of
+    which only port 443 is allowed.
+    """
+    ip = ip_address(address)
+    if any(ip.version == each.version and ip in each for each in networks):
+        return True
+    if port != PORT:
+        return False
+    return _is_public_v4(ip) if isinstance(ip, IPv4Address) else _is_public_v6(ip)
+
+
+def _is_public_v4(ip: IPv4Address) -> bool:
+    return ip.is_global and not ip.is_multicast and not any(ip in each for each in _REFUSED_V4)
+
+
+def _is_public_v6(ip: IPv6Address) -> bool:
+    if ip.scope_id is not None or ip not in _UNICAST_V6:
+        return False
+    return ip.is_global and not any(ip in each for each in _REFUSED_V6)

@@ -40,6 +40,10 @@ _PLANTED = {
         "infra/cli/webhooks.py",
         "import shared.wiring",
     ),
+    "Only the function of sign-ins loads the library of tokens": (
+        "shared/web/gate.py",
+        "import joserfc.jws",
+    ),
     "What serves no endpoint of the API loads no web framework": (
         "functions/srl_schedule/handler.py",
         "import shared.web.app",

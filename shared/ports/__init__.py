@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from shared.errors import Unavailable
 from shared.model.audit.witnesses import WitnessPolicy
@@ -13,6 +13,9 @@ from shared.ports.held_keys import RootSigner, Sealer
 from shared.ports.outside import Outbound
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
+
+if TYPE_CHECKING:
+    from shared.model.identities.key_sets import IssuerKeys
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -74,7 +77,8 @@ class Ports:
     store is the copy of one in another region; its writes then raise `ReadOnly`. `root` is None if
     this process cannot sign trust documents: the roots are offline, or others have the right.
     Trust documents name the `witnesses` of the sealed log. `outbound` returns what asks identity
-    providers, which is made at the first call. `sleep` waits for seconds.
+    providers, which is made at the first call; `issuer_keys` has what this process knows of their
+    keys, by URL. `sleep` waits for seconds.
     `close` closes the files and connections of the ports, which cannot be used afterwards.
     """
 
@@ -92,4 +96,5 @@ class Ports:
     witnesses: WitnessPolicy | None = None
     outbound: Callable[[], Outbound] = _nowhere
     sleep: Callable[[float], object] = time.sleep
+    issuer_keys: dict[str, "IssuerKeys"] = field(default_factory=dict)
     close: Callable[[], None] = _nothing_to_close

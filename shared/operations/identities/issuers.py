@@ -1,9 +1,172 @@
-"""Issuers: what they publish about themselves, and their keys."""
+"""Issuers of tokens: what they publish about themselves, and their keys.
 
+All instances together fetch the keys of an issuer once a minute at most: the turn to fetch is a
+write of `tried` that expects the record as it was read. Who loses it waits for the winner, but only
+if the key that it needs is not known yet.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, Final
+
+from shared.errors import Corrupt, ExpectationLost, InvalidRequest, Unavailable
+from shared.model import outbound, text
+from shared.model.identities import key_sets
 from shared.model.identities.claims import Discovered
+from shared.model.identities.key_sets import AT_WORK_SECONDS, IssuerKeys, KeySet
+from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.ports import Ports
+from shared.ports.outside import OutboundAnswer
+from shared.ports.store import At, Expect, Put
+
+_PATH: Final = "/.well-known/openid-configuration"
+# How often a process looks whether another one has the keys, in seconds.
+_LOOK_SECONDS: Final = 0.25
+# A process remembers the keys of so many issuers.
+_REMEMBERED_MAX: Final = 64
 
 
 def discovered(ports: Ports, issuer: str) -> Discovered:
-    """Return what an issuer publishes. Raises `InvalidRequest`, `Unavailable`."""
-    raise NotImplementedError
+    """Return what an issuer publishes (OpenID Connect Discovery 1.0).
+
+    Raises `InvalidRequest` if it is no issuer, `Unavailable` if it does not answer.
+    """
+    _check_issuer(issuer)
+    answer = ports.outbound().ask(f"{issuer.rstrip('/')}{_PATH}")
+    if answer.outcome is DeliveryOutcome.REFUSED:
+        raise InvalidRequest(
+            "The issuer's address is not public; the operator can allow it by SVC_OUTBOUND_ALLOW."
+        )
+    if (
+        answer.outcome is DeliveryOutcome.NO_ANSWER
+        or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    ):
+        raise Unavailable(f"The issuer does not answer at {_PATH}; try again later.")
+    document = _object(answer)
+    if document is None or document.get("issuer") != issuer:
+        raise InvalidRequest(f"The issuer does not publish this issuer at {_PATH}; compare them.")
+    keys = _endpoint(document, "jwks_uri")
+    if keys is None:
+        raise InvalidRequest("The issuer publishes no jwks_uri.")
+    return Discovered(
+        authorization_endpoint=_endpoint(document, "authorization_endpoint"),
+        device_authorization_endpoint=_endpoint(document, "device_authorization_endpoint"),
+        token_endpoint=_endpoint(document, "token_endpoint"),
+        jwks_uri=keys,
+    )
+
+
+def keys_of(ports: Ports, uri: str, kid: str) -> KeySet:
+    """Return the keys at a URL, which have `kid` unless the issuer has no such key.
+
+    Raises `Unavailable` if that cannot be known now.
+    """
+    known = ports.issuer_keys.get(uri)
+    if known is None or not known.is_fresh(ports.now()) or kid not in _keys(ports, known):
+        known = _looked_up(ports, uri, kid)
+    keys = _keys(ports, known)
+    if kid not in keys and not known.has_succeeded:
+        raise Unavailable("The keys of the issuer cannot be read now; try again later.")
+    return keys
+
+
+def _looked_up(ports: Ports, uri: str, kid: str) -> IssuerKeys:
+    """Return the newest record of the keys, which other processes renew too."""
+    found = _stored(ports, uri)
+    if found is None or not found.is_fresh(ports.now()) or kid not in _keys(ports, found):
+        found = _renewed(ports, uri, found)
+    if kid not in _keys(ports, found):
+        found = _awaited(ports, uri, found)
+    if len(ports.issuer_keys) >= _REMEMBERED_MAX:
+        ports.issuer_keys.clear()
+    ports.issuer_keys[uri] = found
+    return found
+
+
+def _renewed(ports: Ports, uri: str, before: IssuerKeys | None) -> IssuerKeys:
+    """Fetch the keys if it is this process's turn; return the newest record."""
+    if before is not None and not before.may_be_tried(ports.now()):
+        return before
+    mine = IssuerKeys.trying(before, ports.now())
+    try:
+        _write(ports, uri, mine, before)
+    except ExpectationLost:
+        found = _stored(ports, uri)
+        if found is None:
+            raise Unavailable from None
+        return found
+    found = mine.tried_with(_fetched(ports, uri))
+    # If this took so long that another process has the turn, what was found is right nevertheless.
+    with suppress(ExpectationLost):
+        _write(ports, uri, found, mine)
+    return found
+
+
+def _awaited(ports: Ports, uri: str, seen: IssuerKeys) -> IssuerKeys:
+    """Return the record once the try that is under way has ended, or after its longest time."""
+    for _ in range(int(AT_WORK_SECONDS / _LOOK_SECONDS)):
+        if not seen.is_being_fetched(ports.now()):
+            break
+        ports.sleep(_LOOK_SECONDS)
+        found = _stored(ports, uri)
+        if found is not None and found.version != seen.version:
+            return found
+    return seen
+
+
+def _write(ports: Ports, uri: str, record: IssuerKeys, before: IssuerKeys | None) -> None:
+    expect = Expect.ABSENT if before is None else At(before.version)
+    ports.store.write(Put(key_sets.address(uri), record.to_item(), expect))
+
+
+def _stored(ports: Ports, uri: str) -> IssuerKeys | None:
+    item = ports.store.get(key_sets.address(uri))
+    return None if item is None else IssuerKeys.from_item(item)
+
+
+def _fetched(ports: Ports, uri: str) -> str | None:
+    """Return the document at a URL, None if it does not have keys now."""
+    answer = ports.outbound().ask(uri)
+    if answer.status != HTTPStatus.OK:
+        return None
+    try:
+        document = answer.body.decode()
+        key_sets.parse(document)
+    except ValueError:
+        return None
+    return document
+
+
+def _keys(ports: Ports, record: IssuerKeys) -> KeySet:
+    try:
+        return record.keys(ports.now())
+    except ValueError:
+        raise Corrupt from None
+
+
+def _check_issuer(issuer: str) -> None:
+    try:
+        outbound.checked_url(issuer, any_port=True)
+    except ValueError as error:
+        raise InvalidRequest(f"issuer {error}.") from None
+    if "?" in issuer:
+        raise InvalidRequest("issuer must have no query.")
+
+
+def _object(answer: OutboundAnswer) -> Mapping[str, Any] | None:
+    try:
+        found = text.parse(answer.body) if answer.status == HTTPStatus.OK else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _endpoint(document: Mapping[str, Any], name: str) -> str | None:
+    url = document.get(name)
+    if url is None:
+        return None
+    try:
+        return outbound.checked_url(url if isinstance(url, str) else "", any_port=True)
+    except ValueError as error:
+        raise InvalidRequest(f"{name} of the issuer {error}.") from None

@@ -1,0 +1,141 @@
+"""The keys that an issuer publishes (RFC 7517): which of them may check its tokens."""
+
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Final, Self, TypeAlias
+
+from shared.model import text
+from shared.model.items import Address, Table
+from shared.model.records import Record
+
+# The public keys of an issuer by their `kid`; one may name several keys of different kinds.
+KeySet: TypeAlias = Mapping[str, tuple[Mapping[str, Any], ...]]
+
+# The kind of key of each algorithm, with its curve. No other algorithm is accepted.
+ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "RS256": ("RSA", None),
+    "PS256": ("RSA", None),
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "EdDSA": ("OKP", "Ed25519"),
+}
+# The bytes of an RSA modulus: shorter ones are weak, and longer ones take long.
+_MODULUS_MIN, _MODULUS_MAX = 256, 1024
+_EXPONENT_MAX: Final = 4
+# How long keys are used without a look for newer ones, and how long if the issuer does not answer.
+_FRESH: Final = timedelta(hours=1)
+_USABLE: Final = timedelta(hours=24)
+# How often the keys of an issuer are fetched at most, and how long one fetch can take.
+_PAUSE: Final = timedelta(minutes=1)
+AT_WORK_SECONDS: Final = 6
+# The item is removed when it is of no use.
+_KEPT: Final = timedelta(days=2)
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerKeys(Record):
+    """What is known of the keys at a URL: the newest `document`, and the newest try to fetch it.
+
+    `fetched` is when the try began that got the document, so it equals `tried` if the newest try
+    has succeeded. The store may remove the item after `expires`, in seconds since the epoch.
+    """
+
+    document: str | None
+    fetched: datetime | None
+    tried: datetime
+    version: int
+    expires: int
+
+    @classmethod
+    def trying(cls, before: Self | None, now: datetime) -> Self:
+        """Return the record of a try that begins now."""
+        expires = int((now + _KEPT).timestamp())
+        now = now.replace(microsecond=0)
+        if before is None:
+            return cls(None, None, now, 1, expires)
+        return cls(before.document, before.fetched, now, before.version + 1, expires)
+
+    def tried_with(self, document: str | None) -> Self:
+        """Return the record after the try, which got a document or None."""
+        found = (self.document, self.fetched) if document is None else (document, self.tried)
+        return replace(self, document=found[0], fetched=found[1], version=self.version + 1)
+
+    def may_be_tried(self, now: datetime) -> bool:
+        """Return whether the turn to fetch is free. A clock that was set back does not hold it."""
+        return abs(now - self.tried) >= _PAUSE
+
+    def is_being_fetched(self, now: datetime) -> bool:
+        """Return whether the newest try may go on."""
+        at_work = timedelta(seconds=AT_WORK_SECONDS)
+        return not self.has_succeeded and abs(now - self.tried) < at_work
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether the newest try got a document."""
+        return self.fetched == self.tried
+
+    def is_fresh(self, now: datetime) -> bool:
+        """Return whether the document may be used without a look for a newer one."""
+        return self.fetched is not None and abs(now - self.fetched) < _FRESH
+
+    def keys(self, now: datetime) -> KeySet:
+        """Return the keys; none if they are too old. Raises `ValueError` if they are malformed."""
+        if self.document is None or self.fetched is None or abs(now - self.fetched) >= _USABLE:
+            return {}
+        return parse(self.document)
+
+
+def address(uri: str) -> Address:
+    """Return the address of the record of the keys at a URL."""
+    return Address(Table.KEYS, f"jwks#{sha256(uri.encode()).hexdigest()}")
+
+
+@lru_cache(maxsize=16)
+def parse(document: str) -> KeySet:
+    """Return the usable keys of a JSON Web Key Set. Raises `ValueError` if it is none."""
+    parsed = text.parse(document.encode())
+    keys = parsed.get("keys") if isinstance(parsed, dict) else None
+    if not isinstance(keys, list):
+        raise ValueError("must be a JSON Web Key Set")  # noqa: TRY004 (input, not an argument)
+    found: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    for each in keys:
+        if isinstance(each, dict) and _is_usable(each):
+            found[each["kid"]] = (*found.get(each["kid"], ()), each)
+    return found
+
+
+def fitting(keys: tuple[Mapping[str, Any], ...], algorithm: str) -> Mapping[str, Any] | None:
+    """Return the only one of `keys` that is for an algorithm, or None."""
+    kind, curve = ALGORITHMS[algorithm]
+    found = [
+        key
+        for key in keys
+        if (key["kty"], key.get("crv")) == (kind, curve) and key.get("alg", algorithm) == algorithm
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_usable(key: dict[str, Any]) -> bool:
+    """Return whether a key checks signatures. One whose private half is public proves nothing."""
+    kid, operations = key.get("kid"), key.get("key_ops", ["verify"])
+    if not isinstance(kid, str) or not kid or "d" in key or key.get("use", "sig") != "sig":
+        return False
+    if not isinstance(operations, list) or "verify" not in operations:
+        return False
+    kind = (key.get("kty"), key.get("crv"))
+    return kind in ALGORITHMS.values() and (kind != ("RSA", None) or _is_strong(key))
+
+
+def _is_strong(key: dict[str, Any]) -> bool:
+    """Return whether an RSA key is neither too short nor takes too long."""
+    try:
+        modulus, exponent = (
+            urlsafe_b64decode(f"{key[name]}==").lstrip(b"\0") for name in ("n", "e")
+        )
+    except (KeyError, ValueError):
+        return False
+    return _MODULUS_MIN <= len(modulus) <= _MODULUS_MAX and len(exponent) <= _EXPONENT_MAX

@@ -163,25 +163,6 @@ def test_a_certificate_must_be_valid() -> None:
         assert receiver.requests == []
 
 
-@pytest.mark.parametrize(
-    "addresses",
-    [
-        ["127.0.0.1"],
-        ["1.1.1.1", "127.0.0.1"],
-        ["127.0.0.1", "1.1.1.1"],
-        ["::ffff:127.0.0.1"],
-        ["64:ff9b::7f00:1"],
-        ["169.254.169.254"],
-    ],
-)
-def test_nothing_is_sent_to_what_is_not_public(addresses: list[str]) -> None:
-    """HOOK-6, F387d: If any address of a name is not public, no connection is made."""
-    with receiving(OK) as receiver:
-        sender = replace(receiver.sender(addresses), networks=())
-        assert replace(send(sender), milliseconds=0) == DeliveryAnswer(DeliveryOutcome.REFUSED, 0)
-        assert receiver.connections == 0
-
-
 def test_a_name_is_checked_each_time() -> None:
     """F387e: A name that resolves to a private address at the next attempt is refused then."""
     answers = [["127.0.0.1"], ["10.0.0.1"]]

@@ -14,7 +14,8 @@ from functions.api_keys.schemas import (
     RotatedApiKey,
 )
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.model.identifiers import TENANT
+from shared.model.callers import Scope
+from shared.model.identifiers import PERSON, SESSION, TENANT
 from shared.operations.access import api_key_rotation, api_keys
 from shared.web.api_keys import KEY_EXAMPLE, ApiKeyList, Scopes
 from shared.web.app import create_app, lambda_handler
@@ -39,22 +40,38 @@ class CallerBody(ResponseBody):
         scopes=KEY_EXAMPLE["scopes"],
         expires_at=KEY_EXAMPLE["expires_at"],
         creates_until=KEY_EXAMPLE["expires_at"],
+        name=KEY_EXAMPLE["name"],
+        role="authorizer",
+        person_id=sample(PERSON),
+        session_id=sample(SESSION),
+        authenticated_at="2026-11-21T12:00:00Z",
     )
 
     tenant_id: str = shown("Identifier of the tenant.", **identifier(TENANT))
     tenant_name: str = shown("The name of the tenant, from its settings.")
     identity: str = shown(
-        "The name of the caller in the audit log: of the service account that owns the key, or of "
-        "the key itself."
+        "The name of the caller in the audit log: the e-mail of the person or of the service "
+        "account, or the key itself."
     )
-    api_key_id: ApiKeyId
-    api_key_name: str = shown("The name that the key was given.")
+    api_key_id: ApiKeyId | None = shown("Identifier of the API key; null for a session.")
+    api_key_name: str | None = shown("The name that the key was given; null for a session.")
     scopes: Scopes
     expires_at: MomentOut | None = shown(
         "When the secret of this request stops being accepted; null if it does not expire."
     )
     creates_until: MomentOut | None = shown(
         "The latest end of the keys that it may create; null if they may end at any time or never."
+    )
+    name: str = shown("The name of the person, the service account or the key, for people.")
+    role: Scope | None = shown("The role that the session has; null for an API key.")
+    person_id: str | None = shown(
+        "Identifier of the person who calls; null for a program.", **identifier(PERSON)
+    )
+    session_id: str | None = shown(
+        "Identifier of the session; null for an API key.", **identifier(SESSION)
+    )
+    authenticated_at: MomentOut | None = shown(
+        "When the identity provider authenticated the caller; null for an API key."
     )
 
     @classmethod
@@ -65,20 +82,25 @@ class CallerBody(ResponseBody):
             tenant_id=caller.tenant_id,
             tenant_name=settings.name,
             identity=caller.identity,
-            api_key_id=key.id,
-            api_key_name=key.name,
+            api_key_id=key.id if key else None,
+            api_key_name=key.name if key else None,
             scopes=caller.scopes,
             expires_at=caller.key_expires_at,
             creates_until=caller.bounds_keys_at,
+            name=key.name if key else caller.name or caller.identity,
+            role=caller.scopes[0] if caller.session_id else None,
+            person_id=caller.person_id,
+            session_id=caller.session_id,
+            authenticated_at=caller.authenticated_at,
         )
 
 
 @routes.get("/v1/whoami")
 @serves(api_keys.introduce)
 async def get_caller(here: ApiRequest) -> CallerBody:
-    """Get who calls: the tenant, the API key of the request and its scopes.
+    """Get who calls: the tenant, the API key or session of the request and its scopes.
 
-    Every key may ask.
+    Every key and every session may ask.
     """
     return CallerBody.of(here.run(api_keys.introduce))
 

@@ -9,6 +9,7 @@ from functions.audit_log import sealed_log
 from functions.authorizers import compat as stock_authorizers
 from functions.authorizers import handler as authorizers
 from functions.feed import handler as feed
+from functions.identities import handler as identities
 from functions.revocations import handler as revocations
 from functions.service_accounts import handler as service_accounts
 from functions.signing_keys import handler as signing_keys
@@ -31,6 +32,7 @@ ROUTERS: Final = (
     api_keys.routes,
     signing_keys.routes,
     service_accounts.routes,
+    identities.routes,
     audit_export.routes,
     sealed_log.routes,
     audit_log.routes,

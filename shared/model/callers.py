@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from shared.model.identifiers import PERSON
+
 
 class Scope(StrEnum):
     """What an API key allows; each operation declares which of these it accepts (AUTH-4)."""
@@ -26,6 +28,9 @@ class Caller:
     `source_ip` and `request_id` are None if the call did not come over HTTP. `operator` is the user
     of the machine who runs an operator's command, and None for every other caller. `is_session` is
     whether the operator made the key for a page on the machine.
+
+    A caller with a session (IDENTITY-5) has no key, but `session_id`, the `owner_id` of the session
+    and when that `authenticated_at` its provider; `key_expires_at` is the end of the session.
     """
 
     tenant_id: str
@@ -38,6 +43,20 @@ class Caller:
     operator: str | None = None
     name: str | None = None
     is_session: bool = False
+    session_id: str | None = None
+    owner_id: str | None = None
+    authenticated_at: datetime | None = None
+
+    @property
+    def person_id(self) -> str | None:
+        """The identifier of the person who calls; None for keys and programs."""
+        is_person = self.owner_id is not None and self.owner_id.startswith(f"svc_{PERSON}_")
+        return self.owner_id if is_person else None
+
+    @property
+    def holder_id(self) -> str:
+        """The holder of shares of the rate limit and of `Idempotency-Key`s; empty inside."""
+        return self.key_id or self.owner_id or ""
 
     @property
     def bounds_keys_at(self) -> datetime | None:

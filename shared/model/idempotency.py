@@ -35,7 +35,7 @@ class Request:
         if not _KEY.fullmatch(key):
             raise ValueError("must be 1 to 255 visible ASCII characters")
         # None of the parts contains a line break.
-        name = "\n".join((caller.key_id or "", method, path, key))
+        name = f"{caller.holder_id}\n{method}\n{path}\n{key}"
         digest = hashlib.sha256(name.encode()).hexdigest()
         address = Address(Table.KEYS, f"{caller.tenant_id}{_OUTCOMES}{digest}")
         return cls(address, hashlib.sha256(body).hexdigest())

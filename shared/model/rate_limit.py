@@ -63,7 +63,10 @@ class Purpose(StrEnum):
 
 
 class Holder(NamedTuple):
-    """Taker of tokens of a tenant's bucket; `key_id` is None for all admin keys together."""
+    """Taker of tokens of a tenant's bucket; `key_id` is None for all admin keys together.
+
+    For a session it is the person or the account that owns it.
+    """
 
     tenant_id: str
     purpose: Purpose
@@ -72,7 +75,7 @@ class Holder(NamedTuple):
     @classmethod
     def of(cls, caller: Caller, purpose: Purpose) -> "Holder":
         """Return the holder that a caller is."""
-        return cls(caller.tenant_id, purpose, None if caller.is_admin else caller.key_id or "")
+        return cls(caller.tenant_id, purpose, None if caller.is_admin else caller.holder_id)
 
     @property
     def reserve(self) -> int:

@@ -21,6 +21,8 @@ class SeedPurpose(StrEnum):
     AUDIT = "audit"
     # Messages to webhooks (HOOK-4).
     WEBHOOK = "webhook"
+    # Client secrets at identity providers (IDENTITY-1).
+    IDENTITY = "identity"
 
 
 def new() -> tuple[bytes, str]:

@@ -1,4 +1,4 @@
-"""Authentication: the caller of the key in the Authorization header, and how often it is used.
+"""Authentication: the caller of the key or session in the Authorization header, and uses of keys.
 
 Uses are added up here and written at most once per second and key (APIKEY-8). An instance that is
 killed loses the counts that it has not written: for a key in use, one second. An orderly stop
@@ -28,6 +28,8 @@ from shared.web.work import IN_PLACE, Work, WorkKind
 _log = logging.getLogger(__name__)
 
 _PERIOD: Final = timedelta(seconds=1)
+# Secrets of sessions begin with this, and no API key does (shared/model/identities/sessions.py).
+_SESSION: Final = "svc_session_"
 
 
 def authenticate(
@@ -38,10 +40,10 @@ def authenticate(
     request_id: str,
     refusing: Callable[[], object] = lambda: None,
 ) -> Caller:
-    """Return the caller of the request, as identified by its API key.
+    """Return the caller of the request, as identified by its API key or its session.
 
-    Raises `Unauthorized` without a Bearer header, `InvalidApiKey` for a key that is not accepted,
-    and `Unavailable` if the store cannot answer. `refusing` is called before a refusal is made,
+    Raises `Unauthorized` without a Bearer header, `InvalidApiKey` for what is not accepted, and
+    `Unavailable` if the store cannot answer. `refusing` is called before a refusal is made,
     and may raise instead (AUTH-9).
     """
     try:
@@ -49,6 +51,12 @@ def authenticate(
     except Unauthorized:
         refusing()
         raise
+    if secret.startswith(_SESSION):
+        # Here, so that requests with API keys load nothing of it.
+        from shared.operations.identities import authentication  # noqa: PLC0415
+
+        found = authentication.authenticate(ports, secret, refusing=refusing)
+        return replace(found, source_ip=source_ip, request_id=request_id)
     credential = api_keys.authenticate(ports, secret, refusing=refusing)
     return Caller(
         tenant_id=credential.tenant_id,

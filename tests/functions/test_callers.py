@@ -24,6 +24,8 @@ def test_a_caller_learns_who_it_is(tenant: Tenant, clock: Clock) -> None:
         "scopes": ["signer"],
         "expires_at": "2026-11-21T13:00:00Z",
         "creates_until": "2026-11-21T13:00:00Z",
+        "name": "k",
+        **dict.fromkeys(("role", "person_id", "session_id", "authenticated_at")),
     }
     of_account = tenant.admin.get(PATH).json()
     assert (of_account["identity"], of_account["expires_at"]) == ("admin@acme.svc", None)

@@ -59,7 +59,7 @@ from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, managed, statements, variables
-from tests.kit import kms_roots, roots, tour
+from tests.kit import identities, kms_roots, roots, tour
 from tests.kit.api import Client, Instance, Tenant, serve
 from tests.kit.aws import REGION, STAGE, Account, aws
 from tests.kit.endpoints import ENDPOINTS, call
@@ -263,6 +263,10 @@ def _call_all(group: str, tenant: Tenant) -> None:
             assert answer.status_code == endpoint.status, answer.text
     for more in FURTHER.get(group, ()):
         more(tenant, admin)
+    provider = identities.bound(tenant.ports, tenant.operator)
+    alice = Client(admin.http, identities.signed_in(tenant.ports, provider).secret)
+    first = next(each for each in ENDPOINTS if each in served)
+    assert call(first, alice, ENDPOINTS[first].target(tenant)).status_code not in {401, 403}
 
 
 def _starting_cold(routes: Any) -> ASGIApp:

@@ -15,14 +15,18 @@ from typing import Any, Final
 
 from shared.model.audit.audit_log import month
 from shared.model.callers import Scope
+from shared.model.identities import providers
+from shared.model.identities.providers import IdentityProvider
 from shared.model.items import Item
 from shared.model.trust import head_address
 from shared.model.webhooks import deliveries
 from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
 from shared.operations.audit import log, sealing, signers
+from shared.operations.identities import identity_providers, people
+from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force, publication
 from shared.ports.store import Delete, Expect, Put
-from tests.kit import roots
+from tests.kit import identities, roots
 from tests.kit.api import Client, Tenant
 from tests.kit.asgi import Answer, bearer, send
 from tests.kit.processes import ROOT
@@ -324,6 +328,48 @@ def _delivered(tenant: Tenant) -> str:
     return webhook_id
 
 
+def _bound(tenant: Tenant) -> IdentityProvider:
+    """An identity provider: the newest one of the tenant, or a new one."""
+    partition = providers.providers(tenant.id)
+    for row in tenant.ports.store.query(partition, newest_first=True):
+        return IdentityProvider.from_item(row.item)
+    return identities.bound(tenant.ports, tenant.operator, email_domains=("example.com",))
+
+
+def _provider(tenant: Tenant) -> str:
+    return _bound(tenant).id
+
+
+def _no_provider(tenant: Tenant) -> None:
+    for row in list(tenant.ports.store.query(providers.providers(tenant.id))):
+        identity_providers.delete(tenant.ports, tenant.operator, provider_id=row.sk)
+
+
+def _renamed_provider(tenant: Tenant) -> str:
+    """A provider with a name of its own."""
+    provider_id, change = _provider(tenant), ProviderChange(name=tenant.ports.new_id("x"))
+    identity_providers.update(tenant.ports, tenant.operator, provider_id=provider_id, change=change)
+    return provider_id
+
+
+def _session(tenant: Tenant) -> str:
+    """A session of a new person."""
+    sub = tenant.ports.new_id("x")[2:]
+    return identities.signed_in(tenant.ports, _bound(tenant), sub=sub).session.id
+
+
+def _person(tenant: Tenant) -> str:
+    """A new person."""
+    sub = tenant.ports.new_id("x")[2:]
+    return identities.signed_in(tenant.ports, _bound(tenant), sub=sub).session.owner
+
+
+def _disabled_person(tenant: Tenant) -> str:
+    person_id = _person(tenant)
+    people.disable(tenant.ports, tenant.operator, person_id=person_id)
+    return person_id
+
+
 def _no_webhook(tenant: Tenant) -> None:
     for each in tenant.admin.get("/v1/webhooks").json()["webhooks"]:
         tenant.admin.delete(f"/v1/webhooks/{each['id']}")
@@ -445,6 +491,18 @@ _WEBHOOK = _names(
     "id url description status disabled_because created_at next_index failing_since waits_until",
     "set_aside",
 ) | {"events": [...]}
+_ENDPOINTS_FOUND = _names(
+    "authorization_endpoint device_authorization_endpoint token_endpoint jwks_uri"
+)
+_PROVIDER = _ENDPOINTS_FOUND | {
+    **_names("id name kind issuer client_id cli_client_id has_client_secret"),
+    **_names("session_seconds reusable_tokens created_at"),
+    "jwks": {"keys": [_names("kty crv kid x alg")]},
+    "grants": [{"when": _names("groups"), **_names("role service_account")}],
+    "email_domains": [...],
+}
+_PERSON = _names("id email name role status issuer subject created_at")
+_SESSION = _names("id identity owner provider_id created_at authenticated_at expires_at")
 _DELIVERY = _names("id index type state attempts attempted_at outcome status milliseconds answer")
 
 _COMPAT = "/compat/tenuo/v1"
@@ -477,7 +535,8 @@ _ROWS = (
     _row(
         "GET /v1/whoami getCaller",
         _names("tenant_id tenant_name identity api_key_id api_key_name")
-        | {"scopes": [...], "expires_at": ..., "creates_until": ...},
+        | {"scopes": [...], "expires_at": ..., "creates_until": ...}
+        | _names("name role person_id session_id authenticated_at"),
         scopes=ANY,
     ),
     _row(
@@ -826,6 +885,56 @@ _ROWS = (
         _names("id index record checkpoint") | {"path": [...]},
         on=_sealed,
     ),
+    _row(
+        "GET /v1/tenant/identity-providers listIdentityProviders",
+        _page("identity_providers", _PROVIDER),
+        on=_provider,
+    ),
+    _row(
+        "POST /v1/tenant/identity-providers createIdentityProvider 201 identity_provider.create",
+        _PROVIDER,
+        on=_no_provider,
+        body={
+            "name": "SSO",
+            "kind": "people",
+            "issuer": identities.ISSUER,
+            "client_id": "rescind",
+            "client_secret": "s3cret",
+            "jwks": identities.JWKS,
+            "grants": [{"when": {"groups": "admin"}, "role": "admin"}],
+            "email_domains": ["example.com"],
+        },
+        needs="keys",
+    ),
+    _row("GET /v1/tenant/identity-providers/{id} getIdentityProvider", _PROVIDER, on=_provider),
+    _row(
+        "PATCH /v1/tenant/identity-providers/{id} updateIdentityProvider identity_provider.update",
+        _PROVIDER,
+        on=_renamed_provider,
+        body={"name": "new"},
+    ),
+    _row(
+        "DELETE /v1/tenant/identity-providers/{id} deleteIdentityProvider identity_provider.delete",
+        on=_provider,
+    ),
+    _row(
+        "POST /v1/tenant/identity-providers/{id}/check checkIdentityProvider",
+        _ENDPOINTS_FOUND | _names("is_stored"),
+        on=_provider,
+        is_kept=False,
+    ),
+    _row("GET /v1/people listPeople", _page("people", _PERSON), on=_person),
+    _row("GET /v1/people/{id} getPerson", _PERSON, on=_person),
+    _row("POST /v1/people/{id}/disable disablePerson person.disable", _PERSON, on=_person),
+    _row("POST /v1/people/{id}/enable enablePerson person.enable", _PERSON, on=_disabled_person),
+    _row("POST /v1/people/{id}/sign-out signOutPerson person.sign_out", _PERSON, on=_person),
+    _row(
+        "GET /v1/sessions listSessions",
+        {"sessions": [_SESSION], "cursor": ...},
+        on=_session,
+        scopes=ANY,
+    ),
+    _row("DELETE /v1/sessions/{id} deleteSession session.delete", on=_session, scopes=ANY),
     _row("GET /v1/tenant/settings getTenantSettings", _SETTINGS),
     _row(
         "PATCH /v1/tenant/settings updateTenantSettings tenant.update_settings",

@@ -12,6 +12,7 @@ from shared.operations.audit import sealing
 from shared.operations.base import operation
 from shared.operations.changes import revocations
 from shared.operations.fleet import propagation, stale
+from shared.operations.identities import sessions
 from shared.operations.lists import expiring, publication, schedule, signers
 from shared.operations.operator import console_codes
 from shared.operations.trust import renewal
@@ -19,6 +20,7 @@ from shared.operations.trust.renewal import TrustOutcome
 from shared.operations.webhooks import delivery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
+from tests.kit import identities
 from tests.kit.api import Tenant, serve
 from tests.kit.endpoints import ENDPOINTS, call, name_signers
 from tests.kit.worlds import Clock
@@ -83,10 +85,12 @@ def _give_and_take(tenant: Tenant) -> None:
 
 
 def _sign_in(tenant: Tenant) -> None:
-    """Use one of two codes of the console."""
+    """Use one of two codes of the console, and end all sessions as a recovery does."""
     console_codes.announce(tenant.ports, "http://127.0.0.1:8080")
     links = [console_codes.link(tenant.ports, "acme") for _ in range(2)]
     assert console_codes.spend(tenant.ports, links[0].partition("=")[2]) == "acme"
+    identities.bound(tenant.ports, tenant.operator)
+    sessions.end_all(tenant.ports, tenant.id)
 
 
 def _expire_soon(tenant: Tenant, clock: Clock) -> None:

@@ -21,9 +21,12 @@ from shared.operations.changes import (
 )
 from shared.operations.changes.warrants import Order
 from shared.operations.fleet import authorizers, registering
+from shared.operations.identities import identity_providers, people, sessions
+from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force
 from shared.operations.webhooks import managing
 from shared.ports import Ports
+from tests.kit import identities
 from tests.kit.tenants import Tenant
 
 Mutation = Callable[[Ports, Tenant, str], object]
@@ -195,6 +198,36 @@ def _rotate_secret(ports: Ports, tenant: Tenant, webhook_id: str) -> object:
     return managing.rotate_secret(ports, operator, webhook_id=webhook_id, grace_seconds=60)
 
 
+def _person(ports: Ports, tenant: Tenant) -> str:
+    provider = identities.bound(ports, tenant.operator)
+    return identities.signed_in(ports, provider).session.owner
+
+
+def _disabled_person(ports: Ports, tenant: Tenant) -> str:
+    person_id = _person(ports, tenant)
+    people.disable(ports, tenant.operator, person_id=person_id)
+    return person_id
+
+
+def _session(ports: Ports, tenant: Tenant) -> str:
+    provider = identities.bound(ports, tenant.operator)
+    return identities.signed_in(ports, provider).session.id
+
+
+def _provider(ports: Ports, tenant: Tenant) -> str:
+    return identities.bound(ports, tenant.operator).id
+
+
+def _sign_in(ports: Ports, tenant: Tenant, provider_id: str) -> object:
+    provider = identity_providers.get(ports, tenant.operator, provider_id=provider_id)
+    return identities.signed_in(ports, provider)
+
+
+def _update_provider(ports: Ports, tenant: Tenant, provider_id: str) -> object:
+    change = ProviderChange(client_secret="new", session_seconds=300)
+    return identity_providers.update(ports, tenant.operator, provider_id=provider_id, change=change)
+
+
 CASES = [
     Case("api_key.create", _nothing, _create_key),
     Case("api_key.rotate", _key, partial(_rotate_key, 60)),
@@ -258,6 +291,20 @@ CASES = [
         lambda p, t, i: authorizers.remove(p, t.operator, authorizer_id=i),
     ),
     Case("tenant.update_settings", _nothing, _update_settings),
+    Case("identity_provider.create", _nothing, lambda p, t, _: _provider(p, t)),
+    Case("identity_provider.update", _provider, _update_provider),
+    Case(
+        "identity_provider.delete",
+        _provider,
+        lambda p, t, i: identity_providers.delete(p, t.operator, provider_id=i),
+    ),
+    Case("session.create", _provider, _sign_in),
+    Case("session.delete", _session, lambda p, t, i: sessions.delete(p, t.operator, session_id=i)),
+    Case("person.disable", _person, lambda p, t, i: people.disable(p, t.operator, person_id=i)),
+    Case(
+        "person.enable", _disabled_person, lambda p, t, i: people.enable(p, t.operator, person_id=i)
+    ),
+    Case("person.sign_out", _person, lambda p, t, i: people.sign_out(p, t.operator, person_id=i)),
     Case("webhook.create", _nothing, lambda p, t, _: _webhook(p, t)),
     Case(
         "webhook.update",

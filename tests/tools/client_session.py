@@ -274,6 +274,36 @@ def webhooks(session: Session) -> None:
     hooks.delete_webhook(made.id, expected=204)
 
 
+def identities(session: Session) -> None:
+    """Bind an identity provider, change, check and delete it; there are no people and sessions."""
+    api = session.identities
+    key = {"kty": "OKP", "crv": "Ed25519", "kid": "k1", "x": "A" * 43}
+    body = m.CreateIdentityProvider.from_dict(
+        {
+            "name": "SSO",
+            "kind": "people",
+            "issuer": "https://sso.example.com",
+            "client_id": "rescind",
+            "jwks": {"keys": [key]},
+            "grants": [{"when": {"groups": "security"}, "role": "admin"}],
+        }
+    )
+    made = api.create_identity_provider(body=body, expected=201)
+    assert made.grants[0].role is m.Scope.ADMIN
+    update = m.UpdateIdentityProvider(session_seconds=600)
+    assert api.update_identity_provider(made.id, body=update).session_seconds == 600
+    assert api.check_identity_provider(made.id).is_stored
+    assert api.get_identity_provider(made.id).name == "SSO"
+    assert api.list_identity_providers().total == 1
+    api.delete_identity_provider(made.id, expected=204)
+    assert api.list_people().total == 0
+    assert api.list_sessions().sessions == []
+    nobody, nothing = made.id.replace("_idp_", "_usr_"), made.id.replace("_idp_", "_ses_")
+    for each in (api.get_person, api.disable_person, api.enable_person, api.sign_out_person):
+        each(nobody, expected=404)
+    api.delete_session(nothing, expected=404)
+
+
 def rest(session: Session, account_id: str) -> None:
     """Service accounts, settings and the audit log."""
     accounts = session.service_accounts
@@ -326,6 +356,7 @@ def main() -> None:
     assert authorizer.signing_keys.get_trust_bundle().tenant_id.startswith("svc_tnt_")
     admin.revocations.delete_revocation(record.id, expected=204)
     webhooks(admin)
+    identities(admin)
     rest(admin, account.id)
     nobody = import_module("rescind_client.api.api_keys.list_api_keys")
     answer = nobody.sync_detailed(client=Client(base_url=url))

@@ -181,7 +181,8 @@ def knock(deed: "Deed", held: Held | None) -> None:
 
     def call(ports: Ports) -> bool:
         found = api_keys.introduce(ports, deed.caller)
-        if (found.key.id, found.settings.tenant_id) != (held.id, deed.books.tenant.id):
+        key_id = found.key.id if found.key else None
+        if (key_id, found.settings.tenant_id) != (held.id, deed.books.tenant.id):
             raise Broken(f"{held.id} is introduced as another key")
         if Scope.ADMIN not in held.scopes:
             _refused(lambda: list_signers.rotate(ports, deed.caller), InsufficientScope)

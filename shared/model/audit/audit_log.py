@@ -77,6 +77,14 @@ class Action(StrEnum):
     WEBHOOK_REPLAY = "webhook.replay"
     WEBHOOK_TEST = "webhook.test"
     WEBHOOK_DELETE = "webhook.delete"
+    IDENTITY_PROVIDER_CREATE = "identity_provider.create"
+    IDENTITY_PROVIDER_UPDATE = "identity_provider.update"
+    IDENTITY_PROVIDER_DELETE = "identity_provider.delete"
+    PERSON_DISABLE = "person.disable"
+    PERSON_ENABLE = "person.enable"
+    PERSON_SIGN_OUT = "person.sign_out"
+    SESSION_CREATE = "session.create"
+    SESSION_DELETE = "session.delete"
 
 
 @dataclass(frozen=True, slots=True)

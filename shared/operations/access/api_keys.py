@@ -243,16 +243,18 @@ def _leave_account(key: ApiKey) -> list[Change]:
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """A caller with the settings of its tenant and the record of its API key."""
+    """A caller with the settings of its tenant and the record of its API key, if it has one."""
 
     caller: Caller
     settings: TenantSettings
-    key: ApiKey
+    key: ApiKey | None
 
 
 @operation(*Scope)
 def introduce(ports: Ports, caller: Caller) -> Introduction:
     """Return who calls (AUTH-13). Raises `InvalidApiKey` if the key was deleted meanwhile."""
+    if caller.session_id is not None:
+        return Introduction(caller, tenants.settings(ports, caller.tenant_id), None)
     records = model.records(caller.tenant_id)
     try:
         settings, key = ports.gather(

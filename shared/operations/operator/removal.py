@@ -24,15 +24,19 @@ from shared.ports.store import MOST_CHANGES, At, Check, Delete, Expect, Put
 
 # Passes over the tables, after which some program must still be writing.
 _PASSES: Final = 20
-_SECRET: Final = frozenset({"digest", "former_secret", "sealed_secret", "sealed_seed"})
-_CREDENTIAL: Final = "api-key#"
+_SECRET: Final = frozenset(
+    {"digest", "former_secret", "sealed_client_secret", "sealed_secret", "sealed_seed"}
+)
+_CREDENTIALS: Final = ("api-key#", "session#")
 
 
 def export(ports: Ports, tenant_id: str) -> Iterator[str]:
     """Yield the lines of an export: a JSON object for each item and each blob of the tenant.
 
-    Secrets are left out: seals of private keys, and hashes of API keys. Bytes are in base64. The
-    last line has the number of the lines before it and their SHA-256. Raises `Unavailable`.
+    Secrets are left out: seals of private keys, and hashes of API keys and sessions. Bytes are in
+    base64. The last line has the number of the lines before it and their SHA-256.
+
+    Raises `Unavailable`.
     """
     lines, digest = 0, hashlib.sha256()
     for document in _documents(ports, tenant_id):
@@ -46,7 +50,7 @@ def export(ports: Ports, tenant_id: str) -> Iterator[str]:
 def _documents(ports: Ports, tenant_id: str) -> Iterator[dict[str, object]]:
     for table in Table:
         for address, item in ports.store.everything(table):
-            if model.is_of(tenant_id, address, item) and not address.pk.startswith(_CREDENTIAL):
+            if model.is_of(tenant_id, address, item) and not address.pk.startswith(_CREDENTIALS):
                 yield {**address._asdict(), "table": table.value, "item": _plain(item)}
     for folder in model.blob_folders(tenant_id):
         for name in ports.blobs.names(folder):
@@ -94,7 +98,7 @@ def remove(ports: Ports, *, handle: str) -> int:
     """
     tenant_id = check_due(ports, handle=handle)
     settle(lambda: _begin(ports, tenant_id))
-    removed = _delete(ports, _of_keys(ports, tenant_id, _CREDENTIAL))
+    removed = _delete(ports, _of_keys(ports, tenant_id, *_CREDENTIALS))
     removed += _delete(ports, iter([model.settings_address(tenant_id)]))
     for _ in range(_PASSES):
         _remove_blobs(ports, tenant_id)
@@ -126,10 +130,10 @@ def _entry(ports: Ports, tenant_id: str) -> DirectoryEntry:
     return DirectoryEntry(tenant_id, settings.handle, settings.created_at)
 
 
-def _of_keys(ports: Ports, tenant_id: str, prefix: str) -> Iterator[Address]:
-    """Yield the tenant's items in partitions of table `keys` whose names begin with `prefix`."""
+def _of_keys(ports: Ports, tenant_id: str, *prefixes: str) -> Iterator[Address]:
+    """Yield the tenant's items in partitions of table `keys` with one of these `prefixes`."""
     for address, item in ports.store.everything(Table.KEYS):
-        if address.pk.startswith(prefix) and model.is_of(tenant_id, address, item):
+        if address.pk.startswith(prefixes) and model.is_of(tenant_id, address, item):
             yield address
 
 

@@ -25,6 +25,7 @@ from shared.operations.base import counters, tenants
 from shared.operations.base.operation import settle
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes import revocations
+from shared.operations.identities import sessions
 from shared.operations.lists import in_force, journal, publication
 from shared.operations.lists import records as srl_records
 from shared.operations.lists import signers as srl_signers
@@ -88,6 +89,8 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     run = Run(ports, operator, settings, newest.version, report)
     # First, because each step of the recovery writes entries.
     sealed_log.apply(run, newest, anew=is_copy)
+    # A session that was ended since may be among them.
+    settle(lambda: sessions.end_all(ports, tenant_id))
     _repair(run)
     _apply(run, newest, tables)
     lost = _revoke_again(run, newest, copies.ended(run, newest.issued_at) if is_copy else ())

@@ -1,0 +1,160 @@
+"""Identity providers, people and sessions over HTTP (IDENTITY-1)."""
+
+from typing import Annotated
+
+from fastapi import Path
+
+from functions.identities.schemas import (
+    CreateIdentityProvider,
+    IdentityProviderBody,
+    IdentityProviderCheck,
+    IdentityProviderList,
+    PersonBody,
+    PersonId,
+    PersonList,
+    ProviderId,
+    SessionBody,
+    SessionList,
+    UpdateIdentityProvider,
+)
+from shared.errors import Conflict, NotFound
+from shared.operations.identities import identity_providers, people, sessions
+from shared.web.app import create_app, lambda_handler
+from shared.web.paging import Pager, Paging
+from shared.web.routes import ApiRequest, router, serves
+
+routes = router("Identities")
+
+Provider = Annotated[ProviderId, Path(alias="id")]
+Who = Annotated[PersonId, Path(alias="id")]
+SessionId = Annotated[
+    str, Path(alias="id", description="Identifier of the session, or `current` for this one.")
+]
+
+_PROVIDERS = "/v1/tenant/identity-providers"
+
+
+@routes.get(_PROVIDERS)
+@serves(identity_providers.page)
+async def list_identity_providers(here: ApiRequest, query: Paging) -> IdentityProviderList:
+    """List the identity providers, newest first."""
+    pages = Pager(here.caller, query.cursor, "identity-providers")
+    page = here.run(identity_providers.page, before=pages.before, limit=query.limit)
+    return IdentityProviderList.of(page, pages)
+
+
+@routes.post(_PROVIDERS, status_code=201)
+@serves(identity_providers.create, raises=(Conflict,))
+async def create_identity_provider(
+    here: ApiRequest, body: CreateIdentityProvider
+) -> IdentityProviderBody:
+    """Bind an identity provider, whose people or programs may then have sessions.
+
+    409: the tenant has 10 identity providers.
+    """
+    made = here.run(identity_providers.create, kind=body.kind, change=body.change())
+    return IdentityProviderBody.of(made)
+
+
+@routes.get(f"{_PROVIDERS}/{{id}}")
+@serves(identity_providers.get, raises=(NotFound,))
+async def get_identity_provider(here: ApiRequest, provider_id: Provider) -> IdentityProviderBody:
+    """Get one identity provider."""
+    return IdentityProviderBody.of(here.run(identity_providers.get, provider_id=provider_id))
+
+
+@routes.patch(f"{_PROVIDERS}/{{id}}")
+@serves(identity_providers.update, raises=(NotFound,))
+async def update_identity_provider(
+    here: ApiRequest, provider_id: Provider, body: UpdateIdentityProvider
+) -> IdentityProviderBody:
+    """Change an identity provider.
+
+    If you change its issuer, clients, keys, grants or domains, the sessions that it gave end.
+    """
+    changed = here.run(identity_providers.update, provider_id=provider_id, change=body.change())
+    return IdentityProviderBody.of(changed)
+
+
+@routes.delete(f"{_PROVIDERS}/{{id}}", status_code=204)
+@serves(identity_providers.delete, raises=(NotFound,))
+async def delete_identity_provider(here: ApiRequest, provider_id: Provider) -> None:
+    """Delete an identity provider. The sessions that it gave end."""
+    here.run(identity_providers.delete, provider_id=provider_id)
+
+
+@routes.post(f"{_PROVIDERS}/{{id}}/check")
+@serves(identity_providers.check, raises=(NotFound,))
+async def check_identity_provider(here: ApiRequest, provider_id: Provider) -> IdentityProviderCheck:
+    """Ask the issuer of an identity provider what it publishes. This changes nothing."""
+    provider, found = here.run(identity_providers.check, provider_id=provider_id)
+    return IdentityProviderCheck.comparing(provider, found)
+
+
+@routes.get("/v1/people")
+@serves(people.page)
+async def list_people(here: ApiRequest, query: Paging) -> PersonList:
+    """List the people who have signed in, newest first."""
+    pages = Pager(here.caller, query.cursor, "people")
+    return PersonList.of(here.run(people.page, before=pages.before, limit=query.limit), pages)
+
+
+@routes.get("/v1/people/{id}")
+@serves(people.get, raises=(NotFound,))
+async def get_person(here: ApiRequest, person_id: Who) -> PersonBody:
+    """Get one person."""
+    return PersonBody.of(here.run(people.get, person_id=person_id))
+
+
+@routes.post("/v1/people/{id}/disable")
+@serves(people.disable, raises=(NotFound,))
+async def disable_person(here: ApiRequest, person_id: Who) -> PersonBody:
+    """Disable a person, whose sessions end, and who cannot sign in.
+
+    The next request of each session is refused. If the person is disabled already, nothing changes.
+    """
+    return PersonBody.of(here.run(people.disable, person_id=person_id))
+
+
+@routes.post("/v1/people/{id}/enable")
+@serves(people.enable, raises=(NotFound, Conflict))
+async def enable_person(here: ApiRequest, person_id: Who) -> PersonBody:
+    """Let a person sign in again. If the person is active already, nothing changes.
+
+    409: another active person has the same e-mail.
+    """
+    return PersonBody.of(here.run(people.enable, person_id=person_id))
+
+
+@routes.post("/v1/people/{id}/sign-out")
+@serves(people.sign_out, raises=(NotFound,))
+async def sign_out_person(here: ApiRequest, person_id: Who) -> PersonBody:
+    """End all sessions of a person, who can sign in again."""
+    return PersonBody.of(here.run(people.sign_out, person_id=person_id))
+
+
+@routes.get("/v1/sessions")
+@serves(sessions.page)
+async def list_sessions(here: ApiRequest, query: Paging) -> SessionList:
+    """List the sessions that are accepted, newest first.
+
+    Administrators see all of the tenant, and others their own.
+    """
+    pages = Pager(here.caller, query.cursor, "sessions")
+    found, next_before = here.run(sessions.page, before=pages.before, limit=query.limit)
+    listed = [SessionBody.of(each) for each in found]
+    return SessionList(sessions=listed, cursor=pages.after(next_before))
+
+
+@routes.delete("/v1/sessions/{id}", status_code=204)
+@serves(sessions.delete, raises=(NotFound,))
+async def delete_session(here: ApiRequest, session_id: SessionId) -> None:
+    """End a session, whose next request is refused.
+
+    Administrators end any session of the tenant, and others their own.
+    """
+    here.run(sessions.delete, session_id=session_id)
+
+
+app = create_app(routes)
+handler = lambda_handler(app)

@@ -1,0 +1,303 @@
+"""Bodies of the endpoints of identity providers, people and sessions (IDENTITY-1)."""
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from shared.model.callers import Scope
+from shared.model.identifiers import IDENTITY_PROVIDER, PERSON, SESSION
+from shared.model.identities import grants, providers
+from shared.model.identities.claims import Discovered
+from shared.model.identities.grants import Grant
+from shared.model.identities.people import PersonStatus
+from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.operations.identities.identity_providers import ProviderChange
+from shared.web.fields import (
+    CURSOR,
+    MomentOut,
+    Name,
+    NextCursor,
+    RecordBody,
+    RequestBody,
+    ResponseBody,
+    Total,
+    example,
+    identifier,
+    sample,
+    shown,
+)
+from shared.web.paging import PageBody
+
+_ISSUER: Final = "https://sso.acme.com"
+_GRANT: Final[dict[str, JsonValue]] = {"when": {"groups": "security"}, "role": "admin"}
+_CREATED: Final[dict[str, JsonValue]] = {
+    "name": "Acme",
+    "kind": "people",
+    "issuer": _ISSUER,
+    "client_id": "rescind",
+    "grants": [_GRANT],
+    "email_domains": ["acme.com"],
+}
+_SECRET: Final[dict[str, JsonValue]] = {"client_secret": "Kd83hs-2jd9"}
+_ENDPOINTS: Final[dict[str, JsonValue]] = {
+    "authorization_endpoint": f"{_ISSUER}/auth",
+    "device_authorization_endpoint": f"{_ISSUER}/device",
+    "token_endpoint": f"{_ISSUER}/token",
+    "jwks_uri": f"{_ISSUER}/jwks",
+}
+_PROVIDER: Final[dict[str, JsonValue]] = {
+    "id": sample(IDENTITY_PROVIDER),
+    **_CREATED,
+    "grants": [_GRANT | {"service_account": "deploy"}],
+    "cli_client_id": "rescind-cli",
+    "has_client_secret": True,
+    "jwks": {
+        "keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k1", "x": "A" * 43, "alg": "EdDSA"}]
+    },
+    "session_seconds": 3600,
+    "reusable_tokens": False,
+    **_ENDPOINTS,
+    "created_at": "2026-11-21T12:00:00Z",
+}
+_PERSON: Final[dict[str, JsonValue]] = {
+    "id": sample(PERSON),
+    "email": "alice@acme.com",
+    "name": "Alice Martin",
+    "role": "admin",
+    "status": "active",
+    "issuer": _ISSUER,
+    "subject": "248289761001",
+    "created_at": "2026-11-21T12:00:00Z",
+}
+_SESSION: Final[dict[str, JsonValue]] = {
+    "id": sample(SESSION),
+    "identity": "alice@acme.com",
+    "owner": sample(PERSON),
+    "provider_id": sample(IDENTITY_PROVIDER),
+    "created_at": "2026-11-21T12:00:00Z",
+    "authenticated_at": "2026-11-21T11:59:58Z",
+    "expires_at": "2026-11-21T13:00:00Z",
+}
+
+_NAME: Final = "A name for people, which a page to sign in shows."
+_ISSUER_TEXT: Final = (
+    "The `iss` of its tokens, letter by letter. What it publishes below `/.well-known` is read "
+    "when it is named here."
+)
+_CLIENT: Final = "The identifier of the service at the provider; programs have none."
+_CLI: Final = "That of the command line, if it has one of its own, which needs no secret."
+_JWKS: Final = (
+    "The public keys of the issuer, if the service cannot reach it. They are then never fetched. "
+    "An empty object removes them."
+)
+_GRANTS: Final = (
+    "Who gets which role. The first grant that matches counts; without one, nobody is let in."
+)
+_DOMAINS: Final = "The domains of people's e-mail; if there are none, any."
+_SECONDS: Final = (
+    "How long a session lasts: 3600 for people and 900 for programs, unless you choose."
+)
+_REUSABLE: Final = "Whether a program may exchange one token several times, as in Kubernetes."
+
+ProviderId = Annotated[
+    str, shown("Identifier of the identity provider.", **identifier(IDENTITY_PROVIDER))
+]
+PersonId = Annotated[str, shown("Identifier of the person.", **identifier(PERSON))]
+Condition = Annotated[str, Field(min_length=1, max_length=grants.VALUE_MAX)]
+ClientId = Annotated[str, Field(max_length=providers.CLIENT_ID_MAX, pattern="^[!-~]*$")]
+Issuer = Annotated[str, AfterValidator(providers.issuer)]
+Domains = Annotated[
+    list[Annotated[str, AfterValidator(providers.domain)]], Field(max_length=providers.DOMAINS_MAX)
+]
+Seconds = Annotated[int, Field(ge=providers.SESSION_SECONDS_MIN, le=providers.SESSION_SECONDS_MAX)]
+
+
+def _keys(value: dict[str, Any]) -> dict[str, Any]:
+    return providers.public_keys(value) if value else {}
+
+
+Jwks = Annotated[dict[str, Any], AfterValidator(_keys)]
+
+
+class GrantBody(RequestBody):
+    """A role for those whose claims match."""
+
+    when: dict[Condition, Condition] = Field(
+        min_length=1,
+        max_length=grants.CONDITIONS_MAX,
+        description="Values of claims by name, which must all match. A claim that is a list must "
+        "contain the value. `*` at the end of a value stands for any text.",
+    )
+    role: Annotated[Scope, Field(strict=False)] = Field(description="The scope that it gives.")
+    service_account: str | None = Field(
+        default=None,
+        max_length=63,
+        description="The name of the service account that a program calls as; null for people.",
+    )
+
+    def grant(self) -> Grant:
+        """Return the grant."""
+        return Grant(self.when, self.role, self.service_account)
+
+
+Grants = Annotated[list[GrantBody], Field(min_length=1, max_length=grants.GRANTS_MAX)]
+ClientSecret = Annotated[str, Field(max_length=providers.SECRET_MAX)]
+
+
+class UpdateIdentityProvider(RequestBody):
+    """Changes of an identity provider. A member that is omitted or null changes nothing."""
+
+    model_config = example(grants=[_GRANT])
+
+    name: Name | None = Field(default=None, description=_NAME)
+    issuer: Issuer | None = Field(default=None, description=_ISSUER_TEXT)
+    client_id: ClientId | None = Field(default=None, description=_CLIENT)
+    cli_client_id: ClientId | None = Field(default=None, description=_CLI)
+    client_secret: ClientSecret | None = Field(
+        default=None,
+        repr=False,
+        description="The secret of the service at the provider. No response shows it. An empty "
+        "text removes it.",
+    )
+    jwks: Jwks | None = Field(default=None, description=_JWKS)
+    grants: Grants | None = Field(default=None, description=_GRANTS)
+    email_domains: Domains | None = Field(default=None, description=_DOMAINS)
+    session_seconds: Seconds | None = Field(default=None, description=_SECONDS)
+    reusable_tokens: bool | None = Field(default=None, description=_REUSABLE)
+
+    def change(self) -> ProviderChange:
+        """Return the new values, as the operations take them."""
+        members = {name: getattr(self, name) for name in UpdateIdentityProvider.model_fields}
+        given, domains = self.grants, self.email_domains
+        members["grants"] = None if given is None else tuple(each.grant() for each in given)
+        members["email_domains"] = None if domains is None else tuple(domains)
+        return ProviderChange(**members)
+
+
+class CreateIdentityProvider(UpdateIdentityProvider):
+    """The identity provider to bind."""
+
+    model_config = example(**_CREATED, **_SECRET)
+
+    name: Name = Field(description=_NAME)
+    kind: Annotated[ProviderKind, Field(strict=False)] = Field(
+        description="Whether it vouches for people or for programs. It cannot change later."
+    )
+    issuer: Issuer = Field(description=_ISSUER_TEXT)
+    grants: Grants = Field(description=_GRANTS)
+
+
+class GrantShown(RecordBody):
+    """A role for those whose claims match."""
+
+    when: dict[str, str] = shown("Values of claims by name, which must all match.")
+    role: Scope = shown("The scope that it gives.")
+    service_account: str | None = shown("The account that a program calls as; null for people.")
+
+
+class EndpointsBody(RecordBody):
+    """The endpoints that an issuer publishes about itself."""
+
+    model_config = example(**_ENDPOINTS)
+
+    authorization_endpoint: str | None = shown("Where people sign in; null if it has none.")
+    device_authorization_endpoint: str | None = shown(
+        "Where a program without a browser begins a sign-in; null if it has none."
+    )
+    token_endpoint: str | None = shown("Where a code is redeemed; null if it has none.")
+    jwks_uri: str | None = shown("Where its keys are; null if they are in `jwks`.")
+
+
+class IdentityProviderBody(EndpointsBody):
+    """An identity provider, without its client secret."""
+
+    model_config = example(**_PROVIDER)
+
+    id: ProviderId
+    name: str = shown(_NAME)
+    kind: ProviderKind = shown("Whether it vouches for people or for programs.")
+    issuer: str = shown(_ISSUER_TEXT)
+    client_id: str | None = shown(_CLIENT)
+    cli_client_id: str | None = shown(_CLI)
+    has_client_secret: bool = shown("Whether a client secret is stored.")
+    jwks: dict[str, Any] | None = shown("The keys of the issuer; null if they are fetched.")
+    grants: tuple[GrantShown, ...] = Field(validation_alias="granted", description=_GRANTS)
+    email_domains: tuple[str, ...] = shown(_DOMAINS)
+    session_seconds: int = shown("How long a session lasts.")
+    reusable_tokens: bool = shown(_REUSABLE)
+    created_at: MomentOut = shown("When it was bound.")
+
+
+class IdentityProviderList(PageBody):
+    """A page of identity providers."""
+
+    model_config = example(identity_providers=[_PROVIDER], total=2, cursor=CURSOR)
+
+    identity_providers: list[IdentityProviderBody] = shown("The newest first.")
+    total: Total
+    cursor: NextCursor
+
+
+class IdentityProviderCheck(EndpointsBody):
+    """The endpoints that the issuer publishes now, compared with those that are stored."""
+
+    model_config = example(**_ENDPOINTS, is_stored=True)
+
+    is_stored: bool = shown(
+        "Whether these are stored. If not, send the same `issuer` in a change, which stores them."
+    )
+
+    @classmethod
+    def comparing(cls, provider: IdentityProvider, found: Discovered | None) -> Self:
+        """Return the body for what was found of a provider; None if nothing is fetched."""
+        stored = EndpointsBody.of(provider)
+        now = stored if found is None else EndpointsBody.of(found)
+        return cls(**dict(now), is_stored=now == stored)
+
+
+class PersonBody(RecordBody):
+    """A person who has signed in."""
+
+    model_config = example(**_PERSON)
+
+    id: PersonId
+    email: str = shown("The e-mail of the last sign-in, by which the audit log names the person.")
+    name: str = shown("The name of the last sign-in.")
+    role: Scope = shown("The scope of the person's sessions, from the last sign-in.")
+    status: PersonStatus = shown("A disabled person has no session, and cannot sign in.")
+    issuer: str = shown("The issuer of the person's tokens.")
+    subject: str = shown("The `sub` of the person's tokens.")
+    created_at: MomentOut = shown("When the person first signed in.")
+
+
+class PersonList(PageBody):
+    """A page of people."""
+
+    model_config = example(people=[_PERSON], total=132, cursor=CURSOR)
+
+    people: list[PersonBody] = shown("The people of this page, newest first.")
+    total: Total
+    cursor: NextCursor
+
+
+class SessionBody(RecordBody):
+    """A session, without its secret."""
+
+    model_config = example(**_SESSION)
+
+    id: str = shown("Identifier of the session.", **identifier(SESSION))
+    identity: str = shown("The e-mail of the person or of the service account.")
+    owner: str = shown("Identifier of the person, or of the service account.")
+    provider_id: ProviderId
+    created_at: MomentOut = shown("When the session began.")
+    authenticated_at: MomentOut = shown("When the identity provider authenticated its owner.")
+    expires_at: MomentOut = shown("When it ends.")
+
+
+class SessionList(ResponseBody):
+    """A page of sessions."""
+
+    model_config = example(sessions=[_SESSION], cursor=CURSOR)
+
+    sessions: list[SessionBody] = shown("The sessions of this page, newest first.")
+    cursor: NextCursor

@@ -1,0 +1,85 @@
+"""People: those whom identity providers vouched for (IDENTITY-4)."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from shared.model.callers import Scope
+from shared.model.items import Address, Partition, Table
+from shared.model.records import Record
+
+_EMAIL: Final = re.compile("[A-Za-z0-9._%+'=~&-]{1,64}@(?:[a-z0-9-]{1,63}\\.)+[a-z0-9-]{2,63}")
+
+
+class PersonStatus(StrEnum):
+    """Whether a person may sign in, and the person's sessions are accepted."""
+
+    ACTIVE = "active"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Person(Record):
+    """A person, by the subject of an issuer. Sessions of an earlier `epoch` are not accepted."""
+
+    id: str
+    tenant_id: str
+    issuer: str
+    subject: str
+    email: str
+    name: str
+    role: Scope
+    status: PersonStatus
+    created_at: datetime
+    epoch: int = 1
+    version: int = 1
+
+    @property
+    def address(self) -> Address:
+        """Where the person is stored."""
+        return people(self.tenant_id).address(self.id)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the person is not disabled."""
+        return self.status is PersonStatus.ACTIVE
+
+
+def email(value: str) -> str:
+    """Return an e-mail address with its domain in lower case.
+
+    Raises `ValueError` if it is none, or if it could be that of a service account.
+    """
+    local, _, domain = value.rpartition("@")
+    address = f"{local}@{domain.lower()}"
+    if not _EMAIL.fullmatch(address) or address.endswith(".svc"):
+        raise ValueError("is not an e-mail address of a person")
+    return address
+
+
+def people(tenant_id: str) -> Partition:
+    """Return the partition of a tenant's people, in order of their first sign-in."""
+    return Partition(Table.KEYS, f"{tenant_id}#people")
+
+
+def count_address(tenant_id: str) -> Address:
+    """Return the address of the number of a tenant's people, in the attribute `count`."""
+    return Address(Table.KEYS, tenant_id, "counts#people")
+
+
+def subject_address(tenant_id: str, issuer: str, subject: str) -> Address:
+    """Return the address of the identifier of the person who is this subject of an issuer."""
+    # An issuer contains no space.
+    return Address(Table.KEYS, f"{tenant_id}#subject#{_digest(f'{issuer} {subject}')}")
+
+
+def email_address(tenant_id: str, email_: str) -> Address:
+    """Return the address of the identifier of the active person with an e-mail, in any case."""
+    return Address(Table.KEYS, f"{tenant_id}#email#{_digest(email_.lower())}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()

@@ -1,0 +1,159 @@
+"""Identity providers of a tenant, which vouch for people or for programs (IDENTITY-1)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit
+
+from shared.model import seeds
+from shared.model.identities.grants import Grant
+from shared.model.items import Address, Partition, Table, Value
+from shared.model.records import Record
+from shared.model.seeds import SeedPurpose
+
+PROVIDERS_MAX: Final = 10
+SESSION_SECONDS_MIN: Final = 300
+SESSION_SECONDS_MAX: Final = 43_200
+ISSUER_MAX: Final = 512
+CLIENT_ID_MAX: Final = 255
+SECRET_MAX: Final = 1024
+KEYS_MAX: Final = 20
+DOMAINS_MAX: Final = 50
+
+_ISSUER: Final = re.compile("https://[!-~]+")
+# Entra issues tokens of any of its customers there.
+_EVERYBODY: Final = re.compile(
+    "https://(login\\.microsoftonline\\.com|sts\\.windows\\.net)/"
+    "(common|organizations|consumers|.*[{*]).*",
+    re.IGNORECASE,
+)
+_DOMAIN: Final = re.compile("([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z0-9-]{2,63}")
+# Members of a JSON Web Key that no public key has.
+_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+_PUBLIC: Final = ("kty", "kid", "alg", "use", "n", "e", "crv", "x", "y")
+_MEMBER_MAX: Final = 2048
+_KEY_TYPES: Final = frozenset({"RSA", "EC", "OKP"})
+
+
+class ProviderKind(StrEnum):
+    """Whether those whom a provider vouches for are people, or programs."""
+
+    PEOPLE = "people"
+    PROGRAMS = "programs"
+
+
+SESSION_SECONDS: Final = {ProviderKind.PEOPLE: 3600, ProviderKind.PROGRAMS: 900}
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityProvider(Record):
+    """An identity provider, and what of it was discovered when it was bound.
+
+    `client_id` is the service at the provider, `cli_client_id` the command line if that has another
+    one. `sealed_client_secret` is the secret number `secret_number`. Without `jwks`, the keys are
+    read from `jwks_uri`. The first of the `grants` that matches counts. If a change could take a
+    role away, `epoch` rises, and the sessions that the provider gave before end.
+    """
+
+    id: str
+    tenant_id: str
+    name: str
+    kind: ProviderKind
+    issuer: str
+    grants: tuple[dict[str, Value], ...]
+    session_seconds: int
+    created_at: datetime
+    client_id: str | None = None
+    cli_client_id: str | None = None
+    sealed_client_secret: bytes | None = field(default=None, repr=False)
+    secret_number: int = 0
+    jwks: dict[str, Value] | None = None
+    email_domains: tuple[str, ...] = ()
+    reusable_tokens: bool = False
+    authorization_endpoint: str | None = None
+    device_authorization_endpoint: str | None = None
+    token_endpoint: str | None = None
+    jwks_uri: str | None = None
+    epoch: int = 1
+    version: int = 1
+
+    @property
+    def address(self) -> Address:
+        """Where the provider is stored."""
+        return providers(self.tenant_id).address(self.id)
+
+    @property
+    def has_client_secret(self) -> bool:
+        """Whether the service has a secret at the provider."""
+        return self.sealed_client_secret is not None
+
+    @property
+    def granted(self) -> tuple[Grant, ...]:
+        """The grants, in order."""
+        return tuple(map(Grant.of, self.grants))
+
+    @property
+    def seal_context(self) -> dict[str, str]:
+        """The context in which the client secret of this number is sealed."""
+        return seeds.seal_context(
+            self.tenant_id, self.id, purpose=SeedPurpose.IDENTITY, version=self.secret_number
+        )
+
+
+def issuer(value: str) -> str:
+    """Return `value`. Raises `ValueError` if it cannot be the issuer of one company's tokens."""
+    parts = urlsplit(value)
+    if not (_ISSUER.fullmatch(value) and len(value) <= ISSUER_MAX and parts.hostname):
+        raise ValueError(f"must be an https address of at most {ISSUER_MAX} visible characters")
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("must have no query, no fragment and no user name")
+    if _EVERYBODY.fullmatch(value):
+        raise ValueError("must name one directory: write its identifier in place of common")
+    return value
+
+
+def domain(value: str) -> str:
+    """Return `value`. Raises `ValueError` if it cannot be the domain of people's e-mail."""
+    if not _DOMAIN.fullmatch(value) or value.endswith(".svc"):
+        raise ValueError("must be a domain in lower case, such as example.com")
+    return value
+
+
+def public_keys(value: Mapping[str, object]) -> dict[str, Value]:
+    """Return a JSON Web Key Set with the members that checks need.
+
+    Raises `ValueError` unless all its keys are public, and have a kid.
+    """
+    keys = value.get("keys")
+    if not isinstance(keys, list) or not 1 <= len(keys) <= KEYS_MAX:
+        raise ValueError(f"must be a JSON Web Key Set with 1 to {KEYS_MAX} keys")
+    return {"keys": [_public(each) for each in keys]}
+
+
+def _public(key: object) -> dict[str, Value]:
+    if not isinstance(key, dict) or key.get("kty") not in _KEY_TYPES or _PRIVATE & key.keys():
+        raise ValueError("must have public keys only, of the types RSA, EC or OKP")
+    members: dict[str, Value] = {name: key[name] for name in _PUBLIC if name in key}
+    if not all(isinstance(each, str) and len(each) <= _MEMBER_MAX for each in members.values()):
+        raise ValueError(f"must have members of text of at most {_MEMBER_MAX} characters")
+    if not members.get("kid"):
+        raise ValueError("must have keys with a kid each")
+    return members
+
+
+def providers(tenant_id: str) -> Partition:
+    """Return the partition of a tenant's identity providers, in order of creation."""
+    return Partition(Table.KEYS, f"{tenant_id}#identity-providers")
+
+
+def owner_address(provider_id: str) -> Address:
+    """Return the address of the item that names the tenant of a provider."""
+    return Address(Table.KEYS, f"identity-provider#{provider_id}")
+
+
+def count_address(tenant_id: str) -> Address:
+    """Return the address of the number of a tenant's providers, in the attribute `count`."""
+    return Address(Table.KEYS, tenant_id, "counts#identity-providers")

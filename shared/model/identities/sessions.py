@@ -1,0 +1,118 @@
+"""Sessions: what a person or a program calls with after a sign-in (IDENTITY-5)."""
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from shared.model import times
+from shared.model.callers import Scope
+from shared.model.items import Address, Partition, Table
+from shared.model.records import Record
+
+PREFIX: Final = "svc_session_"
+
+_SECRET_BYTES: Final = 32
+_SECRET: Final = re.compile(f"{PREFIX}[A-Za-z0-9_-]{{43}}")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord(Record):
+    """A session as it is listed, without its secret. `digest` finds its `SessionCredential`.
+
+    `owner` is a person, or the service account that a program calls as, in the epoch of the owner
+    and of the provider in which it began. A program has its `role` here, a person not.
+    The store removes the item some time after `expires`, which is in seconds since the epoch.
+    """
+
+    id: str
+    tenant_id: str
+    digest: str
+    owner: str
+    identity: str
+    provider_id: str
+    provider_epoch: int
+    created_at: datetime
+    authenticated_at: datetime
+    expires_at: datetime
+    expires: int
+    owner_epoch: int = 1
+    role: Scope | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where the session is listed."""
+        return sessions(self.tenant_id).address(self.id)
+
+    @property
+    def credential(self) -> "SessionCredential":
+        """The credential, by which the hash of the secret finds the session."""
+        return SessionCredential(
+            self.tenant_id, self.id, self.owner, self.provider_id, self.expires
+        )
+
+    def is_over(self, now: datetime, barrier: datetime | None) -> bool:
+        """Return whether its time has passed, or it began before the tenant's `barrier`."""
+        is_before = barrier is not None and self.created_at <= barrier
+        return is_before or times.has_passed(self.expires_at, now)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCredential(Record):
+    """Where the parts of a session are, which authentication reads at once."""
+
+    tenant_id: str
+    session_id: str
+    owner: str
+    provider_id: str
+    expires: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRecord(Record):
+    """The barrier of a tenant: sessions that began up to `sessions_after` have ended."""
+
+    sessions_after: datetime
+    version: int = 1
+
+
+def new_secret() -> str:
+    """Return a new secret of a session, of 256 random bits."""
+    return PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def is_well_formed(secret: str) -> bool:
+    """Return whether a text has the form of the secret of a session."""
+    return _SECRET.fullmatch(secret) is not None
+
+
+def credential_address(secret: str) -> Address:
+    """Return the address of the credential of a session with this secret."""
+    return credential_at(digest(secret))
+
+
+def digest(secret: str) -> str:
+    """Return the SHA-256 of a secret in hex, the only form in which it is stored."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def credential_at(digest_: str) -> Address:
+    """Return the address of the credential of the session whose secret has this digest."""
+    return Address(Table.KEYS, f"session#{digest_}")
+
+
+def sessions(tenant_id: str) -> Partition:
+    """Return the partition of a tenant's sessions, in order of their beginning."""
+    return Partition(Table.KEYS, f"{tenant_id}#sessions")
+
+
+def access_address(tenant_id: str) -> Address:
+    """Return the address of what holds for all sessions of a tenant."""
+    return Address(Table.KEYS, tenant_id, "access")
+
+
+def used_token_address(digest_: str) -> Address:
+    """Return the address of the note that a token was used, which `Claims.digest` names."""
+    return Address(Table.KEYS, f"used-token#{digest_}")

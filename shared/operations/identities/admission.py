@@ -1,0 +1,232 @@
+"""The end of a sign-in: one write with the person, the session, the used token and the entry.
+
+The claims of a provider were checked before, in shared/operations/identities/tokens.py.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from shared.errors import Corrupt, RescindError
+from shared.model import text
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import PERSON
+from shared.model.identities import grants, people, sessions
+from shared.model.identities.claims import Claims
+from shared.model.identities.grants import Grant
+from shared.model.identities.people import Person, PersonStatus
+from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.service_accounts import AccountStatus, ServiceAccount, accounts, name_address
+from shared.operations.base import audit
+from shared.operations.base.operation import reread, settle
+from shared.operations.identities.sessions import Begun, begun
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
+
+# A token is accepted up to a minute after its end; the note of its use stays a little longer.
+_USED: Final = timedelta(minutes=5)
+_TAKEN: Final = (
+    "Another person of the tenant has this e-mail; an administrator can disable that one."
+)
+
+
+class SignInFault(StrEnum):
+    """Why a sign-in is refused, in the words of RFC 6749 and RFC 8693."""
+
+    INVALID_REQUEST = "invalid_request"
+    INVALID_TARGET = "invalid_target"
+    INVALID_GRANT = "invalid_grant"
+    UNSUPPORTED = "unsupported_grant_type"
+    DENIED = "access_denied"
+
+
+class SignInRefused(RescindError):
+    """The sign-in is refused. The message may be shown to whoever tried."""
+
+    def __init__(self, fault: SignInFault, message: str) -> None:
+        self.fault = fault
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """Where a request without a credential comes from."""
+
+    source_ip: str | None = None
+    request_id: str | None = None
+
+
+class _Admitted(NamedTuple):
+    """The owner of the new session, the changes that it needs, and the role of a program."""
+
+    owner: Person | ServiceAccount
+    changes: Sequence[Change]
+    role: Scope | None = None
+
+
+def admit(ports: Ports, provider: IdentityProvider, claims: Claims, stranger: Stranger) -> Begun:
+    """Begin a session for those of whom `provider` said these checked claims (IDENTITY-6).
+
+    `provider` is as it was when they were checked. Raises `SignInRefused`, `Unavailable`.
+    """
+    return settle(lambda: _attempt(ports, provider, claims, stranger))
+
+
+def _attempt(ports: Ports, provider: IdentityProvider, claims: Claims, stranger: Stranger) -> Begun:
+    provider = _as_it_is(ports, provider)
+    used = sessions.used_token_address(claims.digest)
+    if not provider.reusable_tokens and ports.store.get(used) is not None:
+        raise SignInRefused(SignInFault.INVALID_GRANT, "The token was used before.")
+    grant = grants.first(provider.granted, claims.members)
+    if grant is None:
+        raise SignInRefused(SignInFault.DENIED, "No grant of the identity provider matches.")
+    is_person = provider.kind is ProviderKind.PEOPLE
+    admitted = (_person if is_person else _program)(ports, provider, claims, grant)
+    made, changes = begun(
+        ports,
+        provider,
+        admitted.owner,
+        role=admitted.role,
+        authenticated_at=claims.auth_time or claims.issued_at,
+    )
+    expires = int((claims.expires_at + _USED).timestamp())
+    note = Put(used, {"tenant_id": provider.tenant_id, "expires": expires}, Expect.ABSENT)
+    ports.store.write(
+        # A provider that was changed since might not have admitted anybody.
+        Check(provider.address, At(provider.version)),
+        *admitted.changes,
+        *changes,
+        *([] if provider.reusable_tokens else [note]),
+        _entry(ports, stranger, admitted, made, claims),
+    )
+    return made
+
+
+def _as_it_is(ports: Ports, checked: IdentityProvider) -> IdentityProvider:
+    """Return the provider of now. Raises `SignInRefused` if it is another than `checked`."""
+    item = ports.store.get(checked.address)
+    if item is None:
+        raise SignInRefused(SignInFault.INVALID_TARGET, "There is no such identity provider.")
+    provider = IdentityProvider.from_item(item)
+    if provider.epoch != checked.epoch:
+        message = "The identity provider has just been changed; sign in again."
+        raise SignInRefused(SignInFault.INVALID_GRANT, message)
+    return provider
+
+
+def _entry(
+    ports: Ports, stranger: Stranger, admitted: _Admitted, made: Begun, claims: Claims
+) -> Put:
+    owner, session = admitted.owner, made.session
+    role = owner.role if isinstance(owner, Person) else session.role
+    caller = Caller(
+        session.tenant_id,
+        owner.email,
+        (),
+        source_ip=stranger.source_ip,
+        request_id=stranger.request_id,
+        name=owner.name,
+    )
+    return audit.entry(
+        ports,
+        caller,
+        Action.SESSION_CREATE,
+        session.id,
+        identity=session.identity,
+        owner=session.owner,
+        role=None if role is None else role.value,
+        provider_id=session.provider_id,
+        subject=claims.subject,
+    )
+
+
+def _person(ports: Ports, provider: IdentityProvider, claims: Claims, grant: Grant) -> _Admitted:
+    """Return the person whom claims describe, as this sign-in leaves the person."""
+    email, tenant_id = _email(provider, claims), provider.tenant_id
+    subject_at = people.subject_address(tenant_id, claims.issuer, claims.subject)
+    email_at = people.email_address(tenant_id, email)
+    found = ports.store.get_many([subject_at, email_at])
+    known, holder = found.get(subject_at), found.get(email_at)
+    if holder is not None and (known is None or known["id"] != holder["id"]):
+        raise SignInRefused(SignInFault.DENIED, _TAKEN)
+    name = _name(claims, email)
+    if known is None:
+        person_id, now, active = ports.new_id(PERSON), ports.now(), PersonStatus.ACTIVE
+        subject = (claims.issuer, claims.subject)
+        person = Person(person_id, tenant_id, *subject, email, name, grant.role, active, now)
+        return _Admitted(
+            person,
+            [
+                Put(person.address, person.to_item(), Expect.ABSENT),
+                Put(subject_at, {"id": person_id}, Expect.ABSENT),
+                Put(email_at, {"id": person_id}, Expect.ABSENT),
+                Increment(people.count_address(tenant_id), {"count": 1}, Expect.ANYTHING),
+            ],
+        )
+    before = reread(lambda: _read(ports, tenant_id, str(known["id"])))
+    after = replace(before, email=email, name=name, role=grant.role)
+    return _Admitted(*_renewed(before, after))
+
+
+def _read(ports: Ports, tenant_id: str, person_id: str) -> Person:
+    item = ports.store.get(people.people(tenant_id).address(person_id))
+    if item is None:
+        raise Corrupt("a subject names a person that there is not")
+    person = Person.from_item(item)
+    if not person.is_active:
+        raise SignInRefused(SignInFault.DENIED, "An administrator has disabled this person.")
+    return person
+
+
+def _renewed(before: Person, after: Person) -> tuple[Person, list[Change]]:
+    """Return a known person after another sign-in, and the changes that store this."""
+    if after == before:
+        # Who is disabled meanwhile does not come in.
+        return before, [Check(before.address, At(before.version))]
+    after = replace(after, version=before.version + 1)
+    changes: list[Change] = [Put(after.address, after.to_item(), At(before.version))]
+    old, new = (people.email_address(each.tenant_id, each.email) for each in (before, after))
+    if old != new:
+        changes += [
+            Delete(old, Expect.ANYTHING),
+            Put(new, {"id": after.id}, Expect.ABSENT),
+        ]
+    return after, changes
+
+
+def _name(claims: Claims, email: str) -> str:
+    """Return the name of a person; the e-mail if the provider states none that can be shown."""
+    try:
+        return text.name(claims.name or "")
+    except ValueError:
+        return email
+
+
+def _email(provider: IdentityProvider, claims: Claims) -> str:
+    """Return the e-mail of a person. Raises `SignInRefused` if it is not one of the tenant's."""
+    try:
+        email = people.email(claims.email or "")
+    except ValueError:
+        message = "The provider states no e-mail address; have it add the claim `email`."
+        raise SignInRefused(SignInFault.DENIED, message) from None
+    # A provider that says so itself does not vouch for it.
+    is_refuted = claims.email_verified is False
+    domain = email.rpartition("@")[2]
+    if is_refuted or (provider.email_domains and domain not in provider.email_domains):
+        message = "The e-mail is not verified, or not of a domain that the tenant allows."
+        raise SignInRefused(SignInFault.DENIED, message)
+    return email
+
+
+def _program(ports: Ports, provider: IdentityProvider, _claims: Claims, grant: Grant) -> _Admitted:
+    """Return the service account that a program calls as."""
+    name = ports.store.get(name_address(provider.tenant_id, grant.service_account or ""))
+    item = name and ports.store.get(accounts(provider.tenant_id).address(str(name["id"])))
+    account = ServiceAccount.from_item(item) if item else None
+    if account is None or account.status is not AccountStatus.ACTIVE:
+        message = "The service account of the grant does not exist, or is disabled."
+        raise SignInRefused(SignInFault.DENIED, message)
+    return _Admitted(account, [Check(account.address, At(account.version))], grant.role)

@@ -1,0 +1,109 @@
+"""Authentication of a session: reads the credential, then at once the rest (AUTH-16).
+
+So a disabled person or account, another role, a sign-out and a changed provider hold at the next
+request.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from shared.errors import InvalidApiKey
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import PERSON, is_identifier
+from shared.model.identities import people, providers
+from shared.model.identities import sessions as model
+from shared.model.identities.people import Person
+from shared.model.identities.providers import IdentityProvider
+from shared.model.identities.sessions import AccessRecord, SessionCredential, SessionRecord
+from shared.model.items import Address, Item
+from shared.model.service_accounts import AccountStatus, ServiceAccount, accounts
+from shared.ports import Ports
+
+_ENDED = "The session has ended; sign in again."
+
+
+class SessionOwner(NamedTuple):
+    """The person or account of a session as it is now."""
+
+    identity: str
+    name: str
+    scopes: tuple[Scope, ...]
+
+
+def authenticate(
+    ports: Ports, secret: str, *, refusing: Callable[[], object] = lambda: None
+) -> Caller:
+    """Return the caller with the secret of a session, after two reads.
+
+    Raises `InvalidApiKey` if it is not accepted, after as many reads, and `Unavailable`. `refusing`
+    is called before a refusal, and may raise instead (AUTH-9).
+    """
+    address = model.credential_address(secret)
+    item = ports.store.get(address)
+    if item is None or not model.is_well_formed(secret):
+        refusing()
+        # As many reads as for a session that has ended (AUTH-2).
+        ports.store.get(address)
+        raise InvalidApiKey
+    credential = SessionCredential.from_item(item)
+    places = _places(credential)
+    found = ports.store.get_many(places)
+    caller = _caller(ports, credential, [found.get(each) for each in places])
+    if caller is None:
+        refusing()
+        raise InvalidApiKey(_ENDED)
+    return caller
+
+
+def _places(credential: SessionCredential) -> list[Address]:
+    tenant_id = credential.tenant_id
+    return [
+        model.sessions(tenant_id).address(credential.session_id),
+        owner_address(tenant_id, credential.owner),
+        providers.providers(tenant_id).address(credential.provider_id),
+        model.access_address(tenant_id),
+    ]
+
+
+def owner_address(tenant_id: str, owner: str) -> Address:
+    """Return the address of the person or the account that owns a session."""
+    is_person = is_identifier(owner, kind=PERSON)
+    return (people.people(tenant_id) if is_person else accounts(tenant_id)).address(owner)
+
+
+def _caller(ports: Ports, credential: SessionCredential, found: list[Item | None]) -> Caller | None:
+    session_item, owner_item, provider_item, access_item = found
+    if session_item is None or provider_item is None:
+        return None
+    session = SessionRecord.from_item(session_item)
+    access = None if access_item is None else AccessRecord.from_item(access_item)
+    if session.is_over(ports.now(), access.sessions_after if access else None):
+        return None
+    if IdentityProvider.from_item(provider_item).epoch != session.provider_epoch:
+        return None
+    owner = owner_of(session, owner_item)
+    if owner is None:
+        return None
+    return Caller(
+        tenant_id=session.tenant_id,
+        identity=owner.identity,
+        scopes=owner.scopes,
+        key_expires_at=session.expires_at,
+        name=owner.name,
+        session_id=session.id,
+        owner_id=credential.owner,
+        authenticated_at=session.authenticated_at,
+    )
+
+
+def owner_of(session: SessionRecord, item: Item | None) -> SessionOwner | None:
+    """Return the owner of a session whose item is this; None if it does not accept the session."""
+    if item is None:
+        return None
+    if session.role is None:
+        person = Person.from_item(item)
+        is_accepted = person.is_active and person.epoch == session.owner_epoch
+        return SessionOwner(person.email, person.name, (person.role,)) if is_accepted else None
+    account = ServiceAccount.from_item(item)
+    is_accepted = account.status is AccountStatus.ACTIVE
+    return SessionOwner(account.email, account.name, (session.role,)) if is_accepted else None

@@ -1,0 +1,251 @@
+"""Identity providers: list, get, create, update, check, delete (IDENTITY-1 to IDENTITY-3)."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from shared.errors import Conflict, InvalidRequest
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import IDENTITY_PROVIDER
+from shared.model.identities import grants as grant_rules
+from shared.model.identities import providers as model
+from shared.model.identities.claims import Discovered
+from shared.model.identities.grants import Grant
+from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.items import Value
+from shared.model.records import integer
+from shared.operations.base import audit
+from shared.operations.base.allowance import find
+from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.identities import issuers
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+# No secret is kept twice, though it is sealed.
+_KEPT: Final = of_record(IdentityProvider, but=["sealed_client_secret"])
+# If one of these changes, a session may lose what it was given for.
+_GIVING: Final = ("issuer", "client_id", "cli_client_id", "jwks", "grants", "email_domains")
+_GOOGLE: Final = "https://accounts.google.com"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderChange:
+    """New values of a provider; None leaves a value as it is. An empty text or list removes it."""
+
+    name: str | None = None
+    issuer: str | None = None
+    client_id: str | None = None
+    cli_client_id: str | None = None
+    client_secret: str | None = None
+    jwks: dict[str, Value] | None = None
+    grants: tuple[Grant, ...] | None = None
+    email_domains: tuple[str, ...] | None = None
+    session_seconds: int | None = None
+    reusable_tokens: bool | None = None
+
+    def made_to(self, provider: IdentityProvider) -> IdentityProvider:
+        """Return the provider with these values, but its secret and what is discovered."""
+        given = {name: value for name, value in _members(self).items() if value is not None}
+        removable = {name: value or None for name, value in given.items() if name in _REMOVABLE}
+        changed = replace(provider, **(given | removable))
+        is_other = any(getattr(changed, each) != getattr(provider, each) for each in _GIVING)
+        return replace(changed, epoch=provider.epoch + 1) if is_other else changed
+
+
+_REMOVABLE: Final = frozenset({"client_id", "cli_client_id", "jwks"})
+
+
+def _members(change: ProviderChange) -> dict[str, Any]:
+    members = {
+        name: getattr(change, name)
+        for name in ProviderChange.__dataclass_fields__
+        if name != "client_secret"
+    }
+    given = change.grants
+    return members | {"grants": None if given is None else tuple(each.stored for each in given)}
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[IdentityProvider]:
+    """Return a page of the tenant's providers, newest first."""
+    walk = Walk(model.providers(caller.tenant_id), IdentityProvider.from_item, before, limit)
+    return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def get(ports: Ports, caller: Caller, *, provider_id: str) -> IdentityProvider:
+    """Return a provider of the tenant. Raises `NotFound`."""
+    partition = model.providers(caller.tenant_id)
+    return find(ports, partition, provider_id, kind=IDENTITY_PROVIDER, record=IdentityProvider)
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def create(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[IdentityProvider],
+    *,
+    kind: ProviderKind,
+    change: ProviderChange,
+) -> IdentityProvider:
+    """Bind a provider. Its issuer is asked for its endpoints, unless `jwks` has its keys.
+
+    Raises `Conflict` if the tenant has `PROVIDERS_MAX`; `InvalidRequest` if the values do not fit
+    each other, or the issuer publishes no keys.
+    """
+    counter = model.count_address(caller.tenant_id)
+    counted = ports.store.get(counter) or {"count": 0, "version": 0}
+    number, version = integer(counted, "count"), integer(counted, "version")
+    if number >= model.PROVIDERS_MAX:
+        raise Conflict(f"The tenant has {model.PROVIDERS_MAX} identity providers; delete one.")
+    new = IdentityProvider(
+        id=ports.new_id(IDENTITY_PROVIDER),
+        tenant_id=caller.tenant_id,
+        name="",
+        kind=kind,
+        issuer="",
+        grants=(),
+        session_seconds=model.SESSION_SECONDS[kind],
+        created_at=ports.now(),
+    )
+    provider = replace(_completed(ports, new, change), epoch=1)
+    ports.store.write(
+        Put(provider.address, provider.to_item(), Expect.ABSENT),
+        Put(model.owner_address(provider.id), {"tenant_id": provider.tenant_id}, Expect.ABSENT),
+        # Of two creations at once, one counts again.
+        Put(
+            counter,
+            {"count": number + 1, "version": version + 1},
+            At(version) if version else Expect.ABSENT,
+        ),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_CREATE, provider),
+        *keep(provider),
+    )
+    return provider
+
+
+@once(Scope.ADMIN, keeps=_KEPT)
+def update(
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[IdentityProvider],
+    *,
+    provider_id: str,
+    change: ProviderChange,
+) -> IdentityProvider:
+    """Change a provider; if the issuer is named, it is asked anew.
+
+    Raises as `create` does, and `NotFound`.
+
+    If those to whom it gives roles may be others, the sessions that it gave end.
+    """
+    before = get(ports, caller, provider_id=provider_id)
+    changed = _completed(ports, before, change)
+    if changed == before:
+        return before
+    stored = replace(changed, version=before.version + 1)
+    ports.store.write(
+        Put(stored.address, stored.to_item(), At(before.version)),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_UPDATE, stored),
+        *keep(stored),
+    )
+    return stored
+
+
+@operation(Scope.ADMIN)
+def check(
+    ports: Ports, caller: Caller, *, provider_id: str
+) -> tuple[IdentityProvider, Discovered | None]:
+    """Return a provider, and what its issuer publishes now; None if its keys are in the provider.
+
+    Changes nothing. Raises `NotFound`, `InvalidRequest`, `Unavailable`.
+    """
+    provider = get(ports, caller, provider_id=provider_id)
+    is_inline = provider.jwks is not None
+    return provider, None if is_inline else issuers.discovered(ports, provider.issuer)
+
+
+@operation(Scope.ADMIN)
+def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
+    """Delete a provider; the sessions that it gave end. Raises `NotFound`.
+
+    People stay, so that the audit log names them, and cannot sign in without a provider.
+    """
+    provider = get(ports, caller, provider_id=provider_id)
+    amounts = {"count": -1, "version": 1}
+    ports.store.write(
+        Delete(provider.address, At(provider.version)),
+        Delete(model.owner_address(provider.id), Expect.ANYTHING),
+        Increment(model.count_address(caller.tenant_id), amounts, Expect.PRESENT),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_DELETE, provider),
+    )
+
+
+def _completed(ports: Ports, before: IdentityProvider, change: ProviderChange) -> IdentityProvider:
+    """Return the changed provider, with its secret sealed and its endpoints discovered."""
+    changed = change.made_to(before)
+    _check(changed)
+    # Otherwise no grant could be taken away while a provider is down.
+    if change.issuer is not None or changed.jwks != before.jwks:
+        changed = _with_endpoints(ports, changed)
+    if change.client_secret is None:
+        return changed
+    if not change.client_secret:
+        return replace(changed, sealed_client_secret=None)
+    numbered = replace(changed, secret_number=before.secret_number + 1)
+    sealed = ports.sealer.seal(change.client_secret.encode(), context=numbered.seal_context)
+    return replace(numbered, sealed_client_secret=sealed)
+
+
+def _with_endpoints(ports: Ports, provider: IdentityProvider) -> IdentityProvider:
+    nothing = Discovered(None, None, None, "")
+    is_inline = provider.jwks is not None
+    found = nothing if is_inline else issuers.discovered(ports, provider.issuer)
+    return replace(
+        provider,
+        authorization_endpoint=found.authorization_endpoint,
+        device_authorization_endpoint=found.device_authorization_endpoint,
+        token_endpoint=found.token_endpoint,
+        jwks_uri=found.jwks_uri or None,
+    )
+
+
+def _check(provider: IdentityProvider) -> None:
+    """Raise `InvalidRequest` if the values of a provider do not fit each other (IDENTITY-2)."""
+    is_of_people = provider.kind is ProviderKind.PEOPLE
+    if is_of_people and not provider.client_id:
+        raise InvalidRequest("client_id: is required for people.")
+    if not is_of_people and (provider.client_id or provider.cli_client_id):
+        raise InvalidRequest("client_id: programs have none; their tokens are for this provider.")
+    if is_of_people and provider.issuer == _GOOGLE and not provider.email_domains:
+        raise InvalidRequest("email_domains: is required, since anybody has an account there.")
+    if is_of_people and provider.reusable_tokens:
+        raise InvalidRequest("reusable_tokens: is for programs alone.")
+    for grant in provider.granted:
+        _check_grant(provider, grant)
+
+
+def _check_grant(provider: IdentityProvider, grant: Grant) -> None:
+    is_of_people = provider.kind is ProviderKind.PEOPLE
+    if is_of_people is (grant.service_account is not None):
+        raise InvalidRequest("grants: programs name a service_account each, and people none.")
+    # People of a shared issuer are told apart by the domain of their e-mail.
+    if not (is_of_people and provider.email_domains) and not grant.names_owner(provider.issuer):
+        claims = " or ".join(grant_rules.owners_of(provider.issuer))
+        raise InvalidRequest(
+            f"grants: others use this issuer too; name {claims} in each `when`, with your own "
+            "value before any `*`."
+        )
+
+
+def _entry(ports: Ports, caller: Caller, action: Action, provider: IdentityProvider) -> Change:
+    details: dict[str, Value] = {
+        "name": provider.name,
+        "kind": provider.kind.value,
+        "issuer": provider.issuer,
+        "grants": list(provider.grants),
+        "email_domains": list(provider.email_domains),
+    }
+    return audit.entry(ports, caller, action, provider.id, settings=None, **details)

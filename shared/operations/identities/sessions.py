@@ -1,0 +1,143 @@
+"""Sessions: begin one, list them, end one (IDENTITY-5)."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.errors import NotFound
+from shared.model import times
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import SESSION
+from shared.model.identities import providers
+from shared.model.identities import sessions as model
+from shared.model.identities.people import Person
+from shared.model.identities.providers import IdentityProvider
+from shared.model.identities.sessions import AccessRecord, SessionRecord
+from shared.model.items import Item
+from shared.model.service_accounts import ServiceAccount
+from shared.operations.base import audit
+from shared.operations.base.allowance import find
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Walk
+from shared.operations.identities.authentication import owner_address, owner_of
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Put
+
+# Stands for the session of the request.
+CURRENT: Final = "current"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A new session and its secret, which is returned only once and not stored."""
+
+    session: SessionRecord
+    secret: str = field(repr=False)
+
+
+def begun(
+    ports: Ports,
+    provider: IdentityProvider,
+    owner: Person | ServiceAccount,
+    *,
+    role: Scope | None,
+    authenticated_at: datetime,
+) -> tuple[Begun, list[Change]]:
+    """Return a new session, and the changes that store it; the caller of `begun` writes them."""
+    secret, now = model.new_secret(), ports.now()
+    ends_at = times.whole(now + timedelta(seconds=provider.session_seconds))
+    session = SessionRecord(
+        id=ports.new_id(SESSION),
+        tenant_id=provider.tenant_id,
+        digest=model.digest(secret),
+        owner=owner.id,
+        identity=owner.email,
+        provider_id=provider.id,
+        provider_epoch=provider.epoch,
+        created_at=now,
+        authenticated_at=authenticated_at,
+        expires_at=ends_at,
+        expires=int(ends_at.timestamp()),
+        owner_epoch=owner.epoch if isinstance(owner, Person) else 1,
+        role=role,
+    )
+    return Begun(session, secret), [
+        Put(session.address, session.to_item(), Expect.ABSENT),
+        Put(model.credential_at(session.digest), session.credential.to_item(), Expect.ABSENT),
+    ]
+
+
+@operation(*Scope)
+def page(
+    ports: Ports, caller: Caller, *, before: str | None, limit: int
+) -> tuple[list[SessionRecord], str | None]:
+    """Return sessions that are accepted now, newest first, and `before` of the next page or None.
+
+    Administrators see all of the tenant, others their own.
+    """
+    live = _Live(ports, caller.tenant_id)
+
+    def keep(session: SessionRecord) -> bool:
+        is_shown = caller.is_admin or session.owner == caller.owner_id
+        return is_shown and live.has(session)
+
+    walk = Walk(model.sessions(caller.tenant_id), SessionRecord.from_item, before, limit, keep)
+    return walk.run(ports)
+
+
+@operation(*Scope)
+def delete(ports: Ports, caller: Caller, *, session_id: str) -> None:
+    """End a session; `CURRENT` is that of the caller. Its next request is refused.
+
+    Raises `NotFound`, also if it is another's and the caller is no administrator.
+    """
+    named = (caller.session_id or "") if session_id == CURRENT else session_id
+    partition = model.sessions(caller.tenant_id)
+    session = find(ports, partition, named, kind=SESSION, record=SessionRecord)
+    if not caller.is_admin and session.owner != caller.owner_id:
+        raise NotFound
+    ports.store.write(
+        Delete(session.address, Expect.PRESENT),
+        Delete(model.credential_at(session.digest), Expect.ANYTHING),
+        audit.entry(ports, caller, Action.SESSION_DELETE, session.id, identity=session.identity),
+    )
+
+
+def end_all(ports: Ports, tenant_id: str) -> None:
+    """End all sessions of a tenant, also those that a list lacks. Raises `ExpectationLost`.
+
+    Without a provider there is none that is accepted.
+    """
+    if not any(ports.store.query(providers.providers(tenant_id), limit=1)):
+        return
+    address = model.access_address(tenant_id)
+    item, now = ports.store.get(address), ports.now()
+    found = None if item is None else AccessRecord.from_item(item)
+    # A clock that was ahead may have written the end before.
+    after = now if found is None else max(now, found.sessions_after)
+    ended = AccessRecord(after, 1 if found is None else found.version + 1)
+    expected = Expect.ABSENT if found is None else At(found.version)
+    ports.store.write(Put(address, ended.to_item(), expected))
+
+
+class _Live:
+    """Whether sessions of a tenant are accepted, with one read of each owner."""
+
+    def __init__(self, ports: Ports, tenant_id: str) -> None:
+        self._ports, self._now = ports, ports.now()
+        rows = ports.store.query(providers.providers(tenant_id))
+        self._epochs = {row.sk: IdentityProvider.from_item(row.item).epoch for row in rows}
+        access = ports.store.get(model.access_address(tenant_id))
+        self._barrier = None if access is None else AccessRecord.from_item(access).sessions_after
+        self._owners: dict[str, Item | None] = {}
+
+    def has(self, session: SessionRecord) -> bool:
+        """Return whether a session is accepted."""
+        is_over = session.is_over(self._now, self._barrier)
+        if is_over or self._epochs.get(session.provider_id) != session.provider_epoch:
+            return False
+        if session.owner not in self._owners:
+            address = owner_address(session.tenant_id, session.owner)
+            self._owners[session.owner] = self._ports.store.get(address)
+        return owner_of(session, self._owners[session.owner]) is not None

@@ -1,0 +1,176 @@
+"""Identity providers over HTTP (IDENTITY-1 to IDENTITY-3); for people, see test_admission.py."""
+
+from typing import Any
+
+import pytest
+
+from shared.model.identities.providers import IdentityProvider, providers
+from shared.model.times import text
+from tests.kit.api import Tenant
+from tests.kit.endpoints import audit_entries
+from tests.kit.identities import ISSUER, JWKS
+
+PATH = "/v1/tenant/identity-providers"
+GRANT = {"when": {"groups": "security"}, "role": "admin"}
+PEOPLE: dict[str, Any] = {
+    "name": "SSO",
+    "kind": "people",
+    "issuer": ISSUER,
+    "client_id": "rescind",
+    "jwks": JWKS,
+    "grants": [GRANT],
+}
+BUILDS = {"when": {"repository_id": "77"}, "role": "signer", "service_account": "deploy"}
+GITHUB = "https://token.actions.githubusercontent.com"
+PROGRAMS: dict[str, Any] = {
+    "name": "CI",
+    "kind": "programs",
+    "issuer": GITHUB,
+    "jwks": JWKS,
+    "grants": [BUILDS],
+}
+
+
+def bind(tenant: Tenant, body: dict[str, Any]) -> dict[str, Any]:
+    answer = tenant.admin.post(PATH, json=body)
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def stored(tenant: Tenant, provider_id: str) -> IdentityProvider:
+    item = tenant.ports.store.get(providers(tenant.id).address(provider_id))
+    assert item is not None
+    return IdentityProvider.from_item(item)
+
+
+def test_a_provider_of_people(tenant: Tenant) -> None:
+    """IDENTITY-1, F1149a: A provider is bound with what it was given, and defaults for the rest."""
+    made = bind(tenant, PEOPLE)
+    assert tenant.admin.get(f"{PATH}/{made['id']}").json() == made
+    assert made.pop("id").startswith("svc_idp_")
+    assert made == PEOPLE | {
+        "grants": [GRANT | {"service_account": None}],
+        "cli_client_id": None,
+        "has_client_secret": False,
+        "email_domains": [],
+        "session_seconds": 3600,
+        "reusable_tokens": False,
+        "authorization_endpoint": None,
+        "device_authorization_endpoint": None,
+        "token_endpoint": None,
+        "jwks_uri": None,
+        "created_at": text(tenant.ports.now()),
+    }
+    assert bind(tenant, PROGRAMS)["session_seconds"] == 900
+    details = audit_entries(tenant)[-1]["details"]
+    assert isinstance(details, dict)
+    assert (details["issuer"], details["grants"]) == (GITHUB, [BUILDS])
+
+
+def test_a_client_secret_is_sealed(tenant: Tenant) -> None:
+    """IDENTITY-3, F1149b: A client secret is stored sealed for its provider, and never shown."""
+    made = bind(tenant, PEOPLE | {"client_secret": "first-s3cret"})
+    path = f"{PATH}/{made['id']}"
+    assert made["has_client_secret"]
+    for number, secret in ((1, "first-s3cret"), (2, "second-s3cret")):
+        provider = stored(tenant, made["id"])
+        assert provider.sealed_client_secret is not None
+        assert secret.encode() not in provider.sealed_client_secret
+        opened = tenant.ports.sealer.unseal(
+            provider.sealed_client_secret, context=provider.seal_context
+        )
+        assert (opened.decode(), provider.secret_number) == (secret, number)
+        tenant.admin.request("PATCH", path, json={"client_secret": "second-s3cret"})
+    answer = tenant.admin.request("PATCH", path, json={"client_secret": ""})
+    assert not answer.json()["has_client_secret"]
+    assert "s3cret" not in str(audit_entries(tenant))
+
+
+def test_a_tenant_has_ten(tenant: Tenant) -> None:
+    """IDENTITY-1, F1149c: The eleventh provider is refused until one is deleted."""
+    made = [bind(tenant, PEOPLE) for _ in range(10)]
+    assert tenant.admin.post(PATH, json=PEOPLE).status_code == 409
+    assert tenant.admin.delete(f"{PATH}/{made[0]['id']}").status_code == 204
+    bind(tenant, PEOPLE)
+    assert tenant.admin.get(PATH).json()["total"] == 10
+
+
+def test_a_provider_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
+    """IDENTITY-1, F1149d: Another tenant neither sees nor changes a provider."""
+    path = f"{PATH}/{bind(tenant, PEOPLE)['id']}"
+    assert other_tenant.admin.get(path).status_code == 404
+    assert other_tenant.admin.request("PATCH", path, json={"name": "x"}).status_code == 404
+    assert other_tenant.admin.delete(path).status_code == 404
+
+
+RSA_PRIVATE = {"kty": "RSA", "kid": "k", "n": "AQAB", "e": "AQAB", "d": "AQAB"}
+BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    (PEOPLE, {"issuer": "http://sso.example.com"}, "issuer"),
+    (PEOPLE, {"issuer": "https://a@sso.example.com"}, "issuer"),
+    (PEOPLE, {"issuer": "https://sso.example.com/?tenant=1"}, "issuer"),
+    (PEOPLE, {"issuer": "https://login.microsoftonline.com/common/v2.0"}, "issuer"),
+    (PEOPLE, {"issuer": "https://login.microsoftonline.com/{tenantid}/v2.0"}, "issuer"),
+    (PEOPLE, {"issuer": "https://LOGIN.microsoftonline.com/organizations/v2.0"}, "issuer"),
+    (PEOPLE, {"issuer": "https://accounts.google.com"}, "email_domains"),
+    (PEOPLE, {"client_id": None}, "client_id"),
+    (PEOPLE, {"client_id": "two words"}, "client_id"),
+    (PEOPLE, {"grants": []}, "grants"),
+    (PEOPLE, {"grants": [{"when": {}, "role": "admin"}]}, "when"),
+    (PEOPLE, {"grants": [{"when": {"a": "b"}, "role": "root"}]}, "role"),
+    (PEOPLE, {"grants": [GRANT | {"service_account": "deploy"}]}, "grants"),
+    (PEOPLE, {"email_domains": ["Example.com"]}, "email_domains"),
+    (PEOPLE, {"email_domains": ["acme.svc"]}, "email_domains"),
+    (PEOPLE, {"session_seconds": 299}, "session_seconds"),
+    (PEOPLE, {"session_seconds": 43201}, "session_seconds"),
+    (PEOPLE, {"reusable_tokens": True}, "reusable_tokens"),
+    (PEOPLE, {"jwks": {"keys": []}}, "jwks"),
+    (PEOPLE, {"jwks": {"keys": [RSA_PRIVATE]}}, "jwks"),
+    (PEOPLE, {"jwks": {"keys": [{"kty": "oct", "kid": "k", "k": "c2VjcmV0"}]}}, "jwks"),
+    (PEOPLE, {"jwks": {"keys": [{"kty": "OKP", "x": "A"}]}}, "jwks"),
+    (PEOPLE, {"jwks": {"keys": [{"kty": "OKP", "kid": 1}]}}, "jwks"),
+    (PEOPLE, {"kind": "robots"}, "kind"),
+    (PROGRAMS, {"client_id": "rescind"}, "client_id"),
+    (PROGRAMS, {"grants": [{"when": {"repository_id": "77"}, "role": "signer"}]}, "grants"),
+    (PROGRAMS, {"grants": [BUILDS | {"when": {"ref": "refs/heads/main"}}]}, "repository_id"),
+    (PROGRAMS, {"grants": [BUILDS | {"when": {"sub": "*"}}]}, "repository_id"),
+]
+
+
+@pytest.mark.parametrize(("good", "change", "named"), BAD)
+def test_a_provider_that_would_let_in_others(
+    standing: Tenant, good: dict[str, Any], change: dict[str, Any], named: str
+) -> None:
+    """IDENTITY-2, F1149e: A provider that admits others' people, or is malformed, is not bound.
+
+    The error names the field.
+    """
+    entries = len(audit_entries(standing))
+    answer = standing.admin.post(PATH, json=good | change)
+    assert answer.status_code == 400
+    assert named in answer.json()["error"]["message"]
+    assert len(audit_entries(standing)) == entries
+
+
+def test_a_change_must_fit_what_stays(tenant: Tenant) -> None:
+    """IDENTITY-2, F1149f: A change is checked together with what it leaves as it is."""
+    path = f"{PATH}/{bind(tenant, PROGRAMS)['id']}"
+    before = tenant.admin.get(path).json()
+    for change in ({"client_id": "x"}, {"grants": [BUILDS | {"when": {"ref": "x"}}]}):
+        assert tenant.admin.request("PATCH", path, json=change).status_code == 400
+    assert tenant.admin.get(path).json() == before
+    changed = tenant.admin.request("PATCH", path, json={"session_seconds": 300}).json()
+    assert changed == before | {"session_seconds": 300}
+    assert stored(tenant, before["id"]).epoch == 1
+
+
+def test_keys_that_are_not_fetched(tenant: Tenant) -> None:
+    """F1149g: With its keys in the provider, nothing is asked of the issuer, also by a check."""
+    path = f"{PATH}/{bind(tenant, PEOPLE)['id']}/check"
+    answer = tenant.admin.post(path)
+    assert answer.json() == {
+        "authorization_endpoint": None,
+        "device_authorization_endpoint": None,
+        "token_endpoint": None,
+        "jwks_uri": None,
+        "is_stored": True,
+    }

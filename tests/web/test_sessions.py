@@ -1,0 +1,230 @@
+"""Calls with a session: who it is, and what ends it at the next request (AUTH-16)."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.model.callers import Scope
+from shared.model.identities.grants import Grant
+from shared.model.identities.providers import ProviderKind
+from shared.operations.access import service_accounts
+from shared.operations.identities import identity_providers, people, sessions
+from shared.operations.identities.identity_providers import ProviderChange
+from shared.operations.identities.sessions import Begun
+from shared.ports import Ports
+from tests.engines import worlds
+from tests.kit.api import Tenant, serve
+from tests.kit.endpoints import audit_entries
+from tests.kit.identities import bound, signed_in
+from tests.kit.reads import reading
+from tests.kit.worlds import Clock
+
+WHO = "/v1/whoami"
+
+
+@pytest.fixture(params=["sqlite-memory", "postgresql", "moto"])
+def anywhere(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Tenant]:
+    """A tenant on each kind of store."""
+    monkeypatch.setattr(worlds, "ON", request.param)
+    with worlds.chosen(tmp_path, Clock()) as ports:
+        yield Tenant(ports, serve(ports), handle="acme")
+
+
+def person_of(tenant: Tenant, role: Scope = Scope.ADMIN, **said: Any) -> Begun:
+    return signed_in(tenant.ports, _provider(tenant), role, **said)
+
+
+def program_of(tenant: Tenant, role: Scope = Scope.ADMIN) -> Begun:
+    service_accounts.create(tenant.ports, tenant.operator, name="robot")
+    provider = bound(tenant.ports, tenant.operator, ProviderKind.PROGRAMS)
+    return signed_in(tenant.ports, provider, role)
+
+
+def _provider(tenant: Tenant) -> Any:
+    found = identity_providers.page(tenant.ports, tenant.operator, before=None, limit=1).entries
+    return found[0] if found else bound(tenant.ports, tenant.operator)
+
+
+def test_a_person_calls_under_the_own_name(tenant: Tenant) -> None:
+    """AUTH-16, AUTH-13, F1140a: A session calls as its person, and the audit log says so."""
+    made = person_of(tenant)
+    alice = tenant.holding(made.secret)
+    who = alice.get(WHO).json()
+    assert (who["identity"], who["name"], who["role"]) == ("alice@example.com", "Alice", "admin")
+    assert (who["person_id"], who["session_id"]) == (made.session.owner, made.session.id)
+    assert (who["api_key_id"], who["api_key_name"], who["scopes"]) == (None, None, ["admin"])
+    assert who["expires_at"] == who["creates_until"] == "2026-11-21T13:00:00Z"
+    assert who["authenticated_at"] == "2026-11-21T12:00:00Z"
+    body = {"warrant_id": "svc_wrt_x", "reason": "stolen"}
+    assert alice.post("/v1/revocations", json=body).json()["created_by"] == "alice@example.com"
+    entry = audit_entries(tenant)[-1]
+    assert (entry["actor"], entry["actor_name"]) == ("alice@example.com", "Alice")
+    assert "actor_key_id" not in entry
+
+
+def test_a_program_calls_as_its_account(tenant: Tenant) -> None:
+    """F1140b: A session of a program calls as its service account, with the role of its grant."""
+    who = tenant.holding(program_of(tenant, Scope.REVOKER).secret).get(WHO).json()
+    assert (who["identity"], who["scopes"]) == ("robot@acme.svc", ["revoker"])
+    assert (who["person_id"], who["name"]) == (None, "robot")
+
+
+def _disable(tenant: Tenant, made: Begun) -> None:
+    people.disable(tenant.ports, tenant.operator, person_id=made.session.owner)
+
+
+def _enable_again(tenant: Tenant, made: Begun) -> None:
+    _disable(tenant, made)
+    people.enable(tenant.ports, tenant.operator, person_id=made.session.owner)
+
+
+def _sign_out(tenant: Tenant, made: Begun) -> None:
+    people.sign_out(tenant.ports, tenant.operator, person_id=made.session.owner)
+
+
+def _end(tenant: Tenant, made: Begun) -> None:
+    sessions.delete(tenant.ports, tenant.operator, session_id=made.session.id)
+
+
+def _take_grants_away(tenant: Tenant, made: Begun) -> None:
+    change = ProviderChange(grants=(Grant({"sub": "bob"}, Scope.ADMIN),))
+    provider_id = made.session.provider_id
+    identity_providers.update(tenant.ports, tenant.operator, provider_id=provider_id, change=change)
+
+
+def _delete_provider(tenant: Tenant, made: Begun) -> None:
+    provider_id = made.session.provider_id
+    identity_providers.delete(tenant.ports, tenant.operator, provider_id=provider_id)
+
+
+def _let_pass(tenant: Tenant, _made: Begun) -> None:
+    clock: Any = tenant.ports.now
+    clock.advance(seconds=3600)
+
+
+def _recover(tenant: Tenant, _made: Begun) -> None:
+    sessions.end_all(tenant.ports, tenant.id)
+
+
+ENDS = [
+    _disable,
+    _enable_again,
+    _sign_out,
+    _end,
+    _take_grants_away,
+    _delete_provider,
+    _let_pass,
+    _recover,
+]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_session_ends_at_the_next_request(
+    anywhere: Tenant, end: Callable[[Tenant, Begun], None]
+) -> None:
+    """AUTH-16, F1141a: What ends a session holds at the next request, on each store.
+
+    It does not come back if the person is enabled again. Others go on.
+    """
+    made = person_of(anywhere)
+    alice, listed = anywhere.holding(made.secret), "/v1/sessions"
+    assert alice.get(WHO).status_code == 200
+    assert made.session.id in anywhere.admin.get(listed).text
+    end(anywhere, made)
+    answer = alice.get(WHO)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
+    assert made.session.id not in anywhere.admin.get(listed).text
+    assert anywhere.admin.get(WHO).status_code == 200
+
+
+def test_another_role_holds_at_the_next_request(anywhere: Tenant) -> None:
+    """F1141b: If a sign-in gives a person another role, earlier sessions have it too, at once."""
+    first = anywhere.holding(person_of(anywhere).secret)
+    assert first.get("/v1/api-keys").status_code == 200
+    person_of(anywhere, Scope.REVOKER)
+    assert first.get("/v1/api-keys").status_code == 403
+
+
+def test_a_disabled_account_ends_its_sessions(anywhere: Tenant) -> None:
+    """F1141c: A session of a program ends when its service account is disabled."""
+    robot, ports = anywhere.holding(program_of(anywhere).secret), anywhere.ports
+    assert robot.get(WHO).status_code == 200
+    account = service_accounts.page(ports, anywhere.operator, before=None, limit=1).entries[0]
+    service_accounts.disable(ports, anywhere.operator, account_id=account.id)
+    assert robot.get(WHO).status_code == 401
+
+
+def _reads(ports: Ports, secret: str) -> tuple[int, int]:
+    """The status of a request with this secret, and the trips that it took to the store."""
+    with reading(ports) as (watched, reads):
+        app = serve(watched)
+        answer = app.get("/v1/nothing", headers={"Authorization": f"Bearer {secret}"})
+    return answer.status_code, reads.trips
+
+
+def test_refusals_are_alike(tenant: Tenant) -> None:
+    """AUTH-2, F1142a: Unknown, malformed and ended sessions cost two reads, like refused keys.
+
+    A session that is accepted takes two, and an API key still one.
+    """
+    made, other = person_of(tenant), person_of(tenant, sub="bob")
+    _end(tenant, other)
+    _sign_out(tenant, person_of(tenant, sub="carol"))
+    unknown = "svc_session_" + "A" * 43
+    for secret in (unknown, f"{made.secret}A", made.secret[:-1], other.secret, "svc_session_"):
+        assert _reads(tenant.ports, secret) == (401, 2)
+    assert _reads(tenant.ports, "svc_" + "A" * 43) == (401, 2)
+    assert _reads(tenant.ports, made.secret) == (404, 2)
+    assert _reads(tenant.ports, tenant.admin.secret or "") == (404, 1)
+
+
+def test_an_api_key_loads_nothing_of_sessions() -> None:
+    """F1142b: What authenticates API keys does not load what authenticates sessions."""
+    code = "import sys, shared.web.gate; print([m for m in sys.modules if 'identities' in m])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    assert loaded == b"[]\n"
+
+
+def test_a_session_sees_and_ends_its_own(tenant: Tenant) -> None:
+    """IDENTITY-5, F1143a: Who is no administrator lists and ends the own sessions alone."""
+    made, other = person_of(tenant, Scope.REVOKER), person_of(tenant, sub="bob")
+    alice = tenant.holding(made.secret)
+    listed = alice.get("/v1/sessions").json()["sessions"]
+    assert [each["id"] for each in listed] == [made.session.id]
+    assert alice.delete(f"/v1/sessions/{other.session.id}").status_code == 404
+    assert alice.delete("/v1/sessions/current").status_code == 204
+    assert alice.get(WHO).status_code == 401
+    assert tenant.holding(other.secret).get(WHO).status_code == 200
+    assert tenant.admin.delete("/v1/sessions/current").status_code == 404
+
+
+def test_repetitions_go_by_the_owner(tenant: Tenant) -> None:
+    """API-30, F1143b: An `Idempotency-Key` holds for all sessions of a person, and no other."""
+    again = person_of(tenant), person_of(tenant), person_of(tenant, sub="bob")
+    body = {"name": "a"}
+    answers = [
+        tenant.holding(each.secret).post(
+            "/v1/service-accounts", json=body, headers={"Idempotency-Key": "k"}
+        )
+        for each in again
+    ]
+    assert [each.status_code for each in answers] == [201, 201, 409]
+    assert answers[0].json() == answers[1].json()
+
+
+def test_a_key_ends_with_the_session_that_made_it(tenant: Tenant) -> None:
+    """APIKEY-4, F1143c: Who has a session creates no API key that outlives the session."""
+    alice, path = tenant.holding(person_of(tenant).secret), "/v1/api-keys"
+    body = {"name": "k", "scopes": ["admin"]}
+    assert alice.post(path, json=body).status_code == 400
+    late = (tenant.ports.now() + timedelta(hours=2)).isoformat()
+    assert alice.post(path, json=body | {"expires_at": late}).status_code == 400
+    soon = (tenant.ports.now() + timedelta(minutes=5)).isoformat()
+    assert alice.post(path, json=body | {"expires_at": soon}).status_code == 201

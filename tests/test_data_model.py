@@ -73,5 +73,5 @@ def test_no_key_and_no_revocation_expires() -> None:
         for record in kind.records
         if "expires" in {each.name for each in fields(record)}  # type: ignore[arg-type]
     }
-    sessions = {"SessionCredential", "SessionRecord"}
+    sessions = {"IssuerKeys", "SessionCredential", "SessionRecord"}
     assert ending == {"ConsoleCode", "Notice", "Once", "PublishedVersion"} | sessions

@@ -2,18 +2,16 @@
 
 import importlib
 import os
-import secrets
-from collections.abc import Callable, Sequence
 from functools import cache, partial
 from threading import Lock
 from typing import Final
 
-from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.console.files import SECURITY
+from functions.sign_in.handler import SignIn
 from infra import data_folder
 from infra.server import worker
 from infra.server.board import Board
@@ -26,59 +24,16 @@ from infra.server.work import Threads, WaitingRequests
 from shared import wiring
 from shared.errors import NotFound, Unavailable
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type, sha256_of
-from shared.model.outbound import Network
 from shared.ports import Ports
 from shared.ports.one_machine import LinkedBlobs
-from shared.web import errors
 from shared.web.app import create_app
 from shared.web.conditional import matches
-from shared.web.gate import headers_of_every_response, report, source_address
+from shared.web.keyless import Keyless
 from shared.web.stored import StoredFile
-from shared.web.strangers import AnonymousLimiter, group
+from shared.web.strangers import AnonymousLimiter
 from shared.web.work import WorkKind
 
 _COMMON: Final = {**SECURITY, "Cache-Control": "no-store"}
-
-
-class Keyless:
-    """ASGI middleware. Each request takes a token of its source address before any work.
-
-    All responses have the headers of API-8, and those of the console unless they set their own.
-    """
-
-    def __init__(
-        self, anonymous: AnonymousLimiter, trusted_proxies: Callable[[], Sequence[Network]]
-    ) -> None:
-        self._anonymous, self._trusted_proxies = anonymous, trusted_proxies
-
-    async def answer(
-        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, bucket: str = ""
-    ) -> None:
-        """Let `app` answer, unless the address has no token left in its bucket of this name."""
-        request_id, started = secrets.token_hex(16), False
-        address = source_address(Request(scope), self._trusted_proxies())
-        holder = f"{group(address)}{bucket}"
-
-        async def completed(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                headers = MutableHeaders(scope=message)
-                for name, value in _COMMON.items():
-                    headers.setdefault(name, value)
-                figures = self._anonymous.look(holder)
-                for name_, value_ in headers_of_every_response(request_id, figures):
-                    headers[name_.decode()] = value_.decode()
-            await send(message)
-
-        try:
-            self._anonymous.take(holder)
-            await app(scope, receive, completed)
-        except Exception as error:
-            report(error, request_id)
-            if started:
-                raise
-            await errors.response(error)(scope, receive, completed)
 
 
 _BLOBS: Final = "/blobs/"
@@ -155,7 +110,7 @@ _HEALTH_BUCKET: Final = "#health"
 
 # All callers without a key, on any path, draw on the same buckets.
 _anonymous = AnonymousLimiter(wiring.now)
-_keyless = Keyless(_anonymous, wiring.trusted_proxies)
+_keyless = Keyless(_anonymous, wiring.trusted_proxies, _COMMON)
 _work = Threads(WaitingRequests(worker.limits().waiting), is_near=cache(wiring.is_near))
 
 
@@ -172,6 +127,7 @@ def publish_by(publications: Publications) -> None:
 _contract = create_app(*ROUTERS, ports=_ports, work=_work, anonymous=_anonymous)
 _checks = Health(_unmeasured, _work)
 _console = Console(_ports, _work)
+_sign_in = SignIn(_ports, _work)
 _documents = Documents(_work)
 
 
@@ -189,6 +145,8 @@ def _beside(scope: Scope) -> ASGIApp | None:
     """Return what serves a request that needs no key; None if it is one of the API."""
     if _console.serves(scope):
         return _console
+    if _sign_in.serves(scope):
+        return _sign_in
     path: str = scope.get("path", "")
     if scope.get("method") not in {"GET", "HEAD"}:
         return None

@@ -8,6 +8,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.routing import APIRoute
 from mangum import Mangum
+from mangum.types import ASGI
 from opentelemetry import propagate, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode
 from starlette.responses import Response
@@ -141,7 +142,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     gate.stop()
 
 
-def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
+def lambda_handler(app: ASGI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
     """Return the Lambda handler for events of API Gateway: REST (1.0) or HTTP (2.0).
 
     If Lambda is about to take a snapshot, the AWS clients are created now (docs/adr/22). The base

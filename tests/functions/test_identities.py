@@ -8,7 +8,8 @@ from shared.model.identities.providers import IdentityProvider, providers
 from shared.model.times import text
 from tests.kit.api import Tenant
 from tests.kit.endpoints import audit_entries
-from tests.kit.identities import ISSUER, JWKS
+from tests.kit.identities import JWKS
+from tests.kit.issuers import ISSUER
 
 PATH = "/v1/tenant/identity-providers"
 GRANT = {"when": {"groups": "security"}, "role": "admin"}

@@ -27,6 +27,7 @@ from shared.model.callers import Caller
 from shared.model.feed import StoredEntry
 from shared.model.fleet import authorizers, native
 from shared.model.fleet.heartbeats import Description
+from shared.model.identities.providers import ProviderKind
 from shared.model.lists import schedule as srl_schedule
 from shared.model.lists import signers as list_signers
 from shared.model.lists.head import head_address
@@ -38,7 +39,7 @@ from shared.model.tenants import ListPublication, SettingsChange
 from shared.model.trust import document_blob
 from shared.model.warrants import signed_by, warrant_address
 from shared.model.webhooks.webhooks import Webhook, WebhookTurn
-from shared.operations.access import tenant_settings
+from shared.operations.access import service_accounts, tenant_settings
 from shared.operations.audit import sealing
 from shared.operations.base import tenants
 from shared.operations.changes import revocations, signing_keys, srl, warrants
@@ -46,6 +47,7 @@ from shared.operations.changes.warrants import Order
 from shared.operations.fleet import propagation
 from shared.operations.fleet.progress import canary, watched
 from shared.operations.fleet.registering import register
+from shared.operations.identities import sign_in
 from shared.operations.lists import decisions, expiring, in_force, publication, records
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists.journal import Journals
@@ -636,10 +638,25 @@ def _console(_: Tenant) -> None:
     assert console.handler(page.http_api(), None)["statusCode"] == 200
 
 
+def _sign_in(tenant: Tenant) -> None:
+    """People sign in by code and by token, also under another e-mail, and a program by token."""
+    make = (tenant.ports, tenant.operator)
+    provider_id = identities.bound_outside(*make, client_secret="s3cret").id
+    programs = identities.bound_outside(*make, ProviderKind.PROGRAMS).id
+    service_accounts.create(*make, name="robot")
+    ports = wiring.from_environment()
+    assert len(sign_in.offered(ports, "acme")) == 1
+    identities.by_code(ports, provider_id)
+    identities.exchanged(ports, provider_id)
+    identities.exchanged(ports, provider_id, email="a.martin@example.com")
+    identities.exchanged(ports, programs, programs)
+
+
 WITHOUT_ENDPOINTS: Final[dict[str, Callable[[Tenant], None]]] = {
     "audit_log_sealing": _seal,
     "console": _console,
     "feed_publication": _feed,
+    "sign_in": _sign_in,
     "srl_publication": _publish,
     "srl_schedule": _schedule,
     "trust_renewal": _renew_trust,

@@ -26,7 +26,7 @@ from shared.operations.identities import identity_providers, people
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force, publication
 from shared.ports.store import Delete, Expect, Put
-from tests.kit import identities, roots
+from tests.kit import identities, issuers, roots
 from tests.kit.api import Client, Tenant
 from tests.kit.asgi import Answer, bearer, send
 from tests.kit.processes import ROOT
@@ -897,7 +897,7 @@ _ROWS = (
         body={
             "name": "SSO",
             "kind": "people",
-            "issuer": identities.ISSUER,
+            "issuer": issuers.ISSUER,
             "client_id": "rescind",
             "client_secret": "s3cret",
             "jwks": identities.JWKS,

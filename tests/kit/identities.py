@@ -1,6 +1,8 @@
 """Identity providers, people and programs of a tenant, and sessions for them."""
 
 import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -9,13 +11,14 @@ from shared.model.callers import Caller, Scope
 from shared.model.identities.claims import Claims
 from shared.model.identities.grants import Grant
 from shared.model.identities.providers import IdentityProvider, ProviderKind
-from shared.operations.identities import identity_providers
+from shared.operations.identities import identity_providers, sign_in
 from shared.operations.identities.admission import Stranger, admit
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
+from tests.kit import issuers
+from tests.kit.issuers import ISSUER, KEYS_URI, Answers
 
-ISSUER: Final = "https://sso.example.com"
 # A key of which nobody knows the private one. With it, nothing is fetched.
 JWKS: Final[dict[str, Any]] = {
     "keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k1", "x": "A" * 43, "alg": "EdDSA"}]
@@ -61,3 +64,77 @@ def signed_in(
     """A session of somebody of whom the provider says this, after all checks of the token."""
     stranger = Stranger("192.0.2.7", "0123456789abcdef")
     return admit(ports, provider, claims(ports, role, **said), stranger)
+
+
+def published() -> Answers:
+    """What `ISSUER` answers about itself and its keys."""
+    configuration = {
+        "issuer": ISSUER,
+        "authorization_endpoint": f"{ISSUER}/auth",
+        "token_endpoint": f"{ISSUER}/token",
+        "jwks_uri": KEYS_URI,
+    }
+    key = issuers.public(issuers.key("ES256"), kid="k1")
+    return Answers(
+        {
+            f"{ISSUER}/.well-known/openid-configuration": json.dumps(configuration),
+            KEYS_URI: issuers.key_set(key),
+        }
+    )
+
+
+def token(ports: Ports, audience: str, **said: Any) -> str:
+    """A token of `ISSUER` about Alice, an administrator, unless it says something else."""
+    now = int(ports.now().timestamp())
+    usual = {
+        "iss": ISSUER,
+        "sub": "alice",
+        "aud": audience,
+        "iat": now,
+        "exp": now + 300,
+        "email": "alice@example.com",
+        "groups": ["admin"],
+        "jti": ports.new_id("x"),
+    }
+    header = {"alg": "ES256", "kid": "k1", "typ": "JWT"}
+    return issuers.signed(header, usual | said, issuers.key("ES256"))
+
+
+def redeemed(ports: Ports, form: Mapping[str, str], given: str = "") -> Begun:
+    """A session for this form. `ISSUER` gives this token for a code."""
+    outside = published()
+    outside.documents[f"{ISSUER}/token"] = json.dumps({"id_token": given})
+    asking = replace(ports, outbound=lambda: outside)
+    return sign_in.redeem(asking, Stranger("192.0.2.7", "0123456789abcdef"), form)
+
+
+def exchanged(ports: Ports, provider_id: str, audience: str = "rescind", **said: Any) -> Begun:
+    """A session for a token of `ISSUER`."""
+    form = {
+        "grant_type": sign_in.EXCHANGE,
+        "audience": provider_id,
+        "subject_token": token(ports, audience, **said),
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+    }
+    return redeemed(ports, form)
+
+
+def by_code(ports: Ports, provider_id: str) -> Begun:
+    """A session for a code of `ISSUER`."""
+    form = {
+        "grant_type": sign_in.CODE,
+        "audience": provider_id,
+        "code": "SplxlOBe",
+        "code_verifier": "v" * 43,
+        "nonce": "n",
+        "redirect_uri": f"https://rescind.example.com/console/signed-in/{provider_id}",
+    }
+    return redeemed(ports, form, token(ports, "rescind", nonce="n"))
+
+
+def bound_outside(
+    ports: Ports, caller: Caller, *kind: ProviderKind, **values: Any
+) -> IdentityProvider:
+    """A provider whose keys are fetched, of people unless it is of another `kind`."""
+    outside = published()
+    return bound(replace(ports, outbound=lambda: outside), caller, *kind, jwks=None, **values)

@@ -1,7 +1,7 @@
 """Issuers of tokens in memory: keys, tokens as clouds make them, and the answers at their URLs."""
 
 import json
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -49,6 +49,11 @@ def encoded(part: bytes | str | Mapping[str, Any]) -> str:
     data = part if isinstance(part, bytes | str) else json.dumps(part)
     data = data.encode() if isinstance(data, str) else data
     return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def raw(part: str) -> bytes:
+    """The bytes of a base64url."""
+    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
 def signed(

@@ -139,10 +139,10 @@ class Group:
         return cls(name, module.handler, path, sorted(methods))
 
 
-# The folders of `functions` that serve no endpoint of the API.
+# The folders of `functions` that serve no endpoint of the API with a key.
 WITHOUT_ENDPOINTS: Final = {
     *("audit_log_sealing", "feed_publication", "srl_publication", "srl_schedule"),
-    *("console", "trust_renewal", "webhook_delivery"),
+    *("console", "sign_in", "trust_renewal", "webhook_delivery"),
 }
 
 GROUPS: Final = [

@@ -85,11 +85,12 @@ def _give_and_take(tenant: Tenant) -> None:
 
 
 def _sign_in(tenant: Tenant) -> None:
-    """Use one of two codes of the console, and end all sessions as a recovery does."""
+    """Use one of two codes of the console; sign in, and end all sessions as a recovery does."""
     console_codes.announce(tenant.ports, "http://127.0.0.1:8080")
     links = [console_codes.link(tenant.ports, "acme") for _ in range(2)]
     assert console_codes.spend(tenant.ports, links[0].partition("=")[2]) == "acme"
-    identities.bound(tenant.ports, tenant.operator)
+    provider = identities.bound_outside(tenant.ports, tenant.operator)
+    identities.exchanged(tenant.ports, provider.id)
     sessions.end_all(tenant.ports, tenant.id)
 
 

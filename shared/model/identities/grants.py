@@ -81,7 +81,7 @@ def first(grants: Iterable[Grant], claims: Mapping[str, object]) -> Grant | None
 
 
 def owners_of(issuer: str) -> tuple[str, ...]:
-    """Return the claims of which a grant must name one if others use the issuer too, else none."""
+    """Return the claims that can name the owner at an issuer that others use too; else none."""
     return tuple(_SHARED.get(issuer.rstrip("/"), ()))
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from shared.errors import Corrupt, RescindError
 from shared.model import text
 from shared.model.audit.audit_log import Action
-from shared.model.callers import Caller, Scope
+from shared.model.callers import Caller
 from shared.model.identifiers import PERSON
 from shared.model.identities import grants, people, sessions
 from shared.model.identities.claims import Claims
@@ -60,11 +60,10 @@ class Stranger:
 
 
 class _Admitted(NamedTuple):
-    """The owner of the new session, the changes that it needs, and the role of a program."""
+    """The owner of the new session, and the changes that it needs."""
 
     owner: Person | ServiceAccount
     changes: Sequence[Change]
-    role: Scope | None = None
 
 
 def admit(ports: Ports, provider: IdentityProvider, claims: Claims, stranger: Stranger) -> Begun:
@@ -89,7 +88,7 @@ def _attempt(ports: Ports, provider: IdentityProvider, claims: Claims, stranger:
         ports,
         provider,
         admitted.owner,
-        role=admitted.role,
+        role=grant.role,
         authenticated_at=claims.auth_time or claims.issued_at,
     )
     expires = int((claims.expires_at + _USED).timestamp())
@@ -121,7 +120,6 @@ def _entry(
     ports: Ports, stranger: Stranger, admitted: _Admitted, made: Begun, claims: Claims
 ) -> Put:
     owner, session = admitted.owner, made.session
-    role = owner.role if isinstance(owner, Person) else session.role
     caller = Caller(
         session.tenant_id,
         owner.email,
@@ -137,7 +135,7 @@ def _entry(
         session.id,
         identity=session.identity,
         owner=session.owner,
-        role=None if role is None else role.value,
+        role=made.role.value,
         provider_id=session.provider_id,
         subject=claims.subject,
     )
@@ -229,4 +227,4 @@ def _program(ports: Ports, provider: IdentityProvider, _claims: Claims, grant: G
     if account is None or account.status is not AccountStatus.ACTIVE:
         message = "The service account of the grant does not exist, or is disabled."
         raise SignInRefused(SignInFault.DENIED, message)
-    return _Admitted(account, [Check(account.address, At(account.version))], grant.role)
+    return _Admitted(account, [Check(account.address, At(account.version))])

@@ -30,9 +30,10 @@ CURRENT: Final = "current"
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A new session and its secret, which is returned only once and not stored."""
+    """A new session, its role now, and its secret, which is returned only once and not stored."""
 
     session: SessionRecord
+    role: Scope
     secret: str = field(repr=False)
 
 
@@ -41,7 +42,7 @@ def begun(
     provider: IdentityProvider,
     owner: Person | ServiceAccount,
     *,
-    role: Scope | None,
+    role: Scope,
     authenticated_at: datetime,
 ) -> tuple[Begun, list[Change]]:
     """Return a new session, and the changes that store it; the caller of `begun` writes them."""
@@ -60,9 +61,10 @@ def begun(
         expires_at=ends_at,
         expires=int(ends_at.timestamp()),
         owner_epoch=owner.epoch if isinstance(owner, Person) else 1,
-        role=role,
+        # A person's role may change while the session lasts.
+        role=None if isinstance(owner, Person) else role,
     )
-    return Begun(session, secret), [
+    return Begun(session, role, secret), [
         Put(session.address, session.to_item(), Expect.ABSENT),
         Put(model.credential_at(session.digest), session.credential.to_item(), Expect.ABSENT),
     ]

@@ -16,10 +16,12 @@ from starlette.testclient import TestClient
 from functions.console.files import SECURITY, Files
 from infra import data_folder
 from infra.server import app
-from infra.server.app import Keyless
+from shared.operations.operator import onboarding
 from shared.ports import Ports
+from shared.web.keyless import Keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.infra.folders import chosen
+from tests.kit import identities, issuers
 from tests.kit.asgi import EVERY_RESPONSE, send
 from tests.kit.worlds import Clock
 
@@ -129,6 +131,8 @@ _KEYLESS = [
     "/healthz",
     "/readyz",
     "/blobs/srl/x?expires=1&signature=0",
+    "/v1/sign-in?tenant=acme",
+    "/v1/token",
     "/v1/keys",
     "/nowhere",
 ]
@@ -140,7 +144,7 @@ def test_a_stranger_has_one_bucket_for_all_paths(
 ) -> None:
     """AUTH-9, F560c: On each path that needs no key, a stranger gets 429 before any work."""
     limiter = AnonymousLimiter(Clock())
-    monkeypatch.setattr(app, "_keyless", Keyless(limiter, tuple))
+    monkeypatch.setattr(app, "_keyless", Keyless(limiter, tuple, SECURITY))
     monkeypatch.setattr(app._contract.gate, "_anonymous", limiter)  # type: ignore[attr-defined]
     at_work = Mock(side_effect=AssertionError("it works for a stranger without a token"))
     before = send(app.app, "GET", path, headers=_BROWSER)
@@ -148,7 +152,7 @@ def test_a_stranger_has_one_bucket_for_all_paths(
     holder = "203.0.113.1#health" if path in {"/healthz", "/readyz"} else "203.0.113.1"
     for _ in range(1999):
         limiter.take(holder)
-    for name in ("_console", "_documents"):
+    for name in ("_console", "_documents", "_sign_in"):
         monkeypatch.setattr(type(getattr(app, name)), "__call__", at_work)
     monkeypatch.setattr(app, "_blob", at_work)
     for method in ("GET", "HEAD"):
@@ -162,11 +166,32 @@ def test_a_stranger_has_one_bucket_for_all_paths(
 def test_a_flood_hides_no_health(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     """F560d: An address whose other requests are refused can still ask for the health."""
     limiter = AnonymousLimiter(Clock())
-    monkeypatch.setattr(app, "_keyless", Keyless(limiter, tuple))
+    monkeypatch.setattr(app, "_keyless", Keyless(limiter, tuple, SECURITY))
     for _ in range(2000):
         limiter.take("203.0.113.1")
     assert send(app.app, "GET", "/docs").status_code == 429
     assert send(app.app, "GET", "/healthz").status_code == 200
+
+
+def test_a_program_signs_in_and_calls(local: Local) -> None:
+    """IDENTITY-7, F1154a: On one machine a token becomes a session, with which its owner calls."""
+    settings, _ = onboarding.create_tenant(local.ports, handle="globex")
+    operator = onboarding.operator(local.ports, handle="globex")
+    public = issuers.public(issuers.key("ES256"), kid="k1")
+    provider = identities.bound(local.ports, operator, jwks={"keys": [public]})
+    form = {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "audience": provider.id,
+        "subject_token": identities.token(local.ports, "rescind"),
+        "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+    }
+    answer = local.http.post("/v1/token", data=form)
+    assert {*EVERY_RESPONSE} <= set(answer.headers)
+    key = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+    who = local.http.get("/v1/whoami", headers=key).json()
+    assert (who["tenant_id"], who["identity"]) == (settings.tenant_id, "alice@example.com")
+    assert local.http.delete("/v1/sessions/current", headers=key).status_code == 204
+    assert local.http.get("/v1/whoami", headers=key).status_code == 401
 
 
 def test_the_address_of_a_list_says_how_to_keep_it(local: Local) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Corrupt
+from shared.errors import Corrupt, InvalidApiKey
 from shared.model.items import Partition, Table
 from shared.model.lists import encoding as model
 from shared.model.lists import signers as srl_signers
@@ -18,11 +18,13 @@ from shared.model.lists.head import ListHead, blob_name, lists_folder, states_fo
 from shared.model.lists.schedule import ISSUES, TURNS, Turn, issue_address
 from shared.model.lists.verification import verify
 from shared.operations.changes import revocations
+from shared.operations.identities import authentication, sessions
 from shared.operations.lists import in_force, publication
 from shared.operations.lists import schedule as srl_schedule
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
+from tests.kit import identities
 from tests.kit.faults import Crash, Script, meeting, raises, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant, item_at
@@ -167,6 +169,27 @@ def test_a_copy_of_records_whose_list_is_kept_no_longer(
     assert recovered.revoked_again == ["svc_wrt_last", "svc_wrt_late", "svc_wrt_signed-late"]
     assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
     assert_healthy(ports, past)
+
+
+def test_a_recovery_ends_all_sessions(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """AUTH-16, F1148a: A session that was ended after the backup does not revive by a restore.
+
+    A recovery ends all sessions; what begins after it is accepted.
+    """
+    ports = deployment.ports
+    provider = identities.bound(ports, past.tenant.operator)
+    ended, other = (identities.signed_in(ports, provider, sub=name) for name in "ab")
+    copy = deployment.copy()
+    sessions.delete(ports, past.tenant.operator, session_id=ended.session.id)
+    deployment.restore(copy)
+    authentication.authenticate(ports, ended.secret)
+    recover(ports, past.tenant)
+    for made in (ended, other):
+        with pytest.raises(InvalidApiKey):
+            authentication.authenticate(ports, made.secret)
+    clock.advance(seconds=1)
+    again = identities.signed_in(ports, provider, sub="b")
+    assert authentication.authenticate(ports, again.secret).person_id == other.session.owner
 
 
 def test_what_was_taken_back_since_is_revoked_again(deployment: Deployment, past: Past) -> None:

@@ -1,0 +1,158 @@
+"""Sign-ins: the providers of a tenant, and what a code or a token of one is exchanged for."""
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from shared import logs
+from shared.errors import Unavailable
+from shared.model.identifiers import IDENTITY_PROVIDER, is_identifier
+from shared.model.identities import providers as model
+from shared.model.identities.claims import Claims, IssuerBinding, TokenRefused
+from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
+from shared.model.tenants import handle_address
+from shared.operations.identities import tokens
+from shared.operations.identities.admission import SignInFault, SignInRefused, Stranger, admit
+from shared.operations.identities.sessions import Begun
+from shared.ports import Ports
+
+_log = logging.getLogger(__name__)
+
+CODE: Final = "authorization_code"
+EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+_TOKEN_TYPES: Final = {
+    "urn:ietf:params:oauth:token-type:jwt",
+    "urn:ietf:params:oauth:token-type:id_token",
+}
+# How many redemptions a provider may have in a second, and twice as many at once.
+_PER_SECOND: Final = 5
+_COST: Final = RATE_PER_SECOND // _PER_SECOND
+_HANDLE: Final = re.compile("[a-z0-9-]{1,63}")
+_VERIFIER: Final = re.compile("[A-Za-z0-9._~-]{43,128}")
+_LOOPBACK: Final = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost):[0-9]{1,5}/[!-~]*")
+_OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
+
+
+def offered(ports: Ports, handle: str) -> list[IdentityProvider]:
+    """Return the providers of people, oldest first, of the tenant with this handle (IDENTITY-7).
+
+    There is none for a tenant that does not exist. Raises `Unavailable`.
+    """
+    item = ports.store.get(handle_address(handle)) if _HANDLE.fullmatch(handle) else None
+    if item is None:
+        return []
+    rows = ports.store.query(model.providers(str(item["tenant_id"])))
+    found = [IdentityProvider.from_item(row.item) for row in rows]
+    return [each for each in found if each.kind is ProviderKind.PEOPLE]
+
+
+def redeem(ports: Ports, stranger: Stranger, form: Mapping[str, str]) -> Begun:
+    """Return a session for the code or the token in the parameters of a request (IDENTITY-7).
+
+    Raises `SignInRefused`; `Unavailable` if the provider does not answer, or is asked too often.
+    """
+    run = {CODE: _by_code, EXCHANGE: _by_token}.get(_required(form, "grant_type"))
+    if run is None:
+        message = f"grant_type: must be {CODE} or {EXCHANGE}."
+        raise SignInRefused(SignInFault.UNSUPPORTED, message)
+    provider = _provider(ports, _required(form, "audience"))
+    _take(ports, provider)
+    try:
+        claims = run(ports, provider, form)
+    except TokenRefused as refused:
+        raise SignInRefused(SignInFault.INVALID_GRANT, str(refused)) from None
+    return admit(ports, provider, claims, stranger)
+
+
+def _by_code(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) -> Claims:
+    code, verifier = _required(form, "code"), _required(form, "code_verifier")
+    nonce, redirect_uri = _required(form, "nonce"), _required(form, "redirect_uri")
+    is_cli = form.get("client") == "cli"
+    if provider.client_id is None or provider.token_endpoint is None:
+        message = "audience: this identity provider redeems no codes; exchange a token."
+        raise SignInRefused(SignInFault.INVALID_TARGET, message)
+    if not _VERIFIER.fullmatch(verifier):
+        _refuse("code_verifier: must be 43 to 128 characters (RFC 7636).")
+    # The address names the provider, so that a code of one is not sent to another (RFC 9207).
+    is_own = redirect_uri.endswith(f"/console/signed-in/{provider.id}")
+    if not (_LOOPBACK.fullmatch(redirect_uri) if is_cli else is_own):
+        _refuse("redirect_uri: must be the page of this provider, or of this machine for the CLI.")
+    own_client = provider.cli_client_id if is_cli else None
+    client_id = own_client or provider.client_id
+    binding = _binding(provider, client_id)
+    token = tokens.redeemed(
+        ports,
+        binding,
+        code=code,
+        verifier=verifier,
+        redirect_uri=redirect_uri,
+        client_id=client_id,
+        client_secret=None if own_client else _secret(ports, provider),
+    )
+    return tokens.checked(ports, binding, token, nonce=nonce)
+
+
+def _by_token(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) -> Claims:
+    token = _required(form, "subject_token")
+    if _required(form, "subject_token_type") not in _TOKEN_TYPES:
+        _refuse("subject_token_type: must be that of a jwt or an id_token (RFC 8693).")
+    # A token that a program got for another service or another tenant has another audience.
+    client_id = provider.cli_client_id or provider.client_id
+    return tokens.checked(ports, _binding(provider, client_id or provider.id), token)
+
+
+def _binding(provider: IdentityProvider, audience: str) -> IssuerBinding:
+    return IssuerBinding(
+        issuer=provider.issuer,
+        audience=audience,
+        jwks_uri=provider.jwks_uri or "",
+        token_endpoint=provider.token_endpoint or "",
+        jwks=None if provider.jwks is None else json.dumps(provider.jwks),
+    )
+
+
+def _secret(ports: Ports, provider: IdentityProvider) -> str | None:
+    sealed = provider.sealed_client_secret
+    if sealed is None:
+        return None
+    return ports.sealer.unseal(sealed, context=provider.seal_context).decode()
+
+
+def _provider(ports: Ports, provider_id: str) -> IdentityProvider:
+    item = None
+    if is_identifier(provider_id, kind=IDENTITY_PROVIDER):
+        owner = ports.store.get(model.owner_address(provider_id))
+        tenant_id = "" if owner is None else str(owner["tenant_id"])
+        item = owner and ports.store.get(model.providers(tenant_id).address(provider_id))
+    if not item:
+        message = "audience: must be the identifier of an identity provider."
+        raise SignInRefused(SignInFault.INVALID_TARGET, message)
+    return IdentityProvider.from_item(item)
+
+
+def _take(ports: Ports, provider: IdentityProvider) -> None:
+    """Take what a redemption costs. Raises `Unavailable` if there were too many.
+
+    If the buckets cannot answer, or another clock wrote this one, it goes on (AUTH-10).
+    """
+    name, now = f"{provider.tenant_id}#sign-ins#{provider.id}", microseconds(ports.now())
+    try:
+        taken = ports.buckets.lease(name, _COST, now=now, least=_COST)
+    except Unavailable:
+        _log.exception("the allowance cannot be read; going on without it", extra=_OPEN)
+        return
+    if not taken.granted and not is_of_another_clock(taken.full_at, now):
+        raise Unavailable("an identity provider has too many redemptions")
+
+
+def _required(form: Mapping[str, str], name: str) -> str:
+    if not form.get(name):
+        _refuse(f"{name}: is required.")
+    return form[name]
+
+
+def _refuse(message: str) -> None:
+    raise SignInRefused(SignInFault.INVALID_REQUEST, message)

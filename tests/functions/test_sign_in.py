@@ -1,0 +1,313 @@
+"""Sign-ins over HTTP (IDENTITY-7): codes and tokens become sessions."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from functions.sign_in.handler import SignIn, keyless
+from shared.model.callers import Scope
+from shared.model.identities.providers import ProviderKind
+from shared.operations.access import service_accounts
+from shared.operations.identities import identity_providers, people
+from shared.operations.identities.identity_providers import ProviderChange
+from shared.web.keyless import Keyless
+from shared.web.strangers import AnonymousLimiter
+from tests.functions.signing import refusal
+from tests.kit import identities, issuers
+from tests.kit.api import Instance, Tenant
+from tests.kit.endpoints import audit_entries
+from tests.kit.identities import bound
+from tests.kit.issuers import ISSUER, Answers
+
+VERIFIER = "v" * 43
+NONCE = "n-0S6_WzA2Mj"
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+JWT = "urn:ietf:params:oauth:token-type:jwt"
+
+
+@dataclass
+class Place:
+    """A tenant with a provider that answers, and the function that signs in."""
+
+    tenant: Tenant
+    http: Instance
+    outside: Answers
+    provider_id: str
+
+    @property
+    def redirect(self) -> str:
+        return f"https://rescind.example.com/console/signed-in/{self.provider_id}"
+
+    def token(self, audience: str, **claims: Any) -> str:
+        return identities.token(self.tenant.ports, audience, **claims)
+
+    def send(self, content: bytes, kind: str) -> Any:
+        headers = {"Content-Type": kind}
+        return self.http.request("POST", "/v1/token", content=content, headers=headers)
+
+    def post(self, form: Mapping[str, str | None]) -> Any:
+        given = {name: value for name, value in form.items() if value is not None}
+        return self.send(urlencode(given).encode(), "application/x-www-form-urlencoded")
+
+    def exchange(self, token: str, **changes: str | None) -> Any:
+        form: dict[str, str | None] = {
+            "grant_type": EXCHANGE,
+            "audience": self.provider_id,
+            "subject_token": token,
+            "subject_token_type": JWT,
+        }
+        return self.post(form | changes)
+
+    def redeem(self, token: str, **changes: str | None) -> Any:
+        """Redeem a code for which the provider gives this token."""
+        self.outside.documents[f"{ISSUER}/token"] = json.dumps({"id_token": token})
+        form: dict[str, str | None] = {
+            "grant_type": "authorization_code",
+            "audience": self.provider_id,
+            "code": "SplxlOBe",
+            "code_verifier": VERIFIER,
+            "nonce": NONCE,
+            "redirect_uri": self.redirect,
+        }
+        return self.post(form | changes)
+
+
+@pytest.fixture
+def place(tenant: Tenant) -> Place:
+    outside = identities.published()
+    ports = replace(tenant.ports, outbound=lambda: outside)
+    limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
+    http = Instance(keyless(SignIn(lambda: ports), limits))
+    provider = bound(ports, tenant.operator, jwks=None, client_secret="s3cret")
+    return Place(tenant, http, outside, provider.id)
+
+
+def programs(place: Place, **values: Any) -> str:
+    """The identifier of a provider of programs, which call as the account `robot`."""
+    service_accounts.create(place.tenant.ports, place.tenant.operator, name="robot")
+    ports = replace(place.tenant.ports, outbound=lambda: place.outside)
+    kind = ProviderKind.PROGRAMS
+    return bound(ports, place.tenant.operator, kind, jwks=None, **values).id
+
+
+def test_a_code_becomes_a_session(place: Place) -> None:
+    """IDENTITY-7, F1150a: A code is redeemed with the client secret, and gives a person a session.
+
+    The audit log has where the sign-in came from.
+    """
+    answer = place.redeem(place.token("rescind", nonce=NONCE, auth_time=1795262000))
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    granted = answer.json()
+    secret = granted.pop("access_token")
+    assert granted == {
+        "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        "token_type": "Bearer",
+        "expires_in": 3600,
+        "scope": "admin",
+    }
+    asked = place.outside.asked[-2:]
+    form = {
+        "grant_type": "authorization_code",
+        "code": "SplxlOBe",
+        "code_verifier": VERIFIER,
+        "redirect_uri": place.redirect,
+    }
+    assert (f"{ISSUER}/token", form, ("rescind", "s3cret")) in asked
+    who = place.tenant.holding(secret).get("/v1/whoami").json()
+    assert (who["identity"], who["authenticated_at"]) == (
+        "alice@example.com",
+        "2026-11-21T11:53:20Z",
+    )
+    entry = audit_entries(place.tenant)[-1]
+    assert (entry["action"], entry["actor"]) == ("session.create", "alice@example.com")
+    assert (entry["source_ip"], entry["request_id"]) == (
+        "203.0.113.1",
+        answer.headers["x-request-id"],
+    )
+    assert secret not in str(audit_entries(place.tenant))
+
+
+def test_a_program_exchanges_its_token(place: Place) -> None:
+    """IDENTITY-7, F1150b: A token for this provider alone gives a program 15 minutes."""
+    provider_id = programs(place)
+    said = {"sub": "system:serviceaccount:ci", "email": None, "groups": ["signer"]}
+    token = place.token(provider_id, **said)
+    answer = place.exchange(token, audience=provider_id).json()
+    assert (answer["expires_in"], answer["scope"]) == (900, "signer")
+    who = place.tenant.holding(answer["access_token"]).get("/v1/whoami").json()
+    assert (who["identity"], who["scopes"]) == ("robot@acme.svc", ["signer"])
+    assert place.exchange(token, audience=provider_id).json()["error"] == "invalid_grant"
+
+
+def test_a_replay_is_refused(place: Place) -> None:
+    """IDENTITY-6, F1150c: A token is exchanged once, also if its signature is written anew."""
+    token = place.token("rescind")
+    assert place.exchange(token).status_code == 200
+    head, _, signature = token.rpartition(".")
+    r, s = (issuers.raw(signature)[start : start + 32] for start in (0, 32))
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    other = (order - int.from_bytes(s)).to_bytes(32)
+    for again in (token, f"{head}.{issuers.encoded(r + other)}"):
+        answer = place.exchange(again)
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+        assert "used" in answer.json()["error_description"]
+
+
+def test_the_command_line(place: Place) -> None:
+    """IDENTITY-7, F1150d: The command line redeems with its own client, without the secret."""
+    ports = replace(place.tenant.ports, outbound=lambda: place.outside)
+    change = ProviderChange(cli_client_id="rescind-cli")
+    identity_providers.update(
+        ports, place.tenant.operator, provider_id=place.provider_id, change=change
+    )
+    local = "http://127.0.0.1:53682/"
+    token = place.token("rescind-cli", nonce=NONCE)
+    assert place.redeem(token, client="cli", redirect_uri=local).status_code == 200
+    _, form, user = next(each for each in place.outside.asked if each[0].endswith("/token"))
+    assert form is not None
+    assert (form["client_id"], user) == ("rescind-cli", None)
+    assert place.exchange(place.token("rescind-cli")).status_code == 200
+    assert place.exchange(place.token("rescind")).json()["error"] == "invalid_grant"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"grant_type": None}, "invalid_request"),
+        ({"grant_type": "refresh_token"}, "unsupported_grant_type"),
+        ({"audience": None}, "invalid_request"),
+        ({"audience": "svc_idp_01m7yzmhg0f0dpam98gwj1n1tw"}, "invalid_target"),
+        ({"audience": "acme"}, "invalid_target"),
+        ({"code": None}, "invalid_request"),
+        ({"code_verifier": "short"}, "invalid_request"),
+        ({"code_verifier": None}, "invalid_request"),
+        ({"nonce": None}, "invalid_request"),
+        ({"nonce": "another"}, "invalid_grant"),
+        (
+            {"redirect_uri": "https://rescind.example.com/console/signed-in/other"},
+            "invalid_request",
+        ),
+        ({"redirect_uri": "http://127.0.0.1:53682/"}, "invalid_request"),
+        ({"client": "cli"}, "invalid_request"),
+        ({"client": "cli", "redirect_uri": "http://127.0.0.1.evil.com:1/"}, "invalid_request"),
+    ],
+)
+def test_a_code_that_is_not_redeemed(
+    place: Place, changes: dict[str, str | None], error: str
+) -> None:
+    """IDENTITY-7, F1151a: A code with wrong parameters gives an error, and no session."""
+    answer = place.redeem(place.token("rescind", nonce=NONCE), **changes)
+    assert (answer.status_code, answer.json()["error"]) == (400, error)
+    assert people.page(place.tenant.ports, place.tenant.operator, before=None, limit=1).total == 0
+
+
+def test_a_token_of_elsewhere(place: Place, other_tenant: Tenant) -> None:
+    """IDENTITY-7, F1151b: A token for another client, provider or tenant is refused."""
+    provider_id = programs(place)
+    outside = replace(other_tenant.ports, outbound=lambda: place.outside)
+    theirs = bound(outside, other_tenant.operator, jwks=None)
+    for token, audience in (
+        (place.token("another"), place.provider_id),
+        (place.token(place.provider_id), place.provider_id),
+        (place.token("rescind"), provider_id),
+        (place.token(theirs.id), provider_id),
+        (place.token("rescind", iss="https://evil.example.com"), place.provider_id),
+    ):
+        assert place.exchange(token, audience=audience).json()["error"] == "invalid_grant"
+    answer = place.exchange(place.token("rescind", groups=["guests"]))
+    assert (answer.status_code, answer.json()["error"]) == (403, "access_denied")
+
+
+def test_a_form_that_is_none(place: Place) -> None:
+    """F1151c: A body that is no form, names a parameter twice or is too large is refused."""
+    form = "application/x-www-form-urlencoded"
+    for kind, content in (
+        ("application/json", b"{}"),
+        (form, b""),
+        (form, b"grant_type"),
+        (form, b"grant_type=a&grant_type=b"),
+        (form, "grant_type=ä".encode()),
+        (form, b"grant_type=%ff"),
+        (form, b"&".join(b"a%d=1" % number for number in range(21))),
+    ):
+        answer = place.http.request(
+            "POST", "/v1/token", content=content, headers={"Content-Type": kind}
+        )
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+    large = place.http.request(
+        "POST", "/v1/token", content=b"a" * 25_000, headers={"Content-Type": form}
+    )
+    assert large.status_code == 413
+    wrong = place.http.get("/v1/token")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+    assert place.http.request("POST", "/v1/sign-in").status_code == 405
+
+
+def test_a_provider_that_is_down(place: Place) -> None:
+    """F1152a: While a provider does not answer, codes give 503, and sessions go on.
+
+    The keys of the issuer are remembered, so that tokens can still be exchanged.
+    """
+    secret = place.exchange(place.token("rescind")).json()["access_token"]
+    place.outside.is_down = True
+    answer = place.redeem(place.token("rescind", nonce=NONCE))
+    assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")
+    assert answer.headers["retry-after"] == "1"
+    assert place.tenant.holding(secret).get("/v1/whoami").status_code == 200
+    assert place.exchange(place.token("rescind")).status_code == 200
+
+
+def test_redemptions_are_limited(place: Place) -> None:
+    """IDENTITY-7, F1152b: A provider has five redemptions a second, and ten at once."""
+    clock: Any = place.tenant.ports.now
+    answers = [place.exchange("nonsense") for _ in range(11)]
+    assert [each.status_code for each in answers] == [400] * 10 + [503]
+    clock.advance(seconds=1)
+    answers = [place.exchange("nonsense") for _ in range(6)]
+    assert [each.status_code for each in answers] == [400] * 5 + [503]
+
+
+def test_strangers_share_a_bucket(place: Place) -> None:
+    """AUTH-9, F1152c: Requests without a key take a token of their address before any work."""
+    answers = [place.http.get("/v1/sign-in") for _ in range(2001)]
+    assert {each.status_code for each in answers[:2000]} == {400}
+    assert refusal(answers[2000]) == (429, "rate_limited")
+
+
+def test_who_can_vouch(place: Place) -> None:
+    """IDENTITY-7, F1153a: A page to sign in learns the providers of people, and no secret.
+
+    A tenant that does not exist looks like one without a provider.
+    """
+    programs(place)
+    found = place.http.get("/v1/sign-in?tenant=acme").json()["identity_providers"]
+    assert found == [
+        {
+            "id": place.provider_id,
+            "name": "SSO",
+            "issuer": ISSUER,
+            "client_id": "rescind",
+            "cli_client_id": None,
+            "authorization_endpoint": f"{ISSUER}/auth",
+            "device_authorization_endpoint": None,
+            "token_endpoint": f"{ISSUER}/token",
+        }
+    ]
+    for name in ("nobody", "ACME", "", "a" * 64):
+        answer = place.http.get(f"/v1/sign-in?tenant={name}")
+        assert answer.json() == {"identity_providers": []}
+    for query in ("", "?tenant=a&tenant=b", "?tenant=acme&x=1"):
+        assert refusal(place.http.get(f"/v1/sign-in{query}")) == (400, "invalid_request")
+
+
+def test_a_role_follows_the_groups(place: Place) -> None:
+    """F1153b: A person whose groups changed has the new role in every session, at once."""
+    first = place.exchange(place.token("rescind")).json()["access_token"]
+    place.exchange(place.token("rescind", groups=[Scope.READ_ONLY.value]))
+    who = place.tenant.holding(first).get("/v1/whoami").json()
+    assert (who["role"], who["scopes"]) == ("read-only", ["read-only"])

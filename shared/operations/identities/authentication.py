@@ -13,9 +13,9 @@ from shared.model.identifiers import PERSON, is_identifier
 from shared.model.identities import people, providers
 from shared.model.identities import sessions as model
 from shared.model.identities.people import Person
-from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.sessions import AccessRecord, SessionCredential, SessionRecord
 from shared.model.items import Address, Item
+from shared.model.records import integer
 from shared.model.service_accounts import AccountStatus, ServiceAccount, accounts
 from shared.ports import Ports
 
@@ -79,7 +79,7 @@ def _caller(ports: Ports, credential: SessionCredential, found: list[Item | None
     access = None if access_item is None else AccessRecord.from_item(access_item)
     if session.is_over(ports.now(), access.sessions_after if access else None):
         return None
-    if IdentityProvider.from_item(provider_item).epoch != session.provider_epoch:
+    if integer(provider_item, "epoch") != session.provider_epoch:
         return None
     owner = owner_of(session, owner_item)
     if owner is None:

@@ -1,6 +1,7 @@
 """Tools of others read docs/openapi.json: a linter, two generators, a client that one made."""
 
 import json
+import time
 from pathlib import Path
 from typing import Final
 
@@ -8,11 +9,13 @@ import pytest
 
 from infra import openapi
 from tests.infra.generators import run
+from tests.kit import issuers
 from tests.kit.processes import ROOT, local_server
 
 pytestmark = pytest.mark.slow
 
 _PYTHON: Final = ROOT / ".tools/client/bin"
+_JWKS: Final = issuers.key_set(issuers.public(issuers.key("ES256"), kid="k1"))
 _NODE: Final = ROOT / ".tools/openapi/node_modules/.bin"
 
 
@@ -57,13 +60,21 @@ def test_a_generated_client_has_a_type_for_every_answer(client: Path, tmp_path: 
         said = run(
             *(_PYTHON / "python", ROOT / "tests/tools/client_session.py", server.url),
             stdin=server.admin_key,
-            settings={"PYTHONPATH": str(client)},
+            settings={"PYTHONPATH": str(client), "JWKS": _JWKS, "TOKEN": _token()},
         )
     seen = json.loads(said)
     documented = {_snake_case(name): kind for name, kind in _documented().items()}
     # The path of a tile has slashes, which such clients escape.
     assert documented.pop("get_audit_tile") == "File"
     assert seen == documented
+
+
+def _token() -> str:
+    """A token of a person, for the client of an identity provider."""
+    now = int(time.time())
+    who = {"iss": issuers.ISSUER, "aud": "rescind", "sub": "alice", "email": "alice@example.com"}
+    said = {**who, "groups": "security", "iat": now, "exp": now + 300}
+    return issuers.signed({"alg": "ES256", "kid": "k1"}, said, issuers.key("ES256"))
 
 
 # What the generated client makes of answers that are not JSON.

@@ -7,7 +7,6 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,22 +49,6 @@ pytestmark = pytest.mark.slow
 # What Lambda takes as an answer, in bytes.
 ANSWER_LIMIT = 6_291_556
 
-# Does what no handler of ours does.
-# Does what no handler of ours does.
-PROBE = """
-import importlib.util, os, sys, time
-
-def imports(event, context):
-    found = [name for name in event["names"] if importlib.util.find_spec(name)]
-    return {"path": sys.path, "found": found}
-
-def sleep(event, context):
-    time.sleep(event["seconds"])
-    return os.getpid()
-
-def large(event, context):
-    return "a" * event["length"]
-"""
 
 SIGNED, REGENERATE = "/v1/revocations/srl/signed", "/v1/revocations/srl/regenerate"
 
@@ -73,13 +56,6 @@ SIGNED, REGENERATE = "/v1/revocations/srl/signed", "/v1/revocations/srl/regenera
 @pytest.fixture(scope="session")
 def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
     return built(tmp_path_factory)
-
-
-@pytest.fixture
-def probe(artefact: Artefact, tmp_path: Path) -> Artefact:
-    """A folder with PROBE in the artefact's place."""
-    (tmp_path / "probe.py").write_text(PROBE)
-    return replace(artefact, task=tmp_path)
 
 
 @pytest.fixture
@@ -220,36 +196,6 @@ def test_a_list_past_the_limit_is_never_an_answer(
         assert len(body["payload"]["RevokedIDs"]) == 75_000
     blobs = [path for path in (data / "blobs").rglob("*") if path.is_file()]
     assert max(path.stat().st_size for path in blobs) > ANSWER_LIMIT
-
-
-def test_a_function_sees_nothing_but_the_artefact(probe: Artefact) -> None:
-    """Neither the repository nor any installed package can be imported in the emulator."""
-    names = ["functions", "shared", "tests", "infra", "boto3", "pytest", "pip"]
-    with emulator(probe, "probe.imports", {}) as function:
-        output = function.invoke({"names": names})
-    assert output["found"] == []
-    assert output["path"][:2] == [str(probe.task), str(probe.runtime)]
-    assert not [each for each in output["path"] if "site-packages" in each]
-
-
-def test_a_timeout_is_an_error_and_the_next_event_is_answered(probe: Artefact) -> None:
-    """A function past its time is ended and reported; the next event gets a fresh process."""
-    with emulator(probe, "probe.sleep", {}, timeout_seconds=1) as function:
-        first = function.invoke({"seconds": 0})
-        with pytest.raises(FunctionError, match=r"Task timed out after 1\.00 seconds"):
-            function.invoke({"seconds": 30})
-        assert function.invoke({"seconds": 0}) != first
-
-
-def test_an_answer_over_the_limit_is_refused(probe: Artefact) -> None:
-    """An answer of 6,291,556 bytes passes; one byte more is an error, and the function lives on."""
-    quotes = 2
-    with emulator(probe, "probe.large", {}) as function:
-        assert len(function.invoke({"length": ANSWER_LIMIT - quotes})) == ANSWER_LIMIT - quotes
-        with pytest.raises(FunctionError) as failed:
-            function.invoke({"length": ANSWER_LIMIT - quotes + 1})
-        assert failed.value.report["errorType"] == "Function.ResponseSizeTooLarge"
-        assert function.invoke({"length": 1}) == "a"
 
 
 def _admin(ports: Ports, tenant: Tenant) -> tuple[str, str]:

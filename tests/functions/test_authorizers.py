@@ -446,17 +446,6 @@ def test_an_owner_registers_no_more_than_its_quota(tenant: Tenant, clock: Clock)
     assert thief.post(REGISTER, json={"name": "a"}).status_code == 201
 
 
-def test_the_quota_has_a_default_for_every_tenant(tenant: Tenant) -> None:
-    """FLEET-3: Without a setting, an owner may register 200 authorizers."""
-    assert tenant.admin.get("/v1/tenant/settings").json()["authorizers_max"] == 200
-    register(tenant.authorizer)
-    address = counter_of(tenant, tenant.authorizer)
-    tenant.ports.store.write(Increment(address, {"count": 198}, Expect.PRESENT))
-    register(tenant.authorizer, "edge-200")
-    answer = tenant.authorizer.post(REGISTER, json={"name": "edge-201"})
-    assert refusal(answer) == (429, "authorizer_limit")
-
-
 def test_lost_counts_are_made_again(tenant: Tenant) -> None:
     """F261b, F561b: If the count is lost, the next heartbeat counts the authorizers.
 

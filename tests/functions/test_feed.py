@@ -3,7 +3,6 @@
 import base64
 import gzip
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,9 @@ import pytest
 from functions.feed import handler as feed_handler
 from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer, parse_answer
 from shared.authorizer.formats.wire import FeedEntry, SignedHead, base_ids
-from shared.authorizer.state import Trusted, advance
 from shared.model import feed as model
 from shared.model.lists.head import head_address, sha256_of
 from shared.operations.changes import feed as operations
-from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from shared.web import stored as bodies
@@ -315,32 +312,6 @@ def test_the_base_of_the_head(tenant: Tenant) -> None:
     assert answer.headers["content-type"] == "application/cbor"
     assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
     assert answer.headers["vary"] == "Authorization"
-
-
-def test_a_client_from_its_first_poll_on(tenant: Tenant) -> None:
-    """POLL-1, POLL-6: A client holds what is revoked, from the base and from what follows."""
-    head = listed(tenant, "svc_wrt_a")
-    key = tenant.authorizer.get("/v1/revocations/srl/keys").json()["keys"][0]["public_key"]
-    trusted = Trusted(tenant.id, [base64.b64decode(key)])
-    now = tenant.ports.now()
-    content = base(tenant, head.base.version).content
-    state = advance(None, polled(tenant), base=content, now=now, trusted=trusted)
-    for step, is_revoked in ((lambda: tenant.revoke("svc_wrt_b"), True), (restore(tenant), False)):
-        step()
-        publication.publish_feed(tenant.ports, tenant.id)
-        state = advance(state, polled(tenant, f"?after={state.sequence}"), now=now, trusted=trusted)
-        assert state.is_revoked("svc_wrt_b") is is_revoked
-        assert state.is_revoked("svc_wrt_a")
-
-
-def restore(tenant: Tenant) -> Callable[[], Any]:
-    """What deletes the newest revocation."""
-
-    def delete() -> Any:
-        (newest, *_) = tenant.admin.get("/v1/revocations").json()["revocations"]
-        return tenant.admin.delete(f"/v1/revocations/{newest['id']}")
-
-    return delete
 
 
 def test_a_base_never_changes(tenant: Tenant) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any, Final
+from typing import Any
 
 import boto3
 import pytest
@@ -26,10 +26,9 @@ from shared.ports.store import Delete, Expect
 from tests.infra.templates import events, variables
 from tests.kit.aws import REGION, Account, aws, stack
 from tests.kit.lambda_events import Event, load, streamed
-from tests.kit.log_lines import lines, metrics, printed_on_lambda
+from tests.kit.log_lines import lines, metrics
 from tests.kit.tenants import Tenant, break_off
 
-TENANT_ID: Final = "svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb"
 (MAPPING,) = events("FeedPublication", "DynamoDB")
 (FILTER,) = MAPPING["FilterCriteria"]["Filters"]
 
@@ -96,15 +95,6 @@ def test_a_tenant_that_fails_stops_no_other(ports: Ports, caplog: pytest.LogCapt
     (failed,) = [line for line in lines(caplog, "feed") if "error" in line]
     assert failed["tenant_id"] == tenants[1].id
     assert metrics(failed) == {"FeedWoken": (1, "Count"), "FeedPublicationFailed": (1, "Count")}
-
-
-def test_a_failure_reaches_the_log_that_alarms_read(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """F319a: A feed that fails on Lambda is logged as JSON with the metric of its alarm."""
-    event = streamed(schedule.mark_address(TENANT_ID, TENANT_ID))
-    (line,) = printed_on_lambda(lambda: handler(event, None), monkeypatch, capsys)
-    assert metrics(line)["FeedPublicationFailed"] == (1, "Count")
 
 
 def test_each_publication_is_counted(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
@@ -209,21 +199,6 @@ def test_the_stream_holds_no_secret(account: Account) -> None:
         "SizeBytes",
         "StreamViewType",
     }
-
-
-def test_the_pattern_names_the_partitions_of_marks() -> None:
-    """F223: the prefix of the filter is that of each partition of marks, and of no other."""
-    pattern = EventPattern.load(FILTER["Pattern"])
-
-    def matches(pk: str, name: str = "INSERT") -> bool:
-        keys = {"pk": {"S": pk}, "sk": {"S": "a"}}
-        return bool(pattern.matches_event({"eventName": name, "dynamodb": {"Keys": keys}}))  # type: ignore[typeddict-item]
-
-    assert all(matches(each.pk) and matches(each.pk, "MODIFY") for each in schedule.marks())
-    assert not any(matches(each.pk, "REMOVE") for each in schedule.marks())
-    assert not any(
-        map(matches, ("srl-turns", "srl-issues", "tenants", TENANT_ID, "api-key#srl-marks#"))
-    )
 
 
 def test_a_list_that_cannot_wait_is_queued(account: Account) -> None:

@@ -229,17 +229,6 @@ def test_what_a_caller_takes(tenant: Tenant) -> None:
         assert ("content-encoding" in answer.headers) == (accept in PACKED), accept
 
 
-def test_nothing_is_packed_for_a_request(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F123: a list is packed when it is made, whoever asks how often."""
-
-    def again(*_: object, **__: object) -> None:
-        pytest.fail("it is packed again")
-
-    monkeypatch.setattr(gzip, "compress", again)
-    for _ in range(3):
-        assert get(tenant, accept_encoding="gzip").headers["content-encoding"] == "gzip"
-
-
 def test_a_short_list_is_not_packed(ports: Ports) -> None:
     """Below 16 KiB a list has one form, whatever the caller takes."""
     tenant = Tenant(ports, serve(ports), handle="acme")

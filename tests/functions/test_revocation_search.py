@@ -204,12 +204,3 @@ def test_filters_that_say_nothing(standing: Tenant, query: dict[str, str]) -> No
     """REVOKE-30: A malformed filter, or a window that ends before it begins, is 400."""
     answer = standing.admin.get(PATH, params=query)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
-
-
-def test_a_cursor_belongs_to_its_filters(tenant: Tenant, hours: list[str]) -> None:
-    """REVOKE-30: A cursor with other filters is 400."""
-    assert hours
-    cursor = tenant.admin.get(PATH, params={"reason": "stolen", "limit": 1}).json()["cursor"]
-    answer = tenant.admin.get(PATH, params={"reason": "lost", "limit": 1, "cursor": cursor})
-    assert answer.status_code == 400
-    assert tenant.admin.get(PATH, params={"limit": 1, "cursor": cursor}).status_code == 400

@@ -130,15 +130,6 @@ def test_an_end_against_the_signed_one(tenant: Tenant, signed_end: str | None) -
         assert ending(tenant, signed_end).status_code == 201
 
 
-def test_an_end_for_a_raw_warrant(tenant: Tenant, clock: Clock) -> None:
-    """What a caller's own format says of its end, its administrator may tell."""
-    signed(tenant, create_key(tenant)["id"], warrant_id="svc_wrt_a", format="raw")
-    assert ending(tenant, "2026-11-30T00:00:00Z").status_code == 201
-    assert next_list(tenant) == ["svc_wrt_a"]
-    clock.advance(days=30)
-    assert next_list(tenant) == []
-
-
 def test_an_end_goes_with_its_revocation(tenant: Tenant, clock: Clock) -> None:
     """F43: taken back and revoked again without an end, a warrant stays on the list."""
     record = ending(tenant, "2026-11-30T00:00:00Z").json()

@@ -5,8 +5,6 @@ import logging
 import pytest
 
 from functions.srl_publication.handler import handler
-from shared import wiring
-from shared.errors import InvalidSettings
 from shared.model.lists.signers import signers
 from shared.operations.lists import in_force
 from shared.ports import Ports
@@ -43,14 +41,6 @@ def changed(ports: Ports, *handles: str) -> list[Tenant]:
 
 def versions(ports: Ports, *tenants: Tenant) -> list[int]:
     return [in_force.head(ports, each.id).version for each in tenants]
-
-
-def test_it_publishes_those_in_the_queue(ports: Ports) -> None:
-    """Each tenant of a batch gets its next list, and who is in no message is left alone."""
-    first, second, other = changed(ports, "acme", "globex", "initech")
-    assert work(first, second) == outcome(published=2)
-    assert versions(ports, first, second, other) == [2, 2, 1]
-    assert first.published(ports).revoked_ids == ["svc_wrt_a"]
 
 
 def test_an_event_as_aws_sends_it(ports: Ports) -> None:
@@ -115,14 +105,6 @@ def test_a_failure_reaches_the_log_that_alarms_read(
     """F94a: A failed publication on Lambda is logged as JSON with the metric of its alarm."""
     logged = printed_on_lambda(lambda: work(UNKNOWN), monkeypatch, capsys)
     assert [metrics(line) for line in logged] == [{"PublicationFailed": (1, "Count")}]
-
-
-def test_wrong_settings_fail_the_batch(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that was set up wrongly says so, rather than that each tenant failed."""
-    monkeypatch.delenv("SVC_KEYS")
-    wiring.from_environment.cache_clear()
-    with pytest.raises(InvalidSettings, match="SVC_KEYS"):
-        work(UNKNOWN)
 
 
 def _break_signer(ports: Ports, tenant: Tenant) -> Put:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from functions.srl_publication.handler import handler as publish
 from functions.srl_schedule.handler import handler
@@ -32,12 +29,11 @@ from shared.operations.lists import expiring, in_force, publication
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists import schedule as srl_schedule
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, Expect, Put
-from tests.adapters.answers import Answer
-from tests.kit.aws import Account, aws, pretend_credentials
+from shared.ports.store import Expect, Put
+from tests.kit.aws import Account, aws
 from tests.kit.faults import Script, raises, scripted
 from tests.kit.lambda_events import load, queued
-from tests.kit.log_lines import lines, metrics, printed_on_lambda
+from tests.kit.log_lines import lines, metrics
 from tests.kit.processes import ROOT, run
 from tests.kit.tenants import Tenant
 from tests.operations.fleets import Fleet
@@ -225,14 +221,6 @@ def test_it_counts_feeds_that_are_late(ports: Ports, caplog: pytest.LogCaptureFi
     assert metrics(line) == {"FeedsLate": (1, "Count")}
 
 
-def test_the_figures_reach_the_log_that_alarms_read(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """F319b: A tick on Lambda is logged as JSON with the metrics of its alarms."""
-    (line,) = printed_on_lambda(tick, monkeypatch, capsys)
-    assert metrics(line).keys() == {"DueTenants", "LateLists", "ExpiredLists"}
-
-
 def test_it_counts_the_unknown_authorizers(
     ports: Ports,
     received: Received,
@@ -305,53 +293,6 @@ def test_wrong_settings_fail_the_tick(
         wiring.from_environment().close()
 
 
-@pytest.fixture
-def cloud(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ports]:
-    """All that the environment names is on AWS."""
-    monkeypatch.setenv("SVC_STORE", f"dynamodb:{account.table_prefix}")
-    monkeypatch.setenv("SVC_BLOBS", f"s3:{account.bucket}")
-    monkeypatch.setenv("SVC_KEYS", f"kms:{account.key_id}")
-    _name_queue(account, monkeypatch)
-    wiring.from_environment.cache_clear()
-    yield wiring.from_environment()
-    wiring.from_environment.cache_clear()
-
-
-def test_from_a_revocation_to_its_list_on_aws(cloud: Ports, received: Received) -> None:
-    """On DynamoDB, S3, KMS and SQS, a tick and a worker publish what was revoked."""
-    tenant = Tenant.create(cloud)
-    tenant.revoke(cloud, "svc_wrt_a")
-    assert tick() == {"queued": 1, "late": 0}
-    (bodies,) = received()
-    assert publish(queued(*bodies), None) == {"published": 1, "not due": 0, "failed": 0}
-    assert tenant.published(cloud).revoked_ids == ["svc_wrt_a"]
-    assert tick() == {"queued": 0, "late": 0}
-
-
-@pytest.mark.slow
-def test_ten_thousand_in_one_tick(from_environment: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten thousand tenants due, by time, by a change or by both, are queued once each, by tens."""
-    due_at = datetime.now(UTC) - timedelta(minutes=1)
-    turns = [_turn(f"svc_tnt_{number}", due_at) for number in range(7_000)]
-    marks = [
-        srl_marks.on_tenant(f"svc_tnt_{number}", f"svc_wrt_{changed}")
-        for number in range(5_000, 10_000)
-        for changed in range(2)
-    ]
-    puts = [*(Put(turn.address, turn.to_item(), Expect.ABSENT) for turn in turns), *marks]
-    for start in range(0, len(puts), MOST_CHANGES):
-        from_environment.store.write(*puts[start : start + MOST_CHANGES])
-    pretend_credentials(monkeypatch)
-    monkeypatch.setenv("SVC_QUEUE", "sqs:https://sqs.example.invalid/123456789012/a-queue")
-    wiring.queue_from_environment.cache_clear()
-    batches = _taken(wiring.queue_from_environment())
-    assert tick() == {"queued": 10_000, "late": 0}
-    assert [len(batch) for batch in batches] == [10] * 1_000
-    named = Counter(tenant_id for batch in batches for tenant_id in batch)
-    assert named == Counter(f"svc_tnt_{number}" for number in range(10_000))
-    wiring.queue_from_environment.cache_clear()
-
-
 @pytest.mark.parametrize("group", _SCHEDULED)
 def test_it_loads_no_web_framework(group: str) -> None:
     """A cold start of the schedule loads nothing that only HTTP needs, and no unused adapter."""
@@ -391,23 +332,6 @@ def _add_turns(ports: Ports, due_at: datetime, *, number: int) -> None:
     for each in range(number):
         turn = _turn(f"svc_tnt_{due_at.minute}-{each}", due_at)
         ports.store.write(Put(turn.address, turn.to_item(), Expect.ABSENT))
-
-
-def _taken(queue: Any) -> list[list[str]]:
-    """The messages of each request to SQS from now on, all of which it takes.
-
-    At the wire, since the pretended SQS would need an hour for ten thousand.
-    """
-    batches: list[list[str]] = []
-
-    def take(request: AWSPreparedRequest, **_: object) -> AWSResponse:
-        body: Any = request.body
-        entries = json.loads(body)["Entries"]
-        batches.append([entry["MessageBody"] for entry in entries])
-        return Answer({"Successful": [{"Id": entry["Id"]} for entry in entries]}).to(request)
-
-    queue._client().meta.events.register_first("before-send", take)
-    return batches
 
 
 def _loaded_by(source: str, *, settings: dict[str, str] | None = None) -> set[str]:

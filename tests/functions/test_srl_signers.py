@@ -2,14 +2,12 @@
 
 import base64
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from shared.errors import InvalidSrl
 from shared.model.audit.audit_log import AuditEntry
-from shared.model.lists.signers import SignerStatus
 from shared.model.lists.statements import Statement
 from shared.model.lists.verification import verify
 from shared.operations.lists import in_force
@@ -19,7 +17,6 @@ from tests.functions.signing import refusal
 from tests.kit.api import Tenant
 from tests.kit.endpoints import audit_entries, audited
 from tests.kit.worlds import Clock
-from tests.operations.signers import archive_all, stored_signers
 
 SRL = "/v1/revocations/srl"
 KEYS, ROTATE = f"{SRL}/keys", f"{SRL}/keys/rotate"
@@ -276,18 +273,6 @@ def test_a_compromised_rotation_is_not_held_up(tenant: Tenant) -> None:
     assert tenant.authorizer.get(SRL).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
 
 
-@pytest.mark.parametrize("value", ["true", 1])
-def test_a_malformed_body(tenant: Tenant, value: Any) -> None:
-    """F18: what is misspelt, or of another type, never replaces a key or counts as force."""
-    activate = f"{KEYS}/{make(tenant)['key_id']}/activate"
-    for path, name in ((ROTATE, "compromised"), (activate, "force")):
-        bodies: list[Any] = [{name: value}, {f"{name}d": True}, {name[:-1]: True}, [], "x"]
-        for body in bodies:
-            answer = tenant.admin.post(path, json=body)
-            assert refusal(answer) == (400, "invalid_request")
-    assert statuses(tenant) == ["active", "pending"]
-
-
 def test_revoking_a_key_that_does_not_sign(tenant: Tenant, clock: Clock) -> None:
     """SIGNER-7: A revoked list signer stays listed as revoked."""
     retired = signers(tenant)[0]
@@ -354,26 +339,3 @@ def test_a_theft_while_a_rotation_is_unpublished(tenant: Tenant, clock: Clock, s
     active = signers(tenant)[0]
     assert active["status"] == "active"
     assert version(tenant, clock, active) == 2
-
-
-def test_revoked_keys_on_further_pages(tenant: Tenant) -> None:
-    """SIGNER-8, F147d: Revoked list signers beyond the newest 100 are on further pages."""
-    old = stored_signers(tenant.ports, tenant.id, srl_signers.KEPT + 2, SignerStatus.REVOKED)
-    archive_all(tenant.ports, tenant.id)
-    first = tenant.authorizer.get(KEYS).json()
-    assert [each["status"] for each in first["keys"]] == ["active"] + ["revoked"] * srl_signers.KEPT
-    second = tenant.authorizer.get(f"{KEYS}?cursor={first['cursor']}").json()
-    assert [each["key_id"] for each in second["keys"]] == [old[1].id, old[0].id]
-    assert second["cursor"] is None
-    assert tenant.authorizer.get(f"{KEYS}?cursor=x").status_code == 400
-
-
-def test_at_most_100_retired_keys_are_listed(tenant: Tenant, clock: Clock) -> None:
-    """SIGNER-3, SIGNER-5, F148b: While 100 retired signers are listed, none is added."""
-    until = clock() + timedelta(minutes=1)
-    stored_signers(tenant.ports, tenant.id, 100, SignerStatus.RETIRED, listed_until=until)
-    for refused in (tenant.admin.post(ROTATE), tenant.admin.post(KEYS)):
-        assert refused.status_code == 409
-    assert len(signers(tenant)) == 101
-    clock.advance(minutes=1)
-    make(tenant)

@@ -139,22 +139,6 @@ def test_many_are_not_all_counted(
     assert 1 <= count <= 3
 
 
-def test_data_of_earlier_releases(tenant: Tenant, ports: Ports) -> None:
-    """F436: Marks without a time count, and lists are known that say nothing of the feed."""
-    warrant = "svc_wrt_a"
-    mark = schedule.Mark(1).to_item()
-    marked = schedule.warrant_mark_address(tenant.id, warrant)
-    ports.store.write(Put(marked, mark, Expect.ABSENT))
-    assert waiting(tenant) == (1, False, None)
-    publication.publish_feed(ports, tenant.id)
-    old = replace(in_force.head(ports, tenant.id), sequence=None)
-    ports.store.write(Put(head_address(tenant.id), old.to_item(), Expect.PRESENT))
-    assert waiting(tenant)[:2] == (1, False)
-    ports.store.write(Put(marked, mark, Expect.ABSENT))
-    ports.store.write(Put(feed_model.head_address(tenant.id), {}, Expect.PRESENT))
-    assert tenant.admin.get(PATH).status_code == 503
-
-
 def test_when_the_next_list_is_due(tenant: Tenant, clock: Clock) -> None:
     """SRL-21, F437a: A list is due a minute after half of its lifetime or after the oldest change.
 

@@ -11,7 +11,7 @@ from shared.operations.changes import srl
 from shared.operations.lists import in_force, publication
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
-from shared.ports.store import Delete, Expect, Put
+from shared.ports.store import Expect, Put
 from tests.functions.signing import refusal
 from tests.kit.api import Tenant
 from tests.kit.faults import Crash, broken_at
@@ -149,12 +149,3 @@ def test_a_list_that_cannot_be_compared(tenant: Tenant, ports: Ports) -> None:
     newest, compared, *_ = history(tenant)
     assert (compared["count"], compared["added"], compared["removed"]) == (1, None, None)
     assert (newest["count"], newest["added"], newest["removed"]) == (1, 0, 0)
-
-
-def test_data_without_a_history(tenant: Tenant, ports: Ports) -> None:
-    """F439c: With data of earlier releases the history is empty, and begins with the next list."""
-    ports.store.write(Delete(model.version_address(tenant.id, 1), Expect.PRESENT))
-    assert page(tenant) == {"versions": [], "cursor": None}
-    tenant.revoke("svc_wrt_a")
-    publish(tenant)
-    assert [(each["version"], each["added"]) for each in history(tenant)] == [(2, 1)]

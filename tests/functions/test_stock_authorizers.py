@@ -15,12 +15,11 @@ from shared.model import times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Scope
 from shared.model.fleet import native
-from shared.model.fleet.authorizers import REGISTERED_MAX, registered_address
 from shared.model.rate_limit import Purpose
 from shared.operations.fleet import native_list
 from shared.operations.lists import publication
 from shared.ports import Ports
-from shared.ports.store import Delete, Expect, Increment
+from shared.ports.store import Delete, Expect
 from shared.web import stored as stored_bodies
 from shared.web.app import create_app
 from shared.web.work import InPlace
@@ -200,18 +199,8 @@ def test_nothing_optional_is_refused(tenant: Tenant, fields: dict[str, Any]) -> 
     assert len(found.program_version.encode()) <= 64
 
 
-def test_no_room(tenant: Tenant) -> None:
-    """NATIVE-6, F276c: At the limit of authorizers a stock one gets 429 with Retry-After."""
-    counter = registered_address(tenant.id)
-    amounts = {"count": REGISTERED_MAX, "polling": 0, "version": 1}
-    tenant.ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
-    answer = tenant.authorizer.post(f"{ROOT}/authorizers/register", json=REGISTRATION)
-    assert answer.status_code == 429
-    assert int(answer.headers["retry-after"]) > 0
-
-
 def test_the_buckets() -> None:
-    """AUTH-11, AUTH-12, F276d: A native list draws on the bucket of the feed.
+    """AUTH-11, AUTH-12, F276c: A native list draws on the bucket of the feed.
 
     The other requests of stock authorizers draw on that of heartbeats.
     """

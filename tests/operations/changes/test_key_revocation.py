@@ -5,19 +5,19 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.errors import Corrupt, InvalidState
+from shared.errors import Corrupt
 from shared.model import revocations as signer_model
 from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.warrant_format import WarrantFormat
 from shared.model.warrants import Standing, WarrantRecord
-from shared.operations.changes import key_revocation, revocations
+from shared.operations.changes import revocations
 from shared.operations.lists import publication, records
 from shared.operations.operator import consistency
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put
-from tests.kit.faults import Crash, Script, broken_at, scripted
+from tests.kit.faults import Script, scripted
 from tests.kit.reads import Reads, reading
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
@@ -57,21 +57,6 @@ def store_warrants(
 def revoked_of(ports: Ports, tenant: Tenant, ids: Iterable[str]) -> list[bool]:
     verdicts = revocations.check_batch(ports, tenant.operator, warrant_ids=ids)
     return [verdict.revoked for verdict in verdicts.values()]
-
-
-@pytest.mark.slow
-def test_a_key_of_a_hundred_thousand_warrants(ports: Ports, tenant: Tenant) -> None:
-    """KEY-9: A key that signed 100,000 warrants is revoked with all of them in one small write."""
-    key = tenant.key(ports)
-    made = store_warrants(ports, key, 100_000)
-    script = Script()
-    key_revocation.revoke(scripted(ports, script), tenant.operator, key_id=key.id, reason="lost")
-    assert script.calls.count("write") == 1
-    assert len(script.calls) <= 5
-    for start in range(0, len(made), 1000):
-        assert all(revoked_of(ports, tenant, made[start : start + 1000]))
-    assert tenant.regenerate(ports).revoked_ids == made
-    tenant.check_totals(ports)
 
 
 def expired_long_ago(ports: Ports, tenant: Tenant, clock: Clock, *, expired: int) -> list[str]:
@@ -282,38 +267,6 @@ def test_a_cascade_over_many_keys(ports: Ports, tenant: Tenant) -> None:
     assert tenant.actions(ports).count("key.revoke") == 1 + MANY
     assert all(revoked_of(ports, tenant, made))
     tenant.check_totals(ports)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
-def test_a_cascade_that_is_stopped(ports: Ports, late: bool) -> None:
-    """F22: stopped at any call it is whole for the keys reached; repeated, it reaches the rest."""
-    rehearsal = Script()
-    tenant = Tenant.another(ports)
-    root, _ = branch(ports, tenant, keys=60)
-    tenant.revoke_key(scripted(ports, rehearsal), root, cascade=True)
-    for step in range(len(rehearsal.calls)):
-        tenant = Tenant.another(ports)
-        root, below = branch(ports, tenant, keys=60)
-        warrant_id = tenant.sign(ports, below[0])
-        with pytest.raises(Crash):
-            tenant.revoke_key(broken_at(ports, step, Crash(), late=late), root, cascade=True)
-        tenant.check_totals(ports)
-        _check_cut_off(ports, tenant, root, below)
-        tenant.revoke_key(ports, root, cascade=True)
-        assert {tenant.status(ports, key) for key in [root, *below]} == {KeyStatus.REVOKED}
-        assert tenant.actions(ports).count("key.revoke") == 61
-        assert tenant.regenerate(ports).revoked_ids == [warrant_id]
-        tenant.check_totals(ports)
-
-
-def _check_cut_off(ports: Ports, tenant: Tenant, root: SigningKey, below: list[SigningKey]) -> None:
-    """Once the root is revoked, no key below it signs any more."""
-    if tenant.status(ports, root) is not KeyStatus.REVOKED:
-        return
-    for key in below[::25]:
-        with pytest.raises(InvalidState):
-            tenant.sign(ports, key)
 
 
 @pytest.mark.parametrize("earlier", [0, 1])

@@ -5,7 +5,6 @@ import itertools
 import random
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,10 +12,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from shared.adapters.filesystem import FileBlobs
-from shared.errors import Corrupt, InsufficientScope, OutOfSpace, Unavailable
+from shared.errors import Corrupt, OutOfSpace, Unavailable
 from shared.model import feed as feed_model
 from shared.model.audit.audit_log import Action
-from shared.model.callers import Caller, Scope
 from shared.model.feed import StoredEntry
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeList
@@ -37,11 +35,6 @@ from tests.operations.natives import Stock, fetch
 pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
 
 HEX = "0123456789abcdef" * 2
-
-
-def caller(tenant: Tenant, *scopes: Scope) -> Caller:
-    """Somebody with these scopes alone."""
-    return replace(tenant.operator, scopes=scopes)
 
 
 def stored(ports: Ports, tenant: Tenant) -> NativeList | None:
@@ -180,12 +173,6 @@ def test_identifiers(ports: Ports, tenant: Tenant, ours: str, theirs: str) -> No
     tenant.revoke(ports, ours)
     publication.publish_feed(ports, tenant.id)
     assert Stock.of(ports, tenant).accept(fetch(ports, tenant)).ids == {theirs}
-
-
-def test_no_identifiers(ports: Ports, tenant: Tenant) -> None:
-    """The first list, which is empty, has version 1: version 0 means none to its readers."""
-    stock = Stock.of(ports, tenant).accept(fetch(ports, tenant))
-    assert (stock.version, stock.ids) == (1, set())
 
 
 def test_the_list_is_made_once(ports: Ports, tenant: Tenant, clock: Clock) -> None:
@@ -410,16 +397,6 @@ def test_the_signer_signs_nothing_else(ports: Ports) -> None:
     for change in ({"purpose": "srl"}, {"purpose": "warrant"}, {"tenant": other.id}):
         with pytest.raises(Corrupt):
             ports.sealer.unseal(signer.sealed_seed, context=signer.seal_context | change)
-
-
-def test_who_may(ports: Ports, tenant: Tenant) -> None:
-    """NATIVE-1: The list takes the scope admin or authorizer; the signer takes any scope."""
-    reader = caller(tenant, Scope.READ_ONLY)
-    first = native_list.signer(ports, reader)
-    assert native_list.signer(ports, caller(tenant, Scope.AUTHORIZER)) == first
-    native_list.current(ports, caller(tenant, Scope.AUTHORIZER))
-    with pytest.raises(InsufficientScope):
-        native_list.current(ports, reader)
 
 
 def test_the_list_on_another_engine(anywhere: Ports, clock: Clock) -> None:

@@ -16,10 +16,8 @@ from shared.model import service_accounts as account_model
 from shared.model.api_keys import ApiKeyStatus
 from shared.model.items import Table
 from shared.model.lists.encoding import Payload
-from shared.model.lists.head import STATE_SUFFIX, head_address, states_folder
+from shared.model.lists.head import head_address, states_folder
 from shared.model.lists.signers import SignerStatus
-from shared.model.lists.state import ListState
-from shared.model.lists.tombstones import Tombstone, Tombstones, TombstoneStatus
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.operations.access import api_key_rotation, api_keys, service_accounts
@@ -261,12 +259,6 @@ def test_it_says_what_it_did_and_what_it_cannot_know(deployment: Deployment, sto
     assert "revoked warrant svc_wrt_taken-back" in review
 
 
-def test_nothing_is_unknown_without_a_restore(deployment: Deployment, story: Story) -> None:
-    """F52: on records that lack nothing it only publishes."""
-    result, lines = recovered(deployment.ports, story)
-    assert (lines, bool(result.unknown), result.locked_out) == ([], False, False)
-
-
 def test_what_was_enabled_since_the_list_stays_enabled(
     deployment: Deployment, story: Story
 ) -> None:
@@ -404,35 +396,6 @@ def test_a_planted_state_is_not_believed(
     assert f"Not trusted and not used: srl/{tenant.id}/states/{name}" in reasons
     assert "version 3 has no state that can be trusted" in reasons
     assert any(late.api_key.id in line for line in result.unknown.review)
-
-
-def test_a_planted_state_revokes_nothing(
-    deployment: Deployment, ports: Ports, tenant: Tenant
-) -> None:
-    """F49e: An attacker who writes to the bucket cannot revoke a key with a planted state."""
-    key = tenant.api_key(ports)
-    tombstone = Tombstone(key.api_key.id, TombstoneStatus.REVOKED, digest=key.api_key.digest)
-    state = ListState(tenant.id, 9, ports.now(), tombstones=Tombstones(9, (tombstone,)))
-    planted = state.sign(seed=b"\x01" * 32)
-    blob = storage.put(ports, states_folder(tenant.id), 9, planted, suffix=STATE_SUFFIX)
-    result = recovery.recover(ports, tenant.operator)
-    assert opens(ports, key)
-    assert any(blob in reason for reason in result.unknown.reasons)
-
-
-def test_a_state_of_an_earlier_release(
-    deployment: Deployment, ports: Ports, tenant: Tenant
-) -> None:
-    """F53: a list without a signed state is followed by one that has all tombstones."""
-    leaked = tenant.api_key(ports)
-    copy = deployment.copy()
-    api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
-    _make_old(deployment, tenant)
-    tenant.revoke(ports, "svc_wrt_a")
-    assert publication.publish_due(ports).published == [tenant.id]
-    deployment.restore(copy)
-    recovery.recover(ports, tenant.operator)
-    assert not opens(ports, leaked)
 
 
 def test_a_restore_when_no_list_has_a_signed_state(

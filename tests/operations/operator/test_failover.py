@@ -179,6 +179,26 @@ def test_a_trust_document_that_did_not_arrive(pair: Pair) -> None:
     assert moved.polls().document.version > 2
 
 
+def test_signing_keys_that_did_not_arrive(pair: Pair) -> None:
+    """OPS-24, TRUST-16, F1120b: A copy that has a document, and not the keys it covers, goes on.
+
+    The next document covers the signing keys of the records.
+    """
+    tenant, original = pair.tenant, replace(pair.original.ports, root=OFFLINE)
+    key = tenant.key(original)
+    clients.keep(original, tenant)
+    arrived = dict(pair.original.updates)
+    put(
+        pair.copy,
+        {p: now for p, now in arrived.items() if not (isinstance(p, str) and "/keys/" in p)},
+    )
+    copy = replace(pair.copy, root=OFFLINE)
+    assert not failover.recover(copy).failed
+    client = clients.PinnedClient(copy, tenant)
+    assert client.polls().document.version > 1
+    assert [each.key_id for each in client.keys.keys] == [key.id]
+
+
 def test_a_repeated_request_is_done_again(pair: Pair) -> None:
     """F644b, API-32: A request whose outcome alone arrived is done when it is repeated."""
     request = Request.of(pair.tenant.operator, method="POST", path="/", key="k", body=b"{}")

@@ -74,7 +74,8 @@ def _apply(run: Run, version: int) -> None:
     after = _followed(ports, tenant_id, before, stored, run.report)
     if after is None:
         return
-    after = replace(after, floor=max(known) + _LEAP)
+    keys = _stored_keys(ports, tenant_id, after)
+    after = replace(after, floor=max(known) + _LEAP, keys_sha256=keys)
     if before is None or after.version != before.version:
         run.report(f"Taken over: trust document {after.version}, pin {after.pin}")
     expect = At(before.version) if before else Expect.ABSENT
@@ -125,6 +126,18 @@ def _held(
     except Corrupt as error:
         report(f"Passed over: {error}")
         return None
+
+
+def _stored_keys(ports: Ports, tenant_id: str, head: TrustHead) -> bytes:
+    """Return the hash of the blob of the keys that a head's document covers; empty if it is lost.
+
+    The next document then covers those of the records.
+    """
+    try:
+        published_keys.covered(ports, tenant_id, head.keys_sha256)
+    except Corrupt:
+        return b""
+    return head.keys_sha256
 
 
 def _covering(ports: Ports, made: SignedDocument) -> bytes:

@@ -145,6 +145,7 @@ class Publisher:
 
     def __init__(self, world: World, machine: Machine, ports: Ports, *, seals: bool) -> None:
         self.world, self.machine, self.ports, self.seals = world, machine, ports, seals
+        self.schedule_seconds = world.random.choice([1.0, 10.0])
 
     def start(self) -> None:
         """Begin to follow, or to lead."""
@@ -191,7 +192,7 @@ class Publisher:
         while term:
             if self.world.now >= due:
                 timer._round()
-                due = self.world.now + 60
+                due = self.world.now + self.schedule_seconds
             while wanted:
                 try:
                     publication.publish_if_due(self.ports, wanted.pop())

@@ -43,10 +43,12 @@ def back_up(life: "Life", _random: Random) -> None:
 def restore(life: "Life", _random: Random) -> None:
     """Put the records back to their copy, recover, and start the service again (OPS-9)."""
     backup = life.backup
-    if backup is None or life.is_restoring:
+    if backup is None:
         return
 
     def begin() -> None:
+        if life.is_restoring:
+            return
         life.stop("the records are put back", partial(_recover, life))
         life.go_on_with(replace(backup.copy(), made=f"{life.world.now}"))
 
@@ -69,12 +71,12 @@ def _recover(life: "Life", desk: Ports) -> None:
 
 def fail_over(life: "Life", random: Random) -> None:
     """The region is lost; its copy goes on, which has any of the last items (OPS-24)."""
-    if life.is_restoring:
-        return
     late = int(random.choice([3, 10, 30, 100]) * random.random() + 1)
     comes = random.random() < _THEN_THE_REST
 
     def begin() -> None:
+        if life.is_restoring:
+            return
         updates = [Update(*each) for each in life.world.stage.records.updates]
         desk = life.ports(life.world.machine("the copy"))
         copy = _on(desk, life.base[0].copy(), Blobs(dict(life.base[1])))

@@ -374,6 +374,8 @@ class Oracle:
             name = books.tenant.id
             if books.feed is None or books.folds.get(books.feed.sequence) != frozenset(right):
                 found.append(f"the feed of {name} is not what was acknowledged")
+            if books.listed is None or books.lists.get(books.listed.version) != frozenset(right):
+                found.append(f"the list of {name} is not what was acknowledged")
             if self.is_sealed:
                 found += books.ledger.behind(self.world.stage.records)
         for client in self.clients:

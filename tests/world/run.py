@@ -226,12 +226,16 @@ class Life:
             self.world.sleep(1)
         if machine.is_up:
             return
-        if not upgrades.begin(self, machine):
+        begins = upgrades.begin(self, machine)
+        if machine.is_up:
+            return
+        if not begins or (self.is_restoring and machine.name != "desk"):
+            machine.memory.clear()
             self.revive(machine, 1)
             return
         machine.is_up = True
         self.world.tell(f"{machine.name} starts again")
-        if machine.name == "desk" and self.is_restoring:
+        if machine is self.world.machines.get("desk") and self.is_restoring:
             self.world.start("recover", machine, self._start_again)
         for each in self.running:
             if each.machine is machine:

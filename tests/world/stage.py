@@ -122,9 +122,9 @@ class Perils:
     def answered(self, seat: "Seat", footprint: Footprint) -> None:
         """The call has changed something, and its answer is on the way."""
 
-    def may(self, _seat: "Seat") -> bool:
-        """Whether the actor can go on now."""
-        return True
+    def ready(self, seats: Iterable["Seat"]) -> "dict[str, Footprint]":
+        """Those of the actors who can go on now, each with its next call."""
+        return {seat.name: seat.pending for seat in seats if seat.pending}
 
     def may_show(self, _task: str) -> bool:
         """Whether an item can be shown now."""
@@ -284,17 +284,15 @@ class Stage:
     def _next(self) -> str | None:
         try:
             while True:
-                may = self.perils.may
-                pending = {
-                    name: seat.pending
-                    for name, seat in self.seats.items()
-                    if seat.pending and may(seat) and self._may(seat, seat.pending)
-                }
-                pending |= {
-                    task: showing(task, address)
-                    for task, (_, address) in self.tasks.items()
-                    if self.perils.may_show(task)
-                }
+                pending = self.perils.ready(self.seats.values())
+                if self.records.hidden or self.tasks:
+                    seats = self.seats
+                    pending = {n: it for n, it in pending.items() if self._may(seats[n], it)}
+                    pending |= {
+                        task: showing(task, address)
+                        for task, (_, address) in self.tasks.items()
+                        if self.perils.may_show(task)
+                    }
                 if pending:
                     return self._choose(pending)
                 if not self.perils.idle():
@@ -312,6 +310,10 @@ class Stage:
         if pending.call == "write" and self.records.hidden:
             return not any(pending.touches(lock(_place(each))) for each in self.records.hidden)
         return True
+
+    def bury(self, seat: "Seat") -> None:
+        """The actor, who waits, is never chosen again."""
+        self._left.append(self.seats.pop(seat.name))
 
     def leave(self, seat: "Seat", outcome: object) -> None:
         """The actor makes no further call."""
@@ -337,6 +339,8 @@ class Seat(threading.Thread):
         self.turn = threading.Semaphore(0)
         self.pending: Footprint | None = None
         self.changes = 0
+        # Until when it lets time pass.
+        self.wakes_at = 0.0
         self.stage = stage
         # Whether it makes its calls at once.
         self.is_off_stage = False

@@ -114,7 +114,6 @@ class World(Perils):
             torn=lambda _name: self.is_torn,
         )
         self.store, self.blobs = SteppedStore(self.stage), SteppedBlobs(self.stage)
-        self._wakes: dict[Seat, float] = {}
         self._homes: dict[Seat, list[tuple[Machine, int]]] = {}
         self._last: str | None = None
         # Who goes first, if that is not drawn at each step.
@@ -146,7 +145,7 @@ class World(Perils):
         """Let time pass for the actor whose thread this is."""
         seat = current_thread()
         assert isinstance(seat, Seat)
-        self._wakes[seat] = self.now + max(0.0, seconds)
+        seat.wakes_at = self.now + max(0.0, seconds)
         self.stage.step(Footprint("sleep"), lambda: None)
 
     def listen(self, seconds: float) -> None:
@@ -159,7 +158,7 @@ class World(Perils):
 
     def wake(self, seat: Seat) -> None:
         """Let an actor go on who lets time pass."""
-        self._wakes[seat] = self.now
+        seat.wakes_at = self.now
 
     def here(self) -> Machine:
         """The machine on which the actor runs whose thread this is."""
@@ -186,18 +185,20 @@ class World(Perils):
         finally:
             homes.pop()
 
-    def may(self, seat: Seat) -> bool:
-        if self._wakes.get(seat, 0.0) > self.now:
-            return False
-        homes = self._homes[seat]
-        if not homes:
-            return True
-        first, life = homes[0]
-        return first.life == life and max(each.stopped_until for each, _ in homes) <= self.now
+    def ready(self, seats: Iterable[Seat]) -> dict[str, Footprint]:
+        now, homes, found = self.now, self._homes, dict[str, Footprint]()
+        for seat in seats:
+            if seat.wakes_at <= now and seat.pending is not None:
+                on = homes[seat]
+                lives = not on or on[0][0].life == on[0][1]
+                if lives and all(machine.stopped_until <= now for machine, _ in on):
+                    found[seat.name] = seat.pending
+        return found
 
     def idle(self) -> bool:
-        living = (s for s in self.stage.seats.values() if s.pending and self.lives(s))
-        ahead = [self._next(each) for each in living]
+        for seat in [each for each in self.stage.seats.values() if not self.lives(each)]:
+            self.stage.bury(seat)
+        ahead = [self._next(each) for each in self.stage.seats.values() if each.pending]
         ahead += [self._shown_at[each] for each in self.stage.tasks]
         later = [each for each in ahead if each > self.now]
         if not later or self.is_over:
@@ -212,7 +213,7 @@ class World(Perils):
 
     def _next(self, seat: Seat) -> float:
         stopped = [machine.stopped_until for machine, _ in self._homes[seat]]
-        return max([self._wakes.get(seat, 0.0), *stopped])
+        return max([seat.wakes_at, *stopped])
 
     def _choose(self, pending: Mapping[str, Footprint]) -> str | None:
         if self.is_over:
@@ -257,7 +258,7 @@ class World(Perils):
         homes = self._homes[seat]
         if any(each.folder.startswith(_MARKS) for each in footprint.writes):
             for each in self._listening:
-                self._wakes[each] = min(self._wakes[each], self.now + self.random.random() * 0.01)
+                each.wakes_at = min(each.wakes_at, self.now + self.random.random() * 0.01)
         if homes:
             self.stamp = max(self.stamp, self.now + homes[-1][0].skew)
         if homes and homes[-1][0].perils and footprint.call in ("write", "put"):

@@ -9,10 +9,11 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import product
 from typing import Final
 
+from tests.world.people import FAULTS
 from tests.world.run import Happening, Life, plan
 
 # How many schedules of fewer happenings are tried.
@@ -31,10 +32,13 @@ def lived(
     return life, None
 
 
-def minimize(seed: int) -> tuple[list[Happening], int]:
-    """What has to happen, and in which order, so that the same breaks: nothing can be left out."""
-    kept, order = plan(seed), 0
-    looked_for, size = _kind(lived(seed)[1]), len(kept)
+def minimize(seed: int, of: Sequence[Happening] = ()) -> tuple[list[Happening], int]:
+    """What has to happen `of` a plan, and in which order, so that the same breaks.
+
+    Nothing of it can be left out.
+    """
+    kept, order = [*of] or plan(seed), 0
+    looked_for, size = _kind(lived(seed, kept)[1]), len(kept)
     while size:
         parts = [kept[:start] + kept[start + size :] for start in range(0, len(kept), size)]
         tries = product(parts, range(_ORDERS))
@@ -66,7 +70,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--minimize", action="store_true")
     asked = parser.parse_args()
-    tally, steps, began, seed = Counter[str](), 0, time.process_time(), asked.seed
+    tally, steps, faults = Counter[str](), 0, 0
+    began, seed = time.process_time(), asked.seed
     while seed < asked.seed + asked.seeds or time.process_time() < began + asked.seconds:
         life, error = lived(seed, *minimize(seed)) if asked.minimize else lived(seed)
         if error is not None:
@@ -74,12 +79,15 @@ def main() -> int:
             return 1
         tally.update(life.world.tally)
         steps, seed = steps + life.world.steps, seed + 1
+        faults += sum(each.kind in FAULTS for each in life.happenings)
         if asked.seeds == 1 and not asked.seconds:
             print("\n".join(life.world.story))
     for kind, number in tally.most_common():
         print(f"{number:8} {kind}")
     spent = time.process_time() - began
-    print(f"{seed - asked.seed} worlds, {steps} steps, {steps / spent:.0f} a second of processor")
+    worlds = seed - asked.seed
+    print(f"{worlds} worlds, {faults / worlds:.1f} faults each, {steps} steps")
+    print(f"{steps / spent:.0f} steps a second of processor")
     return 0
 
 

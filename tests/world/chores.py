@@ -1,7 +1,7 @@
 """What people do beside revoking: what is registered is there until it is removed, and no more."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.model.fleet import authorizers as authorizer_model
@@ -15,6 +15,8 @@ from shared.operations.audit import sealed_log
 from shared.operations.changes import key_revocation, revocations, signing_keys, warrants
 from shared.operations.changes.warrants import Order
 from shared.operations.fleet import authorizers, registering, registrations
+from shared.operations.lists import decisions, facts, publication, records, verdicts
+from shared.operations.lists.storage import Pen
 from shared.operations.webhooks import managing
 from shared.ports import Ports
 from tests.world.broken import Broken
@@ -209,3 +211,21 @@ def count_again(ports: Ports, tenant_id: str) -> None:
     item = ports.store.get(authorizer_model.registered_address(tenant_id))
     if item is not None:
         registrations.recount(ports, tenant_id, registrations.registered(item))
+
+
+def compare_ways(ports: Ports, tenant_id: str) -> list[str]:
+    """Hold the next list, made from the one before, to the one made from all records (SRL-7).
+
+    Return what is wrong.
+    """
+    pen, read = Pen(ports), facts.read(ports, tenant_id)
+    making = publication._next(ports, read, publication.caught_up(ports, pen, read))
+    if decisions.is_compared(making.facts.listed, making.issue):
+        return []
+    making, followed = publication._planned(ports, pen, making, anew=False)
+    recorded = publication._recorded(ports, making).content
+    signers = verdicts.revoked_signers(ports, tenant_id)
+    ended = records.tombstones(ports, tenant_id, changes=followed.tombstones.changes)
+    wanted = replace(recorded, signers=signers), ended
+    is_same = (followed.content, followed.tombstones) == wanted
+    return [] if is_same else [f"a list that follows is {followed}, one of all records {wanted}"]

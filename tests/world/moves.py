@@ -183,6 +183,13 @@ def _finish(life: "Life", target: tuple[Records, Blobs], desk: Ports) -> None:
     life.go_on_with(*target, is_moved=True)
 
 
+def hang(life: "Life", random: Random) -> None:
+    """Nobody does anything for so long that heads, lists and documents may have ended."""
+    seconds = random.choice([600.0, 3_600.0, 7_200.0])
+    life.world.tell(f"all stand still for {seconds:.0f} s")
+    life.world.now += seconds
+
+
 FAULTS: Final[dict[str, Callable[["Life", Random], None]]] = {
-    each.__name__.replace("_", " "): each for each in (back_up, restore, fail_over, move)
+    each.__name__.replace("_", " "): each for each in (back_up, restore, fail_over, move, hang)
 }

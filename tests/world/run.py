@@ -367,6 +367,7 @@ class Life:
         with self.world.off_stage():
             for each in self.oracle.books.values():
                 chores.count_again(desk, each.tenant.id)
+                found += chores.compare_ways(desk, each.tenant.id)
                 each.tenant.check_totals(desk)
                 found += [it.problem for it in consistency.examine(desk, each.tenant.id)]
                 each.ledger.examine(self.world.stage.records, desk)

@@ -25,7 +25,7 @@ def _live_all(seeds: range) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_nothing_acknowledged_is_lost(part: int) -> None:
-    """F950a, F171a, F171b, F171c, FEED-12, FLEET-21, F31b, F22, F25, F643a: Nothing is lost.
+    """F950a, F171a, F171b, F171c, FEED-12, FLEET-21, F31b, F240a, F643a: Nothing is lost.
 
     In worlds from 100 seeds, near relays and far from them, nobody is CLEAR of what is revoked for
     longer than it may be. Neither feed nor list falls, forks or differs from the other. No client
@@ -40,7 +40,7 @@ def test_nothing_acknowledged_is_lost(part: int) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_lost_in_many_worlds() -> None:
-    """F950b, OPS-24, OPS-16: In 1,100 further worlds nothing breaks either."""
+    """F950b, F22, F25, F48, OPS-24, OPS-16: In 1,100 further worlds nothing breaks either."""
     _live_all(range(_SEEDS, _SEEDS + 1_100))
 
 

@@ -22,6 +22,7 @@ from shared.authorizer import follower, view
 from shared.authorizer.answers import NoAnswer
 from shared.authorizer.formats import ed25519
 from shared.errors import Unavailable
+from shared.model import feed as feed_model
 from shared.model import revocations as revocation_model
 from shared.model import seeds, service_accounts
 from shared.model.audit import audit_log
@@ -30,6 +31,7 @@ from shared.model.identifiers import before_all_of
 from shared.model.lists import schedule as schedule_model
 from shared.model.webhooks import webhooks
 from shared.operations.base import operation
+from shared.operations.lists import decisions
 from tests.kit.faults import Crash
 from tests.world.memory import Blobs, Records
 from tests.world.stage import Footprint, Perils, Seat, Stage, SteppedBlobs, SteppedStore
@@ -361,6 +363,8 @@ class World(Perils):
                 (operation, "_RANDOM", drawn),
                 (revocation_model, "SHARDS", 3),
                 (schedule_model, "MARK_PARTITIONS", 2),
+                (feed_model, "ENTRY_MAX", 3),
+                (decisions, "INLINE_MAX", 3),
                 (audit_log, "SHARDS", 2),
                 (service_accounts, "API_KEYS_MAX", QUOTA),
                 (webhooks, "WEBHOOKS_MAX", QUOTA),

@@ -17,9 +17,9 @@ from shared.adapters.postgresql_blobs import PostgresqlBlobs
 from shared.adapters.postgresql_database import PostgresqlDatabase, check_url
 from shared.adapters.postgresql_news import PostgresqlListener
 from shared.errors import Corrupt, InvalidSettings, Unavailable
-from shared.model.items import Address, Table
+from shared.model.items import Address, Item, Table
 from shared.model.lists.schedule import mark_address
-from shared.ports.store import Delete, Expect, Increment, Put
+from shared.ports.store import Change, Delete, Expect, Increment, Put
 from tests.kit import postgresql
 from tests.kit.postgresql import PostgresqlServer, execute
 from tests.kit.processes import free_port
@@ -188,21 +188,32 @@ def test_a_server_that_hangs_or_went_away_is_an_outage(another: PostgresqlServer
         assert store.get(ONE) is not None
 
 
-@pytest.mark.parametrize("end", ["cancel", "terminate"])
-def test_what_no_standby_has_is_not_acknowledged(another: PostgresqlServer, end: str) -> None:
+# A second attempt locks what it finds, and a lock waits for the standby too; what is gone has none.
+@pytest.mark.parametrize(
+    ("end", "change", "left"),
+    [
+        ("cancel", Increment(ONE, {"n": 1}, Expect.PRESENT), {"n": 2}),
+        ("terminate", Delete(ONE, Expect.PRESENT), None),
+    ],
+    ids=["cancel", "terminate"],
+)
+def test_what_no_standby_has_is_not_acknowledged(
+    another: PostgresqlServer, end: str, change: Change, left: Item | None
+) -> None:
     """F608b: A write whose wait for the standby is ended is not acknowledged, nor applied twice."""
     with another.database("alone") as url, closing(PostgresqlDatabase(url)) as database:
+        PostgresqlStore(database).write(Put(ONE, {"n": 1}, Expect.ABSENT))
         execute(url, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         execute(url, "SELECT pg_reload_conf()")
         store = PostgresqlStore(database)
         with ThreadPoolExecutor(1) as pool:
-            written = pool.submit(store.write, Increment(ONE, {"n": 1}, _ANY))
+            written = pool.submit(store.write, change)
             soon(lambda: execute(url, _WAITING.format(end))[0][0])
             with pytest.raises(Unavailable):
                 written.result()
         execute(url, "ALTER SYSTEM RESET synchronous_standby_names")
         execute(url, "SELECT pg_reload_conf()")
-        assert store.get(ONE) == {"n": 1}
+        assert store.get(ONE) == left
 
 
 def test_a_mark_is_heard_by_other_servers(

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from shared.model.callers import Caller, Scope
-from shared.model.identities.claims import Claims
+from shared.model.identities.claims import IdentityClaims
 from shared.model.identities.grants import Grant
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.operations.identities import identity_providers, sign_in
@@ -38,10 +38,12 @@ def bound(
     return identity_providers.create(ports, caller, kind=kind, change=change)
 
 
-def claims(ports: Ports, role: Scope = Scope.ADMIN, *, sub: str = "alice", **more: Any) -> Claims:
+def claims(
+    ports: Ports, role: Scope = Scope.ADMIN, *, sub: str = "alice", **more: Any
+) -> IdentityClaims:
     """What a provider says of somebody with this role; another token each time."""
     now = ports.now()
-    made = Claims(
+    made = IdentityClaims(
         issuer=ISSUER,
         subject=sub,
         audience=("rescind",),

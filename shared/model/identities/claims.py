@@ -72,7 +72,7 @@ class Discovered:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class IdentityClaims:
     """The claims of a token that passed all checks. `members` has all of them, as parsed.
 
     `digest` is the same for each token with these claims and this header, in hex: a token whose

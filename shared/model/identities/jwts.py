@@ -16,7 +16,7 @@ from joserfc.jwk import JWKRegistry
 from joserfc.jws import JWSRegistry
 
 from shared.model import text, times
-from shared.model.identities.claims import Claims, IssuerBinding, TokenFault, TokenRefused
+from shared.model.identities.claims import IdentityClaims, IssuerBinding, TokenFault, TokenRefused
 from shared.model.identities.key_sets import ALGORITHMS, KeySet, fitting
 
 # The characters of a token.
@@ -71,7 +71,7 @@ def check_signature(token: UncheckedToken, keys: KeySet) -> None:
 
 def claimed(
     token: UncheckedToken, binding: IssuerBinding, now: datetime, *, nonce: str | None
-) -> Claims:
+) -> IdentityClaims:
     """Return the claims of a token whose signature was checked. Raises `TokenRefused`."""
     said = token.members
     if said.get("iss") != binding.issuer:
@@ -86,7 +86,7 @@ def claimed(
             TokenFault.NONCE, "The token is not for this sign-in: its nonce differs."
         )
     email, is_verified = _email(said)
-    return Claims(
+    return IdentityClaims(
         issuer=binding.issuer,
         subject=subject,
         audience=audience,

@@ -114,5 +114,5 @@ def access_address(tenant_id: str) -> Address:
 
 
 def used_token_address(digest_: str) -> Address:
-    """Return the address of the note that a token was used, which `Claims.digest` names."""
+    """Return the address of the note that a token was used, which `IdentityClaims.digest` names."""
     return Address(Table.KEYS, f"used-token#{digest_}")

@@ -15,7 +15,7 @@ from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.identifiers import PERSON
 from shared.model.identities import grants, people, sessions
-from shared.model.identities.claims import Claims
+from shared.model.identities.claims import IdentityClaims
 from shared.model.identities.grants import Grant
 from shared.model.identities.people import Person, PersonStatus
 from shared.model.identities.providers import IdentityProvider, ProviderKind
@@ -66,7 +66,9 @@ class _Admitted(NamedTuple):
     changes: Sequence[Change]
 
 
-def admit(ports: Ports, provider: IdentityProvider, claims: Claims, stranger: Stranger) -> Begun:
+def admit(
+    ports: Ports, provider: IdentityProvider, claims: IdentityClaims, stranger: Stranger
+) -> Begun:
     """Begin a session for those of whom `provider` said these checked claims (IDENTITY-6).
 
     `provider` is as it was when they were checked. Raises `SignInRefused`, `Unavailable`.
@@ -74,7 +76,9 @@ def admit(ports: Ports, provider: IdentityProvider, claims: Claims, stranger: St
     return settle(lambda: _attempt(ports, provider, claims, stranger))
 
 
-def _attempt(ports: Ports, provider: IdentityProvider, claims: Claims, stranger: Stranger) -> Begun:
+def _attempt(
+    ports: Ports, provider: IdentityProvider, claims: IdentityClaims, stranger: Stranger
+) -> Begun:
     provider = _as_it_is(ports, provider)
     used = sessions.used_token_address(claims.digest)
     if not provider.reusable_tokens and ports.store.get(used) is not None:
@@ -117,7 +121,7 @@ def _as_it_is(ports: Ports, checked: IdentityProvider) -> IdentityProvider:
 
 
 def _entry(
-    ports: Ports, stranger: Stranger, admitted: _Admitted, made: Begun, claims: Claims
+    ports: Ports, stranger: Stranger, admitted: _Admitted, made: Begun, claims: IdentityClaims
 ) -> Put:
     owner, session = admitted.owner, made.session
     caller = Caller(
@@ -141,7 +145,9 @@ def _entry(
     )
 
 
-def _person(ports: Ports, provider: IdentityProvider, claims: Claims, grant: Grant) -> _Admitted:
+def _person(
+    ports: Ports, provider: IdentityProvider, claims: IdentityClaims, grant: Grant
+) -> _Admitted:
     """Return the person whom claims describe, as this sign-in leaves the person."""
     email, tenant_id = _email(provider, claims), provider.tenant_id
     subject_at = people.subject_address(tenant_id, claims.issuer, claims.subject)
@@ -195,7 +201,7 @@ def _renewed(before: Person, after: Person) -> tuple[Person, list[Change]]:
     return after, changes
 
 
-def _name(claims: Claims, email: str) -> str:
+def _name(claims: IdentityClaims, email: str) -> str:
     """Return the name of a person; the e-mail if the provider states none that can be shown."""
     try:
         return text.name(claims.name or "")
@@ -203,7 +209,7 @@ def _name(claims: Claims, email: str) -> str:
         return email
 
 
-def _email(provider: IdentityProvider, claims: Claims) -> str:
+def _email(provider: IdentityProvider, claims: IdentityClaims) -> str:
     """Return the e-mail of a person. Raises `SignInRefused` if it is not one of the tenant's."""
     try:
         email = people.email(claims.email or "")
@@ -219,7 +225,9 @@ def _email(provider: IdentityProvider, claims: Claims) -> str:
     return email
 
 
-def _program(ports: Ports, provider: IdentityProvider, _claims: Claims, grant: Grant) -> _Admitted:
+def _program(
+    ports: Ports, provider: IdentityProvider, _claims: IdentityClaims, grant: Grant
+) -> _Admitted:
     """Return the service account that a program calls as."""
     name = ports.store.get(name_address(provider.tenant_id, grant.service_account or ""))
     item = name and ports.store.get(accounts(provider.tenant_id).address(str(name["id"])))

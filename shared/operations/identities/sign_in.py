@@ -10,7 +10,7 @@ from shared import logs
 from shared.errors import Unavailable
 from shared.model.identifiers import IDENTITY_PROVIDER, is_identifier
 from shared.model.identities import providers as model
-from shared.model.identities.claims import Claims, IssuerBinding, TokenRefused
+from shared.model.identities.claims import IdentityClaims, IssuerBinding, TokenRefused
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
 from shared.model.tenants import handle_address
@@ -67,7 +67,7 @@ def redeem(ports: Ports, stranger: Stranger, form: Mapping[str, str]) -> Begun:
     return admit(ports, provider, claims, stranger)
 
 
-def _by_code(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) -> Claims:
+def _by_code(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) -> IdentityClaims:
     code, verifier = _required(form, "code"), _required(form, "code_verifier")
     nonce, redirect_uri = _required(form, "nonce"), _required(form, "redirect_uri")
     is_cli = form.get("client") == "cli"
@@ -95,7 +95,7 @@ def _by_code(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) 
     return tokens.checked(ports, binding, token, nonce=nonce)
 
 
-def _by_token(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) -> Claims:
+def _by_token(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) -> IdentityClaims:
     token = _required(form, "subject_token")
     if _required(form, "subject_token_type") not in _TOKEN_TYPES:
         _refuse("subject_token_type: must be that of a jwt or an id_token (RFC 8693).")

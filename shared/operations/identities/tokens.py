@@ -6,7 +6,7 @@ from typing import Any, Final
 from shared.errors import Corrupt, Unavailable
 from shared.model import text
 from shared.model.identities import jwts, key_sets
-from shared.model.identities.claims import Claims, IssuerBinding, TokenFault, TokenRefused
+from shared.model.identities.claims import IdentityClaims, IssuerBinding, TokenFault, TokenRefused
 from shared.model.identities.key_sets import KeySet
 from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.operations.identities import issuers
@@ -18,7 +18,7 @@ _OF_CLIENT: Final = frozenset({"invalid_client", "unauthorized_client"})
 
 def checked(
     ports: Ports, binding: IssuerBinding, token: str, *, nonce: str | None = None
-) -> Claims:
+) -> IdentityClaims:
     """Return the claims of a JWT of the issuer for the audience.
 
     `nonce` is that of the sign-in if a code was redeemed. Raises `TokenRefused`, or `Unavailable`

@@ -11,7 +11,7 @@ import pytest
 
 from shared.errors import Conflict, Unavailable
 from shared.model.callers import Scope
-from shared.model.identities.claims import Claims
+from shared.model.identities.claims import IdentityClaims
 from shared.model.identities.people import Person
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.operations.identities import identity_providers, people, sessions
@@ -240,7 +240,7 @@ def test_a_lost_answer_gives_nothing_twice(
             raise Unavailable
         return call()
 
-    said: Claims = claims(ports)
+    said: IdentityClaims = claims(ports)
     torn = replace(ports, store=Intercepted(ports.store, losing))
     with pytest.raises(Unavailable):
         admit(torn, provider, said, STRANGER)

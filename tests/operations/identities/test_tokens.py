@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from shared.errors import Corrupt, Unavailable
-from shared.model.identities.claims import Claims, IssuerBinding, TokenFault, TokenRefused
+from shared.model.identities.claims import IdentityClaims, IssuerBinding, TokenFault, TokenRefused
 from shared.operations.identities import tokens
 from shared.ports import Ports
 from tests.kit.issuers import (
@@ -59,7 +59,7 @@ def issuer(ports: Ports) -> Ports:
     return replace(ports, outbound=lambda: answers)
 
 
-def _checked(ports: Ports, token: str, binding: IssuerBinding = BINDING) -> Claims:
+def _checked(ports: Ports, token: str, binding: IssuerBinding = BINDING) -> IdentityClaims:
     return tokens.checked(ports, binding, token, nonce="n-0S6_WzA2Mj")
 
 

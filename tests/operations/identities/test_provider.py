@@ -1,0 +1,133 @@
+"""Sign-ins at a certified OpenID provider (npm's oidc-provider), over TLS."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from shared.errors import Unavailable
+from shared.model.identities.claims import IdentityClaims, IssuerBinding, TokenFault, TokenRefused
+from shared.operations.identities import issuers, tokens
+from shared.ports import Ports
+from tests.kit.providers import (
+    CLIENT,
+    ISSUER,
+    REDIRECT,
+    SECRET,
+    Browser,
+    Provider,
+    authorization,
+    needs_provider,
+    provider,
+)
+from tests.kit.worlds import Clock
+
+pytestmark = [pytest.mark.slow, needs_provider]
+VERIFIER, NONCE = "v" * 43, "a-nonce"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The provider's clock is that of the machine."""
+    return Clock(datetime.now(UTC))
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Provider]:
+    with provider(tmp_path, "first") as made:
+        yield made
+
+
+@pytest.fixture
+def reaching(ports: Ports, running: Provider, clock: Clock) -> Ports:
+    outbound = running.outbound()
+    return replace(
+        ports, outbound=lambda: outbound, sleep=lambda seconds: clock.advance(seconds=seconds)
+    )
+
+
+def _binding(ports: Ports) -> IssuerBinding:
+    found = issuers.discovered(ports, ISSUER)
+    assert found.token_endpoint is not None
+    return IssuerBinding(ISSUER, CLIENT, found.jwks_uri, found.token_endpoint)
+
+
+def _code(ports: Ports, port: int) -> str:
+    endpoint = issuers.discovered(ports, ISSUER).authorization_endpoint
+    assert endpoint is not None
+    began = authorization(endpoint, verifier=VERIFIER, nonce=NONCE)
+    sent = Browser(port).sign_in(began, "ann")
+    assert (sent["state"], sent["iss"]) == ("s", ISSUER)
+    return sent["code"]
+
+
+def _redeemed(ports: Ports, code: str, *, verifier: str = VERIFIER, secret: str = SECRET) -> str:
+    return tokens.redeemed(
+        ports,
+        _binding(ports),
+        code=code,
+        verifier=verifier,
+        redirect_uri=REDIRECT,
+        client_id=CLIENT,
+        client_secret=secret,
+    )
+
+
+def _signed_in(ports: Ports, port: int) -> IdentityClaims:
+    token = _redeemed(ports, _code(ports, port))
+    return tokens.checked(ports, _binding(ports), token, nonce=NONCE)
+
+
+def test_a_person_signs_in(reaching: Ports, running: Provider) -> None:
+    """F1187a: A certified provider's code is redeemed by PKCE and secret, and its token holds."""
+    code = _code(reaching, running.port)
+    token = _redeemed(reaching, code)
+    found = tokens.checked(reaching, _binding(reaching), token, nonce=NONCE)
+    assert (found.issuer, found.subject, found.email) == (ISSUER, "ann", "ann@acme.example")
+    assert (found.email_verified, found.name, found.audience) == (True, "Ann", (CLIENT,))
+    with pytest.raises(TokenRefused) as other_sign_in:
+        tokens.checked(reaching, _binding(reaching), token, nonce="another")
+    assert other_sign_in.value.reason is TokenFault.NONCE
+    with pytest.raises(TokenRefused) as again:
+        _redeemed(reaching, code)
+    assert again.value.reason is TokenFault.CODE
+
+
+def test_a_provider_refuses(reaching: Ports, running: Provider) -> None:
+    """F1187b: A stolen code without its verifier is of no use; a wrong secret is told apart."""
+    with pytest.raises(TokenRefused) as wrong:
+        _redeemed(reaching, _code(reaching, running.port), verifier="w" * 43)
+    assert wrong.value.reason is TokenFault.CODE
+    with pytest.raises(TokenRefused) as client:
+        _redeemed(reaching, _code(reaching, running.port), secret="another")
+    assert client.value.reason is TokenFault.CLIENT
+
+
+def test_a_provider_changes_its_keys(reaching: Ports, running: Provider, clock: Clock) -> None:
+    """F1187c: A provider may sign with a new key; it is accepted a minute after the last fetch."""
+    assert _signed_in(reaching, running.port).subject == "ann"
+    running.kill()
+    running.start("first", "second")
+    with pytest.raises(TokenRefused) as too_soon:
+        _signed_in(reaching, running.port)
+    assert too_soon.value.reason is TokenFault.UNKNOWN_KEY
+    clock.advance(seconds=60)
+    assert _signed_in(reaching, running.port).subject == "ann"
+
+
+def test_a_provider_is_killed(reaching: Ports, running: Provider, clock: Clock) -> None:
+    """F1187d: If a provider is killed, tokens are checked by its keys, and no code is redeemed."""
+    binding = _binding(reaching)
+    token = _redeemed(reaching, _code(reaching, running.port))
+    assert tokens.checked(reaching, binding, token, nonce=NONCE).subject == "ann"
+    running.kill()
+    cold = replace(reaching, issuer_keys={})
+    assert tokens.checked(cold, binding, token, nonce=NONCE).subject == "ann"
+    for ask in (lambda: _redeemed(reaching, "code"), lambda: issuers.discovered(reaching, ISSUER)):
+        with pytest.raises(Unavailable):
+            ask()
+    clock.advance(hours=25)
+    with pytest.raises(Unavailable):
+        tokens.checked(replace(cold, issuer_keys={}), binding, token, nonce=NONCE)

@@ -51,8 +51,8 @@ def checked_url(url: str, *, any_port: bool = False) -> str:
 def is_allowed(address: str, networks: Sequence[Network], port: int = PORT) -> bool:
     """Return whether the service may connect to a port of an IP address.
 
-    The address must be in one of the operator's `networks`, or be a public unicast address, of
-    which only port 443 is allowed.
+    The address must be in one of the operator's `networks`, or it must be a public unicast address
+    and the port 443.
     """
     ip = ip_address(address)
     if any(ip.version == each.version and ip in each for each in networks):

@@ -1,4 +1,4 @@
-"""What a JWT of an identity provider says, once it was checked."""
+"""The claims of a JWT of an identity provider, after all checks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class TokenRefused(RescindError):
 
 @dataclass(frozen=True, slots=True)
 class IssuerBinding:
-    """What a tenant's provider is bound to.
+    """The issuer and the audience of a tenant's provider.
 
     `audience` is the client's identifier or that of the provider. `jwks` is the JSON Web Key Set
     itself, as text, for an issuer whose keys are not fetched; then `jwks_uri` is not used.

@@ -1,6 +1,6 @@
 """JSON Web Tokens (RFC 7519): which are accepted from an issuer, and what they say.
 
-What a token says of its own key (`jwk`, `jku`, `x5c`, `x5u`) is never used.
+A key that the token itself names or contains (`jwk`, `jku`, `x5c`, `x5u`) is never used.
 """
 
 import re

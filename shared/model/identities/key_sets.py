@@ -38,7 +38,7 @@ _KEPT: Final = timedelta(days=2)
 
 @dataclass(frozen=True, slots=True)
 class IssuerKeys(Record):
-    """What is known of the keys at a URL: the newest `document`, and the newest try to fetch it.
+    """The keys at a URL: the newest `document`, and the newest try to fetch it.
 
     `fetched` is when the try began that got the document, so it equals `tried` if the newest try
     has succeeded. The store may remove the item after `expires`, in seconds since the epoch.

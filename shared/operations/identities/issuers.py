@@ -1,8 +1,8 @@
 """Issuers of tokens: what they publish about themselves, and their keys.
 
 All instances together fetch the keys of an issuer once a minute at most: the turn to fetch is a
-write of `tried` that expects the record as it was read. Who loses it waits for the winner, but only
-if the key that it needs is not known yet.
+write of `tried` that expects the record as it was read. An instance that loses the turn waits for
+the winner, but only if it does not know the key that it needs.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """`rescind login`, `logout` and `whoami`: which service, and which API key."""
 
 import sys
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,6 +12,7 @@ from infra.cli.errors import ApiError, WrongUsage
 from infra.cli.profiles import Profile
 
 _LOCAL: Final = "http://127.0.0.1:8080"
+_OF_SESSIONS: Final = {"name", "role", "person_id", "session_id", "authenticated_at"}
 
 Url = Annotated[str, typer.Option("--url", help="The address of the service.")]
 AllowHttp = Annotated[
@@ -41,7 +42,7 @@ def _login(session: ApiSession, url: Url = _LOCAL, allow_http: AllowHttp = False
             raise WrongUsage(f"{profile.url} does not take this key: {error}") from error
     profiles.save(profile)
     session.out.say(f"The profile {session.profile_name} is in {folder}.")
-    session.out.record(caller)
+    session.out.record(_shown(caller))
 
 
 def _logout(session: ApiSession) -> None:
@@ -56,7 +57,14 @@ def _logout(session: ApiSession) -> None:
 
 def _whoami(session: ApiSession) -> None:
     """Show the tenant, the API key and the scopes of this profile."""
-    session.out.record(session.api.get("/v1/whoami"))
+    session.out.record(_shown(session.api.get("/v1/whoami")))
+
+
+def _shown(caller: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of a caller, without the fields that only a session has."""
+    if caller.get("session_id"):
+        return caller
+    return {name: value for name, value in caller.items() if name not in _OF_SESSIONS}
 
 
 def _api_key() -> str:

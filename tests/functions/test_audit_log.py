@@ -204,6 +204,9 @@ def test_the_actions_are_those_of_the_contract() -> None:
         "tenant": "create update_settings rename delete keep",
         "authorizer": "register remove remove_batch stale",
         "native_signer": "create",
+        "identity_provider": "create update delete",
+        "person": "disable enable sign_out",
+        "session": "create delete",
         "audit_log": "rotate_key new_generation statement",
         "webhook": "create update rotate_secret enable disable replay test delete",
     }

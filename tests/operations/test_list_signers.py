@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shared.errors import NotFound
+from shared.errors import InvalidState, NotFound
 from shared.model.items import Item
 from shared.model.lists.signers import ListSigner, SignerStatus, standby_address
 from shared.operations.changes import list_signers
@@ -36,6 +36,15 @@ def _with_document(ports: Ports) -> Tenant:
 
 def _of(ports: Ports, tenant: Tenant, status: SignerStatus) -> list[ListSigner]:
     return [each for each in signers.read(ports, tenant.id) if each.status is status]
+
+
+def test_of_two_pending_signers_one_is_refused(ports: Ports) -> None:
+    """SIGNER-3: If two pending signers are asked for at once, there is one."""
+    for race in races(ports, Tenant.another, _create, _create):
+        assert sum(isinstance(each, InvalidState) for each in (race.first, race.second)) == 1
+        (pending,) = _of(ports, race.world, SignerStatus.PENDING)
+        (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
+        assert active.pending_id == pending.id
 
 
 def test_a_theft_meets_a_rotation(ports: Ports) -> None:

@@ -1,14 +1,16 @@
 """Publishing: whatever stops, races or lies, the list in force is valid and loses nothing."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
-from shared.errors import Corrupt, InvalidSrl, Unavailable
+from shared.errors import Corrupt, ExpectationLost, InvalidSrl, Unavailable
 from shared.model import revocations as model
 from shared.model.lists import head as head_model
 from shared.model.lists.encoding import Payload
@@ -20,6 +22,7 @@ from shared.operations.operator import consistency
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Partition, Put
 from tests.kit.faults import Script, raises, scripted
+from tests.kit.intercepted import Call, Intercepted
 from tests.kit.log_lines import lines, metrics
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock, close, embedded
@@ -112,6 +115,21 @@ def test_a_fault_at_any_step_is_unavailable(
         publication.publish(scripted(ports, script), tenant.operator)
     assert tenant.published(ports).version == 2
     assert tenant.actions(ports).count("srl.regenerate") == 1
+
+
+def test_a_run_that_slept_is_fenced(ports: Ports, tenant: Tenant) -> None:
+    """SRL-15, F07a: A publisher that slept while others published does not publish its old list."""
+    others: list[Payload] = []
+
+    def slept(call: Call) -> Any:
+        while call.verb == "write" and len(others) < 2:
+            others.append(tenant.regenerate(ports))
+        return call()
+
+    sleeper = replace(ports, store=Intercepted(ports.store, slept))
+    with pytest.raises(ExpectationLost):
+        publication.publish(sleeper, tenant.operator)
+    assert tenant.published(ports).version == 4
 
 
 def believed(ports: Ports, tenant: Tenant) -> Payload:

@@ -118,7 +118,7 @@ def test_a_fault_at_any_step_is_unavailable(
 
 
 def test_a_run_that_slept_is_fenced(ports: Ports, tenant: Tenant) -> None:
-    """SRL-15, F07a: A publisher that slept while others published does not publish its old list."""
+    """SRL-15, F07b: A publisher that slept while others published does not publish its old list."""
     others: list[Payload] = []
 
     def slept(call: Call) -> Any:

@@ -198,6 +198,11 @@ def make_key(deed: Deed) -> None:
         deed.books.keys[made.id] = False
 
 
+def _may_be_done(deed: Deed) -> None:
+    if deed.asked is not None and deed.asked.is_done is False:
+        deed.asked.is_done = None
+
+
 def sign(deed: Deed) -> None:
     key_id = deed.pick([each for each, lost in deed.books.keys.items() if lost is False])
     if key_id is None:
@@ -220,6 +225,8 @@ def sign(deed: Deed) -> None:
         if done is None:
             # Whether it exists is of no importance, if it is not asked for again.
             deed.books.unsigned.add(warrant_id)
+        # If the key stopped meanwhile, the warrant is refused after it was stored (docs/adr/07).
+        _may_be_done(deed)
     restores = deed.life.restores
     again = deed.ask(f"sign {warrant_id} again", call) if deed.random.random() < 0.2 else None
     if done and again and restores == deed.life.restores:

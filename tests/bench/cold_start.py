@@ -85,6 +85,8 @@ def _starts(secret: str, tenant_id: str) -> Iterator[Start]:
     for group in GROUPS:
         event = Request("GET", group.path, headers=headers).http_api()
         yield Start(f"functions.{group.name}.handler.handler", event)
+    offered = Request("GET", "/v1/sign-in", query=(("tenant", "bench"),)).http_api()
+    yield Start("functions.sign_in.handler.handler", offered)
     yield Start("functions.srl_schedule.handler.handler", load("schedule"))
     # Its list is new and its feed has every mark, so that nothing is to be published.
     yield Start("functions.srl_publication.handler.handler", queued(tenant_id))

@@ -2,7 +2,6 @@
 
 import gc
 import os
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -39,44 +38,13 @@ settings.load_profile("same")
 # Seconds after which a test of this mark has failed; for any other, pyproject.toml says so.
 _PATIENCE = {"slow": 1800, "long": 4 * 3600}
 
-# Coverage is not measured here, because that doubles the time. Other tests run the same lines.
-_UNMEASURED = (
-    "tests/contracts/",
-    "tests/functions/test_coverage.py",
-    "tests/infra/",
-    "tests/models/",
-    "tests/operations/test_faults.py",
-    "tests/operations/test_interleavings.py",
-    "tests/operations/changes/test_key_revocation.py",
-    "tests/operations/lists/test_publication.py",
-    "tests/operations/lists/test_srl_schedule.py",
-    "tests/operations/lists/test_tombstones.py",
-    "tests/world/",
-)
-_MEASURED_CASES = 4  # Most further cases of a test with parameters run the same lines.
-_IS_MEASURED = pytest.StashKey[bool]()
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests that take long more time, and do not measure those that repeat others."""
-    cases: Counter[str] = Counter()
+    """Give the tests that take long more time."""
     for item in items:
-        test = item.nodeid.partition("[")[0]
-        cases[test] += 1
-        repeats = item.nodeid.startswith(_UNMEASURED) or cases[test] > _MEASURED_CASES
-        item.stash[_IS_MEASURED] = not repeats
         for mark, seconds in _PATIENCE.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.timeout(seconds))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Stop measuring, or go on, before the fixtures of a test are made."""
-    plugin = item.config.pluginmanager.getplugin("_cov")
-    coverage = plugin and plugin.cov_controller
-    if coverage and coverage.started != item.stash[_IS_MEASURED]:
-        (coverage.pause if coverage.started else coverage.resume)()
 
 
 def pytest_collection_finish() -> None:

@@ -15,14 +15,14 @@ URL: Final = "http://127.0.0.1:8080"
 _END: Final = "--- the end of a block ---"
 
 # What a reader types, and what is shown below it.
-FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Stands for anything within a line.
 _ANYTHING: Final = "…"
 
 
 def _session(document: str) -> list[tuple[str, str]]:
     """The blocks of commands, each with what is shown below it; nothing, if nothing is."""
-    fences = FENCE.findall((ROOT / document).read_text(encoding="utf-8"))
+    fences = _FENCE.findall((ROOT / document).read_text(encoding="utf-8"))
     below = [*fences[1:], ("", "")]
     return [
         (block, shown if kind == "text" else "")

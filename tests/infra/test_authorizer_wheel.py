@@ -19,7 +19,7 @@ from tests.kit.processes import ROOT, environment
 
 pytestmark = pytest.mark.slow
 
-_PAGES: Final = ("README.md", "docs/authorizers.md", "infra/clients/python/README.md")
+_PAGES: Final = ("docs/authorizers.md", "infra/clients/python/README.md")
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ _PARSED: Final = "infra/cli/test_commands.py holds its arguments to what the pro
 
 # By page: what only this block of the page has in it, and the test that types it.
 RUN: Final = {
-    "README.md": {
+    "docs/one-machine.md": {
         "tenant create acme": (
             "infra/test_documented_sessions.py::test_the_operators_commands_work"
         ),

@@ -12,7 +12,6 @@ from functions.signing_keys.schemas import PAYLOAD_MAX
 from shared.authorizer.formats import warrants
 from shared.authorizer.formats.warrants import WarrantReason
 from shared.authorizer.trust import TrustReason
-from shared.errors import SrlReason
 from shared.model import (
     rate_limit,
     revocation_counts,
@@ -24,7 +23,6 @@ from shared.model import (
 )
 from shared.model.audit.audit_log import Action
 from shared.model.lists import signers as srl_signers
-from shared.model.lists import verification as srl_verifier
 from shared.operations.access import api_key_end
 from shared.operations.lists import signers
 from shared.web import bodies, errors, paging
@@ -87,7 +85,6 @@ _NUMBERS: Final[dict[str, Iterable[int]]] = {
     "CHECK-4": (BATCH_MAX,),
     "SIGNER-3": (signers.KEPT,),
     "SIGNER-8": (signers.KEPT,),
-    "VERIFY-1": (srl_verifier.MAX_STEP,),
     "TENANT-2": (
         tenants.SRL_TTL_SECONDS_MIN,
         tenants.SRL_TTL_SECONDS_MAX,
@@ -116,7 +113,6 @@ def test_clauses_say_the_limits_of_the_code() -> None:
 
 def test_clauses_list_the_words_of_the_code() -> None:
     """Reasons in the order of the checks, states, errors with their statuses, audit actions."""
-    assert _words("VERIFY-1") == list(SrlReason)
     assert _words("WARRANT-9") == list(WarrantReason)
     assert _words("TRUST-4") == list(TrustReason)
     assert _words("SIGNER-2") == list(srl_signers.SignerStatus)

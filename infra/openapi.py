@@ -21,6 +21,7 @@ from shared import errors
 from shared.model.callers import Scope
 from shared.model.idempotency import KEY_PATTERN
 from shared.operations.base.idempotency import Repeatable
+from shared.operations.base.operation import Fresh
 from shared.web.errors import (
     STATUS,
     PayloadTooLarge,
@@ -106,7 +107,8 @@ def _complete(described: dict[str, Any], route: ContractRoute) -> None:
     scopes = " or ".join(f"`{scope}`" for scope in operation.scopes)
     described["operationId"] = _camel_case(route.name)
     described["summary"] = summary
-    described["description"] = "\n\n".join([*paragraphs, f"Accepts keys with the scope {scopes}."])
+    accepts = f"Accepts keys with the scope {scopes}.{_freshness(operation.fresh)}"
+    described["description"] = "\n\n".join([*paragraphs, accepts])
     # Any one of these scopes is enough.
     described["security"] = [{"apiKey": [scope]} for scope in operation.scopes]
     for parameter in described.get("parameters", []):
@@ -126,6 +128,13 @@ def _complete(described: dict[str, Any], route: ContractRoute) -> None:
         )
     if reasons:
         raise ValueError(f"{route.name}: raises no error of the status {', '.join(reasons)}")
+
+
+def _freshness(fresh: Fresh) -> str:
+    if not fresh:
+        return ""
+    sometimes = "" if fresh is True else ", unless nothing is put back into force"
+    return f" A person must have signed in within the last 15 minutes{sometimes}."
 
 
 def _repeat(described: dict[str, Any], reasons: dict[str, str]) -> None:
@@ -195,6 +204,8 @@ def _raised(route: ContractRoute) -> set[type[errors.RequestError]]:
         raised.add(errors.Conflict)
     if set(route.serving.operation.scopes) != set(Scope):
         raised.add(errors.InsufficientScope)
+    if route.serving.operation.fresh:
+        raised.add(errors.SignInAgain)
     return raised
 
 

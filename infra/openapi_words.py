@@ -138,10 +138,11 @@ ERRORS: Final = {
     "401": ErrorAnswer(
         "Unauthorized",
         "There is no `Authorization` header, or its key is not valid. All keys that are not valid "
-        "get the same answer",
+        "get the same answer. `reauthentication_required`: the person signed in too long ago",
         (
             Unauthorized("Authorization: the header is required, as Bearer and an API key."),
             errors.InvalidApiKey(),
+            errors.SignInAgain(),
         ),
     ),
     "403": ErrorAnswer(

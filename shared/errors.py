@@ -4,6 +4,7 @@
     ├── RequestError                the caller can correct it; `code` is one of API-10
     │   ├── InvalidRequest          invalid_request
     │   ├── InvalidApiKey           invalid_api_key
+    │   ├── SignInAgain             reauthentication_required
     │   ├── InsufficientScope       insufficient_scope
     │   ├── NotFound                not_found
     │   ├── InvalidState            invalid_state
@@ -58,6 +59,15 @@ class InvalidApiKey(RequestError):
 
     def __init__(self, message: str = "The provided API key is invalid.") -> None:
         super().__init__(message)
+
+
+class SignInAgain(RequestError):
+    """The person signed in too long ago for this act (AUTH-17)."""
+
+    code = "reauthentication_required"
+
+    def __init__(self) -> None:
+        super().__init__("Sign in again: this needs a sign-in within the last 15 minutes.")
 
 
 class InsufficientScope(RequestError):

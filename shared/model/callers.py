@@ -1,11 +1,14 @@
 """Callers and their scopes (AUTH-4, ACCOUNT-2)."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Self
+from typing import Final, Self
 
-from shared.model.identifiers import PERSON
+from shared.model.identifiers import PERSON, SERVICE_ACCOUNT
+
+# How long the sign-in of a person suffices for acts that change access (AUTH-17).
+FRESH: Final = timedelta(minutes=15)
 
 
 class Scope(StrEnum):
@@ -52,6 +55,12 @@ class Caller:
         """The identifier of the person who calls; None for keys and programs."""
         is_person = self.owner_id is not None and self.owner_id.startswith(f"svc_{PERSON}_")
         return self.owner_id if is_person else None
+
+    def has_to_sign_in(self, now: datetime) -> bool:
+        """Return whether this is the session of a person whose sign-in is not fresh (AUTH-17)."""
+        if self.session_id is None or (self.owner_id or "").startswith(f"svc_{SERVICE_ACCOUNT}_"):
+            return False
+        return self.authenticated_at is None or now - self.authenticated_at > FRESH
 
     @property
     def holder_id(self) -> str:

@@ -46,6 +46,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     errors.NotSignedByRoots: 400,
     Unauthorized: 401,
     errors.InvalidApiKey: 401,
+    errors.SignInAgain: 401,
     errors.InsufficientScope: 403,
     errors.NotFound: 404,
     MethodNotAllowed: 405,
@@ -91,6 +92,10 @@ def _headers(error: errors.RequestError) -> dict[str, str]:
     match error:
         case Unauthorized() | errors.InvalidApiKey():
             return {"WWW-Authenticate": "Bearer"}
+        case errors.SignInAgain():
+            # RFC 9470 3
+            challenge = 'Bearer error="insufficient_user_authentication", max_age=900'
+            return {"WWW-Authenticate": challenge}
         case errors.InsufficientScope():
             # RFC 6750 3.1
             scopes = " ".join(error.scopes)

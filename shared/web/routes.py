@@ -165,7 +165,7 @@ class ContractRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             call: Context = request.scope["call"]
-            operation.authorize(call.caller)
+            operation.authorize(call.ports, call.caller)
             raw = await bodies.read(request, limit=body_max)
             response = await work(request, call, raw, is_first=True)
             again = partial(work, request, call, raw, is_first=False)

@@ -1,5 +1,6 @@
 """Calls with a session: who it is, and what ends it at the next request (AUTH-16)."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,13 +19,20 @@ from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
 from tests.engines import worlds
-from tests.kit.api import Tenant, serve
-from tests.kit.endpoints import audit_entries
+from tests.kit.api import Client, Tenant, serve
+from tests.kit.endpoints import ENDPOINTS, at, audit_entries
 from tests.kit.identities import bound, signed_in
 from tests.kit.reads import reading
 from tests.kit.worlds import Clock
 
 WHO = "/v1/whoami"
+
+# What changes access or undoes safety, by hand from the contract (AUTH-17).
+PROTECTED = re.compile(
+    "(POST|PUT|PATCH|DELETE) /v1/"
+    "(api-keys|service-accounts|people|tenant/(identity-providers|settings)|revocations/srl/keys)"
+    "(?!.*/check)"
+)
 
 
 @pytest.fixture(params=["sqlite-memory", "postgresql", "moto"])
@@ -41,10 +49,10 @@ def person_of(tenant: Tenant, role: Scope = Scope.ADMIN, **said: Any) -> Begun:
     return signed_in(tenant.ports, _provider(tenant), role, **said)
 
 
-def program_of(tenant: Tenant, role: Scope = Scope.ADMIN) -> Begun:
+def program_of(tenant: Tenant, role: Scope = Scope.ADMIN, **said: Any) -> Begun:
     service_accounts.create(tenant.ports, tenant.operator, name="robot")
     provider = bound(tenant.ports, tenant.operator, ProviderKind.PROGRAMS)
-    return signed_in(tenant.ports, provider, role)
+    return signed_in(tenant.ports, provider, role, **said)
 
 
 def _provider(tenant: Tenant) -> Any:
@@ -228,3 +236,45 @@ def test_a_key_ends_with_the_session_that_made_it(tenant: Tenant) -> None:
     assert alice.post(path, json=body | {"expires_at": late}).status_code == 400
     soon = (tenant.ports.now() + timedelta(minutes=5)).isoformat()
     assert alice.post(path, json=body | {"expires_at": soon}).status_code == 201
+
+
+def _asked_again(client: Client, call: str, **body: Any) -> bool:
+    """Whether a call is refused until the person signs in again."""
+    method, path = call.split()
+    answer = client.request(method, at(path, "x"), **body)
+    is_refused = "reauthentication_required" in answer.text
+    challenge = 'Bearer error="insufficient_user_authentication", max_age=900'
+    refusal = (answer.status_code, answer.headers.get("WWW-Authenticate"))
+    assert (refusal == (401, challenge)) is is_refused
+    return is_refused
+
+
+def test_what_changes_access_needs_a_fresh_sign_in(tenant: Tenant, clock: Clock) -> None:
+    """AUTH-17, F1260a: Each endpoint that changes access, and no other, needs a fresh sign-in.
+
+    Fifteen minutes after it a person is asked again; API keys and programs are not.
+    """
+    calls = {" ".join(key) for key in ENDPOINTS}
+    alice = tenant.holding(person_of(tenant).secret)
+    clock.advance(seconds=900)
+    assert not {each for each in calls if _asked_again(alice, each)}
+    clock.advance(seconds=1)
+    assert {each for each in calls if _asked_again(alice, each)} == {
+        each for each in calls if PROTECTED.match(each)
+    }
+    robot = tenant.holding(program_of(tenant, auth_time=clock() - timedelta(hours=1)).secret)
+    for client in (tenant.admin, robot):
+        assert client.post("/v1/api-keys").status_code == 400
+
+
+def test_a_batch_is_taken_back_after_a_fresh_sign_in(tenant: Tenant, clock: Clock) -> None:
+    """AUTH-17, F1260b: A batch that takes revocations back needs a fresh sign-in, a trial not."""
+    alice, path = tenant.holding(person_of(tenant).secret), "POST /v1/revocations/batch"
+    clock.advance(seconds=901)
+    body = {"warrant_ids": ["svc_wrt_a"], "reason": "r"}
+    assert not _asked_again(alice, path, json=body | {"action": "revoke"})
+    back = body | {"action": "take_back"}
+    assert not _asked_again(alice, path, json=back | {"dry_run": True})
+    assert _asked_again(alice, path, json=back)
+    again = tenant.holding(person_of(tenant).secret)
+    assert not _asked_again(again, path, json=back)

@@ -36,7 +36,7 @@ def _created_id(rotated: Rotated) -> str:
     return rotated.created.api_key.id
 
 
-@once(Scope.ADMIN, keeps=secret_shown(_created_id))
+@once(Scope.ADMIN, keeps=secret_shown(_created_id), fresh=True)
 def rotate(
     ports: Ports,
     caller: Caller,

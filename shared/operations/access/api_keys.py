@@ -117,7 +117,7 @@ def _created_id(created: Created) -> str:
     return created.api_key.id
 
 
-@once(Scope.ADMIN, keeps=secret_shown(_created_id))
+@once(Scope.ADMIN, keeps=secret_shown(_created_id), fresh=True)
 def create(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,
@@ -163,7 +163,7 @@ def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
     return key, Usage.from_item(item)
 
 
-@once(Scope.ADMIN, keeps=of_record(ApiKey))
+@once(Scope.ADMIN, keeps=of_record(ApiKey), fresh=True)
 def revoke(ports: Ports, caller: Caller, keep: Keep[ApiKey], *, key_id: str) -> ApiKey:
     """Revoke a key; the next request with it fails (APIKEY-5). A revoked key is returned unchanged.
 
@@ -185,7 +185,7 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ApiKey], *, key_id: str) -> 
     return revoked
 
 
-@operation(Scope.ADMIN)
+@operation(Scope.ADMIN, fresh=True)
 def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
     """Delete a key in any state (APIKEY-6).
 

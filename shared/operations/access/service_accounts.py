@@ -43,7 +43,7 @@ def get(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
     return _find(ports, caller, account_id)
 
 
-@once(Scope.ADMIN, keeps=of_record(ServiceAccount))
+@once(Scope.ADMIN, keeps=of_record(ServiceAccount), fresh=True)
 def create(
     ports: Ports,
     caller: Caller,
@@ -73,7 +73,7 @@ def create(
     return account
 
 
-@once(Scope.ADMIN, keeps=of_record(ServiceAccount))
+@once(Scope.ADMIN, keeps=of_record(ServiceAccount), fresh=True)
 def disable(
     ports: Ports, caller: Caller, keep: Keep[ServiceAccount], *, account_id: str
 ) -> ServiceAccount:
@@ -84,7 +84,7 @@ def disable(
     return _switch(ports, caller, keep, account_id, AccountStatus.DISABLED)
 
 
-@once(Scope.ADMIN, keeps=of_record(ServiceAccount))
+@once(Scope.ADMIN, keeps=of_record(ServiceAccount), fresh=True)
 def enable(
     ports: Ports, caller: Caller, keep: Keep[ServiceAccount], *, account_id: str
 ) -> ServiceAccount:
@@ -92,7 +92,7 @@ def enable(
     return _switch(ports, caller, keep, account_id, AccountStatus.ACTIVE)
 
 
-@operation(Scope.ADMIN)
+@operation(Scope.ADMIN, fresh=True)
 def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
     """Delete an account. Raises `NotFound`; `Conflict` if it owns keys.
 

@@ -18,7 +18,7 @@ def get(ports: Ports, caller: Caller) -> TenantSettings:
     return tenants.settings(ports, caller.tenant_id)
 
 
-@once(Scope.ADMIN, keeps=of_record(TenantSettings))
+@once(Scope.ADMIN, keeps=of_record(TenantSettings), fresh=True)
 def update(
     ports: Ports, caller: Caller, keep: Keep[TenantSettings], *, change: SettingsChange
 ) -> TenantSettings:

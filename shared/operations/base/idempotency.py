@@ -13,7 +13,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.idempotency import Once, Request
 from shared.model.items import Item, Value
 from shared.model.records import Record
-from shared.operations.base.operation import Operation, settle, wait_for_writes
+from shared.operations.base.operation import Fresh, Operation, settle, wait_for_writes
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 
@@ -104,11 +104,12 @@ class Repeatable(Operation[P, R]):
         outcome: Outcome[R],
         *,
         claims: bool,
+        fresh: Fresh,
     ) -> None:
         def run_freely(ports: Ports, caller: Caller, /, *args: P.args, **kwargs: P.kwargs) -> R:
             return run(ports, caller, _keep_nothing, *args, **kwargs)
 
-        super().__init__(run_freely, scopes)
+        super().__init__(run_freely, scopes, fresh=fresh)
         self.__doc__, self.__name__, self.__module__ = run.__doc__, run.__name__, run.__module__
         self._keeping, self._outcome, self._claims = run, outcome, claims
 
@@ -120,7 +121,7 @@ class Repeatable(Operation[P, R]):
         Raises what the operation raises, which is not kept; `Conflict` if the key was used with
         another body, or if its first request is in progress and claimed it.
         """
-        self.authorize(caller)
+        self.admit(ports, caller, *args, **kwargs)
 
         def attempt(claim: Once | None = None) -> StoredAnswer[R]:
             return self._attempt(ports, caller, request, claim, *args, **kwargs)
@@ -161,10 +162,10 @@ class Repeatable(Operation[P, R]):
 
 
 def once(
-    *scopes: Scope, keeps: Outcome[R], claims: bool = False
+    *scopes: Scope, keeps: Outcome[R], claims: bool = False, fresh: Fresh = False
 ) -> Callable[[Callable[Concatenate[Ports, Caller, Keep[R], P], R]], Repeatable[P, R]]:
     """Decorate a function as a `Repeatable`; a caller needs any one of `scopes`."""
-    return lambda run: Repeatable(run, scopes, keeps, claims=claims)
+    return lambda run: Repeatable(run, scopes, keeps, claims=claims, fresh=fresh)
 
 
 class _Keep(Generic[R]):

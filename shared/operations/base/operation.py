@@ -13,9 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from random import SystemRandom
-from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import Concatenate, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
-from shared.errors import Corrupt, ExpectationLost, InsufficientScope, Unavailable
+from shared.errors import (
+    Corrupt,
+    ExpectationLost,
+    InsufficientScope,
+    SignInAgain,
+    Unavailable,
+)
 from shared.model.callers import Caller, Scope
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change
@@ -23,6 +29,9 @@ from shared.ports.store import MOST_CHANGES, Change
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M", bound=Hashable)
+
+# Whether an operation needs a person's fresh sign-in; or for which of its arguments.
+Fresh: TypeAlias = bool | Callable[..., bool]
 
 # The system's generator: any other would have the same state in all instances that start from one
 # snapshot of Lambda.
@@ -52,13 +61,20 @@ PACING = Pacing()
 
 
 class Operation(Generic[P, R]):
-    """A function `(ports, caller, …)`, and its scopes; a caller needs one of them."""
+    """A function `(ports, caller, …)`, and its scopes; a caller needs one of them.
+
+    If it is `fresh`, a person needs to have signed in lately (AUTH-17).
+    """
 
     def __init__(
-        self, run: Callable[Concatenate[Ports, Caller, P], R], scopes: tuple[Scope, ...]
+        self,
+        run: Callable[Concatenate[Ports, Caller, P], R],
+        scopes: tuple[Scope, ...],
+        *,
+        fresh: Fresh = False,
     ) -> None:
         self._run = run
-        self.scopes = scopes
+        self.scopes, self.fresh = scopes, fresh
         self.__doc__ = run.__doc__
         self.__name__, self.__module__ = run.__name__, run.__module__
 
@@ -66,25 +82,37 @@ class Operation(Generic[P, R]):
         """Return the name by which another process finds the operation in the same module."""
         return self.__name__
 
-    def authorize(self, caller: Caller) -> None:
-        """Raise `InsufficientScope` unless the caller has one of the scopes (AUTH-5)."""
+    def authorize(self, ports: Ports, caller: Caller) -> None:
+        """Raise `InsufficientScope` unless the caller has one of the scopes (AUTH-5).
+
+        Raises `SignInAgain` if each call is fresh, and the caller's sign-in is not (AUTH-17).
+        """
         if not set(self.scopes).intersection(caller.scopes):
             raise InsufficientScope(self.scopes)
+        if self.fresh is True and caller.has_to_sign_in(ports.now()):
+            raise SignInAgain
+
+    def admit(self, ports: Ports, caller: Caller, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Raise as `authorize` does, also if calls with these arguments are fresh."""
+        self.authorize(ports, caller)
+        is_fresh = callable(self.fresh) and self.fresh(*args, **kwargs)
+        if is_fresh and caller.has_to_sign_in(ports.now()):
+            raise SignInAgain
 
     def __call__(self, ports: Ports, caller: Caller, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Authorise the caller and run the function, repeatedly if it loses a race.
 
         Raises what the function raises, except `ExpectationLost`; see `settle`.
         """
-        self.authorize(caller)
+        self.admit(ports, caller, *args, **kwargs)
         return settle(lambda: self._run(ports, caller, *args, **kwargs))
 
 
 def operation(
-    *scopes: Scope,
+    *scopes: Scope, fresh: Fresh = False
 ) -> Callable[[Callable[Concatenate[Ports, Caller, P], R]], Operation[P, R]]:
     """Decorate a function as an `Operation`; a caller needs any one of `scopes`."""
-    return lambda run: Operation(run, scopes)
+    return lambda run: Operation(run, scopes, fresh=fresh)
 
 
 def settle(attempt: Callable[[], R], *, limit: float | None = None) -> R:

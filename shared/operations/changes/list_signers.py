@@ -114,7 +114,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPa
     return SignerPage(shown, srl_signers.first_page(ports, tenant_id))
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def create(ports: Ports, caller: Caller, keep: Keep[ShownSigner]) -> ShownSigner:
     """Create a pending signer, with a statement by the active signer.
 
@@ -138,7 +138,7 @@ def create(ports: Ports, caller: Caller, keep: Keep[ShownSigner]) -> ShownSigner
     return shown
 
 
-@once(Scope.ADMIN, keeps=_KEPT, claims=True)
+@once(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
 def activate(
     ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str, force: bool = False
 ) -> ShownSigner:
@@ -163,7 +163,7 @@ def activate(
     return _succeed(ports, caller, keep, facts, found, entry)
 
 
-@once(Scope.ADMIN, keeps=_KEPT, claims=True)
+@once(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
 def rotate(
     ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, compromised: bool = False
 ) -> ShownSigner:
@@ -187,7 +187,7 @@ def rotate(
     return _succeed(ports, caller, keep, facts, successor, entry)
 
 
-@once(Scope.ADMIN, keeps=_KEPT, claims=True)
+@once(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
 def revoke(ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str) -> ShownSigner:
     """Revoke a stolen signer; if it is active or signed the list in force, publish by another one.
 

@@ -81,7 +81,11 @@ class _Wanted:
     warrant_id: str
 
 
-@operation.operation(Scope.ADMIN, Scope.REVOKER)
+def _undoes_safety(*, batch: Batch) -> bool:
+    return batch.action is not BatchAction.REVOKE and not batch.dry_run
+
+
+@operation.operation(Scope.ADMIN, Scope.REVOKER, fresh=_undoes_safety)
 def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     """Revoke the warrants of a batch, or take its revocations back; return a result for each.
 

@@ -81,7 +81,7 @@ def get(ports: Ports, caller: Caller, *, provider_id: str) -> IdentityProvider:
     return find(ports, partition, provider_id, kind=IDENTITY_PROVIDER, record=IdentityProvider)
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def create(
     ports: Ports,
     caller: Caller,
@@ -126,7 +126,7 @@ def create(
     return provider
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def update(
     ports: Ports,
     caller: Caller,
@@ -167,7 +167,7 @@ def check(
     return provider, None if is_inline else issuers.discovered(ports, provider.issuer)
 
 
-@operation(Scope.ADMIN)
+@operation(Scope.ADMIN, fresh=True)
 def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
     """Delete a provider; the sessions that it gave end. Raises `NotFound`.
 

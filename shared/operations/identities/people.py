@@ -33,7 +33,7 @@ def get(ports: Ports, caller: Caller, *, person_id: str) -> Person:
     return find(ports, model.people(caller.tenant_id), person_id, kind=PERSON, record=Person)
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def disable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) -> Person:
     """End a person's sessions, and let the person begin none. Raises `NotFound`.
 
@@ -49,7 +49,7 @@ def disable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str)
     return _replaced(ports, caller, keep, Action.PERSON_DISABLE, after, email)
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) -> Person:
     """Let a person sign in again; an active person is returned unchanged.
 
@@ -66,7 +66,7 @@ def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) 
     return _replaced(ports, caller, keep, Action.PERSON_ENABLE, after, email)
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def sign_out(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) -> Person:
     """End all sessions of a person, who may begin new ones. Raises `NotFound`."""
     person = get(ports, caller, person_id=person_id)

@@ -83,7 +83,7 @@ TAGS: Final = {
     "API keys": "The keys that callers of this API use.",
     "Signing keys": "The keys that sign warrants, and the warrants that they signed.",
     "Service accounts": "The programs that API keys belong to.",
-    "Identities": "Identity providers, the people they vouch for, and sessions.",
+    "Identities": "Identity providers, the people they vouch for, sessions and roles.",
     "Audit log": "Who changed what, and when.",
     "Webhooks": "Addresses that are sent an event for each change.",
     "Tenant settings": "What a tenant can set for itself.",

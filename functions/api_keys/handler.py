@@ -14,7 +14,6 @@ from functions.api_keys.schemas import (
     RotatedApiKey,
 )
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.model.callers import Scope
 from shared.model.identifiers import PERSON, SESSION, TENANT
 from shared.operations.access import api_key_rotation, api_keys
 from shared.web.api_keys import KEY_EXAMPLE, ApiKeyList, Scopes
@@ -63,7 +62,7 @@ class CallerBody(ResponseBody):
         "The latest end of the keys that it may create; null if they may end at any time or never."
     )
     name: str = shown("The name of the person, the service account or the key, for people.")
-    role: Scope | None = shown("The role that the session has; null for an API key.")
+    role: str | None = shown("The role that the caller has; null for an API key without one.")
     person_id: str | None = shown(
         "Identifier of the person who calls; null for a program.", **identifier(PERSON)
     )
@@ -88,7 +87,7 @@ class CallerBody(ResponseBody):
             expires_at=caller.key_expires_at,
             creates_until=caller.bounds_keys_at,
             name=key.name if key else caller.name or caller.identity,
-            role=caller.scopes[0] if caller.session_id else None,
+            role=caller.role,
             person_id=caller.person_id,
             session_id=caller.session_id,
             authenticated_at=caller.authenticated_at,

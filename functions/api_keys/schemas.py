@@ -2,10 +2,9 @@
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from shared.model.api_keys import GRACE_SECONDS_MAX, ApiKey, ApiKeyStatus, Usage
-from shared.model.callers import Scope
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
 from shared.operations.access import api_key_creation
 from shared.operations.access.api_key_rotation import Rotated
@@ -15,6 +14,7 @@ from shared.web.api_keys import (
     ApiKeySummary,
     Created,
     Expires,
+    GivenScopes,
     KeyName,
     KeyStatus,
     Scopes,
@@ -35,16 +35,6 @@ from shared.web.fields import (
 from shared.web.paging import PageQuery
 
 
-def _unique(scopes: list[Scope]) -> list[Scope]:
-    if len(set(scopes)) != len(scopes):
-        raise ValueError("must not name a scope twice")
-    return scopes
-
-
-# A strict body would refuse text for a member of an enumeration.
-OneScope = Annotated[Scope, Field(strict=False)]
-
-
 class CreateApiKey(RequestBody):
     """The API key to create."""
 
@@ -53,9 +43,7 @@ class CreateApiKey(RequestBody):
     name: Name = Field(
         description="A name for people. Leading and trailing white space is removed."
     )
-    scopes: Annotated[list[OneScope], Field(min_length=1), AfterValidator(_unique)] = Field(
-        description="What the key may do.", json_schema_extra={"uniqueItems": True}
-    )
+    scopes: GivenScopes = Field(description="What the key may do.")
     expires_at: MomentIn | None = Field(
         default=None,
         description="When the key expires. It must be in the future. If it is omitted, the key "

@@ -1,4 +1,4 @@
-"""Identity providers, people and sessions over HTTP (IDENTITY-1)."""
+"""Identity providers, people, sessions and roles over HTTP (IDENTITY-1)."""
 
 from typing import Annotated
 
@@ -13,12 +13,16 @@ from functions.identities.schemas import (
     PersonId,
     PersonList,
     ProviderId,
+    PutRole,
+    RoleBody,
+    RoleList,
+    RoleName,
     SessionBody,
     SessionList,
     UpdateIdentityProvider,
 )
 from shared.errors import Conflict, NotFound
-from shared.operations.identities import identity_providers, people, sessions
+from shared.operations.identities import identity_providers, people, roles, sessions
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
@@ -30,6 +34,8 @@ Who = Annotated[PersonId, Path(alias="id")]
 SessionId = Annotated[
     str, Path(alias="id", description="Identifier of the session, or `current` for this one.")
 ]
+
+OneRole = Annotated[str, Path(alias="name", description="The name of the role.")]
 
 _PROVIDERS = "/v1/tenant/identity-providers"
 
@@ -154,6 +160,43 @@ async def delete_session(here: ApiRequest, session_id: SessionId) -> None:
     Administrators end any session of the tenant, and others their own.
     """
     here.run(sessions.delete, session_id=session_id)
+
+
+@routes.get("/v1/roles")
+@serves(roles.every)
+async def list_roles(here: ApiRequest) -> RoleList:
+    """List the roles: the scopes, which are built in, then those of the tenant by name."""
+    return RoleList(roles=[RoleBody.of(each) for each in here.run(roles.every)])
+
+
+@routes.get("/v1/roles/{name}")
+@serves(roles.get, raises=(NotFound,))
+async def get_role(here: ApiRequest, name: OneRole) -> RoleBody:
+    """Get one role."""
+    return RoleBody.of(here.run(roles.get, name=name))
+
+
+@routes.put("/v1/roles/{name}")
+@serves(roles.put, raises=(Conflict,))
+async def put_role(here: ApiRequest, name: RoleName, body: PutRole) -> RoleBody:
+    """Create a role, or replace it.
+
+    The next request of each caller who has it follows the new one. Grants of identity providers
+    name roles.
+
+    409: the role is built in, or the tenant has 20 roles.
+    """
+    return RoleBody.of(here.run(roles.put, role=body.role(name)))
+
+
+@routes.delete("/v1/roles/{name}", status_code=204)
+@serves(roles.delete, raises=(NotFound, Conflict))
+async def delete_role(here: ApiRequest, name: OneRole) -> None:
+    """Delete a role. Callers who have it may do nothing from their next request on.
+
+    409: the role is built in.
+    """
+    here.run(roles.delete, name=name)
 
 
 app = create_app(routes)

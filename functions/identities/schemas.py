@@ -5,13 +5,16 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, Field, JsonValue
 
 from shared.model.callers import Scope
-from shared.model.identifiers import IDENTITY_PROVIDER, PERSON, SESSION
+from shared.model.identifiers import IDENTITY_PROVIDER, PERSON, SESSION, SIGNING_KEY
 from shared.model.identities import grants, providers
 from shared.model.identities.claims import Discovered
 from shared.model.identities.grants import Grant
 from shared.model.identities.people import PersonStatus
 from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.identities.roles import LIMITS_MAX, NAME_PATTERN, PREFIX_PATTERN, Role
+from shared.model.identities.roles import name as role_name
 from shared.operations.identities.identity_providers import ProviderChange
+from shared.web.api_keys import GivenScopes
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -23,6 +26,7 @@ from shared.web.fields import (
     Total,
     example,
     identifier,
+    is_of,
     sample,
     shown,
 )
@@ -99,6 +103,24 @@ _SECONDS: Final = (
 )
 _REUSABLE: Final = "Whether a program may exchange one token several times, as in Kubernetes."
 
+_ROLE: Final = "The role that it gives: a scope, or one of `GET /v1/roles`."
+_PREFIXES: Final = (
+    "How the identifiers of warrants begin. If this or `signing_keys` is given, who has the role "
+    "reaches nothing else, and only the endpoints that can tell."
+)
+_SIGNING_KEYS: Final = "Identifiers of signing keys, each of which stands for all below it too."
+_OWN_ROLE: Final[dict[str, JsonValue]] = {
+    "scopes": ["revoker"],
+    "warrant_prefixes": ["svc_wrt_paris-"],
+    "signing_keys": [sample(SIGNING_KEY)],
+}
+_ROLE_SHOWN: Final[dict[str, JsonValue]] = {"name": "paris", **_OWN_ROLE, "is_built_in": False}
+
+RoleName = Annotated[
+    str,
+    Field(description="The name of the role.", json_schema_extra={"pattern": f"^{NAME_PATTERN}$"}),
+    AfterValidator(role_name),
+]
 ProviderId = Annotated[
     str, shown("Identifier of the identity provider.", **identifier(IDENTITY_PROVIDER))
 ]
@@ -128,7 +150,7 @@ class GrantBody(RequestBody):
         description="Values of claims by name, which must all match. A claim that is a list must "
         "contain the value. `*` at the end of a value stands for any text.",
     )
-    role: Annotated[Scope, Field(strict=False)] = Field(description="The scope that it gives.")
+    role: RoleName = Field(description=_ROLE)
     service_account: str | None = Field(
         default=None,
         max_length=63,
@@ -191,7 +213,7 @@ class GrantShown(RecordBody):
     """A role for those whose claims match."""
 
     when: dict[str, str] = shown("Values of claims by name, which must all match.")
-    role: Scope = shown("The scope that it gives.")
+    role: str = shown(_ROLE)
     service_account: str | None = shown("The account that a program calls as; null for people.")
 
 
@@ -263,7 +285,7 @@ class PersonBody(RecordBody):
     id: PersonId
     email: str = shown("The e-mail of the last sign-in, by which the audit log names the person.")
     name: str = shown("The name of the last sign-in.")
-    role: Scope = shown("The scope of the person's sessions, from the last sign-in.")
+    role: str = shown("The role of the person's sessions, from the last sign-in.")
     status: PersonStatus = shown("A disabled person has no session, and cannot sign in.")
     issuer: str = shown("The issuer of the person's tokens.")
     subject: str = shown("The `sub` of the person's tokens.")
@@ -301,3 +323,48 @@ class SessionList(ResponseBody):
 
     sessions: list[SessionBody] = shown("The sessions of this page, newest first.")
     cursor: NextCursor
+
+
+# An empty list could be taken for no limit, or for nothing.
+_SOME: Final = Field(min_length=1, max_length=LIMITS_MAX)
+_Prefix = Annotated[str, Field(pattern=f"^{PREFIX_PATTERN}$")]
+_KeyOfRole = Annotated[str, is_of(SIGNING_KEY)]
+
+
+class PutRole(RequestBody):
+    """The scopes of a role, and its limits."""
+
+    model_config = example(**_OWN_ROLE)
+
+    scopes: GivenScopes = Field(description="The scopes that it gives.")
+    warrant_prefixes: Annotated[list[_Prefix], _SOME] | None = Field(
+        default=None, description=_PREFIXES
+    )
+    signing_keys: Annotated[list[_KeyOfRole], _SOME] | None = Field(
+        default=None, description=_SIGNING_KEYS
+    )
+
+    def role(self, name: str) -> Role:
+        """Return the role under a name."""
+        prefixes, keys = tuple(self.warrant_prefixes or ()), tuple(self.signing_keys or ())
+        return Role(name, tuple(self.scopes), prefixes, keys)
+
+
+class RoleBody(RecordBody):
+    """A role."""
+
+    model_config = example(**_ROLE_SHOWN)
+
+    name: str = shown("The name of the role.")
+    scopes: tuple[Scope, ...] = shown("The scopes that it gives.")
+    warrant_prefixes: tuple[str, ...] = shown(_PREFIXES)
+    signing_keys: tuple[str, ...] = shown(_SIGNING_KEYS)
+    is_built_in: bool = shown("Whether it is one of the scopes, which cannot be changed.")
+
+
+class RoleList(ResponseBody):
+    """All roles of the tenant."""
+
+    model_config = example(roles=[_ROLE_SHOWN])
+
+    roles: list[RoleBody] = shown("The built-in roles, then the others by name.")

@@ -116,7 +116,7 @@ def _granted(begun: Begun, ports: Ports) -> dict[str, Any]:
         "issued_token_type": _ACCESS_TOKEN,
         "token_type": "Bearer",
         "expires_in": max(0, int(left.total_seconds())),
-        "scope": begun.role.value,
+        "scope": " ".join(begun.role.scopes),
     }
 
 

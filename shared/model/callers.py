@@ -23,6 +23,17 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RoleLimits:
+    """The warrants and the signing keys that a caller's role reaches (AUTH-18); no others.
+
+    Warrants are named by the beginning of their identifiers, signing keys with all below them.
+    """
+
+    warrant_prefixes: tuple[str, ...] = ()
+    signing_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """The caller of an operation, within one tenant.
 
@@ -34,6 +45,7 @@ class Caller:
 
     A caller with a session (IDENTITY-5) has no key, but `session_id`, the `owner_id` of the session
     and when that `authenticated_at` its provider; `key_expires_at` is the end of the session.
+    `role` is the name of the role that gave the scopes and the `limits`, if one did.
     """
 
     tenant_id: str
@@ -49,6 +61,8 @@ class Caller:
     session_id: str | None = None
     owner_id: str | None = None
     authenticated_at: datetime | None = None
+    role: str | None = None
+    limits: RoleLimits | None = None
 
     @property
     def person_id(self) -> str | None:
@@ -74,8 +88,8 @@ class Caller:
 
     @property
     def is_admin(self) -> bool:
-        """Whether the caller has the scope `admin`."""
-        return Scope.ADMIN in self.scopes
+        """Whether the caller has the scope `admin`, without limits."""
+        return Scope.ADMIN in self.scopes and self.limits is None
 
     @classmethod
     def inside(cls, tenant_id: str, *, name: str, handle: str, operator: str | None = None) -> Self:

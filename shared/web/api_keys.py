@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Usage
 from shared.model.callers import Scope
@@ -34,6 +34,20 @@ KEY_EXAMPLE: Final[dict[str, JsonValue]] = {
 }
 _USED: Final[dict[str, JsonValue]] = KEY_EXAMPLE | {"last_used_at": "2026-11-21T12:05:00Z"}
 
+
+def _unique(scopes: list[Scope]) -> list[Scope]:
+    if len(set(scopes)) != len(scopes):
+        raise ValueError("must not name a scope twice")
+    return scopes
+
+
+# A strict body would refuse text for a member of an enumeration.
+_OneScope = Annotated[Scope, Field(strict=False)]
+GivenScopes = Annotated[
+    list[_OneScope],
+    Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+    AfterValidator(_unique),
+]
 KeyName = Annotated[str, shown("The name that the key was given.")]
 Scopes = Annotated[tuple[Scope, ...], shown("What the key may do.", minItems=1, uniqueItems=True)]
 KeyStatus = Annotated[

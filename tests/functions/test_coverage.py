@@ -7,10 +7,22 @@ import pytest
 
 from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
+from shared.model.identities.roles import Role
+from shared.operations.identities import roles
 from shared.ports.store import at_path
 from tests.kit import endpoints
 from tests.kit.api import Tenant
-from tests.kit.endpoints import ENDPOINTS, Endpoint, audit_entries, audited, call, identifier, shape
+from tests.kit.endpoints import (
+    ENDPOINTS,
+    Endpoint,
+    at,
+    audit_entries,
+    audited,
+    call,
+    identifier,
+    shape,
+)
+from tests.kit.identities import holding_role
 
 Key = tuple[str, str]
 
@@ -18,7 +30,7 @@ _SIGNER = "/v1/revocations/srl/keys/svc_key_01m7yzmhg0ynzqw1fmh6whgvm5"
 EACH = pytest.mark.parametrize("key", ENDPOINTS, ids=" ".join)
 EACH_OF_A_RESOURCE = pytest.mark.parametrize(
     "key",
-    [key for key in ENDPOINTS if re.search(r"\{(?!version|path|sha256)", key[1])],
+    [key for key in ENDPOINTS if re.search(r"\{(?!version|path|sha256|name)", key[1])],
     ids=" ".join,
 )
 
@@ -111,6 +123,20 @@ def test_a_scope_for_one_job_changes_nothing_else() -> None:
     assert opened[Scope.REVOKER] == changes
     assert opened[Scope.SIGNER] == {"key.sign"}
     assert opened[Scope.AUDITOR] == opened[Scope.READ_ONLY] == set()
+
+
+def test_limits_close_what_does_not_check_them(tenant: Tenant) -> None:
+    """AUTH-18, F1261a: A caller whose role has limits is refused by each endpoint but the listed.
+
+    The table says which endpoints check them; another one stays closed whatever its scopes are.
+    """
+    role = Role("limited", tuple(Scope), warrant_prefixes=("svc_wrt_paris-",))
+    roles.put(tenant.ports, tenant.operator, role=role)
+    client = holding_role(tenant, "limited")
+    for (method, path), endpoint in ENDPOINTS.items():
+        answer = client.request(method, at(path, "x"))
+        is_closed = answer.status_code == 403 and "not this endpoint" in answer.text
+        assert is_closed is not endpoint.limited, path
 
 
 def test_an_auditor_reads_what_others_read() -> None:

@@ -1,14 +1,18 @@
-"""Identity providers over HTTP (IDENTITY-1 to IDENTITY-3); for people, see test_admission.py."""
+"""Identity providers and roles over HTTP (IDENTITY-1); for people, see test_admission.py."""
 
 from typing import Any
 
 import pytest
 
+from shared.errors import InvalidRequest
+from shared.model.callers import Scope
 from shared.model.identities.providers import IdentityProvider, providers
 from shared.model.times import text
+from shared.operations.identities import identity_providers, sessions
+from shared.operations.identities.admission import SignInRefused
 from tests.kit.api import Tenant
 from tests.kit.endpoints import audit_entries
-from tests.kit.identities import JWKS
+from tests.kit.identities import JWKS, bound, holding_role, signed_in
 from tests.kit.issuers import ISSUER
 
 PATH = "/v1/tenant/identity-providers"
@@ -175,3 +179,81 @@ def test_keys_that_are_not_fetched(tenant: Tenant) -> None:
         "jwks_uri": None,
         "is_stored": True,
     }
+
+
+def test_roles_are_the_scopes_and_those_of_the_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
+    """AUTH-18, F1261b: A role is put and deleted by its name; the scopes stay as they are."""
+    body = {"scopes": ["revoker"], "warrant_prefixes": ["svc_wrt_paris-"]}
+    paris = body | {"name": "paris", "signing_keys": [], "is_built_in": False}
+    assert tenant.admin.request("PUT", "/v1/roles/paris", json=body).json() == paris
+    entries = len(audit_entries(tenant))
+    assert tenant.admin.request("PUT", "/v1/roles/paris", json=body).json() == paris
+    assert len(audit_entries(tenant)) == entries
+    *built_in, last = tenant.admin.get("/v1/roles").json()["roles"]
+    assert [(each["name"], each["is_built_in"]) for each in built_in] == [(s, True) for s in Scope]
+    assert last == paris
+    bound(tenant.ports, tenant.operator)
+    assert other_tenant.admin.get("/v1/roles/paris").status_code == 404
+    assert other_tenant.admin.delete("/v1/roles/paris").status_code == 404
+    assert tenant.admin.request("PUT", "/v1/roles/admin", json=body).status_code == 409
+    assert tenant.admin.delete("/v1/roles/admin").status_code == 409
+    sessions.end_all(tenant.ports, tenant.id)
+    assert tenant.admin.get("/v1/roles/paris").json() == paris
+    assert tenant.admin.delete("/v1/roles/paris").status_code == 204
+    assert tenant.admin.get("/v1/roles/paris").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "named"),
+    [
+        ("Paris", {}, "name"),
+        ("paris", {"scopes": []}, "scopes"),
+        ("paris", {"scopes": ["root"]}, "scopes"),
+        ("paris", {"warrant_prefixes": []}, "warrant_prefixes"),
+        ("paris", {"warrant_prefixes": ["paris-"]}, "warrant_prefixes"),
+        ("paris", {"warrant_prefixes": ["svc_wrt_"]}, "warrant_prefixes"),
+        ("paris", {"warrant_prefixes": ["svc_wrt_a"] * 11}, "warrant_prefixes"),
+        ("paris", {"signing_keys": ["svc_key_01m7yzmhg0ynzqw1fmh6whgvm5"]}, "signing_keys"),
+        ("paris", {"signing_keys": ["x"]}, "signing_keys"),
+    ],
+)
+def test_a_role_that_means_nothing(
+    standing: Tenant, name: str, change: dict[str, Any], named: str
+) -> None:
+    """F1261c: A role of a wrong form is not stored; an empty list is not taken for no limit."""
+    body = {"scopes": ["revoker"]} | change
+    answer = standing.admin.request("PUT", f"/v1/roles/{name}", json=body)
+    assert (answer.status_code, named in answer.text) == (400, True)
+
+
+def test_a_tenant_has_twenty_roles(tenant: Tenant) -> None:
+    """F1261d: A tenant has at most twenty roles, and an old one is still replaced."""
+    paths, body = [f"/v1/roles/r{number}" for number in range(21)], {"scopes": ["signer"]}
+    assert [tenant.admin.request("PUT", each, json=body).status_code for each in paths] == [
+        *[200] * 20,
+        409,
+    ]
+    body = {"scopes": ["revoker"]}
+    assert tenant.admin.request("PUT", paths[0], json=body).status_code == 200
+
+
+def test_a_role_holds_at_the_next_request(tenant: Tenant) -> None:
+    """AUTH-18, F1261e: Another role under the name, or none, holds at the next request."""
+    body = {"scopes": ["revoker", "signer"]}
+    tenant.admin.request("PUT", "/v1/roles/paris", json=body)
+    client = holding_role(tenant, "paris")
+    who = client.get("/v1/whoami").json()
+    assert (who["role"], who["scopes"]) == ("paris", ["revoker", "signer"])
+    assert client.get("/v1/revocations").status_code == 200
+    tenant.admin.request("PUT", "/v1/roles/paris", json={"scopes": ["signer"]})
+    assert client.get("/v1/revocations").status_code == 403
+    assert client.get("/v1/keys").status_code == 200
+    tenant.admin.delete("/v1/roles/paris")
+    assert client.get("/v1/keys").status_code == 403
+    (provider,) = identity_providers.page(
+        tenant.ports, tenant.operator, before=None, limit=9
+    ).entries
+    with pytest.raises(SignInRefused, match="does not exist"):
+        signed_in(tenant.ports, provider, sub="bob", members={"groups": "paris"})
+    with pytest.raises(InvalidRequest, match="each role"):
+        holding_role(tenant, "paris")

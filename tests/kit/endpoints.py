@@ -17,12 +17,13 @@ from shared.model.audit.audit_log import month
 from shared.model.callers import Scope
 from shared.model.identities import providers
 from shared.model.identities.providers import IdentityProvider
+from shared.model.identities.roles import Role
 from shared.model.items import Item
 from shared.model.trust import head_address
 from shared.model.webhooks import deliveries
 from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
 from shared.operations.audit import log, sealing, signers
-from shared.operations.identities import identity_providers, people
+from shared.operations.identities import identity_providers, people, roles
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force, publication
 from shared.ports.store import Delete, Expect, Put
@@ -58,7 +59,8 @@ class Endpoint:
     and the answer. `unknown` is the status for an unknown resource. `secret` is the field of the
     answer that shows one. `is_kept` is whether a POST or PATCH can be repeated with an
     `Idempotency-Key`; it cannot if it makes no change, or is harmless to repeat. `needs` says
-    without which of `blobs` and `keys` it answers 503.
+    without which of `blobs` and `keys` it answers 503. `limited` is whether callers whose role has
+    limits may call it.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Endpoint:
     secret: str | None = None
     is_kept: bool = True
     needs: str = ""
+    limited: bool = False
 
 
 def shape(value: Any) -> Any:
@@ -170,6 +173,8 @@ def _row(
         return f"{path}{found}" if found and found.startswith("?") else path
 
     def named(called: str, answer: Any) -> str:
+        if path.endswith("/{name}"):
+            return called.rpartition("/")[2]
         if "{" in path or method == "DELETE":
             return identifier(called)
         shown = answer.json()
@@ -370,6 +375,11 @@ def _disabled_person(tenant: Tenant) -> str:
     return person_id
 
 
+def _role(tenant: Tenant) -> str:
+    """A role."""
+    return roles.put(tenant.ports, tenant.operator, role=Role("paris", (REVOKER,))).name
+
+
 def _no_webhook(tenant: Tenant) -> None:
     for each in tenant.admin.get("/v1/webhooks").json()["webhooks"]:
         tenant.admin.delete(f"/v1/webhooks/{each['id']}")
@@ -503,6 +513,11 @@ _PROVIDER = _ENDPOINTS_FOUND | {
 }
 _PERSON = _names("id email name role status issuer subject created_at")
 _SESSION = _names("id identity owner provider_id created_at authenticated_at expires_at")
+_ROLE = _names("name is_built_in") | {
+    "scopes": [...],
+    "warrant_prefixes": [],
+    "signing_keys": [],
+}
 _DELIVERY = _names("id index type state attempts attempted_at outcome status milliseconds answer")
 
 _COMPAT = "/compat/tenuo/v1"
@@ -537,6 +552,7 @@ _ROWS = (
         _names("tenant_id tenant_name identity api_key_id api_key_name")
         | {"scopes": [...], "expires_at": ..., "creates_until": ...}
         | _names("name role person_id session_id authenticated_at"),
+        limited=True,
         scopes=ANY,
     ),
     _row(
@@ -933,8 +949,18 @@ _ROWS = (
         {"sessions": [_SESSION], "cursor": ...},
         on=_session,
         scopes=ANY,
+        limited=True,
     ),
-    _row("DELETE /v1/sessions/{id} deleteSession session.delete", on=_session, scopes=ANY),
+    _row(
+        "DELETE /v1/sessions/{id} deleteSession session.delete",
+        on=_session,
+        scopes=ANY,
+        limited=True,
+    ),
+    _row("GET /v1/roles listRoles", {"roles": [_ROLE]}, on=_role),
+    _row("GET /v1/roles/{name} getRole", _ROLE, on=_role),
+    _row("PUT /v1/roles/{name} putRole role.put", _ROLE, on=_role, body={"scopes": ["signer"]}),
+    _row("DELETE /v1/roles/{name} deleteRole role.delete", on=_role),
     _row("GET /v1/tenant/settings getTenantSettings", _SETTINGS),
     _row(
         "PATCH /v1/tenant/settings updateTenantSettings tenant.update_settings",

@@ -17,6 +17,7 @@ from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
 from tests.kit import issuers
+from tests.kit.api import Client, Tenant
 from tests.kit.issuers import ISSUER, KEYS_URI, Answers
 
 # A key of which nobody knows the private one. With it, nothing is fetched.
@@ -66,6 +67,14 @@ def signed_in(
     """A session of somebody of whom the provider says this, after all checks of the token."""
     stranger = Stranger("192.0.2.7", "0123456789abcdef")
     return admit(ports, provider, claims(ports, role, **said), stranger)
+
+
+def holding_role(tenant: Tenant, role: str) -> Client:
+    """A client with a session of somebody whom a provider gives this role."""
+    grant = Grant({"groups": role}, role)
+    provider = bound(tenant.ports, tenant.operator, grants=(grant,))
+    made = signed_in(tenant.ports, provider, sub=role, members={"groups": role})
+    return tenant.holding(made.secret)
 
 
 def published() -> Answers:

@@ -8,6 +8,7 @@ import pytest
 
 from shared.model.callers import Scope
 from shared.model.fleet.heartbeats import Description
+from shared.model.identities.roles import Role
 from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.signing_keys import SigningKey
 from shared.model.tenants import SettingsChange
@@ -21,7 +22,7 @@ from shared.operations.changes import (
 )
 from shared.operations.changes.warrants import Order
 from shared.operations.fleet import authorizers, registering
-from shared.operations.identities import identity_providers, people, sessions
+from shared.operations.identities import identity_providers, people, roles, sessions
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force
 from shared.operations.webhooks import managing
@@ -228,6 +229,14 @@ def _update_provider(ports: Ports, tenant: Tenant, provider_id: str) -> object:
     return identity_providers.update(ports, tenant.operator, provider_id=provider_id, change=change)
 
 
+def _put_role(ports: Ports, tenant: Tenant, _: str, *, scope: Scope = Scope.SIGNER) -> str:
+    return roles.put(ports, tenant.operator, role=Role("paris", (scope,))).name
+
+
+def _role(ports: Ports, tenant: Tenant) -> str:
+    return _put_role(ports, tenant, "", scope=Scope.REVOKER)
+
+
 CASES = [
     Case("api_key.create", _nothing, _create_key),
     Case("api_key.rotate", _key, partial(_rotate_key, 60)),
@@ -305,6 +314,9 @@ CASES = [
         "person.enable", _disabled_person, lambda p, t, i: people.enable(p, t.operator, person_id=i)
     ),
     Case("person.sign_out", _person, lambda p, t, i: people.sign_out(p, t.operator, person_id=i)),
+    Case("role.put", _nothing, _put_role),
+    Case("role.put", _role, _put_role),
+    Case("role.delete", _role, lambda p, t, i: roles.delete(p, t.operator, name=i)),
     Case("webhook.create", _nothing, lambda p, t, _: _webhook(p, t)),
     Case(
         "webhook.update",

@@ -13,15 +13,16 @@ import pytest
 from shared.model.callers import Scope
 from shared.model.identities.grants import Grant
 from shared.model.identities.providers import ProviderKind
+from shared.model.identities.roles import Role
 from shared.operations.access import service_accounts
-from shared.operations.identities import identity_providers, people, sessions
+from shared.operations.identities import identity_providers, people, roles, sessions
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
 from tests.engines import worlds
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.endpoints import ENDPOINTS, at, audit_entries
-from tests.kit.identities import bound, signed_in
+from tests.kit.identities import bound, holding_role, signed_in
 from tests.kit.reads import reading
 from tests.kit.worlds import Clock
 
@@ -30,7 +31,7 @@ WHO = "/v1/whoami"
 # What changes access or undoes safety, by hand from the contract (AUTH-17).
 PROTECTED = re.compile(
     "(POST|PUT|PATCH|DELETE) /v1/"
-    "(api-keys|service-accounts|people|tenant/(identity-providers|settings)|revocations/srl/keys)"
+    "(api-keys|service-accounts|people|roles|tenant/(identity-providers|settings)|revocations/srl/keys)"
     "(?!.*/check)"
 )
 
@@ -211,6 +212,17 @@ def test_a_session_sees_and_ends_its_own(tenant: Tenant) -> None:
     assert alice.get(WHO).status_code == 401
     assert tenant.holding(other.secret).get(WHO).status_code == 200
     assert tenant.admin.delete("/v1/sessions/current").status_code == 404
+
+
+def test_limits_leave_an_administrator_the_own_sessions(tenant: Tenant) -> None:
+    """AUTH-18, F1261f: An administrator with limits lists and ends the own sessions alone."""
+    role = Role("paris", (Scope.ADMIN,), warrant_prefixes=("svc_wrt_paris-",))
+    roles.put(tenant.ports, tenant.operator, role=role)
+    other, paris = person_of(tenant, sub="bob"), holding_role(tenant, "paris")
+    listed = paris.get("/v1/sessions").json()["sessions"]
+    assert [each["identity"] for each in listed] == ["paris@example.com"]
+    assert paris.delete(f"/v1/sessions/{other.session.id}").status_code == 404
+    assert paris.delete("/v1/sessions/current").status_code == 204
 
 
 def test_repetitions_go_by_the_owner(tenant: Tenant) -> None:

@@ -85,6 +85,8 @@ class Action(StrEnum):
     PERSON_SIGN_OUT = "person.sign_out"
     SESSION_CREATE = "session.create"
     SESSION_DELETE = "session.delete"
+    ROLE_PUT = "role.put"
+    ROLE_DELETE = "role.delete"
 
 
 @dataclass(frozen=True, slots=True)

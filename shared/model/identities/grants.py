@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from shared.model.callers import Scope
 from shared.model.items import Value
 
 GRANTS_MAX: Final = 50
@@ -36,13 +35,13 @@ _SHARED: Final[Mapping[str, Mapping[str, re.Pattern[str]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role for those whose claims match all conditions of `when`.
+    """The name of a role for those whose claims match all conditions of `when`.
 
     `service_account` is the name of the account that a program calls as; people have None.
     """
 
     when: Mapping[str, str]
-    role: Scope
+    role: str
     service_account: str | None = None
 
     @classmethod
@@ -51,12 +50,12 @@ class Grant:
         when, account = stored["when"], stored.get("service_account")
         conditions = when.items() if isinstance(when, dict) else ()
         texts = {name: str(value) for name, value in conditions}
-        return cls(texts, Scope(str(stored["role"])), None if account is None else str(account))
+        return cls(texts, str(stored["role"]), None if account is None else str(account))
 
     @property
     def stored(self) -> dict[str, Value]:
         """The grant as a value of an item."""
-        named: dict[str, Value] = {"when": dict(self.when), "role": self.role.value}
+        named: dict[str, Value] = {"when": dict(self.when), "role": self.role}
         return named | ({"service_account": self.service_account} if self.service_account else {})
 
     def matches(self, claims: Mapping[str, object]) -> bool:

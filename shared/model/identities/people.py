@@ -7,7 +7,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from shared.model.callers import Scope
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
@@ -31,7 +30,7 @@ class Person(Record):
     subject: str
     email: str
     name: str
-    role: Scope
+    role: str
     status: PersonStatus
     created_at: datetime
     epoch: int = 1

@@ -3,13 +3,12 @@
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 
 from shared.model import times
-from shared.model.callers import Scope
-from shared.model.items import Address, Partition, Table
+from shared.model.items import Address, Item, Partition, Table, Value
 from shared.model.records import Record
 
 PREFIX: Final = "svc_session_"
@@ -39,7 +38,7 @@ class SessionRecord(Record):
     expires_at: datetime
     expires: int
     owner_epoch: int = 1
-    role: Scope | None = None
+    role: str | None = None
 
     @property
     def address(self) -> Address:
@@ -72,10 +71,19 @@ class SessionCredential(Record):
 
 @dataclass(frozen=True, slots=True)
 class AccessRecord(Record):
-    """The barrier of a tenant: sessions that began up to `sessions_after` have ended."""
+    """The roles of a tenant, each by its name as an item of `Role`, and the barrier of sessions.
 
-    sessions_after: datetime
+    Those that began up to `sessions_after` have ended.
+    """
+
+    sessions_after: datetime | None = None
     version: int = 1
+    roles: dict[str, Value] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, item: Item | None) -> Self:
+        """Return the record of an item; one of version 0 if there is none yet."""
+        return cls(version=0) if item is None else cls.from_item(item)
 
 
 def new_secret() -> str:

@@ -250,7 +250,7 @@ class Introduction:
     key: ApiKey | None
 
 
-@operation(*Scope)
+@operation(*Scope, limited=True)
 def introduce(ports: Ports, caller: Caller) -> Introduction:
     """Return who calls (AUTH-13). Raises `InvalidApiKey` if the key was deleted meanwhile."""
     if caller.session_id is not None:

@@ -13,7 +13,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.idempotency import Once, Request
 from shared.model.items import Item, Value
 from shared.model.records import Record
-from shared.operations.base.operation import Fresh, Operation, settle, wait_for_writes
+from shared.operations.base.operation import Admits, Fresh, Operation, settle, wait_for_writes
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 
@@ -100,16 +100,15 @@ class Repeatable(Operation[P, R]):
     def __init__(
         self,
         run: Callable[Concatenate[Ports, Caller, Keep[R], P], R],
-        scopes: tuple[Scope, ...],
+        admits: Admits,
         outcome: Outcome[R],
         *,
         claims: bool,
-        fresh: Fresh,
     ) -> None:
         def run_freely(ports: Ports, caller: Caller, /, *args: P.args, **kwargs: P.kwargs) -> R:
             return run(ports, caller, _keep_nothing, *args, **kwargs)
 
-        super().__init__(run_freely, scopes, fresh=fresh)
+        super().__init__(run_freely, admits)
         self.__doc__, self.__name__, self.__module__ = run.__doc__, run.__name__, run.__module__
         self._keeping, self._outcome, self._claims = run, outcome, claims
 
@@ -162,10 +161,14 @@ class Repeatable(Operation[P, R]):
 
 
 def once(
-    *scopes: Scope, keeps: Outcome[R], claims: bool = False, fresh: Fresh = False
+    *scopes: Scope,
+    keeps: Outcome[R],
+    claims: bool = False,
+    fresh: Fresh = False,
+    limited: bool = False,
 ) -> Callable[[Callable[Concatenate[Ports, Caller, Keep[R], P], R]], Repeatable[P, R]]:
-    """Decorate a function as a `Repeatable`; a caller needs any one of `scopes`."""
-    return lambda run: Repeatable(run, scopes, keeps, claims=claims, fresh=fresh)
+    """Decorate a function as a `Repeatable`, which admits as `Admits` says."""
+    return lambda run: Repeatable(run, Admits(scopes, fresh, limited), keeps, claims=claims)
 
 
 class _Keep(Generic[R]):

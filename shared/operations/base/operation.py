@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from random import SystemRandom
-from typing import Concatenate, Final, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from shared.errors import (
     Corrupt,
@@ -32,6 +32,8 @@ M = TypeVar("M", bound=Hashable)
 
 # Whether an operation needs a person's fresh sign-in; or for which of its arguments.
 Fresh: TypeAlias = bool | Callable[..., bool]
+
+_LIMITED: Final = "Your role reaches some warrants or signing keys alone, and not this endpoint."
 
 # The system's generator: any other would have the same state in all instances that start from one
 # snapshot of Lambda.
@@ -60,21 +62,24 @@ class Pacing:
 PACING = Pacing()
 
 
-class Operation(Generic[P, R]):
-    """A function `(ports, caller, …)`, and its scopes; a caller needs one of them.
+class Admits(NamedTuple):
+    """The callers of an operation: they need one of the scopes (AUTH-5).
 
-    If it is `fresh`, a person needs to have signed in lately (AUTH-17).
+    If it is `fresh`, a person needs to have signed in lately (AUTH-17). Callers whose role has
+    limits call it only if it is `limited`: it checks them (AUTH-18).
     """
 
-    def __init__(
-        self,
-        run: Callable[Concatenate[Ports, Caller, P], R],
-        scopes: tuple[Scope, ...],
-        *,
-        fresh: Fresh = False,
-    ) -> None:
+    scopes: tuple[Scope, ...]
+    fresh: Fresh = False
+    limited: bool = False
+
+
+class Operation(Generic[P, R]):
+    """A function `(ports, caller, …)`, and whom it admits."""
+
+    def __init__(self, run: Callable[Concatenate[Ports, Caller, P], R], admits: Admits) -> None:
         self._run = run
-        self.scopes, self.fresh = scopes, fresh
+        self.scopes, self.fresh, self.limited = admits
         self.__doc__ = run.__doc__
         self.__name__, self.__module__ = run.__name__, run.__module__
 
@@ -89,6 +94,8 @@ class Operation(Generic[P, R]):
         """
         if not set(self.scopes).intersection(caller.scopes):
             raise InsufficientScope(self.scopes)
+        if caller.limits is not None and not self.limited:
+            raise InsufficientScope(self.scopes, _LIMITED)
         if self.fresh is True and caller.has_to_sign_in(ports.now()):
             raise SignInAgain
 
@@ -109,10 +116,10 @@ class Operation(Generic[P, R]):
 
 
 def operation(
-    *scopes: Scope, fresh: Fresh = False
+    *scopes: Scope, fresh: Fresh = False, limited: bool = False
 ) -> Callable[[Callable[Concatenate[Ports, Caller, P], R]], Operation[P, R]]:
-    """Decorate a function as an `Operation`; a caller needs any one of `scopes`."""
-    return lambda run: Operation(run, scopes, fresh=fresh)
+    """Decorate a function as an `Operation`, which admits as `Admits` says."""
+    return lambda run: Operation(run, Admits(scopes, fresh, limited))
 
 
 def settle(attempt: Callable[[], R], *, limit: float | None = None) -> R:

@@ -22,6 +22,7 @@ from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.model.service_accounts import AccountStatus, ServiceAccount, accounts, name_address
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
+from shared.operations.identities import roles
 from shared.operations.identities.sessions import Begun, begun
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
@@ -86,13 +87,16 @@ def _attempt(
     grant = grants.first(provider.granted, claims.members)
     if grant is None:
         raise SignInRefused(SignInFault.DENIED, "No grant of the identity provider matches.")
+    role = roles.of_tenant(ports, provider.tenant_id).get(grant.role)
+    if role is None:
+        raise SignInRefused(SignInFault.DENIED, "The role of the grant does not exist any more.")
     is_person = provider.kind is ProviderKind.PEOPLE
     admitted = (_person if is_person else _program)(ports, provider, claims, grant)
     made, changes = begun(
         ports,
         provider,
         admitted.owner,
-        role=grant.role,
+        role=role,
         authenticated_at=claims.auth_time or claims.issued_at,
     )
     expires = int((claims.expires_at + _USED).timestamp())
@@ -139,7 +143,7 @@ def _entry(
         session.id,
         identity=session.identity,
         owner=session.owner,
-        role=made.role.value,
+        role=made.role.name,
         provider_id=session.provider_id,
         subject=claims.subject,
     )

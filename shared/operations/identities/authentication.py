@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from shared.errors import InvalidApiKey
-from shared.model.callers import Caller, Scope
+from shared.model.callers import Caller
 from shared.model.identifiers import PERSON, is_identifier
-from shared.model.identities import people, providers
+from shared.model.identities import people, providers, roles
 from shared.model.identities import sessions as model
 from shared.model.identities.people import Person
 from shared.model.identities.sessions import AccessRecord, SessionCredential, SessionRecord
@@ -27,7 +27,7 @@ class SessionOwner(NamedTuple):
 
     identity: str
     name: str
-    scopes: tuple[Scope, ...]
+    role: str
 
 
 def authenticate(
@@ -76,23 +76,25 @@ def _caller(ports: Ports, credential: SessionCredential, found: list[Item | None
     if session_item is None or provider_item is None:
         return None
     session = SessionRecord.from_item(session_item)
-    access = None if access_item is None else AccessRecord.from_item(access_item)
-    if session.is_over(ports.now(), access.sessions_after if access else None):
+    if session.is_over(ports.now(), AccessRecord.of(access_item).sessions_after):
         return None
     if integer(provider_item, "epoch") != session.provider_epoch:
         return None
     owner = owner_of(session, owner_item)
     if owner is None:
         return None
+    role = roles.held(access_item, owner.role)
     return Caller(
         tenant_id=session.tenant_id,
         identity=owner.identity,
-        scopes=owner.scopes,
+        scopes=role.scopes,
         key_expires_at=session.expires_at,
         name=owner.name,
         session_id=session.id,
         owner_id=credential.owner,
         authenticated_at=session.authenticated_at,
+        role=role.name,
+        limits=role.limits,
     )
 
 
@@ -103,7 +105,7 @@ def owner_of(session: SessionRecord, item: Item | None) -> SessionOwner | None:
     if session.role is None:
         person = Person.from_item(item)
         is_accepted = person.is_active and person.epoch == session.owner_epoch
-        return SessionOwner(person.email, person.name, (person.role,)) if is_accepted else None
+        return SessionOwner(person.email, person.name, person.role) if is_accepted else None
     account = ServiceAccount.from_item(item)
     is_accepted = account.status is AccountStatus.ACTIVE
-    return SessionOwner(account.email, account.name, (session.role,)) if is_accepted else None
+    return SessionOwner(account.email, account.name, session.role) if is_accepted else None

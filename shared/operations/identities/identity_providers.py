@@ -19,7 +19,7 @@ from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
-from shared.operations.identities import issuers
+from shared.operations.identities import issuers, roles
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
@@ -187,6 +187,8 @@ def _completed(ports: Ports, before: IdentityProvider, change: ProviderChange) -
     """Return the changed provider, with its secret sealed and its endpoints discovered."""
     changed = change.made_to(before)
     _check(changed)
+    if changed.grants != before.grants:
+        _check_roles(ports, changed)
     # Otherwise no grant could be taken away while a provider is down.
     if change.issuer is not None or changed.jwks != before.jwks:
         changed = _with_endpoints(ports, changed)
@@ -225,6 +227,12 @@ def _check(provider: IdentityProvider) -> None:
         raise InvalidRequest("reusable_tokens: is for programs alone.")
     for grant in provider.granted:
         _check_grant(provider, grant)
+
+
+def _check_roles(ports: Ports, provider: IdentityProvider) -> None:
+    known = roles.of_tenant(ports, provider.tenant_id)
+    if not all(each.role in known for each in provider.granted):
+        raise InvalidRequest("grants: each role must be one of GET /v1/roles.")
 
 
 def _check_grant(provider: IdentityProvider, grant: Grant) -> None:

@@ -1,6 +1,6 @@
 """Sessions: begin one, list them, end one (IDENTITY-5)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,6 +13,7 @@ from shared.model.identities import providers
 from shared.model.identities import sessions as model
 from shared.model.identities.people import Person
 from shared.model.identities.providers import IdentityProvider
+from shared.model.identities.roles import Role
 from shared.model.identities.sessions import AccessRecord, SessionRecord
 from shared.model.items import Item
 from shared.model.service_accounts import ServiceAccount
@@ -33,7 +34,7 @@ class Begun:
     """A new session, its role now, and its secret, which is returned only once and not stored."""
 
     session: SessionRecord
-    role: Scope
+    role: Role
     secret: str = field(repr=False)
 
 
@@ -42,7 +43,7 @@ def begun(
     provider: IdentityProvider,
     owner: Person | ServiceAccount,
     *,
-    role: Scope,
+    role: Role,
     authenticated_at: datetime,
 ) -> tuple[Begun, list[Change]]:
     """Return a new session, and the changes that store it; the caller of `begun` writes them."""
@@ -62,7 +63,7 @@ def begun(
         expires=int(ends_at.timestamp()),
         owner_epoch=owner.epoch if isinstance(owner, Person) else 1,
         # A person's role may change while the session lasts.
-        role=None if isinstance(owner, Person) else role,
+        role=None if isinstance(owner, Person) else role.name,
     )
     return Begun(session, role, secret), [
         Put(session.address, session.to_item(), Expect.ABSENT),
@@ -70,7 +71,7 @@ def begun(
     ]
 
 
-@operation(*Scope)
+@operation(*Scope, limited=True)
 def page(
     ports: Ports, caller: Caller, *, before: str | None, limit: int
 ) -> tuple[list[SessionRecord], str | None]:
@@ -88,7 +89,7 @@ def page(
     return walk.run(ports)
 
 
-@operation(*Scope)
+@operation(*Scope, limited=True)
 def delete(ports: Ports, caller: Caller, *, session_id: str) -> None:
     """End a session; `CURRENT` is that of the caller. Its next request is refused.
 
@@ -114,12 +115,11 @@ def end_all(ports: Ports, tenant_id: str) -> None:
     if not any(ports.store.query(providers.providers(tenant_id), limit=1)):
         return
     address = model.access_address(tenant_id)
-    item, now = ports.store.get(address), ports.now()
-    found = None if item is None else AccessRecord.from_item(item)
+    found, now = AccessRecord.of(ports.store.get(address)), ports.now()
     # A clock that was ahead may have written the end before.
-    after = now if found is None else max(now, found.sessions_after)
-    ended = AccessRecord(after, 1 if found is None else found.version + 1)
-    expected = Expect.ABSENT if found is None else At(found.version)
+    after = max(now, found.sessions_after or now)
+    ended = replace(found, sessions_after=after, version=found.version + 1)
+    expected = At(found.version) if found.version else Expect.ABSENT
     ports.store.write(Put(address, ended.to_item(), expected))
 
 
@@ -131,7 +131,7 @@ class _Live:
         rows = ports.store.query(providers.providers(tenant_id))
         self._epochs = {row.sk: IdentityProvider.from_item(row.item).epoch for row in rows}
         access = ports.store.get(model.access_address(tenant_id))
-        self._barrier = None if access is None else AccessRecord.from_item(access).sessions_after
+        self._barrier = AccessRecord.of(access).sessions_after
         self._owners: dict[str, Item | None] = {}
 
     def has(self, session: SessionRecord) -> bool:

@@ -62,6 +62,8 @@ const DONE = {
   'person.sign_out': ['signed out', 'the person', 'people'],
   'session.create': ['began', 'the session', 'sessions'],
   'session.delete': ['ended', 'the session', 'sessions'],
+  'role.put': ['set', 'the role', 'roles'],
+  'role.delete': ['deleted', 'the role', 'roles'],
   'webhook.create': ['made', 'the webhook to', 'webhooks'],
   'webhook.update': ['changed', 'the webhook to', 'webhooks'],
   'webhook.rotate_secret': ['replaced the secret of', 'the webhook to', 'webhooks'],

@@ -1,0 +1,66 @@
+"""Roles: the scopes they give, and the warrants and signing keys that they reach (AUTH-18)."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from shared.model.callers import RoleLimits, Scope
+from shared.model.identities.sessions import AccessRecord
+from shared.model.items import Item
+from shared.model.records import Record
+
+# Each request with a session reads all roles.
+ROLES_MAX: Final = 20
+LIMITS_MAX: Final = 10
+NAME_PATTERN: Final = "[a-z0-9-]{1,63}"
+PREFIX_PATTERN: Final = "svc_wrt_[A-Za-z0-9_-]{1,63}"
+
+_NAME: Final = re.compile(NAME_PATTERN)
+
+
+@dataclass(frozen=True, slots=True)
+class Role(Record):
+    """A role. If it names warrants or signing keys, it reaches these alone.
+
+    Warrants are named by the beginning of their identifiers, and a signing key stands for itself
+    and all below it. It reaches everything if both are empty.
+    """
+
+    name: str
+    scopes: tuple[Scope, ...]
+    warrant_prefixes: tuple[str, ...] = ()
+    signing_keys: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> RoleLimits | None:
+        """The limits of a caller with this role; None if it reaches everything."""
+        if not self.warrant_prefixes and not self.signing_keys:
+            return None
+        return RoleLimits(self.warrant_prefixes, self.signing_keys)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is one of the scopes, which each tenant has as roles."""
+        return self.name in BUILT_IN
+
+
+BUILT_IN: Final = {scope.value: Role(scope.value, (scope,)) for scope in Scope}
+
+
+def name(value: str) -> str:
+    """Return `value`. Raises `ValueError` if it cannot be the name of a role."""
+    if not _NAME.fullmatch(value):
+        raise ValueError("must be 1 to 63 lower-case letters, digits or '-'")
+    return value
+
+
+def of_tenant(access: Item | None) -> dict[str, Role]:
+    """Return all roles by name; `access` is the stored `AccessRecord`, if there is one."""
+    stored = AccessRecord.of(access).roles.values()
+    found = (Role.from_item(each) for each in stored if isinstance(each, dict))
+    return BUILT_IN | {each.name: each for each in found}
+
+
+def held(access: Item | None, name_: str) -> Role:
+    """Return the role of a caller as it is now; one without scopes if it was deleted."""
+    return BUILT_IN.get(name_) or of_tenant(access).get(name_) or Role(name_, ())

@@ -1,0 +1,104 @@
+"""Roles: list, get, put, delete, and the caller with one (AUTH-18)."""
+
+from dataclasses import replace
+from typing import Final
+
+from shared.errors import Conflict, InvalidRequest, NotFound
+from shared.model import signing_keys
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identities import roles as model
+from shared.model.identities.roles import BUILT_IN, Role
+from shared.model.identities.sessions import AccessRecord, access_address
+from shared.model.items import Value
+from shared.operations.base import audit
+from shared.operations.base.operation import operation
+from shared.ports import Ports
+from shared.ports.store import At, Expect, Put
+
+_BUILT_IN: Final = "This role is built in; choose another name."
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def every(ports: Ports, caller: Caller) -> list[Role]:
+    """Return all roles of the tenant: the built-in ones, then the others by name."""
+    found = of_tenant(ports, caller.tenant_id)
+    return [*BUILT_IN.values(), *(found[each] for each in sorted(found.keys() - BUILT_IN.keys()))]
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def get(ports: Ports, caller: Caller, *, name: str) -> Role:
+    """Return a role. Raises `NotFound`."""
+    found = of_tenant(ports, caller.tenant_id).get(name)
+    if found is None:
+        raise NotFound
+    return found
+
+
+@operation(Scope.ADMIN, fresh=True)
+def put(ports: Ports, caller: Caller, *, role: Role) -> Role:
+    """Store a role, or change it; it holds for all who have it at their next requests.
+
+    Raises `Conflict` if it is built in, or the tenant has `ROLES_MAX`; `InvalidRequest` if a
+    signing key does not exist.
+    """
+    if role.is_built_in:
+        raise Conflict(_BUILT_IN)
+    access = _access(ports, caller.tenant_id)
+    if access.roles.get(role.name) == role.to_item():
+        return role
+    if role.name not in access.roles and len(access.roles) >= model.ROLES_MAX:
+        raise Conflict(f"The tenant has {model.ROLES_MAX} roles; delete one.")
+    _check_keys(ports, caller, role)
+    item = role.to_item()
+    details = {name: value for name, value in item.items() if name != "name"}
+    stored = replace(access, roles=access.roles | {role.name: item})
+    _write(ports, caller, Action.ROLE_PUT, stored, role.name, details)
+    return role
+
+
+@operation(Scope.ADMIN, fresh=True)
+def delete(ports: Ports, caller: Caller, *, name: str) -> None:
+    """Delete a role; callers who have it may do nothing from then on.
+
+    Raises `NotFound`; `Conflict` if it is built in.
+    """
+    if name in BUILT_IN:
+        raise Conflict(_BUILT_IN)
+    access = _access(ports, caller.tenant_id)
+    if name not in access.roles:
+        raise NotFound
+    rest = {each: role for each, role in access.roles.items() if each != name}
+    _write(ports, caller, Action.ROLE_DELETE, replace(access, roles=rest), name, {})
+
+
+def of_tenant(ports: Ports, tenant_id: str) -> dict[str, Role]:
+    """Return all roles of a tenant by name."""
+    return model.of_tenant(ports.store.get(access_address(tenant_id)))
+
+
+def _access(ports: Ports, tenant_id: str) -> AccessRecord:
+    return AccessRecord.of(ports.store.get(access_address(tenant_id)))
+
+
+def _check_keys(ports: Ports, caller: Caller, role: Role) -> None:
+    keys = signing_keys.keys(caller.tenant_id)
+    named = {keys.address(each) for each in role.signing_keys}
+    if named and len(ports.store.get_many(named)) != len(named):
+        raise InvalidRequest("signing_keys: must be identifiers of signing keys.")
+
+
+def _write(
+    ports: Ports,
+    caller: Caller,
+    action: Action,
+    access: AccessRecord,
+    name: str,
+    details: dict[str, Value],
+) -> None:
+    stored = replace(access, version=access.version + 1)
+    expected = At(access.version) if access.version else Expect.ABSENT
+    ports.store.write(
+        Put(access_address(caller.tenant_id), stored.to_item(), expected),
+        audit.entry(ports, caller, action, name, settings=None, **details),
+    )

@@ -29,7 +29,7 @@ Params = Mapping[str, object]
 
 
 class Api:
-    """A service and an API key. Paths begin with `/v1/`; use `segment` for identifiers in them.
+    """A service and an API key or a session. Paths begin with `/v1/`; use `segment` in them.
 
     All methods raise `ApiError` if the service refuses, `NoUsableAnswer` if there is no answer, and
     `WrongUsage` if a parameter is empty. After an answer 429 or 503 the request is repeated, for a
@@ -44,13 +44,11 @@ class Api:
         wait: Callable[[float], None] = time.sleep,
         told: Callable[[str], object] | None = None,
     ) -> None:
-        self._wait, self._told = wait, told
+        self._wait, self._told, self._renewal = wait, told, profile.renewal
+        credential = {"Authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
         self._http = httpx2.Client(
             base_url=profile.url,
-            headers={
-                "Authorization": f"Bearer {profile.api_key}",
-                "User-Agent": f"rescind/{__version__}",
-            },
+            headers={**credential, "User-Agent": f"rescind/{__version__}"},
             timeout=httpx2.Timeout(_SECONDS, connect=_CONNECT_SECONDS),
             # A proxy would read the key, which may go without TLS only because it stays here.
             mounts=dict.fromkeys(_PROXIED) if profile.is_here else None,
@@ -69,6 +67,10 @@ class Api:
     def post(self, path: str, body: object = None) -> Any:
         """Return the JSON of an answer; None if it has no body."""
         return _json(self.send("POST", path, body=body))
+
+    def submit(self, path: str, form: Mapping[str, str]) -> Any:
+        """Post a form, as clients of OAuth do; return the JSON of the answer."""
+        return _json(self.send("POST", path, form=form))
 
     def patch(self, path: str, body: object) -> Any:
         """Return the JSON of an answer."""
@@ -115,6 +117,7 @@ class Api:
         *,
         params: Params | None = None,
         body: object = None,
+        form: Mapping[str, str] | None = None,
         follow: bool = False,
     ) -> httpx2.Response:
         """Return an answer that is no error. With `follow`, redirects are followed (SRL-1)."""
@@ -125,6 +128,7 @@ class Api:
                 name: _text(value) for name, value in (params or {}).items() if value is not None
             },
             json=body,
+            data=form,
             headers={"Idempotency-Key": str(uuid4())} if method in _CHANGES else {},
         )
         if self._told:
@@ -134,7 +138,7 @@ class Api:
             answer = self._once(made, follow=follow)
             pause = _pause(answer)
             if answer.status_code not in _BUSY or pause > left:
-                return _checked(answer)
+                return _checked(answer, self._renewal)
             left -= pause
             self._wait(pause)
 
@@ -179,13 +183,20 @@ def _pause(answer: httpx2.Response) -> float:
     return min(max(float(said), 0.1), _PAUSE_MAX) if said.isascii() and said.isdecimal() else 1.0
 
 
-def _checked(answer: httpx2.Response) -> httpx2.Response:
+def _checked(answer: httpx2.Response, renewal: str | None) -> httpx2.Response:
+    """Return the answer if it is none of an error; `renewal` is the command that signs in again."""
     if answer.is_success:
         return answer
     request_id = answer.headers.get("X-Request-Id")
+    remedy = renewal if answer.status_code == httpx2.codes.UNAUTHORIZED else None
     try:
-        said = answer.json()["error"]
-        raise ApiError(answer.status_code, str(said["code"]), str(said["message"]), request_id)
+        whole = answer.json()
+        said = whole["error"]
+        # The errors of OAuth have another form (IDENTITY-7).
+        if isinstance(said, str):
+            said = {"code": said, "message": whole["error_description"]}
+        code, message = str(said["code"]), str(said["message"])
+        raise ApiError(answer.status_code, code, message, request_id, remedy)
     except (KeyError, TypeError, ValueError):
         raise NoUsableAnswer(
             f"{answer.request.url.copy_with(query=None)} answers {answer.status_code}, "

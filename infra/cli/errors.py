@@ -42,6 +42,10 @@ class NoUsableAnswer(RescindError):
     """The service cannot be reached, or its answer is not one of this API."""
 
 
+class NotSignedIn(RescindError):
+    """Nobody signed in: the person, the provider or the service refused, or the time is up."""
+
+
 class NotWritten(RescindError):
     """A file for the result cannot be written."""
 
@@ -49,15 +53,17 @@ class NotWritten(RescindError):
 class ApiError(RescindError):
     """The service refused the request, with an HTTP `status` and an error `code` of API-10.
 
-    `request_id` is what the log of the service has, if the answer names it.
+    `request_id` is what the log of the service has, if the answer names it. `remedy` is a command.
     """
 
-    def __init__(self, status: int, code: str, message: str, request_id: str | None) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, request_id: str | None, remedy: str | None
+    ) -> None:
         self.status = status
         self.code = code
         self.message = message
         self.request_id = request_id
-        super().__init__(f"{message} ({code})")
+        super().__init__(f"{message} ({code})" + (f"\nRun: {remedy}" if remedy else ""))
 
 
 def checked(read: Callable[[str], T]) -> Callable[[str], T]:

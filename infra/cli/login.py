@@ -1,22 +1,63 @@
-"""`rescind login`, `logout` and `whoami`: which service, and which API key."""
+"""`rescind login`, `logout` and `whoami`: which service, and which API key or session."""
 
+import shlex
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from infra.cli import profiles
+from infra.cli import profiles, sign_in
 from infra.cli.client import Api
 from infra.cli.commands import ApiSession, command
-from infra.cli.errors import ApiError, WrongUsage
+from infra.cli.errors import ApiError, NotSignedIn, NoUsableAnswer, WrongUsage
 from infra.cli.profiles import Profile
+from shared.errors import InvalidSettings
 
 _LOCAL: Final = "http://127.0.0.1:8080"
+_TENANT: Final = "local"
+_REDIRECT: Final = "http://127.0.0.1/"
+_SECONDS: Final = 300
 _OF_SESSIONS: Final = {"name", "role", "person_id", "session_id", "authenticated_at"}
+_OF_KEYS: Final = {"api_key_id", "api_key_name", "creates_until"}
+_ENDED: Final = frozenset({401, 404})
 
 Url = Annotated[str, typer.Option("--url", help="The address of the service.")]
 AllowHttp = Annotated[
     bool, typer.Option("--allow-http", help="Send the key without TLS to another machine.")
+]
+Sso = Annotated[bool, typer.Option("--sso", help="Sign in with the browser of this machine.")]
+Device = Annotated[
+    bool, typer.Option("--device", help="Sign in with the browser of any machine, by a code.")
+]
+Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Your tenant.")]
+Provider = Annotated[
+    str | None,
+    typer.Option("--provider", metavar="NAME", help="Which identity provider, if several."),
+]
+Redirect = Annotated[
+    str,
+    typer.Option(
+        "--redirect",
+        metavar="URL",
+        help="Where the browser comes back to, as the provider allows it; without a port, any.",
+    ),
+]
+Timeout = Annotated[
+    int, typer.Option("--timeout", metavar="SECONDS", min=1, help="How long --sso waits.")
+]
+Audience = Annotated[
+    str | None,
+    typer.Option(
+        "--audience",
+        metavar="PROVIDER",
+        help="svc_idp_…: exchange the token of a program, in GitHub Actions that of the job.",
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="That token; - is standard input."),
 ]
 
 
@@ -27,44 +68,107 @@ def register(app: typer.Typer) -> None:
     command(app, "whoami", example="rescind whoami")(_whoami)
 
 
-def _login(session: ApiSession, url: Url = _LOCAL, allow_http: AllowHttp = False) -> None:
-    """Keep the address of a service and an API key in a profile.
+def _login(
+    session: ApiSession,
+    url: Url = _LOCAL,
+    allow_http: AllowHttp = False,
+    sso: Sso = False,
+    device: Device = False,
+    tenant: Tenant = _TENANT,
+    provider: Provider = None,
+    redirect: Redirect = _REDIRECT,
+    timeout: Timeout = _SECONDS,
+    audience: Audience = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Keep the address of a service, and an API key or a session, in a profile.
 
-    The key is asked for, or read from standard input, so that no history of a shell has it. It is
-    kept in a file that only you can read.
+    A key is asked for, or read from standard input, so that no history of a shell has it. A session
+    begins with your company's account (--sso, --device), or with the token of a program
+    (--audience). It is kept in a file that only you can read.
     """
+    _check_one_way(sso, device, audience, token_file)
     folder = profiles.folder_of(session.profile_name)
-    profile = profiles.checked(Profile(folder, url, _api_key(), allow_http))
-    with Api(profile) as api:
-        try:
-            caller = api.get("/v1/whoami")
-        except ApiError as error:
-            raise WrongUsage(f"{profile.url} does not take this key: {error}") from error
-    profiles.save(profile)
-    session.out.say(f"The profile {session.profile_name} is in {folder}.")
-    session.out.record(_shown(caller))
+    place = profiles.reaching(Profile(folder, url, allow_http=allow_http))
+    if not (sso or device or audience):
+        _keep(session, profiles.checked(replace(place, api_key=_api_key())))
+        return
+    with Api(place) as api:
+        if audience:
+            token = sign_in.token_of_program(token_file, audience)
+            given = sign_in.exchanged(api, audience, token)
+        else:
+            chosen = sign_in.offered(api, tenant, provider)
+            say = session.out.say
+            given = (
+                sign_in.by_device(api, chosen, say)
+                if device
+                else sign_in.by_browser(api, chosen, redirect, timeout, say)
+            )
+    typed = shlex.join(["rescind", *sys.argv[1:]])
+    _keep(session, replace(place, api_key=given["access_token"], renewal=typed))
 
 
 def _logout(session: ApiSession) -> None:
-    """Remove the address and the API key from a profile.
+    """End the session of a profile, and remove its address and its credential.
 
-    The key stays valid: if it is not needed, revoke it first.
+    An API key stays valid: if it is not needed, revoke it first.
     """
+    try:
+        kept = profiles.kept(session.profile_name)
+    except (WrongUsage, InvalidSettings):
+        # Whoever could change the file could have named the address.
+        kept = None
     known = profiles.forget(session.profile_name)
+    if kept is not None and kept.is_session:
+        _end(kept)
     done = "is removed" if known else "does not exist"
     session.out.say(f"The profile {session.profile_name} {done}.")
 
 
 def _whoami(session: ApiSession) -> None:
-    """Show the tenant, the API key and the scopes of this profile."""
+    """Show the tenant of this profile, and its API key with its scopes, or who has signed in."""
     session.out.record(_shown(session.api.get("/v1/whoami")))
 
 
+def _check_one_way(sso: bool, device: bool, audience: str | None, token_file: Path | None) -> None:
+    if sum((sso, device, audience is not None)) > 1:
+        raise WrongUsage("use one of --sso, --device and --audience.")
+    if token_file is not None and audience is None:
+        raise WrongUsage("--token-file goes with --audience, which names the provider (svc_idp_…).")
+
+
+def _keep(session: ApiSession, profile: Profile) -> None:
+    """Save a profile that the service accepts. Raises `WrongUsage` if it does not."""
+    with Api(replace(profile, renewal=None)) as api:
+        try:
+            caller = api.get("/v1/whoami")
+        except ApiError as error:
+            raise WrongUsage(f"{profile.url} does not take this key: {error}") from error
+    ends_at = caller.get("expires_at") if profile.is_session else None
+    profiles.save(replace(profile, expires_at=ends_at))
+    session.out.say(f"The profile {session.profile_name} is in {profile.folder}.")
+    session.out.record(_shown(caller))
+
+
+def _end(kept: Profile) -> None:
+    """End a session. Raises `NotSignedIn` if the service does not do so, though it is forgotten."""
+    try:
+        with Api(kept) as api:
+            api.delete("/v1/sessions/current")
+    except (ApiError, NoUsableAnswer) as error:
+        if isinstance(error, ApiError) and error.status in _ENDED:
+            return
+        raise NotSignedIn(
+            f"The session is forgotten here, but the service did not end it: {error} It ends "
+            f"by itself at {kept.expires_at}."
+        ) from None
+
+
 def _shown(caller: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known of a caller, without the fields that only a session has."""
-    if caller.get("session_id"):
-        return caller
-    return {name: value for name, value in caller.items() if name not in _OF_SESSIONS}
+    """Return what is known of a caller, without the fields that another kind of caller has."""
+    hidden = _OF_KEYS if caller.get("session_id") else _OF_SESSIONS
+    return {name: value for name, value in caller.items() if name not in hidden}
 
 
 def _api_key() -> str:

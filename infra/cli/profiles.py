@@ -1,4 +1,4 @@
-"""Where the service is and with which API key a command calls it: a profile, or the environment.
+"""Where the service is and with which credential a command calls it: a profile, or the environment.
 
 A profile is a folder in `~/.config/rescind` (or `$RESCIND_HOME`), for its owner only. It has
 `profile.json`, and whatever commands keep from one call to the next.
@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from infra import private_files
 from infra.cli.errors import WrongUsage
 from shared.authorizer import files
+from shared.model.identities.sessions import PREFIX
 
 DEFAULT: Final = "default"
 _FILE: Final = "profile.json"
@@ -26,14 +27,22 @@ _FILE: Final = "profile.json"
 class Profile:
     """The address of a service, without a trailing `/`, and the API key to call it with.
 
-    `folder` is the profile's folder, which may not exist. With `allow_http`, the key may be sent
-    without TLS to another machine.
+    In place of a key it may be the secret of a session, with the session's end and the command that
+    signs in again; empty, it calls as a stranger. `folder` is the profile's folder, which may not
+    exist. With `allow_http`, the key may be sent without TLS to another machine.
     """
 
     folder: Path = field(repr=False)
     url: str
-    api_key: str = field(repr=False)
+    api_key: str = field(repr=False, default="")
     allow_http: bool = False
+    expires_at: str | None = None
+    renewal: str | None = None
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it calls with a session."""
+        return self.api_key.startswith(PREFIX)
 
     @property
     def is_here(self) -> bool:
@@ -74,10 +83,12 @@ def load(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
         )
     if url or api_key:
         raise WrongUsage("set both RESCIND_URL and RESCIND_API_KEY, or neither.")
-    return _read(folder, name)
+    return kept(name, environment)
 
 
-def _read(folder: Path, name: str) -> Profile:
+def kept(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
+    """Return the profile, whatever else the environment says. Raises as `load` does."""
+    folder = folder_of(name, environment)
     path = folder / _FILE
     if not path.exists():
         option = "" if name == DEFAULT else f" --profile {name}"
@@ -95,7 +106,12 @@ def save(profile: Profile) -> None:
     """Write the profile, for its owner only. Raises `InvalidSettings` as `load` does."""
     profile.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     private_files.check_folder(profile.folder)
-    fields = {name: value for name, value in asdict(profile).items() if name != "folder"}
+    fields = {
+        name: value
+        for name, value in asdict(profile).items()
+        # Earlier releases read the profiles of keys.
+        if name != "folder" and value is not None
+    }
     files.replace(profile.folder / _FILE, json.dumps(fields, indent=2).encode() + b"\n")
 
 
@@ -109,17 +125,28 @@ def forget(name: str) -> bool:
 
 def checked(profile: Profile) -> Profile:
     """Return the profile. Raises `WrongUsage` if its address or key cannot be used."""
+    if not re.fullmatch(r"[!-~]+", profile.api_key):
+        raise WrongUsage("the API key is empty, or has characters that no API key has.")
+    return reaching(profile)
+
+
+def reaching(profile: Profile) -> Profile:
+    """Return the profile, also without a key. Raises `WrongUsage` if its address is not usable."""
     parts = urlsplit(profile.url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
         raise WrongUsage("the address of the service must be such as https://rescind.example.com")
-    if parts.scheme == "http" and not profile.allow_http and not _is_here(parts.hostname):
+    if not profile.allow_http and not is_private(profile.url):
         raise WrongUsage(
             "without TLS everybody on the way reads the API key; use https, or allow http "
             "(rescind login --allow-http, RESCIND_ALLOW_HTTP=1)."
         )
-    if not re.fullmatch(r"[!-~]+", profile.api_key):
-        raise WrongUsage("the API key is empty, or has characters that no API key has.")
-    return Profile(profile.folder, profile.url.rstrip("/"), profile.api_key, profile.allow_http)
+    return replace(profile, url=profile.url.rstrip("/"))
+
+
+def is_private(url: str) -> bool:
+    """Return whether nobody on the way to an address reads what is sent: by TLS, or by no way."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_here(parts.hostname or ""))
 
 
 def _is_here(host: str) -> bool:

@@ -106,7 +106,10 @@ def test_no_secret_is_an_argument() -> None:
     }
     assert "reason" in taken
     assert not [
-        each for each in taken if re.search("secret|api_key$|api-key$|password|token", each)
+        each
+        for each in taken
+        # A file that has one is no secret.
+        if re.search("secret|api_key$|api-key$|password|token(?!.file$)", each)
     ]
 
 
@@ -123,6 +126,13 @@ def test_the_key_is_read_and_kept_for_its_owner_alone(shell: Shell, service: Loc
     ended = shell.run("whoami")
     assert (ended.code, ended.out) == (2, "")
     assert "rescind login" in ended.err
+
+
+def test_only_who_signed_in_is_shown_a_session(admin: Shell) -> None:
+    """F1220c: `whoami` shows nothing of sessions to the holder of an API key."""
+    shown = admin.json("whoami")
+    assert shown["api_key_id"]
+    assert not {"session_id", "person_id", "role", "authenticated_at"} & shown.keys()
 
 
 def test_a_key_that_is_refused_makes_no_profile(shell: Shell, service: LocalServer) -> None:

@@ -1,0 +1,282 @@
+"""Sign-ins at an identity provider, and what a program exchanges its token for (IDENTITY-7).
+
+A person signs in with a browser of this machine (RFC 8252, with PKCE), or of another one by a code
+that is shown here (RFC 8628). The answer is that of `POST /v1/token`.
+"""
+
+import json
+import os
+import secrets
+import sys
+import time
+import webbrowser
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import urlencode, urlsplit
+
+import httpx2
+
+from infra.cli import profiles
+from infra.cli.client import Api
+from infra.cli.errors import ApiError, NotSignedIn, NoUsableAnswer, WrongUsage
+from infra.cli.loopback import Loopback
+
+_SCOPE: Final = "openid email profile"
+_DEVICE: Final = "urn:ietf:params:oauth:grant-type:device_code"
+_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+_JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
+_UNKNOWN: Final = frozenset({401, 404})
+_SECONDS: Final = 20.0
+# How often the provider is asked whether the person is done, unless it says so (RFC 8628, 3.2).
+_INTERVAL: Final = 5.0
+_INTERVAL_MIN: Final = 0.1
+_OF_CLIENT: Final = frozenset({"invalid_client", "unauthorized_client", "invalid_scope"})
+# Where GitHub Actions gives a job its tokens, if the job has the permission `id-token: write`.
+_GITHUB: Final = ("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedProvider:
+    """An identity provider as the service offers it for sign-ins."""
+
+    id: str
+    name: str
+    issuer: str
+    client_id: str
+    cli_client_id: str | None
+    authorization_endpoint: str | None
+    device_authorization_endpoint: str | None
+    token_endpoint: str | None
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Self:
+        """Return a provider of an answer. Raises `NoUsableAnswer` if it is none."""
+        try:
+            return cls(**{name: body[name] for name in cls.__dataclass_fields__})
+        except (KeyError, TypeError):
+            raise NoUsableAnswer("The service does not say who vouches for people.") from None
+
+    @property
+    def client(self) -> str:
+        """The command line at the provider."""
+        return self.cli_client_id or self.client_id
+
+
+def offered(api: Api, tenant: str, named: str | None) -> OfferedProvider:
+    """Return the only provider of a tenant, or the one with this name or identifier.
+
+    Raises `WrongUsage` if there is no such one.
+    """
+    try:
+        answer = api.get("/v1/sign-in", {"tenant": tenant})
+    except ApiError as error:
+        if error.status not in _UNKNOWN:
+            raise
+        older = "This service has no sign-in, since it is of an older release: log in with a key."
+        raise WrongUsage(older) from error
+    found = [OfferedProvider.of(each) for each in answer["identity_providers"]]
+    if not found:
+        raise WrongUsage(
+            f"The tenant {tenant} has no identity provider for people, or does not exist. "
+            "Log in with an API key; an operator adds one: rescind identity-providers add."
+        )
+    fitting = [each for each in found if named in (None, each.name, each.id)]
+    if len(fitting) != 1:
+        names = ", ".join(f"{each.name} ({each.id})" for each in found)
+        raise WrongUsage(f"Choose one by --provider, by its name or identifier: {names}")
+    return fitting[0]
+
+
+def by_browser(
+    api: Api, provider: OfferedProvider, redirect: str, seconds: int, say: Say
+) -> dict[str, Any]:
+    """Sign in with a browser of this machine, which comes back to the address `redirect`.
+
+    Raises `NotSignedIn`, `WrongUsage` if the port is taken, and the errors of the API.
+    """
+    endpoint = _reachable(provider, provider.authorization_endpoint, "codes")
+    state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+    digest = sha256(verifier.encode()).digest()
+    with Loopback(redirect) as here:
+        asked = {
+            "client_id": provider.client,
+            "response_type": "code",
+            "redirect_uri": here.url,
+            "scope": _SCOPE,
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": urlsafe_b64encode(digest).rstrip(b"=").decode(),
+            "code_challenge_method": "S256",
+        }
+        address = f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(asked)}"
+        say(f"Sign in to {provider.name} in your browser:\n{address}")
+        webbrowser.open(address)
+        answer = here.answer(seconds)
+    if answer is None:
+        raise NotSignedIn(
+            f"Nobody signed in within {seconds} seconds. If the browser is on another machine, use "
+            f"--device. If the provider refuses the address, allow {here.url} for its client "
+            f"{provider.client}."
+        )
+    form = {
+        "grant_type": "authorization_code",
+        "audience": provider.id,
+        "client": "cli",
+        "code": _code(answer, state, provider),
+        "code_verifier": verifier,
+        "nonce": nonce,
+        "redirect_uri": here.url,
+    }
+    return _granted(api, form)
+
+
+def by_device(
+    api: Api, provider: OfferedProvider, say: Say, *, wait: Callable[[float], None] = time.sleep
+) -> dict[str, Any]:
+    """Sign in with a browser of any machine, by a code that `say` shows. Raises as `by_browser`."""
+    endpoint = _reachable(provider, provider.device_authorization_endpoint, "device codes")
+    tokens = _reachable(provider, provider.token_endpoint, "device codes")
+    with httpx2.Client(timeout=_SECONDS, headers={"Accept": "application/json"}) as http:
+        begun = _asked(http, endpoint, {"client_id": provider.client, "scope": _SCOPE})
+        _check_begun(begun, provider)
+        complete = begun.get("verification_uri_complete")
+        say(
+            f"Open {begun['verification_uri']} in any browser, and enter the code "
+            f"{begun['user_code']}" + (f"; or open {complete}" if complete else ".")
+        )
+        form = {
+            "grant_type": _DEVICE,
+            "device_code": begun["device_code"],
+            "client_id": provider.client,
+        }
+        interval = max(_number(begun.get("interval"), _INTERVAL), _INTERVAL_MIN)
+        left = _number(begun.get("expires_in"), 0)
+        while left > 0:
+            wait(interval)
+            left -= interval
+            said = _asked(http, tokens, form)
+            if said.get("error") == "slow_down":
+                interval += _INTERVAL
+            elif said.get("error") != "authorization_pending":
+                return exchanged(api, provider.id, _id_token(said, provider))
+    raise NotSignedIn("Nobody entered the code in time; run the command again.")
+
+
+def exchanged(api: Api, audience: str, token: str) -> dict[str, Any]:
+    """Exchange a token of a provider, which `audience` names, for a session (RFC 8693)."""
+    form = {
+        "grant_type": _EXCHANGE,
+        "audience": audience,
+        "subject_token": token,
+        "subject_token_type": _JWT,
+    }
+    return _granted(api, form)
+
+
+def token_of_program(
+    file: Path | None, audience: str, environment: Mapping[str, str] = os.environ
+) -> str:
+    """Return the token in a file (`-`: standard input), else one that GitHub Actions gives a job.
+
+    Raises `WrongUsage` if there is none, `NoUsableAnswer` if GitHub does not give it.
+    """
+    if file is not None:
+        found = (sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")).strip()
+        if not found:
+            raise WrongUsage(f"{file} has no token.")
+        return found
+    url, key = (environment.get(each, "") for each in _GITHUB)
+    if not url or not key:
+        raise WrongUsage(
+            "Name the file of the token by --token-file. In GitHub Actions, give the job the "
+            "permission id-token: write instead."
+        )
+    with httpx2.Client(timeout=_SECONDS, headers={"Authorization": f"bearer {key}"}) as http:
+        said = _asked(http, f"{url}&{urlencode({'audience': audience})}", None)
+    if not isinstance(said.get("value"), str):
+        raise NoUsableAnswer("GitHub does not give this job a token.")
+    return str(said["value"])
+
+
+def _reachable(provider: OfferedProvider, endpoint: str | None, means: str) -> str:
+    """Return the endpoint. Raises `WrongUsage` if there is none, or none that is safe to use."""
+    if endpoint is None or not profiles.is_private(endpoint):
+        raise WrongUsage(f"{provider.name} gives no {means}; sign in by another way or provider.")
+    return endpoint
+
+
+def _code(answer: Mapping[str, str], state: str, provider: OfferedProvider) -> str:
+    """Return the code that a provider sent a browser here with (RFC 6749, RFC 9207)."""
+    if not compare_digest(answer.get("state", "").encode(), state.encode()):
+        raise NotSignedIn(
+            "The browser came with the answer to another sign-in (a wrong state), which was not "
+            "used; run the command again."
+        )
+    if answer.get("iss", provider.issuer) != provider.issuer:
+        raise NotSignedIn("The browser came from another provider, whose answer was not used.")
+    if "error" in answer or not answer.get("code"):
+        raise _refused(answer, provider)
+    return answer["code"]
+
+
+def _refused(said: Mapping[str, Any], provider: OfferedProvider) -> NotSignedIn:
+    """Return why a provider gives nothing. Its words are shown without control characters."""
+    error = said.get("error")
+    if error in _OF_CLIENT:
+        return NotSignedIn(
+            f"{provider.name} does not accept its client {provider.client} here ({error}): an "
+            "administrator sets cli_client_id to one that needs no secret and may do this."
+        )
+    if error == "access_denied":
+        return NotSignedIn(f"The sign-in to {provider.name} was refused there ({error}).")
+    return NotSignedIn(
+        f"{provider.name} refused: {said.get('error_description') or ''} ({error or 'no code'})."
+    )
+
+
+def _check_begun(begun: Mapping[str, Any], provider: OfferedProvider) -> None:
+    if "error" in begun:
+        raise _refused(begun, provider)
+    if not all(
+        isinstance(begun.get(each), str)
+        for each in ("verification_uri", "user_code", "device_code")
+    ):
+        raise NoUsableAnswer(f"{provider.name} does not begin a sign-in by device code.")
+
+
+def _id_token(said: Mapping[str, Any], provider: OfferedProvider) -> str:
+    if "error" in said:
+        raise _refused(said, provider)
+    if not isinstance(said.get("id_token"), str):
+        raise NoUsableAnswer(f"{provider.name} gives no ID token; its client needs scope openid.")
+    return str(said["id_token"])
+
+
+def _number(value: object, usual: float) -> float:
+    return float(value) if isinstance(value, int | float) else usual
+
+
+def _asked(http: httpx2.Client, url: str, form: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return what a provider says to a form, also if it refuses; without a form, to a GET."""
+    try:
+        answer = http.request("GET" if form is None else "POST", url, data=form)
+        said = json.loads(answer.content)
+        if isinstance(said, dict) and (answer.is_success or "error" in said):
+            return said
+    except (httpx2.HTTPError, ValueError) as error:
+        raise NoUsableAnswer(f"{urlsplit(url).netloc} does not answer: {error}") from error
+    raise NoUsableAnswer(f"{urlsplit(url).netloc} answers {answer.status_code}, and not with JSON.")
+
+
+def _granted(api: Api, form: Mapping[str, str]) -> dict[str, Any]:
+    answer = api.submit("/v1/token", form)
+    if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
+        raise NoUsableAnswer("The service gives no session.")
+    return answer

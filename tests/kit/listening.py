@@ -1,0 +1,38 @@
+"""The API and its sign-ins on a port of this machine, in a thread of the test."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from functions.sign_in.handler import SignIn, keyless
+from infra.server.routers import ROUTERS
+from shared.ports import Ports
+from shared.web.app import create_app
+from shared.web.keyless import Keyless
+from shared.web.strangers import AnonymousLimiter
+from tests.kit.processes import HOST
+
+
+@contextmanager
+def listening(ports: Ports, *, signs_in: bool = True) -> Iterator[str]:
+    """The address of the service; it may be an older one, which has no sign-ins."""
+    contract = create_app(*ROUTERS, ports=lambda: ports)
+    sign_in = keyless(SignIn(lambda: ports), Keyless(AnonymousLimiter(ports.now), tuple, {}))
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        chosen: ASGIApp = sign_in if signs_in and SignIn.serves(scope) else contract
+        await chosen(scope, receive, send)
+
+    with socket.create_server((HOST, 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None, ws="none"))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield f"http://{HOST}:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()

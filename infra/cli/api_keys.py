@@ -6,14 +6,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from infra import data_folder
-from infra.cli.client import segment
-from infra.cli.commands import ApiSession, command, confirm, noun
+from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
 from infra.cli.errors import SHOWN, Expires, Limit, NotWritten, WrongUsage, Yes, given
 from infra.cli.output import Column
 from shared.model.api_keys import GRACE_SECONDS_MAX
 from shared.model.callers import Scope
 
-_PATH: Final = "/v1/api-keys"
 COLUMNS: Final = (
     Column("api key", "id"),
     Column("status", "status"),
@@ -23,7 +21,6 @@ COLUMNS: Final = (
     Column("name", "name", wraps=True),
 )
 
-ApiKeyId = Annotated[str, typer.Argument(metavar="API_KEY", help="Its identifier, svc_ak_…")]
 Account = Annotated[
     str | None, typer.Option("--account", metavar="ACCOUNT", help="A service account, svc_sa_….")
 ]
@@ -45,6 +42,9 @@ Into = Annotated[
 ]
 
 app = noun("API keys: create, list, rotate, revoke.")
+_keys = Resource(app, "api-keys", "/v1/api-keys", "svc_ak_01J…", COLUMNS)
+_keys.shows("Show one API key, and how often it was used.")
+_keys.deletes("Revoke an API key and remove its record. This cannot be undone.", "the API key {}")
 
 
 def register(root: typer.Typer) -> None:
@@ -56,14 +56,8 @@ def register(root: typer.Typer) -> None:
 def list_(session: ApiSession, limit: Limit = SHOWN, account: Account = None) -> None:
     """List the API keys, without their secrets."""
     params = {"service_account_id": account}
-    page = session.api.listed(_PATH, "api_keys", most=limit, params=params)
+    page = session.api.listed(_keys.path, "api_keys", most=limit, params=params)
     session.out.page(page, "api_keys", COLUMNS)
-
-
-@command(app, "show", example="rescind api-keys show svc_ak_01J…")
-def show(session: ApiSession, key: ApiKeyId) -> None:
-    """Show one API key, and how often it was used."""
-    session.out.record(session.api.get(f"{_PATH}/{segment(key)}"))
 
 
 @command(app, "create", example="rescind api-keys create ci --scope authorizer --into ci.key")
@@ -83,13 +77,13 @@ def create(
         "service_account_id": account,
         "expires_at": expires_at,
     }
-    show_secret(session, session.api.post(_PATH, given(body)), into)
+    show_secret(session, session.api.post(_keys.path, given(body)), into)
 
 
 @command(app, "rotate", example="rescind api-keys rotate svc_ak_01J… --grace 3600 --into new.key")
 def rotate(
     session: ApiSession,
-    key: ApiKeyId,
+    key: Identifier,
     grace: Grace,
     expires_at: Expires = None,
     into: Into = None,
@@ -100,22 +94,14 @@ def rotate(
     """
     check_new(into)
     body = {"grace_seconds": grace, "expires_at": expires_at}
-    show_secret(session, session.api.post(f"{_PATH}/{segment(key)}/rotate", given(body)), into)
+    show_secret(session, session.api.post(_keys.at(key, "/rotate"), given(body)), into)
 
 
 @command(app, "revoke", example="rescind api-keys revoke svc_ak_01J… --yes")
-def revoke(session: ApiSession, key: ApiKeyId, yes: Yes = False) -> None:
+def revoke(session: ApiSession, key: Identifier, yes: Yes = False) -> None:
     """Refuse an API key from now on. This cannot be undone."""
     confirm(f"Revoke the API key {key}?", yes=yes)
-    session.out.record(session.api.post(f"{_PATH}/{segment(key)}/revoke"))
-
-
-@command(app, "delete", example="rescind api-keys delete svc_ak_01J… --yes")
-def delete(session: ApiSession, key: ApiKeyId, yes: Yes = False) -> None:
-    """Revoke an API key and remove its record. This cannot be undone."""
-    confirm(f"Delete the API key {key}?", yes=yes)
-    session.api.delete(f"{_PATH}/{segment(key)}")
-    session.out.say(f"{key} is deleted.")
+    session.out.record(session.api.post(_keys.at(key, "/revoke")))
 
 
 def check_new(path: Path | None) -> None:

@@ -13,7 +13,7 @@ A command returns its exit code, or None for 0. Each has an example, which `--he
 import errno
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,8 +23,8 @@ import typer
 from typer.core import TyperGroup
 
 from infra.cli import profiles
-from infra.cli.errors import ApiError, Exit, NoUsableAnswer, WrongUsage
-from infra.cli.output import Output, OutputFormat
+from infra.cli.errors import SHOWN, ApiError, Exit, Limit, NoUsableAnswer, WrongUsage, Yes
+from infra.cli.output import Column, Output, OutputFormat
 from infra.cli.profiles import Profile
 from shared.errors import InvalidSettings, RescindError
 
@@ -106,6 +106,10 @@ class ApiSession:
         return self._open.enter_context(Api(self.profile, told=told))
 
 
+Identifier = Annotated[
+    str, typer.Argument(metavar="ID", help="Its identifier, the first column of `list`.")
+]
+
 OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
     "profile": (ProfileOption, profiles.DEFAULT),
     "output": (OutputOption, OutputFormat.TABLE),
@@ -168,6 +172,70 @@ def add(
         return function
 
     return register
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Adds the commands that an identifier suffices for to `app`, the group with this `name`.
+
+    The resources are at `path`. `sample` is an identifier for examples, and `field` the member of
+    a page that has them, unless it is the name.
+    """
+
+    app: typer.Typer
+    name: str
+    path: str
+    sample: str
+    columns: Sequence[Column]
+    field: str = ""
+
+    def lists(self, text: str) -> None:
+        """Add `list`. Each `text` is the help of its command."""
+
+        def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
+            field_ = self.field or self.name
+            session.out.page(
+                session.api.listed(self.path, field_, most=limit), field_, self.columns
+            )
+
+        self._add("list", list_, text, "")
+
+    def shows(self, text: str) -> None:
+        """Add `show`."""
+
+        def show(session: ApiSession, identifier: Identifier) -> None:
+            session.out.record(session.api.get(self.at(identifier)))
+
+        self._add("show", show, text)
+
+    def acts(self, name: str, text: str) -> None:
+        """Add a command that posts to the path of this name below a resource."""
+
+        def act(session: ApiSession, identifier: Identifier) -> None:
+            session.out.record(session.api.post(self.at(identifier, f"/{name}")))
+
+        self._add(name, act, text)
+
+    def deletes(self, text: str, loss: str) -> None:
+        """Add `delete`, which asks before; `loss` is what is gone, as in `the account {}`."""
+
+        def delete(session: ApiSession, identifier: Identifier, yes: Yes = False) -> None:
+            confirm(f"Delete {loss.format(identifier)}?", yes=yes)
+            session.api.delete(self.at(identifier))
+            session.out.say(f"{identifier} is deleted.")
+
+        self._add("delete", delete, text, f" {self.sample} --yes")
+
+    def at(self, identifier: str, below: str = "") -> str:
+        """Return the path of a resource, or of what is below it."""
+        from infra.cli.client import segment
+
+        return f"{self.path}/{segment(identifier)}{below}"
+
+    def _add(self, name: str, function: Command, text: str, words: str | None = None) -> None:
+        function.__doc__ = text
+        example = f"rescind {self.name} {name}{f' {self.sample}' if words is None else words}"
+        command(self.app, name, example=example)(function)
 
 
 def confirm(question: str, *, yes: bool, number: int = 0) -> None:

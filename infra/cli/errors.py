@@ -57,7 +57,12 @@ class ApiError(RescindError):
     """
 
     def __init__(
-        self, status: int, code: str, message: str, request_id: str | None, remedy: str | None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        request_id: str | None,
+        remedy: str | None = None,
     ) -> None:
         self.status = status
         self.code = code

@@ -6,22 +6,12 @@ from typing import Annotated, Final
 import typer
 
 from infra.cli.api_keys import Into, check_new, show_secret
-from infra.cli.client import segment
-from infra.cli.commands import ApiSession, command, confirm, noun
-from infra.cli.errors import SHOWN, Limit, Yes, given
+from infra.cli.commands import ApiSession, Identifier, Resource, command, noun
+from infra.cli.errors import SHOWN, Limit, given
 from infra.cli.output import Column
 from shared.model.webhooks.webhooks import GRACE_DEFAULT, GRACE_MAX
 
-_PATH: Final = "/v1/webhooks"
 _GRACE: Final = GRACE_DEFAULT // timedelta(seconds=1)
-_COLUMNS: Final = (
-    Column("webhook", "id"),
-    Column("status", "status"),
-    Column("next", "next_index"),
-    Column("waits until", "waits_until"),
-    Column("events", "events"),
-    Column("url", "url", wraps=True),
-)
 _DELIVERIES: Final = (
     Column("index", "index"),
     Column("type", "type"),
@@ -32,7 +22,6 @@ _DELIVERIES: Final = (
     Column("answer", "answer", wraps=True),
 )
 
-WebhookId = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Its identifier, svc_whk_….")]
 Url = Annotated[str, typer.Argument(metavar="URL", help="Such as https://hooks.example.com/a.")]
 NewUrl = Annotated[str | None, typer.Option("--url", metavar="URL", help="Another address.")]
 Events = Annotated[
@@ -55,24 +44,31 @@ FromIndex = Annotated[
 ]
 
 app = noun("Webhooks: create, test, replay, see what arrived.")
+_webhooks = Resource(
+    app,
+    "webhooks",
+    "/v1/webhooks",
+    "svc_whk_01J…",
+    (
+        Column("webhook", "id"),
+        Column("status", "status"),
+        Column("next", "next_index"),
+        Column("waits until", "waits_until"),
+        Column("events", "events"),
+        Column("url", "url", wraps=True),
+    ),
+)
+_webhooks.lists("List the webhooks, without their secrets.")
+_webhooks.shows("Show one webhook, and how far its events were sent.")
+_webhooks.acts("test", "Have an event of type rescind.test sent; `deliveries` shows its outcome.")
+_webhooks.acts("disable", "Send nothing more to a webhook until it is enabled.")
+_webhooks.acts("enable", "Enable a webhook, and send it what it was not sent meanwhile.")
+_webhooks.deletes("Delete a webhook, with its secrets. This cannot be undone.", "the webhook {}")
 
 
 def register(root: typer.Typer) -> None:
     """Add the commands."""
     root.add_typer(app, name="webhooks")
-
-
-@command(app, "list", example="rescind webhooks list")
-def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
-    """List the webhooks, without their secrets."""
-    page = session.api.listed(_PATH, "webhooks", most=limit)
-    session.out.page(page, "webhooks", _COLUMNS)
-
-
-@command(app, "show", example="rescind webhooks show svc_whk_01J…")
-def show(session: ApiSession, webhook: WebhookId) -> None:
-    """Show one webhook, and how far its events were sent."""
-    session.out.record(session.api.get(_one(webhook)))
 
 
 @command(
@@ -88,74 +84,44 @@ def create(
     """Create a webhook, and print its secret, which the service shows only once."""
     check_new(into)
     body = {"url": url, "events": events or None, "description": description}
-    show_secret(session, session.api.post(_PATH, given(body)), into, field="secret")
+    show_secret(session, session.api.post(_webhooks.path, given(body)), into, field="secret")
 
 
 @command(app, "update", example="rescind webhooks update svc_whk_01J… --event key.revoke")
 def update(
     session: ApiSession,
-    webhook: WebhookId,
+    webhook: Identifier,
     url: NewUrl = None,
     events: Events = None,
     description: Description = None,
 ) -> None:
     """Change what is given of a webhook."""
     body = {"url": url, "events": events or None, "description": description}
-    session.out.record(session.api.patch(_one(webhook), given(body)))
+    session.out.record(session.api.patch(_webhooks.at(webhook), given(body)))
 
 
 @command(app, "rotate-secret", example="rescind webhooks rotate-secret svc_whk_01J… --grace 3600")
 def rotate_secret(
     session: ApiSession,
-    webhook: WebhookId,
+    webhook: Identifier,
     grace: Grace = _GRACE,
     into: Into = None,
 ) -> None:
     """Make a new secret, and print it. The old one signs too, for the time of grace."""
     check_new(into)
-    made = session.api.post(_one(webhook, "/rotate-secret"), {"grace_seconds": grace})
+    made = session.api.post(_webhooks.at(webhook, "/rotate-secret"), {"grace_seconds": grace})
     show_secret(session, made, into, field="secret")
 
 
-@command(app, "test", example="rescind webhooks test svc_whk_01J…")
-def test(session: ApiSession, webhook: WebhookId) -> None:
-    """Have an event of type rescind.test sent; `deliveries` shows its outcome."""
-    session.out.record(session.api.post(_one(webhook, "/test")))
-
-
 @command(app, "deliveries", example="rescind webhooks deliveries svc_whk_01J… --limit 20")
-def list_deliveries(session: ApiSession, webhook: WebhookId, limit: Limit = SHOWN) -> None:
+def list_deliveries(session: ApiSession, webhook: Identifier, limit: Limit = SHOWN) -> None:
     """List what became of the events of the last 14 days."""
-    page = session.api.listed(_one(webhook, "/deliveries"), "deliveries", most=limit)
+    page = session.api.listed(_webhooks.at(webhook, "/deliveries"), "deliveries", most=limit)
     session.out.page(page, "deliveries", _DELIVERIES)
 
 
 @command(app, "replay", example="rescind webhooks replay svc_whk_01J… --from-index 43000")
-def replay(session: ApiSession, webhook: WebhookId, from_index: FromIndex) -> None:
+def replay(session: ApiSession, webhook: Identifier, from_index: FromIndex) -> None:
     """Send all events from an index on again."""
     body = {"from_index": from_index}
-    session.out.record(session.api.post(_one(webhook, "/replay"), body))
-
-
-@command(app, "disable", example="rescind webhooks disable svc_whk_01J…")
-def disable(session: ApiSession, webhook: WebhookId) -> None:
-    """Send nothing more to a webhook until it is enabled."""
-    session.out.record(session.api.post(_one(webhook, "/disable")))
-
-
-@command(app, "enable", example="rescind webhooks enable svc_whk_01J…")
-def enable(session: ApiSession, webhook: WebhookId) -> None:
-    """Enable a webhook, and send it what it was not sent meanwhile."""
-    session.out.record(session.api.post(_one(webhook, "/enable")))
-
-
-@command(app, "delete", example="rescind webhooks delete svc_whk_01J… --yes")
-def delete(session: ApiSession, webhook: WebhookId, yes: Yes = False) -> None:
-    """Delete a webhook, with its secrets. This cannot be undone."""
-    confirm(f"Delete the webhook {webhook}?", yes=yes)
-    session.api.delete(_one(webhook))
-    session.out.say(f"{webhook} is deleted.")
-
-
-def _one(webhook: str, action: str = "") -> str:
-    return f"{_PATH}/{segment(webhook)}{action}"
+    session.out.record(session.api.post(_webhooks.at(webhook, "/replay"), body))

@@ -60,6 +60,9 @@ RUN: Final = {
         "start-api": _SAM_READS,
         "sam local invoke": _SAM_READS,
     },
+    "docs/api-keys.md": {
+        "accounts create": "infra/cli/operator/test_identities.py::test_a_job_of_github_actions",
+    },
     "docs/srl.md": {
         "rescind list verify": "infra/test_console_pages.py::test_the_page_on_lists",
     },

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from http import HTTPStatus
 from threading import Lock
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
@@ -95,3 +95,83 @@ class Answers:
             return OutboundAnswer(DeliveryOutcome.ANSWERED, HTTPStatus.NOT_FOUND, b"{}")
         body = found if isinstance(found, str) else found()
         return OutboundAnswer(DeliveryOutcome.ANSWERED, HTTPStatus.OK, body.encode())
+
+
+# The tokens of these clouds: issuer, algorithm and claims, with times in seconds from now on.
+CLOUDS: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
+    "GitHub Actions": (
+        "https://token.actions.githubusercontent.com",
+        "RS256",
+        {
+            "sub": "repo:acme/shop:ref:refs/heads/main",
+            "jti": "example-id",
+            "nbf": -300,
+            "exp": 600,
+            "repository_id": "74",
+            "repository_owner_id": "65",
+            "workflow_ref": "acme/shop/.github/workflows/deploy.yml@refs/heads/main",
+            "run_attempt": "2",
+        },
+    ),
+    "Kubernetes": (
+        "https://oidc.eks.eu-central-1.amazonaws.com/id/EXAMPLED539D4633E53DE1B71EXAMPLE",
+        "RS256",
+        {
+            "sub": "system:serviceaccount:shop:deploy",
+            "nbf": 0,
+            "exp": 3607,
+            "kubernetes.io": {
+                "namespace": "shop",
+                "pod": {"name": "deploy-7c9", "uid": "a"},
+                "serviceaccount": {"name": "deploy", "uid": "b"},
+            },
+        },
+    ),
+    "Google Cloud": (
+        "https://accounts.google.com",
+        "RS256",
+        {
+            "azp": "107517467455664443765",
+            "sub": "107517467455664443765",
+            "email": "deploy@acme-shop.iam.gserviceaccount.com",
+            "email_verified": True,
+            "exp": 3600,
+        },
+    ),
+    "AWS": (
+        "https://abc12345-def4-5678-90ab-cdef12345678.tokens.sts.global.api.aws",
+        "ES384",
+        {
+            "sub": "arn:aws:iam::123456789012:role/deploy",
+            "jti": "d0f5a1b0",
+            "exp": 300,
+            "https://sts.amazonaws.com/": {
+                "aws_account": "123456789012",
+                "source_region": "eu-central-1",
+                "principal_id": "arn:aws:iam::123456789012:role/deploy",
+            },
+        },
+    ),
+}
+
+
+class CloudToken(NamedTuple):
+    """A token of a cloud, its claims, and the keys that its issuer publishes."""
+
+    issuer: str
+    token: str
+    claims: dict[str, Any]
+    keys: str
+
+
+def of_cloud(cloud: str, audience: str, now: int, **said: Any) -> CloudToken:
+    """A token as a cloud makes it at a time, in seconds since the epoch."""
+    issuer, algorithm, usual = CLOUDS[cloud]
+    times = {name: now + usual[name] for name in ("nbf", "exp") if name in usual}
+    # Kubernetes lists its audiences.
+    aud = [audience] if cloud == "Kubernetes" else audience
+    begun: dict[str, Any] = {"iss": issuer, "aud": aud, "iat": now}
+    claims = begun | usual | times | said
+    signing, header = key(algorithm), {"alg": algorithm, "kid": "a", "typ": "JWT"}
+    keys = key_set(public(signing, kid="a", alg=algorithm, use="sig"))
+    return CloudToken(issuer, signed(header, claims, signing, algorithm), claims, keys)

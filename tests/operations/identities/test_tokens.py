@@ -16,12 +16,14 @@ from shared.ports import Ports
 from tests.kit.issuers import (
     AUDIENCE,
     BINDING,
+    CLOUDS,
     ISSUER,
     KEYS_URI,
     Answers,
     encoded,
     key,
     key_set,
+    of_cloud,
     public,
     signed,
 )
@@ -308,75 +310,15 @@ def test_each_algorithm(issuer: Ports, algorithm: str, kid: str) -> None:
 
 
 _SVC_IDP: Final = "svc_idp_01jd4q3v8m0000000000000000"
-# What tokens of these clouds have in them, each with the lifetime that is usual there.
-CLOUDS: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
-    "GitHub Actions": (
-        "https://token.actions.githubusercontent.com",
-        "RS256",
-        {
-            "sub": "repo:acme/shop:ref:refs/heads/main",
-            "jti": "example-id",
-            "nbf": _NOW - 300,
-            "exp": _NOW + 600,
-            "repository_id": "74",
-            "repository_owner_id": "65",
-            "workflow_ref": "acme/shop/.github/workflows/deploy.yml@refs/heads/main",
-            "run_attempt": "2",
-        },
-    ),
-    "Kubernetes": (
-        "https://oidc.eks.eu-central-1.amazonaws.com/id/EXAMPLED539D4633E53DE1B71EXAMPLE",
-        "RS256",
-        {
-            "aud": [_SVC_IDP],
-            "sub": "system:serviceaccount:shop:deploy",
-            "nbf": _NOW,
-            "exp": _NOW + 3607,
-            "kubernetes.io": {
-                "namespace": "shop",
-                "pod": {"name": "deploy-7c9", "uid": "a"},
-                "serviceaccount": {"name": "deploy", "uid": "b"},
-            },
-        },
-    ),
-    "Google Cloud": (
-        "https://accounts.google.com",
-        "RS256",
-        {
-            "azp": "107517467455664443765",
-            "sub": "107517467455664443765",
-            "email": "deploy@acme-shop.iam.gserviceaccount.com",
-            "email_verified": True,
-            "exp": _NOW + 3600,
-        },
-    ),
-    "AWS": (
-        "https://abc12345-def4-5678-90ab-cdef12345678.tokens.sts.global.api.aws",
-        "ES384",
-        {
-            "sub": "arn:aws:iam::123456789012:role/deploy",
-            "jti": "d0f5a1b0",
-            "exp": _NOW + 300,
-            "https://sts.amazonaws.com/": {
-                "aws_account": "123456789012",
-                "source_region": "eu-central-1",
-                "principal_id": "arn:aws:iam::123456789012:role/deploy",
-            },
-        },
-    ),
-}
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_a_token_of_a_cloud(ports: Ports, cloud: str) -> None:
     """F1182e: Tokens as GitHub, Kubernetes, Google Cloud and AWS make them are accepted."""
-    issuer, algorithm, claims = CLOUDS[cloud]
-    said = {"iss": issuer, "aud": _SVC_IDP, "iat": _NOW, **claims}
-    signing, header = key(algorithm), {"alg": algorithm, "kid": "a", "typ": "JWT"}
-    keys = key_set(public(signing, kid="a", alg=algorithm, use="sig"))
-    binding = IssuerBinding(issuer, _SVC_IDP, jwks=keys)
-    found = tokens.checked(ports, binding, signed(header, said, signing, algorithm))
-    assert (found.subject, found.members) == (claims["sub"], said)
+    made = of_cloud(cloud, _SVC_IDP, _NOW)
+    binding = IssuerBinding(made.issuer, _SVC_IDP, jwks=made.keys)
+    found = tokens.checked(ports, binding, made.token)
+    assert (found.subject, found.members) == (made.claims["sub"], made.claims)
 
 
 def test_keys_of_a_binding(ports: Ports) -> None:

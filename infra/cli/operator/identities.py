@@ -1,0 +1,240 @@
+"""`rescind identity-providers`, `people` and `sessions`: who may sign in, who did, how long for.
+
+All of them use the API, but `add`, which works on the store: before it, nobody can sign in.
+"""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import typer
+
+from infra.cli.commands import Resource, noun
+from infra.cli.errors import WrongUsage, checked
+from infra.cli.operator.operators import Operator, handle, operator_command
+from infra.cli.output import Column
+from shared.model import text
+from shared.model.callers import Scope
+from shared.model.identities import grants as grant_rules
+from shared.model.identities import providers as model
+from shared.model.identities.grants import Grant
+from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.operations.identities import identity_providers
+from shared.operations.identities.identity_providers import ProviderChange
+
+_LOCAL: Final = "http://127.0.0.1:8080"
+_SHOWN: Final = (
+    "id",
+    "name",
+    "issuer",
+    "client_id",
+    "cli_client_id",
+    "has_client_secret",
+    "authorization_endpoint",
+    "device_authorization_endpoint",
+    "token_endpoint",
+    "jwks_uri",
+)
+
+app = noun("Identity providers, whose people or programs may sign in.")
+_people_app = noun("People who have signed in.")
+_sessions_app = noun("Sessions, which sign-ins begin.")
+
+_providers = Resource(
+    app,
+    "identity-providers",
+    "/v1/tenant/identity-providers",
+    "svc_idp_01J…",
+    (
+        Column("provider", "id"),
+        Column("kind", "kind"),
+        Column("name", "name"),
+        Column("issuer", "issuer", wraps=True),
+    ),
+    field="identity_providers",
+)
+_providers.lists("List the identity providers.")
+_providers.shows("Show one identity provider, with its grants.")
+_providers.acts(
+    "check", "Ask the issuer what it publishes now, and compare it with what is stored."
+)
+_providers.deletes(
+    "Delete an identity provider. The sessions that it gave end.",
+    "the identity provider {} and the sessions that it gave",
+)
+
+_people = Resource(
+    _people_app,
+    "people",
+    "/v1/people",
+    "svc_usr_01J…",
+    (
+        Column("person", "id"),
+        Column("status", "status"),
+        Column("role", "role"),
+        Column("email", "email"),
+        Column("name", "name", wraps=True),
+    ),
+)
+_people.lists("List the people who have signed in.")
+_people.shows("Show one person.")
+_people.acts("disable", "End the sessions of a person, who can sign in no more.")
+_people.acts("enable", "Let a disabled person sign in again.")
+_people.acts("sign-out", "End all sessions of a person, who can sign in again.")
+
+_sessions = Resource(
+    _sessions_app,
+    "sessions",
+    "/v1/sessions",
+    "svc_ses_01J…",
+    (
+        Column("session", "id"),
+        Column("identity", "identity"),
+        Column("created at", "created_at"),
+        Column("expires at", "expires_at"),
+    ),
+)
+_sessions.lists("List the sessions that are accepted: all of the tenant, or your own.")
+_sessions.deletes("End a session; `current` is your own.", "the session {}")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="identity-providers")
+    root.add_typer(_people_app, name="people")
+    root.add_typer(_sessions_app, name="sessions")
+
+
+def _grant(value: str) -> Grant:
+    """Return the grant that is written so. Raises `ValueError` if it is none."""
+    condition, _, role = value.rpartition(":")
+    claim, _, wanted = condition.partition("=")
+    if not claim or not 0 < len(wanted) <= grant_rules.VALUE_MAX or role not in [*Scope]:
+        roles = ", ".join(Scope)
+        raise ValueError(f"write CLAIM=VALUE:ROLE, such as groups=security:admin; roles: {roles}")
+    return Grant({claim: wanted}, Scope(role))
+
+
+Issuer = Annotated[
+    str,
+    typer.Option(
+        "--issuer", metavar="URL", parser=checked(model.issuer), help="As its tokens name it."
+    ),
+]
+Grants = Annotated[
+    list[Grant],
+    typer.Option(
+        "--grant",
+        metavar="CLAIM=VALUE:ROLE",
+        parser=checked(_grant),
+        help="Who gets which role; the first that matches counts. May be repeated.",
+    ),
+]
+OfTenant = Annotated[
+    str, typer.Option("--tenant", metavar="NAME", parser=checked(handle), help="Its name.")
+]
+Kind = Annotated[ProviderKind, typer.Option("--kind", help="Who signs in.")]
+ClientId = Annotated[
+    str | None, typer.Option("--client-id", help="The service at the provider, for people.")
+]
+CliClientId = Annotated[
+    str | None,
+    typer.Option("--cli-client-id", help="This program there, if it is another, without a secret."),
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--name", parser=checked(text.name), help="For people; without it, the issuer's host."
+    ),
+]
+Domains = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--email-domain", parser=checked(model.domain), help="Of people. May be repeated."
+    ),
+]
+Account = Annotated[
+    str | None, typer.Option("--account", help="The service account that programs call as.")
+]
+Jwks = Annotated[
+    Path | None,
+    typer.Option("--jwks", metavar="FILE", help="The issuer's keys, if it cannot be reached."),
+]
+Reusable = Annotated[
+    bool, typer.Option("--reusable", help="A program may use a token again, as in Kubernetes.")
+]
+Url = Annotated[str, typer.Option("--url", help="The address of the service for browsers.")]
+
+
+@operator_command(
+    app,
+    "add",
+    example="rescind identity-providers add --tenant acme --issuer https://sso.acme.com "
+    "--client-id rescind --grant groups=security:admin --data .data < client.secret",
+)
+def add(
+    operator: Operator,
+    issuer: Issuer,
+    grant: Grants,
+    tenant: OfTenant = "local",
+    kind: Kind = ProviderKind.PEOPLE,
+    client_id: ClientId = None,
+    cli_client_id: CliClientId = None,
+    name: NameOption = None,
+    email_domain: Domains = None,
+    account: Account = None,
+    jwks: Jwks = None,
+    reusable: Reusable = False,
+    url: Url = _LOCAL,
+) -> None:
+    """Bind an identity provider after its issuer has answered, and print what to register there.
+
+    For people, the client secret is asked for, or read from standard input; it may be empty.
+    """
+    change = ProviderChange(
+        name=name or urlsplit(issuer).hostname,
+        issuer=issuer,
+        client_id=client_id,
+        cli_client_id=cli_client_id,
+        client_secret=_secret() or None if kind is ProviderKind.PEOPLE else None,
+        jwks=None if jwks is None else _keys(jwks),
+        grants=tuple(replace(each, service_account=account) for each in grant),
+        email_domains=tuple(email_domain or ()),
+        reusable_tokens=reusable or None,
+    )
+    caller = operator.caller(tenant)
+    made = identity_providers.create(operator.ports, caller, kind=kind, change=change)
+    operator.out.record({each: getattr(made, each) for each in _SHOWN})
+    operator.out.say(_next(made, url.rstrip("/")))
+
+
+def _next(made: IdentityProvider, url: str) -> str:
+    """Return what to do at the provider."""
+    if made.kind is ProviderKind.PROGRAMS:
+        return f"Programs ask for tokens with the audience {made.id}."
+    if made.authorization_endpoint is None or made.token_endpoint is None:
+        return "The issuer names no endpoint for sign-ins with a browser, so there are none."
+    of_cli = made.cli_client_id or made.client_id
+    return (
+        f"Register these redirect addresses at the provider:\n"
+        f"  {url}/console/signed-in/{made.id} of {made.client_id}, for the console\n"
+        f"  http://127.0.0.1/ of {of_cli}, with any port, for rescind login --sso"
+    )
+
+
+def _secret() -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().strip()
+    asked = typer.prompt("Client secret", default="", show_default=False, hide_input=True, err=True)
+    return str(asked).strip()
+
+
+def _keys(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_bytes())
+        return model.public_keys(found if isinstance(found, dict) else {})
+    except ValueError as error:
+        raise WrongUsage(f"{file}: {error}.") from None

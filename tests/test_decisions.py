@@ -86,7 +86,7 @@ def test_references_to_sections_lead_somewhere() -> None:
         for path, text in _tree()
         for name, section in re.findall(r"adr/(\d\d-[\w-]+\.md)#([\w-]+)", text)
     ]
-    assert len(linked) > 20
+    assert len(linked) > 10
     assert [each for each in linked if each[2] not in _sections(_TEXTS[each[1]])] == []
 
 
@@ -110,5 +110,5 @@ def test_decisions_name_files_that_are_there() -> None:
     """A module that moves takes its name in the decisions along."""
     kinds = r"`((?:functions|infra|shared|tests)/[\w/.-]+\.\w+)"
     named = [(name, each) for name, text in _TEXTS.items() for each in re.findall(kinds, text)]
-    assert len(named) > 20
+    assert len(named) > 10
     assert [(name, each) for name, each in named if not (ROOT / each).exists()] == []

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from shared.model.callers import Scope
 from shared.model.identifiers import IDENTITY_PROVIDER, PERSON, SESSION, SIGNING_KEY
@@ -83,6 +83,7 @@ _SESSION: Final[dict[str, JsonValue]] = {
     "expires_at": "2026-11-21T13:00:00Z",
 }
 
+_EMPTY: Final = BeforeValidator(lambda value: value or None)
 _NAME: Final = "A name for people, which a page to sign in shows."
 _ISSUER_TEXT: Final = (
     "The `iss` of its tokens, letter by letter. What it publishes below `/.well-known` is read "
@@ -309,10 +310,12 @@ class SessionBody(RecordBody):
 
     id: str = shown("Identifier of the session.", **identifier(SESSION))
     identity: str = shown("The e-mail of the person or of the service account.")
-    owner: str = shown("Identifier of the person, or of the service account.")
-    provider_id: ProviderId
+    owner: Annotated[str | None, _EMPTY] = shown(
+        "Identifier of the person, or of the service account; null for an operator with a ticket."
+    )
+    provider_id: Annotated[ProviderId | None, _EMPTY]
     created_at: MomentOut = shown("When the session began.")
-    authenticated_at: MomentOut = shown("When the identity provider authenticated its owner.")
+    authenticated_at: MomentOut = shown("When its owner was authenticated.")
     expires_at: MomentOut = shown("When it ends.")
 
 

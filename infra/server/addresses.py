@@ -2,11 +2,14 @@
 
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from shared.errors import InvalidSettings
 
-_V4 = 4
+# Where a server without options is.
+LOCAL: Final = "http://127.0.0.1:8080/"
+
+_V4: Final = 4
 
 
 class OpsAddress(NamedTuple):
@@ -42,14 +45,11 @@ def named(host: IPv4Address | IPv6Address) -> str:
     return str(host) if isinstance(host, IPv4Address) else f"[{host}]"
 
 
-def of_this_machine(host: IPv4Address | IPv6Address) -> str | None:
-    """Return how a browser on this machine names a server on `host`; None if not by a name of ours.
-
-    Only these names are those of this machine for everybody: no other site can take them.
-    """
+def reached(host: IPv4Address | IPv6Address) -> str:
+    """Return how a browser on this machine reaches a server on `host`."""
     if host.is_unspecified:
         return "127.0.0.1" if host.version == _V4 else "[::1]"
-    return named(host) if str(host) in {"127.0.0.1", "::1"} else None
+    return named(host)
 
 
 def bind(host: IPv4Address | IPv6Address, port: int) -> socket.socket:

@@ -126,7 +126,7 @@ def publish_by(publications: Publications) -> None:
 
 _contract = create_app(*ROUTERS, ports=_ports, work=_work, anonymous=_anonymous)
 _checks = Health(_unmeasured, _work)
-_console = Console(_ports, _work)
+_console = Console()
 _sign_in = SignIn(_ports, _work)
 _documents = Documents(_work)
 

@@ -18,7 +18,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from infra import data_folder
+from infra import data_folder, private_files
 from infra.server import addresses, documents, places, worker
 from infra.server import (
     console as local_console,
@@ -34,7 +34,8 @@ from infra.server.processes import Processes
 from infra.server.publications import Publications
 from shared import logs, wiring
 from shared.errors import Corrupt, InvalidSettings, RescindError
-from shared.operations.operator import console_codes, restored
+from shared.operations.identities import tickets
+from shared.operations.operator import onboarding, restored
 from shared.ports import Ports
 from shared.ports.one_machine import LocalBlobs, LocalStore
 
@@ -102,8 +103,8 @@ def _stop(number: int, _frame: object) -> NoReturn:
 class _Ready:
     """The sockets for requests and for metrics.
 
-    `console` is the address of the console, with a code if that may be printed; None if this server
-    takes no codes.
+    `console` is the address of the console, with a ticket if that may be printed; None if nobody
+    can sign in with a ticket, since the server is read-only.
     """
 
     requests: socket.socket
@@ -129,25 +130,26 @@ def _prepare(options: Options, until: ExitStack) -> _Ready:
     with closing(_opened()) as ports:
         if not wiring.is_read_only():
             options.place.begin(ports)
-            console = _take_codes(options, ports)
+            console = _console(options, ports)
     # SQLite's connections must not be used across a fork. Each process has its own.
     wiring.before_fork()
     return _Ready(listener, ops, console)
 
 
-def _take_codes(options: Options, ports: Ports) -> str | None:
-    """Let this server take one-time codes, and return the address of its console; None if not.
+def _console(options: Options, ports: Ports) -> str:
+    """Return the address of the console, with a ticket if it is for a terminal.
 
-    On a terminal, the address has a code. Output that goes to a log must not sign in whoever reads
-    the log.
+    Output that goes to a log must not sign in whoever reads the log.
     """
-    name = addresses.of_this_machine(options.host)
-    if name is None or options.console is ConsoleMode.OFF:
-        return None
-    os.environ[local_console.CODES_VARIABLE] = "on"
-    address, tenant = f"http://{name}:{options.port}", options.place.tenant
-    console_codes.announce(ports, address)
-    return console_codes.link(ports, tenant) if tenant and sys.stdout.isatty() else address
+    address, tenant = _address(options), options.place.tenant
+    if options.console is ConsoleMode.OFF or tenant is None or not sys.stdout.isatty():
+        return address
+    operator = onboarding.operator(ports, handle=tenant, user=private_files.name())
+    return f"{address}#ticket={tickets.issue(ports, operator)}"
+
+
+def _address(options: Options) -> str:
+    return f"http://{addresses.reached(options.host)}:{options.port}/"
 
 
 def _listen(options: Options, until: ExitStack) -> socket.socket | None:
@@ -262,15 +264,16 @@ def _print_summary(options: Options, ops: socket.socket | None) -> None:
 
 
 def _print_console(options: Options, address: str | None) -> None:
-    """Print the address of the console that `_take_codes` returned."""
+    """Print the address of the console that `_console` returned."""
     if options.console is ConsoleMode.OFF:
         return
-    command = options.place.command("console")
+    plain = _address(options)
+    url = "" if plain == addresses.LOCAL else f" --url {plain}"
+    command = f"{options.place.command('console')}{url}"
     if address is None:
-        name = addresses.named(options.host)
-        print(f"Console: http://{name}:{options.port}/ (sign in with an API key)")
+        print(f"Console: {plain} (sign in with an API key)")
     elif "#" in address:
         print(f"Console: {address}")
         print(f"It signs in once, within 5 minutes; then run: {command}")
     else:
-        print(f"Console: {address}/ (to sign in, run: {command})")
+        print(f"Console: {address} (to sign in, run: {command})")

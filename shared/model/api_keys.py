@@ -3,7 +3,7 @@
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -11,7 +11,7 @@ from typing import Final
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.items import Address, Partition, Table
-from shared.model.records import SPARSE, Record
+from shared.model.records import Record
 
 # A rotated key ends after this time at the latest: seven days.
 GRACE_SECONDS_MAX: Final = 604_800
@@ -31,8 +31,7 @@ class ApiKeyStatus(StrEnum):
 class ApiKey(Record):
     """An API key without its secret, which is not stored. `digest` finds its `Credential`.
 
-    If the key was rotated, `successor_id` is the key that took its place. `is_session` is whether
-    the operator made it for a page on the machine (APIKEY-4).
+    If the key was rotated, `successor_id` is the key that took its place.
     """
 
     id: str
@@ -47,7 +46,6 @@ class ApiKey(Record):
     service_account_id: str | None = None
     version: int = 1
     successor_id: str | None = None
-    is_session: bool = field(default=False, metadata=SPARSE)
 
     @property
     def address(self) -> Address:
@@ -78,7 +76,6 @@ class Credential(Record):
     expires_at: datetime | None = None
     disabled: bool = False
     name: str | None = None
-    is_session: bool = field(default=False, metadata=SPARSE)
 
     @property
     def address(self) -> Address:

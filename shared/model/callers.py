@@ -40,12 +40,13 @@ class Caller:
     `identity` has the form of an e-mail address. `key_id` is the identifier of the API key, `name`
     its name if its credential has it, and `key_expires_at` its end if it has one. These,
     `source_ip` and `request_id` are None if the call did not come over HTTP. `operator` is the user
-    of the machine who runs an operator's command, and None for every other caller. `is_session` is
-    whether the operator made the key for a page on the machine.
+    of the machine who runs an operator's command, or made the ticket of a session; None for every
+    other caller.
 
     A caller with a session (IDENTITY-5) has no key, but `session_id`, the `owner_id` of the session
-    and when that `authenticated_at` its provider; `key_expires_at` is the end of the session.
-    `role` is the name of the role that gave the scopes and the `limits`, if one did.
+    and when that `authenticated_at` its provider; `key_expires_at` is the end of the session. A
+    session by a ticket has no owner. `role` is the name of the role that gave the scopes and the
+    `limits`, if one did.
     """
 
     tenant_id: str
@@ -57,7 +58,6 @@ class Caller:
     key_expires_at: datetime | None = None
     operator: str | None = None
     name: str | None = None
-    is_session: bool = False
     session_id: str | None = None
     owner_id: str | None = None
     authenticated_at: datetime | None = None
@@ -79,12 +79,13 @@ class Caller:
     @property
     def holder_id(self) -> str:
         """The holder of shares of the rate limit and of `Idempotency-Key`s; empty inside."""
-        return self.key_id or self.owner_id or ""
+        return self.key_id or self.owner_id or self.session_id or ""
 
     @property
     def bounds_keys_at(self) -> datetime | None:
         """The latest end of the keys that the caller may create; None if any (APIKEY-4)."""
-        return None if self.is_session else self.key_expires_at
+        is_by_ticket = self.session_id is not None and self.owner_id is None
+        return None if is_by_ticket else self.key_expires_at
 
     @property
     def is_admin(self) -> bool:

@@ -66,7 +66,6 @@ def authenticate(
         source_ip=source_ip,
         request_id=request_id,
         key_expires_at=credential.expires_at,
-        is_session=credential.is_session,
         name=credential.name,
     )
 

@@ -11,9 +11,11 @@ import pytest
 from functions.sign_in.handler import SignIn, keyless
 from shared.model.callers import Scope
 from shared.model.identities.providers import ProviderKind
+from shared.model.items import Table
 from shared.operations.access import service_accounts
-from shared.operations.identities import identity_providers, people
+from shared.operations.identities import identity_providers, people, sessions, tickets
 from shared.operations.identities.identity_providers import ProviderChange
+from shared.operations.operator import onboarding
 from shared.web.keyless import Keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.functions.signing import refusal
@@ -22,6 +24,7 @@ from tests.kit.api import Instance, Tenant
 from tests.kit.endpoints import audit_entries
 from tests.kit.identities import bound
 from tests.kit.issuers import ISSUER, Answers
+from tests.kit.worlds import Clock
 
 VERIFIER = "v" * 43
 NONCE = "n-0S6_WzA2Mj"
@@ -61,6 +64,13 @@ class Place:
             "subject_token_type": JWT,
         }
         return self.post(form | changes)
+
+    def ticket(self) -> str:
+        operator = onboarding.operator(self.tenant.ports, handle="acme", user="root (sudo by bob)")
+        return tickets.issue(self.tenant.ports, operator)
+
+    def use(self, ticket: str | None) -> Any:
+        return self.post({"grant_type": "urn:rescind:grant-type:ticket", "ticket": ticket})
 
     def redeem(self, token: str, **changes: str | None) -> Any:
         """Redeem a code for which the provider gives this token."""
@@ -142,6 +152,70 @@ def test_a_program_exchanges_its_token(place: Place) -> None:
     who = place.tenant.holding(answer["access_token"]).get("/v1/whoami").json()
     assert (who["identity"], who["scopes"]) == ("robot@acme.svc", ["signer"])
     assert place.exchange(token, audience=provider_id).json()["error"] == "invalid_grant"
+
+
+def test_a_ticket_becomes_a_session(place: Place) -> None:
+    """IDENTITY-8, F450a: A ticket gives its operator an hour, once; sign-out ends it.
+
+    The audit log names the operator.
+    """
+    ticket = place.ticket()
+    answer = place.use(ticket)
+    assert answer.status_code == 200, answer.text
+    assert (answer.json()["expires_in"], answer.json()["scope"]) == (3600, "admin")
+    session = place.tenant.holding(answer.json()["access_token"])
+    who = session.get("/v1/whoami").json()
+    assert (who["identity"], who["name"]) == ("system+operator@acme.svc", "root (sudo by bob)")
+    assert (who["person_id"], who["expires_at"]) == (None, "2026-11-21T13:00:00Z")
+    (shown,) = session.get("/v1/sessions").json()["sessions"]
+    assert (shown["id"], shown["owner"], shown["provider_id"]) == (who["session_id"], None, None)
+    assert session.delete("/v1/sessions/current").status_code == 204
+    assert session.get("/v1/whoami").status_code == 401
+    assert place.use(ticket).json()["error"] == "invalid_grant"
+    for entry in audit_entries(place.tenant)[-2:]:
+        assert entry["actor"] == "system+operator@acme.svc"
+        assert str(entry["details"]).count("root (sudo by bob)") == 1
+        assert entry["source_ip"] is not None
+
+
+def test_the_session_of_a_ticket_makes_lasting_keys(place: Place) -> None:
+    """APIKEY-4, F594c: A session by a ticket makes keys of any end, which are bound by theirs."""
+    session = place.tenant.holding(place.use(place.ticket()).json()["access_token"])
+    assert session.get("/v1/whoami").json()["creates_until"] is None
+    end = "2099-01-01T00:00:00Z"
+    body = {"name": "gate", "scopes": ["admin"], "expires_at": end}
+    made = session.post("/v1/api-keys", json=body)
+    assert made.status_code == 201, made.text
+    lasting = place.tenant.holding(made.json()["key"])
+    assert lasting.post("/v1/api-keys", json=body | {"expires_at": None}).status_code == 400
+
+
+@pytest.mark.parametrize(("seconds", "accepted"), [(299, True), (300, False), (-1, False)])
+def test_a_ticket_lasts_five_minutes(
+    place: Place, clock: Clock, seconds: int, accepted: bool
+) -> None:
+    """IDENTITY-8, F450c: A ticket ends after five minutes, also if the clock is set back."""
+    ticket = place.ticket()
+    clock.advance(seconds=seconds)
+    assert place.use(ticket).is_success is accepted
+
+
+def test_a_ticket_that_is_refused(place: Place, clock: Clock) -> None:
+    """IDENTITY-8, F450b: No other ticket is accepted, and none from before a recovery.
+
+    A ticket has 256 random bits, and the store has no more of it than its hash.
+    """
+    before = [place.ticket() for _ in range(8)]
+    assert {len(each) for each in before} == {43}
+    stored = str(list(place.tenant.ports.store.everything(Table.KEYS)))
+    assert not any(each in stored for each in before)
+    sessions.end_all(place.tenant.ports, place.tenant.id)
+    clock.advance(seconds=1)
+    for ticket in (*before, f"{place.ticket()}x", "é"):
+        answer = place.use(ticket)
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+    assert place.use(None).json()["error"] == "invalid_request"
+    assert place.use(place.ticket()).is_success
 
 
 def test_a_replay_is_refused(place: Place) -> None:

@@ -47,7 +47,7 @@ from shared.operations.changes.warrants import Order
 from shared.operations.fleet import propagation
 from shared.operations.fleet.progress import canary, watched
 from shared.operations.fleet.registering import register
-from shared.operations.identities import sign_in
+from shared.operations.identities import sign_in, tickets
 from shared.operations.lists import decisions, expiring, in_force, publication, records
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists.journal import Journals
@@ -650,6 +650,8 @@ def _sign_in(tenant: Tenant) -> None:
     identities.exchanged(ports, provider_id)
     identities.exchanged(ports, provider_id, email="a.martin@example.com")
     identities.exchanged(ports, programs, programs)
+    ticket = tickets.issue(*make)
+    identities.redeemed(ports, {"grant_type": sign_in.TICKET, "ticket": ticket})
 
 
 WITHOUT_ENDPOINTS: Final[dict[str, Callable[[Tenant], None]]] = {

@@ -12,9 +12,8 @@ from shared.operations.audit import sealing
 from shared.operations.base import operation
 from shared.operations.changes import revocations
 from shared.operations.fleet import propagation, stale
-from shared.operations.identities import sessions
+from shared.operations.identities import sessions, sign_in, tickets
 from shared.operations.lists import expiring, publication, schedule, signers
-from shared.operations.operator import console_codes
 from shared.operations.trust import renewal
 from shared.operations.trust.renewal import TrustOutcome
 from shared.operations.webhooks import delivery
@@ -85,10 +84,9 @@ def _give_and_take(tenant: Tenant) -> None:
 
 
 def _sign_in(tenant: Tenant) -> None:
-    """Use one of two codes of the console; sign in, and end all sessions as a recovery does."""
-    console_codes.announce(tenant.ports, "http://127.0.0.1:8080")
-    links = [console_codes.link(tenant.ports, "acme") for _ in range(2)]
-    assert console_codes.spend(tenant.ports, links[0].partition("=")[2]) == "acme"
+    """Use one of two tickets; sign in, and end all sessions as a recovery does."""
+    used, _ = (tickets.issue(tenant.ports, tenant.operator) for _ in range(2))
+    identities.redeemed(tenant.ports, {"grant_type": sign_in.TICKET, "ticket": used})
     provider = identities.bound_outside(tenant.ports, tenant.operator)
     identities.exchanged(tenant.ports, provider.id)
     sessions.end_all(tenant.ports, tenant.id)

@@ -59,8 +59,6 @@ ADDED: dict[tuple[str, str], Any] = {
     ("FeedHead", "covered_ms"): 0,
     ("FeedHead", "unlisted_ms"): 0,
     ("StoredEntry", "chain"): b"",
-    ("ApiKey", "is_session"): False,
-    ("Credential", "is_session"): False,
     ("Authorizer", "type"): "",
     ("Authorizer", "program_version"): "",
     ("Authorizer", "public_key"): "",

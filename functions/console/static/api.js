@@ -108,7 +108,7 @@ export async function remove(path) {
  */
 export async function leave(path) {
   // It has the key before this returns.
-  const answer = path && send('POST', path, undefined, { headers: once(), keepalive: true })
+  const answer = path && send('DELETE', path, undefined, { keepalive: true })
   use(null)
   await answer
 }

@@ -4,7 +4,7 @@ import { ApiError, behind, events } from './api.js'
 import { span } from './format.js'
 import { html, one, put, svg } from './html.js'
 import { advice, announce, banner, heading, problem, ready } from './parts/panel.js'
-import { isOpen, may, open, openByCode, reopen, signOut, watch, who } from './session.js'
+import { isOpen, may, open, redeem, reopen, signOut, watch, who } from './session.js'
 
 /** @typedef {{page: string, parts: string[], query: URLSearchParams}} Route */
 /** @typedef {{title: string, show: (main: HTMLElement, context: {route: Route, signal: AbortSignal}) => Promise<void>}} Page */
@@ -31,18 +31,18 @@ let leaving = new AbortController()
 await start()
 
 async function start() {
-  const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1]
-  // Before any call: nothing may keep the code, such as the history of the browser.
-  if (code) history.replaceState(null, '', location.pathname)
+  const ticket = /^#ticket=([\w-]+)$/.exec(location.hash)?.[1]
+  // Before any call: nothing may keep the ticket, such as the history of the browser.
+  if (ticket) history.replaceState(null, '', location.pathname + location.search)
   watch((why) => showDoor(why))
   events.addEventListener('waiting', (event) => announce(`Too many requests; going on in ${span(/** @type {CustomEvent} */ (event).detail)}.`))
   addEventListener('hashchange', () => {
     // A link that was opened in this tab, which has the page already.
-    if (location.hash.startsWith('#code=')) location.reload()
+    if (location.hash.startsWith('#ticket=')) location.reload()
     else if (isOpen()) showPage()
   })
   try {
-    if (code) await openByCode(code)
+    if (ticket) await redeem({ grant_type: 'urn:rescind:grant-type:ticket', ticket })
     else if (!await reopen()) return showDoor()
   } catch (error) {
     return showDoor(null, error)
@@ -66,12 +66,11 @@ function showDoor(why = null, error = null) {
     event.preventDefault()
     const form = /** @type {HTMLFormElement} */ (event.target)
     const { value } = /** @type {HTMLInputElement} */ (form.elements.namedItem('key'))
-    const { checked } = /** @type {HTMLInputElement} */ (form.elements.namedItem('keep'))
     form.reset()
     button.disabled = true
     put(said, html`<p role="status">The service is asked …</p>`)
     try {
-      await open(value.trim(), { keep: checked })
+      await open(value.trim())
       showShell()
     } catch (error_) {
       sayRefused(said, error_)
@@ -84,10 +83,9 @@ function showDoor(why = null, error = null) {
       ${said}
       <form @submit=${enter}>
         <label class="field"><span>API key</span><input name="key" type="password" autocomplete="off" spellcheck="false" required></label>
-        <label class="tick"><input name="keep" type="checkbox"> <span>Keep me signed in in this tab. The browser then stores the key until the tab is closed; a copy of the tab has it too.</span></label>
         ${button}
       </form>
-      <p class="soft">On the machine that runs the service, <code>rescind console</code> prints an address that needs no key.</p>
+      <p class="soft">For operators, <code>rescind console</code> prints an address that needs no key.</p>
     </main>`)
   if (error) sayRefused(said, error)
   place.querySelector('input')?.focus()
@@ -100,8 +98,8 @@ function showDoor(why = null, error = null) {
  */
 function sayRefused(said, error) {
   if (!(error instanceof ApiError)) throw error
-  const refused = error.code === 'code_refused'
-    ? 'This address was used already, or it is older than five minutes. Type a key, or ask for another address: rescind console.'
+  const refused = error.code === 'invalid_grant'
+    ? error.message
     : error.status === 401 && 'The service does not know this key, or it has ended.'
   put(said, banner('revoked', html`<strong>You are not signed in.</strong> ${refused || advice(error)}`))
 }
@@ -122,7 +120,7 @@ function showShell() {
         <div class="first">${PAGES.slice(0, ON_A_PHONE).map(item)}</div>
         <button type="button" class="more" aria-expanded="false" @click=${toggle}><svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true"><path d="M2 8h.01M8 8h.01M14 8h.01"/></svg><span>More</span></button>
         <div class="rest">${PAGES.slice(ON_A_PHONE).map(item)}
-          <div class="who"><strong dir="auto">${who().tenant_name}</strong><span>Signed in as <bdi>${who().api_key_name}</bdi>, ${may() ? 'which may do everything' : who().scopes.join(', ')}.</span><button type="button" @click=${leave}>Sign out</button></div>
+          <div class="who"><strong dir="auto">${who().tenant_name}</strong><span>Signed in as <bdi>${who().name}</bdi>, ${may() ? 'which may do everything' : who().scopes.join(', ')}.</span><button type="button" @click=${leave}>Sign out</button></div>
         </div>
       </nav>
       <div class="paper"><div id="notes"></div><main id="main" tabindex="-1"></main></div>
@@ -144,7 +142,7 @@ async function leave() {
     await signOut()
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    return showDoor('You are signed out. The key that this page used could not be revoked; it ends by itself within 12 hours.')
+    return showDoor('You are signed out here. The service could not be told: the session ends by itself.')
   }
   showDoor('You are signed out.')
 }

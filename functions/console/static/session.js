@@ -1,17 +1,16 @@
 /**
- * Who is signed in, until when. The key is in memory; only if the person asked for it, also in the
+ * Who is signed in, until when. An API key is in memory only; the secret of a session is also in the
  * `sessionStorage` of this tab.
  */
 
-import { ApiError, at, events, get, leave, post, use } from './api.js'
+import { ApiError, at, events, get, leave, remove, use } from './api.js'
 
-const KEPT = 'rescind.key'
+const KEPT = 'rescind.session'
+const CURRENT = '/v1/sessions/current'
 const LOCK_MINUTES = 15
 
 /** @type {Api.Caller | null} */
 let caller = null
-/** A key that was made for this page, to be revoked when the session ends. */
-let ours = false
 let touched = Date.now()
 
 const tabs = new BroadcastChannel('rescind')
@@ -32,12 +31,11 @@ export const isOpen = () => caller !== null
 export const may = (...scopes) => who().scopes.some((/** @type {Api.Scope} */ scope) => scope === 'admin' || scopes.includes(scope))
 
 /**
- * Sign in with a key. Throws `ApiError` if the service refuses it.
- * @param {string} key
- * @param {{keep?: boolean}} [options] whether this tab may store it until it is closed
+ * Sign in with an API key or the secret of a session. Throws `ApiError` if the service refuses it.
+ * @param {string} secret
  */
-export async function open(key, { keep = false } = {}) {
-  use(key)
+export async function open(secret) {
+  use(secret)
   try {
     caller = /** @type {Api.Caller} */ (await get('/v1/whoami'))
   } catch (error) {
@@ -45,30 +43,30 @@ export async function open(key, { keep = false } = {}) {
     throw error
   }
   touched = Date.now()
-  if (keep) sessionStorage.setItem(KEPT, key)
+  if (caller.session_id) sessionStorage.setItem(KEPT, secret)
 }
 
 /**
- * Sign in with the code that the server printed. Throws `ApiError` if the server refuses it.
- * @param {string} code
+ * Sign in with what `POST /v1/token` takes. Throws `ApiError` if it is refused.
+ * @param {Record<string, string>} form
  */
-export async function openByCode(code) {
+export async function redeem(form) {
   const unanswered = (/** @type {unknown} */ error) => { throw new ApiError(0, 'no_answer', String(error), null) }
-  const answer = await fetch(at('/console/session'), {
-    method: 'POST', body: JSON.stringify({ code }), headers: { 'Content-Type': 'application/json' },
+  const answer = await fetch(at('/v1/token'), {
+    method: 'POST', body: new URLSearchParams(form),
     credentials: 'omit', redirect: 'error', cache: 'no-store',
   }).catch(unanswered)
-  if (!answer.ok) throw new ApiError(answer.status, answer.status === 401 ? 'code_refused' : 'unknown', `The service answered ${answer.status}.`, null)
-  await open((await answer.json()).key)
-  ours = true
+  const body = await answer.json().catch(() => ({}))
+  if (!answer.ok) throw new ApiError(answer.status, body.error ?? 'unknown', body.error_description ?? `The service answered ${answer.status}.`, null)
+  await open(body.access_token)
 }
 
-/** Sign in with the key that this tab stored; whether there was one that works. */
+/** Sign in with the session that this tab stored; whether there was one that is accepted. */
 export async function reopen() {
-  const key = sessionStorage.getItem(KEPT)
-  if (key === null) return false
+  const secret = sessionStorage.getItem(KEPT)
+  if (secret === null) return false
   try {
-    await open(key, { keep: true })
+    await open(secret)
     return true
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) sessionStorage.removeItem(KEPT)
@@ -76,28 +74,27 @@ export async function reopen() {
   }
 }
 
-/**
- * Forget the key and everything that was read with it; other tabs stay. A key that was made for this
- * page is revoked; if that fails, nobody has it any more.
- */
-function lock() {
-  leave(ours && caller ? revocation(caller) : null).catch(() => undefined)
+/** Forget the secret and everything that was read with it. */
+function forget() {
+  use(null)
   caller = null
-  // The next key may be a person's own.
-  ours = false
   sessionStorage.removeItem(KEPT)
 }
 
-/** @param {Api.Caller} of */
-const revocation = (of) => `/v1/api-keys/${of.api_key_id}/revoke`
+/** End the session if there is one, without an answer. */
+function lock() {
+  leave(caller?.session_id ? CURRENT : null).catch(() => undefined)
+  forget()
+}
 
-/** Sign out here and in all other tabs; a key that was made for this page is revoked. */
+/** Sign out here and in all other tabs, and end the session if there is one. */
 export async function signOut() {
   try {
-    if (ours && caller) await post(revocation(caller))
+    if (caller?.session_id) await remove(CURRENT)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 401) throw error
   } finally {
-    ours = false
-    lock()
+    forget()
     tabs.postMessage('out')
   }
 }
@@ -118,6 +115,6 @@ export function watch(ended) {
   const look = () => Date.now() - touched > LOCK_MINUTES * 60_000 && end(`Locked after ${LOCK_MINUTES} minutes without input.`)
   setInterval(look, 5000)
   document.addEventListener('visibilitychange', look)
-  events.addEventListener('locked', () => end('This key no longer works. It may have been revoked, or it has expired.'))
+  events.addEventListener('locked', () => end(caller?.session_id ? 'The session has ended.' : 'This key no longer works. It may have been revoked, or it has expired.'))
   tabs.addEventListener('message', () => end('You signed out in another tab.'))
 }

@@ -4,7 +4,7 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Self
 
 from shared.model import times
@@ -12,6 +12,7 @@ from shared.model.items import Address, Item, Partition, Table, Value
 from shared.model.records import Record
 
 PREFIX: Final = "svc_session_"
+TICKET_LIFETIME: Final = timedelta(minutes=5)
 
 _SECRET_BYTES: Final = 32
 _SECRET: Final = re.compile(f"{PREFIX}[A-Za-z0-9_-]{{43}}")
@@ -22,7 +23,8 @@ class SessionRecord(Record):
     """A session as it is listed, without its secret. `digest` finds its `SessionCredential`.
 
     `owner` is a person, or the service account that a program calls as, in the epoch of the owner
-    and of the provider in which it began. A program has its `role` here, a person not.
+    and of the provider in which it began. A program has its `role` here, a person not. A session by
+    a `Ticket` has the `operator` of the ticket; its owner and its provider are empty.
     The store removes the item some time after `expires`, which is in seconds since the epoch.
     """
 
@@ -39,6 +41,7 @@ class SessionRecord(Record):
     expires: int
     owner_epoch: int = 1
     role: str | None = None
+    operator: str | None = None
 
     @property
     def address(self) -> Address:
@@ -70,6 +73,29 @@ class SessionCredential(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Ticket(Record):
+    """A ticket, with which an operator opens a session once (IDENTITY-8). Its hash is stored.
+
+    `identity` and `operator` are those of the operator's commands. The store removes the item some
+    time after `expires`, which is in seconds since the epoch.
+    """
+
+    tenant_id: str
+    identity: str
+    operator: str | None
+    created_at: datetime
+    expires: int
+
+    def is_valid(self, now: datetime, barrier: datetime | None) -> bool:
+        """Return whether it opens a session. A clock that was set back does not lengthen its life.
+
+        A recovery ends the tickets up to the tenant's `barrier`.
+        """
+        is_before = barrier is not None and self.created_at <= barrier
+        return not is_before and timedelta(0) <= now - self.created_at < TICKET_LIFETIME
+
+
+@dataclass(frozen=True, slots=True)
 class AccessRecord(Record):
     """The roles of a tenant, each by its name as an item of `Role`, and the barrier of sessions.
 
@@ -88,7 +114,12 @@ class AccessRecord(Record):
 
 def new_secret() -> str:
     """Return a new secret of a session, of 256 random bits."""
-    return PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+    return PREFIX + new_ticket()
+
+
+def new_ticket() -> str:
+    """Return a new ticket, of 256 random bits."""
+    return secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def is_well_formed(secret: str) -> bool:
@@ -103,12 +134,17 @@ def credential_address(secret: str) -> Address:
 
 def digest(secret: str) -> str:
     """Return the SHA-256 of a secret in hex, the only form in which it is stored."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 
 
 def credential_at(digest_: str) -> Address:
     """Return the address of the credential of the session whose secret has this digest."""
     return Address(Table.KEYS, f"session#{digest_}")
+
+
+def ticket_address(ticket: str) -> Address:
+    """Return the address of the item of a ticket, which may have any characters."""
+    return Address(Table.KEYS, f"ticket#{digest(ticket)}")
 
 
 def sessions(tenant_id: str) -> Partition:

@@ -25,7 +25,7 @@ class Created:
     secret: str = field(repr=False)
 
 
-def creation(  # noqa: PLR0913 (what a key is made of)
+def creation(
     ports: Ports,
     settings: TenantSettings,
     *,
@@ -33,7 +33,6 @@ def creation(  # noqa: PLR0913 (what a key is made of)
     scopes: tuple[Scope, ...],
     expires_at: datetime | None = None,
     account: ServiceAccount | None = None,
-    is_session: bool = False,
 ) -> tuple[Created, list[Change]]:
     """Return a new key, and the changes that store it; the caller of `creation` writes them."""
     secret = model.new_secret()
@@ -47,7 +46,6 @@ def creation(  # noqa: PLR0913 (what a key is made of)
         created_at=ports.now(),
         expires_at=expires_at,
         service_account_id=account.id if account else None,
-        is_session=is_session,
     )
     accepted = credential(key, settings, account)
     return Created(key, secret), [
@@ -72,7 +70,6 @@ def credential(key: ApiKey, settings: TenantSettings, account: ServiceAccount | 
         identity=account.email if account else identity(key.id, handle=settings.handle),
         scopes=key.scopes,
         expires_at=key.expires_at,
-        is_session=key.is_session,
         name=key.name,
     )
 

@@ -127,9 +127,8 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     scopes: tuple[Scope, ...],
     expires_at: datetime | None = None,
     service_account_id: str | None = None,
-    is_session: bool = False,
 ) -> Created:
-    """Create an active key (APIKEY-3), which only the operator makes `is_session` (APIKEY-4).
+    """Create an active key (APIKEY-3).
 
     Raises `InvalidRequest` if `expires_at` has passed, if the key would outlive the calling key
     (APIKEY-4), or if the account is unknown; `InvalidState` if the account is disabled; `Conflict`
@@ -146,7 +145,6 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
         scopes=scopes,
         expires_at=expires_at,
         account=account,
-        is_session=is_session,
     )
     entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
     ports.store.write(*changes, *api_key_creation.joined(account), entry, *keep(created))

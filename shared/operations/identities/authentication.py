@@ -57,12 +57,14 @@ def authenticate(
 
 def _places(credential: SessionCredential) -> list[Address]:
     tenant_id = credential.tenant_id
-    return [
+    places = [
         model.sessions(tenant_id).address(credential.session_id),
-        owner_address(tenant_id, credential.owner),
-        providers.providers(tenant_id).address(credential.provider_id),
         model.access_address(tenant_id),
     ]
+    if credential.owner:
+        provider = providers.providers(tenant_id).address(credential.provider_id)
+        places += [owner_address(tenant_id, credential.owner), provider]
+    return places
 
 
 def owner_address(tenant_id: str, owner: str) -> Address:
@@ -72,15 +74,15 @@ def owner_address(tenant_id: str, owner: str) -> Address:
 
 
 def _caller(ports: Ports, credential: SessionCredential, found: list[Item | None]) -> Caller | None:
-    session_item, owner_item, provider_item, access_item = found
-    if session_item is None or provider_item is None:
+    session_item, access_item, *vouching = found
+    if session_item is None:
         return None
     session = SessionRecord.from_item(session_item)
     if session.is_over(ports.now(), AccessRecord.of(access_item).sessions_after):
         return None
-    if integer(provider_item, "epoch") != session.provider_epoch:
-        return None
-    owner = owner_of(session, owner_item)
+    owner_item, provider_item = vouching or (None, None)
+    epoch = None if provider_item is None else integer(provider_item, "epoch")
+    owner = owner_of(session, owner_item, provider_epoch=epoch)
     if owner is None:
         return None
     role = roles.held(access_item, owner.role)
@@ -89,18 +91,27 @@ def _caller(ports: Ports, credential: SessionCredential, found: list[Item | None
         identity=owner.identity,
         scopes=role.scopes,
         key_expires_at=session.expires_at,
+        operator=session.operator,
         name=owner.name,
         session_id=session.id,
-        owner_id=credential.owner,
+        owner_id=credential.owner or None,
         authenticated_at=session.authenticated_at,
         role=role.name,
         limits=role.limits,
     )
 
 
-def owner_of(session: SessionRecord, item: Item | None) -> SessionOwner | None:
-    """Return the owner of a session whose item is this; None if it does not accept the session."""
-    if item is None:
+def owner_of(
+    session: SessionRecord, item: Item | None, *, provider_epoch: int | None
+) -> SessionOwner | None:
+    """Return the owner of a session whose item is this; None if it does not accept the session.
+
+    `provider_epoch` is that of the provider now, None if there is none. A session by a ticket needs
+    neither.
+    """
+    if not session.owner and session.role is not None:
+        return SessionOwner(session.identity, session.operator or "operator", session.role)
+    if item is None or provider_epoch != session.provider_epoch:
         return None
     if session.role is None:
         person = Person.from_item(item)

@@ -47,25 +47,44 @@ def begun(
     authenticated_at: datetime,
 ) -> tuple[Begun, list[Change]]:
     """Return a new session, and the changes that store it; the caller of `begun` writes them."""
-    secret, now = model.new_secret(), ports.now()
-    ends_at = times.whole(now + timedelta(seconds=provider.session_seconds))
-    session = SessionRecord(
-        id=ports.new_id(SESSION),
-        tenant_id=provider.tenant_id,
-        digest=model.digest(secret),
+    secret, blank = blank_session(ports, provider.tenant_id, owner.email, provider.session_seconds)
+    session = replace(
+        blank,
         owner=owner.id,
-        identity=owner.email,
         provider_id=provider.id,
         provider_epoch=provider.epoch,
-        created_at=now,
         authenticated_at=authenticated_at,
-        expires_at=ends_at,
-        expires=int(ends_at.timestamp()),
         owner_epoch=owner.epoch if isinstance(owner, Person) else 1,
         # A person's role may change while the session lasts.
         role=None if isinstance(owner, Person) else role.name,
     )
-    return Begun(session, role, secret), [
+    return Begun(session, role, secret), stored(session)
+
+
+def blank_session(
+    ports: Ports, tenant_id: str, identity: str, seconds: int
+) -> tuple[str, SessionRecord]:
+    """Return a new secret, and a session that lasts so long, as yet without owner and role."""
+    secret, now = model.new_secret(), ports.now()
+    ends_at = times.whole(now + timedelta(seconds=seconds))
+    return secret, SessionRecord(
+        id=ports.new_id(SESSION),
+        tenant_id=tenant_id,
+        digest=model.digest(secret),
+        owner="",
+        identity=identity,
+        provider_id="",
+        provider_epoch=0,
+        created_at=now,
+        authenticated_at=now,
+        expires_at=ends_at,
+        expires=int(ends_at.timestamp()),
+    )
+
+
+def stored(session: SessionRecord) -> list[Change]:
+    """Return the changes that store a new session."""
+    return [
         Put(session.address, session.to_item(), Expect.ABSENT),
         Put(model.credential_at(session.digest), session.credential.to_item(), Expect.ABSENT),
     ]
@@ -108,12 +127,10 @@ def delete(ports: Ports, caller: Caller, *, session_id: str) -> None:
 
 
 def end_all(ports: Ports, tenant_id: str) -> None:
-    """End all sessions of a tenant, also those that a list lacks. Raises `ExpectationLost`.
+    """End all sessions and tickets of a tenant, also those that a list lacks.
 
-    Without a provider there is none that is accepted.
+    Raises `ExpectationLost`.
     """
-    if not any(ports.store.query(providers.providers(tenant_id), limit=1)):
-        return
     address = model.access_address(tenant_id)
     found, now = AccessRecord.of(ports.store.get(address)), ports.now()
     # A clock that was ahead may have written the end before.
@@ -132,14 +149,14 @@ class _Live:
         self._epochs = {row.sk: IdentityProvider.from_item(row.item).epoch for row in rows}
         access = ports.store.get(model.access_address(tenant_id))
         self._barrier = AccessRecord.of(access).sessions_after
-        self._owners: dict[str, Item | None] = {}
+        self._owners: dict[str, Item | None] = {"": None}
 
     def has(self, session: SessionRecord) -> bool:
         """Return whether a session is accepted."""
-        is_over = session.is_over(self._now, self._barrier)
-        if is_over or self._epochs.get(session.provider_id) != session.provider_epoch:
+        if session.is_over(self._now, self._barrier):
             return False
         if session.owner not in self._owners:
             address = owner_address(session.tenant_id, session.owner)
             self._owners[session.owner] = self._ports.store.get(address)
-        return owner_of(session, self._owners[session.owner]) is not None
+        item, epoch = self._owners[session.owner], self._epochs.get(session.provider_id)
+        return owner_of(session, item, provider_epoch=epoch) is not None

@@ -14,7 +14,7 @@ from shared.model.identities.claims import IdentityClaims, IssuerBinding, TokenR
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
 from shared.model.tenants import handle_address
-from shared.operations.identities import tokens
+from shared.operations.identities import tickets, tokens
 from shared.operations.identities.admission import SignInFault, SignInRefused, Stranger, admit
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 
 CODE: Final = "authorization_code"
 EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+TICKET: Final = "urn:rescind:grant-type:ticket"
 _TOKEN_TYPES: Final = {
     "urn:ietf:params:oauth:token-type:jwt",
     "urn:ietf:params:oauth:token-type:id_token",
@@ -50,13 +51,16 @@ def offered(ports: Ports, handle: str) -> list[IdentityProvider]:
 
 
 def redeem(ports: Ports, stranger: Stranger, form: Mapping[str, str]) -> Begun:
-    """Return a session for the code or the token in the parameters of a request (IDENTITY-7).
+    """Return a session for the code, token or ticket in the parameters of a request (IDENTITY-7).
 
     Raises `SignInRefused`; `Unavailable` if the provider does not answer, or is asked too often.
     """
-    run = {CODE: _by_code, EXCHANGE: _by_token}.get(_required(form, "grant_type"))
+    grant_type = _required(form, "grant_type")
+    if grant_type == TICKET:
+        return tickets.redeem(ports, stranger, _required(form, "ticket"))
+    run = {CODE: _by_code, EXCHANGE: _by_token}.get(grant_type)
     if run is None:
-        message = f"grant_type: must be {CODE} or {EXCHANGE}."
+        message = f"grant_type: must be {CODE}, {EXCHANGE} or {TICKET}."
         raise SignInRefused(SignInFault.UNSUPPORTED, message)
     provider = _provider(ports, _required(form, "audience"))
     _take(ports, provider)

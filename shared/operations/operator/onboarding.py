@@ -93,30 +93,23 @@ def mint_admin_key(
     ports: Ports,
     *,
     handle: str,
-    name: str = _ADMIN,
     user: str | None = None,
     expires_at: datetime | None = None,
-    is_session: bool = False,
 ) -> Created:
     """Create an admin key for a tenant that is locked out; `user` is as in `create_tenant`.
 
-    With `is_session` it is for a page on the machine, and may create keys that outlive it. Raises
-    `NotFound`; `InvalidRequest` if `expires_at` has passed.
+    Raises `NotFound`; `InvalidRequest` if `expires_at` has passed.
     """
     caller = operator(ports, handle=handle, user=user)
-    return api_keys.create(
-        ports,
-        caller,
-        name=name,
-        scopes=(Scope.ADMIN,),
-        expires_at=expires_at,
-        is_session=is_session,
-    )
+    return api_keys.create(ports, caller, name=_ADMIN, scopes=(Scope.ADMIN,), expires_at=expires_at)
 
 
 def is_of_operator(entry: AuditEntry) -> bool:
-    """Return whether an entry of the audit log is of a command of an operator."""
-    return entry.actor.startswith(f"system+{_OPERATOR}@")
+    """Return whether an entry of the audit log is of a command of an operator.
+
+    A change by an operator's session came over HTTP.
+    """
+    return entry.request_id is None and entry.actor.startswith(f"system+{_OPERATOR}@")
 
 
 def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:

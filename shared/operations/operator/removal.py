@@ -27,7 +27,7 @@ _PASSES: Final = 20
 _SECRET: Final = frozenset(
     {"digest", "former_secret", "sealed_client_secret", "sealed_secret", "sealed_seed"}
 )
-_CREDENTIALS: Final = ("api-key#", "session#")
+_CREDENTIALS: Final = ("api-key#", "session#", "ticket#")
 
 
 def export(ports: Ports, tenant_id: str) -> Iterator[str]:

@@ -18,13 +18,13 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from infra.server import app as local_app
-from infra.server.console import CODES_VARIABLE
 from shared import wiring
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.trust import TrustDocument
 from shared.model.rate_limit import BURST, Purpose, microseconds
-from shared.operations.operator import console_codes
+from shared.operations.identities import tickets
+from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.functions.console.seeds import OPENED, Seed, run_schedule
 from tests.kit.processes import HOST
@@ -87,9 +87,9 @@ class World:
         run_schedule(self.ports, self.seed.tenant_id)
 
     def link(self) -> str:
-        """A link that signs in once as administrator; it ends after five minutes."""
-        console_codes.announce(self.ports, self.url)
-        return console_codes.link(self.ports, "acme")
+        """A link that signs in once as operator; it ends after five minutes."""
+        operator = onboarding.operator(self.ports, handle="acme", user="root")
+        return f"{self.url}/#ticket={tickets.issue(self.ports, operator)}"
 
     def throttle(self) -> None:
         """Leave the tenant no request until the clock moves."""
@@ -131,7 +131,6 @@ def serving(seed: Seed, folder: Path) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wiring, "from_environment", lambda: ports)
         patch.setattr(wiring, "is_near", lambda: True)
-        patch.setenv(CODES_VARIABLE, "on")
         # The tests of the API search all that it answers, which takes longer than all else here.
         patch.setattr(WATCH, "search", lambda *_, **__: None)
         world.start()

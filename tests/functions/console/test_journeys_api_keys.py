@@ -54,7 +54,7 @@ def test_a_key_is_made_replaced_and_revoked(console: Console) -> None:
         world.get("whoami", "edge")
 
 
-def test_a_key_of_a_link_makes_keys_that_last(visitor: Console) -> None:
+def test_a_session_of_a_link_makes_keys_that_last(visitor: Console) -> None:
     """APIKEY-4, F594a: A session by a link can make keys for authorizers that outlive it."""
     page, world = visitor.page, visitor.world
     visitor.sign_in_by_link()

@@ -96,7 +96,7 @@ class Console:
     faults: list[str] = field(default_factory=list)
     # Beginnings of messages of the browser that this journey causes on purpose.
     expected: list[str] = field(default_factory=list)
-    # Whether the person ticked that the tab keeps the key.
+    # Whether the tab keeps the secret of a session.
     remembers: bool = False
 
     @classmethod
@@ -135,18 +135,19 @@ class Console:
         console.load()
         return console
 
-    def sign_in(self, name: str = "admin", *, remember: bool = False) -> None:
+    def sign_in(self, name: str = "admin") -> None:
         """Type the API key of this name, and wait for the first page."""
-        self.type_key(self.world.seed.secrets[name], remember=remember)
+        self.type_key(self.world.seed.secrets[name])
         self.wait("overview")
 
     def sign_in_by_link(self) -> str:
-        """Open a one-time link, wait for the first page, and return the link. `link` is its key."""
+        """Open a one-time link, wait for the first page, and return the link."""
         link = self.world.link()
-        with self.page.expect_response("**/console/session") as answered:
+        with self.page.expect_response("**/v1/token") as answered:
             self.page.goto(link)
-        code, key = link.partition("=")[2], answered.value.json()["key"]
-        self.world.seed.secrets |= {"code": code, "link": key}
+        ticket, session = link.partition("=")[2], answered.value.json()["access_token"]
+        self.world.seed.secrets |= {"ticket": ticket, "session": session}
+        self.remembers = True
         self.wait("overview")
         return link
 
@@ -155,13 +156,10 @@ class Console:
         heading = self.page.get_by_role("heading", name=name)
         return self.page.locator("section.panel").filter(has=heading)
 
-    def type_key(self, secret: str, *, remember: bool = False) -> None:
+    def type_key(self, secret: str) -> None:
         """Type a key, and press Enter."""
         entry = self.page.locator("input[type=password]")
         entry.fill(secret)
-        if remember:
-            self.remembers = True
-            self.page.get_by_role("checkbox").check()
         entry.press("Enter")
 
     def open(self, where: str) -> None:

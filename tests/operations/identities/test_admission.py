@@ -14,7 +14,7 @@ from shared.model.callers import Scope
 from shared.model.identities.claims import IdentityClaims
 from shared.model.identities.people import Person
 from shared.model.identities.providers import IdentityProvider, ProviderKind
-from shared.operations.identities import identity_providers, people, sessions
+from shared.operations.identities import identity_providers, people, sessions, tickets
 from shared.operations.identities.admission import SignInFault, SignInRefused, Stranger, admit
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.identities.sessions import Begun
@@ -86,6 +86,24 @@ def test_a_token_makes_one_session(anywhere: Ports) -> None:
     listed, _ = sessions.page(anywhere, tenant.operator, before=None, limit=100)
     assert listed == [each.session for each in done if isinstance(each, Begun)]
     assert tenant.actions(anywhere).count("session.create") == 1
+
+
+def test_a_ticket_makes_one_session(anywhere: Ports) -> None:
+    """IDENTITY-8, F450d: Of eight who redeem a ticket at once, one is signed in, on each store."""
+    tenant = Tenant.create(anywhere)
+    ticket = tickets.issue(anywhere, tenant.operator)
+
+    def attempt(_: int) -> Begun | SignInFault:
+        try:
+            return tickets.redeem(anywhere, STRANGER, ticket)
+        except SignInRefused as refusal:
+            return refusal.fault
+
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(attempt, range(8)))
+    assert done.count(SignInFault.INVALID_GRANT) == 7
+    listed, _ = sessions.page(anywhere, tenant.operator, before=None, limit=100)
+    assert listed == [each.session for each in done if isinstance(each, Begun)]
 
 
 def test_one_person_signs_in_twice_at_once(anywhere: Ports) -> None:

@@ -99,7 +99,6 @@ def _differs(credential: Credential, key: ApiKey) -> bool:
         key_id=key.id,
         scopes=key.scopes,
         expires_at=key.expires_at,
-        is_session=key.is_session,
     )
     return credential != wanted
 

@@ -1,0 +1,71 @@
+"""Tickets: an operator makes one, and whoever redeems it first is signed in (IDENTITY-8)."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identities import roles
+from shared.model.identities import sessions as model
+from shared.model.identities.sessions import TICKET_LIFETIME, AccessRecord, Ticket
+from shared.model.tenants import settings_address
+from shared.operations.base import audit
+from shared.operations.base.operation import settle
+from shared.operations.identities.admission import SignInFault, SignInRefused, Stranger
+from shared.operations.identities.sessions import Begun, blank_session, stored
+from shared.ports import Ports
+from shared.ports.store import Check, Delete, Expect, Put
+
+_SESSION_SECONDS: Final = 3600
+_REFUSED: Final = "The ticket was used, or is too old. For another one, run: rescind console"
+
+
+def issue(ports: Ports, operator: Caller) -> str:
+    """Return a new ticket, which signs in to the operator's tenant once. Raises `Unavailable`."""
+    ticket, now = model.new_ticket(), ports.now()
+    expires = int((now + TICKET_LIFETIME).timestamp())
+    found = Ticket(operator.tenant_id, operator.identity, operator.operator, now, expires)
+    ports.store.write(
+        # Else it could remain of a tenant that is being removed.
+        Check(settings_address(operator.tenant_id), Expect.PRESENT),
+        Put(model.ticket_address(ticket), found.to_item(), Expect.ABSENT),
+    )
+    return ticket
+
+
+def redeem(ports: Ports, stranger: Stranger, ticket: str) -> Begun:
+    """Begin a session for a ticket, and delete it, in one write.
+
+    Raises `SignInRefused` if it is wrong, was used or is too old; `Unavailable`.
+    """
+    return settle(lambda: _attempt(ports, stranger, ticket))
+
+
+def _attempt(ports: Ports, stranger: Stranger, given: str) -> Begun:
+    place = model.ticket_address(given)
+    item = ports.store.get(place)
+    ticket = None if item is None else Ticket.from_item(item)
+    if ticket is None or not ticket.is_valid(ports.now(), _barrier(ports, ticket.tenant_id)):
+        raise SignInRefused(SignInFault.INVALID_GRANT, _REFUSED)
+    secret, blank = blank_session(ports, ticket.tenant_id, ticket.identity, _SESSION_SECONDS)
+    role = roles.BUILT_IN[Scope.ADMIN]
+    session = replace(blank, role=role.name, operator=ticket.operator)
+    caller = Caller(
+        session.tenant_id,
+        session.identity,
+        (),
+        source_ip=stranger.source_ip,
+        request_id=stranger.request_id,
+        operator=session.operator,
+    )
+    ports.store.write(
+        Delete(place, Expect.PRESENT),
+        *stored(session),
+        audit.entry(ports, caller, Action.SESSION_CREATE, session.id, role=role.name),
+    )
+    return Begun(session, role, secret)
+
+
+def _barrier(ports: Ports, tenant_id: str) -> datetime | None:
+    return AccessRecord.of(ports.store.get(model.access_address(tenant_id))).sessions_after

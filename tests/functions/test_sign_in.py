@@ -15,7 +15,7 @@ from shared.model.items import Table
 from shared.operations.access import service_accounts
 from shared.operations.identities import identity_providers, people, sessions, tickets
 from shared.operations.identities.identity_providers import ProviderChange
-from shared.operations.operator import onboarding
+from shared.operations.operator import failover, onboarding
 from shared.web.keyless import Keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.functions.signing import refusal
@@ -176,6 +176,10 @@ def test_a_ticket_becomes_a_session(place: Place) -> None:
         assert entry["actor"] == "system+operator@acme.svc"
         assert str(entry["details"]).count("root (sudo by bob)") == 1
         assert entry["source_ip"] is not None
+    # It is a change that was served, and no command on a copy of the store.
+    newest = failover.newest_arrived(place.tenant.ports, place.tenant.id)
+    assert newest is not None
+    assert newest.action == "session.delete"
 
 
 def test_the_session_of_a_ticket_makes_lasting_keys(place: Place) -> None:

@@ -18,6 +18,8 @@ from shared.operations.access import api_keys
 from shared.operations.audit import audit_log
 from shared.operations.base import tenants
 from shared.operations.changes import revocations
+from shared.operations.identities import authentication, tickets
+from shared.operations.identities.admission import Stranger
 from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
 from shared.ports import Ports
@@ -58,6 +60,20 @@ def test_the_audit_log_names_who_ran_the_command(rescind: Command, data: Path, a
     # The service makes the trust document.
     assert named.pop(Action.TRUST_PUBLISH) is None
     assert named == dict.fromkeys(["api_key.create", "tenant.create"], private_files.name())
+
+
+def test_a_link_to_the_console(rescind: Command, data: Path, acme: str) -> None:
+    """IDENTITY-8, F453b: `console` prints a link to any address, which signs in to its tenant."""
+    url = "https://api.example.com/auth/"
+    done = rescind.run("console", "acme", "--data", data, "--url", url)
+    printed, _, ticket = done.out.strip().partition("#ticket=")
+    assert (done.code, printed) == (0, url)
+    with opened(data) as ports:
+        begun = tickets.redeem(ports, Stranger(), ticket)
+        caller = authentication.authenticate(ports, begun.secret)
+        assert caller.tenant_id == api_keys.authenticate(ports, acme).tenant_id
+        assert caller.operator == private_files.name()
+    assert rescind.run("console", "globex", "--data", data).code == 1
 
 
 def test_tenants_are_listed_oldest_first(rescind: Command, data: Path) -> None:

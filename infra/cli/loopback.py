@@ -58,18 +58,18 @@ def _parts(redirect: str) -> tuple[str, int, str]:
     return parts.hostname, port, parts.path or "/"
 
 
-class _Server(ThreadingTCPServer):
+class _LoopbackServer(ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True
 
 
-class _Server6(_Server):
+class _LoopbackServer6(_LoopbackServer):
     address_family = socket.AF_INET6
 
 
-def _listening(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _Server:
-    made = _Server6 if ":" in host else _Server
+def _listening(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _LoopbackServer:
+    made = _LoopbackServer6 if ":" in host else _LoopbackServer
     try:
         return made((_HOSTS[host], port), handler)
     except OSError as error:
@@ -80,7 +80,7 @@ def _listening(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _
 
 
 def _handler(path: str, answers: Queue[Mapping[str, str]]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class ReturnPage(BaseHTTPRequestHandler):
         timeout = 10
 
         def do_GET(self) -> None:
@@ -102,4 +102,4 @@ def _handler(path: str, answers: Queue[Mapping[str, str]]) -> type[BaseHTTPReque
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (that of the library)
             """Log nothing: the parameters are secret."""
 
-    return Handler
+    return ReturnPage

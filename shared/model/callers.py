@@ -70,6 +70,14 @@ class Caller:
         is_person = self.owner_id is not None and self.owner_id.startswith(f"svc_{PERSON}_")
         return self.owner_id if is_person else None
 
+    def reaches_warrant(self, warrant_id: str) -> bool:
+        """Return whether the limits leave this warrant to the caller."""
+        return self.limits is None or warrant_id.startswith(self.limits.warrant_prefixes)
+
+    def reaches_key(self, *line: str) -> bool:
+        """Return whether the limits leave it a signing key, named with all above it."""
+        return self.limits is None or not set(self.limits.signing_keys).isdisjoint(line)
+
     def has_to_sign_in(self, now: datetime) -> bool:
         """Return whether this is the session of a person whose sign-in is not fresh (AUTH-17)."""
         if self.session_id is None or (self.owner_id or "").startswith(f"svc_{SERVICE_ACCOUNT}_"):

@@ -98,8 +98,8 @@ def _headers(error: errors.RequestError) -> dict[str, str]:
             return {"WWW-Authenticate": challenge}
         case errors.InsufficientScope():
             # RFC 6750 3.1
-            scopes = " ".join(error.scopes)
-            return {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scopes}"'}
+            accepted = f', scope="{" ".join(error.scopes)}"' if error.scopes else ""
+            return {"WWW-Authenticate": f'Bearer error="insufficient_scope"{accepted}'}
         case MethodNotAllowed():
             return {"Allow": ", ".join(error.allow)}
         case errors.RateLimited() | errors.Conflict(retry_after=int()):

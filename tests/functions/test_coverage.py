@@ -13,6 +13,7 @@ from shared.ports.store import at_path
 from tests.kit import endpoints
 from tests.kit.api import Tenant
 from tests.kit.endpoints import (
+    ANY,
     ENDPOINTS,
     Endpoint,
     at,
@@ -137,6 +138,30 @@ def test_limits_close_what_does_not_check_them(tenant: Tenant) -> None:
         answer = client.request(method, at(path, "x"))
         is_closed = answer.status_code == 403 and "not this endpoint" in answer.text
         assert is_closed is not endpoint.limited, path
+
+
+@pytest.mark.parametrize(
+    "key",
+    [key for key, each in ENDPOINTS.items() if each.limited and each.scopes != ANY],
+    ids=" ".join,
+)
+def test_a_role_reaches_what_it_names(tenant: Tenant, key: Key) -> None:
+    """AUTH-18, F1262a: An endpoint that checks limits refuses what the role does not reach.
+
+    It changes nothing then. It answers a role that reaches it as one without limits.
+    """
+    target = ENDPOINTS[key].target(tenant)
+    keys = tuple(each["id"] for each in tenant.admin.get("/v1/keys").json()["keys"])
+    outside = Role("paris", tuple(Scope), warrant_prefixes=("svc_wrt_paris-",))
+    roles.put(tenant.ports, tenant.operator, role=outside)
+    client, entries = holding_role(tenant, "paris"), audited(tenant)
+    answer = call(key, client, target)
+    assert answer.status_code == 403 or answer.json()["counts"]["failed"] == 1
+    assert "Your role does not reach" in answer.text
+    assert audited(tenant) == entries
+    inside = Role("paris", tuple(Scope), ("svc_wrt_",) if "keys" not in target else (), keys)
+    roles.put(tenant.ports, tenant.operator, role=inside)
+    assert call(key, client, target).status_code == ENDPOINTS[key].status
 
 
 def test_an_auditor_reads_what_others_read() -> None:

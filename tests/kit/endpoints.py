@@ -566,6 +566,7 @@ _ROWS = (
         _RECORD | _names("created_by_name"),
         body={"warrant_id": "svc_wrt_new", "reason": "stolen"},
         scopes=_REVOKERS,
+        limited=True,
     ),
     _row(
         "GET /v1/revocations/counts countRevocations",
@@ -594,6 +595,7 @@ _ROWS = (
         "DELETE /v1/revocations/{id} deleteRevocation revocation.delete",
         on=_revocation,
         scopes=_REVOKERS,
+        limited=True,
     ),
     _row(
         "POST /v1/revocations/batch changeRevocations revocation.create_batch",
@@ -606,12 +608,14 @@ _ROWS = (
         scopes=_REVOKERS,
         resource="batch_id",
         is_kept=False,
+        limited=True,
     ),
     _row(
         "GET /v1/revocations/check checkRevocation",
         "warrant_id revoked revoked_at reason",
         on=_check_of_revoked,
         scopes=_CHECKERS,
+        limited=True,
     ),
     _row(
         "POST /v1/revocations/check-batch checkRevocations",
@@ -619,6 +623,7 @@ _ROWS = (
         body={"warrant_ids": _BATCH},
         scopes=_CHECKERS,
         is_kept=False,
+        limited=True,
     ),
     _row(
         "GET /v1/revocations/feed pollFeed",
@@ -708,18 +713,26 @@ _ROWS = (
         "id type name status public_key rotated_at",
         on=_key,
         needs="keys",
+        limited=True,
     ),
     _row(
         "POST /v1/keys/{keyId}/suspend suspendSigningKey key.suspend",
         _SIGNING_KEY | _names("suspended_at"),
         on=_key,
+        limited=True,
     ),
-    _row("POST /v1/keys/{keyId}/enable enableSigningKey key.enable", _SIGNING_KEY, on=_suspended),
+    _row(
+        "POST /v1/keys/{keyId}/enable enableSigningKey key.enable",
+        _SIGNING_KEY,
+        on=_suspended,
+        limited=True,
+    ),
     _row(
         "POST /v1/keys/{keyId}/revoke revokeSigningKey key.revoke",
         _SIGNING_KEY | _names("revoked_at reason"),
         on=_key,
         body={"reason": "stolen"},
+        limited=True,
     ),
     _row(
         "POST /v1/keys/{keyId}/sign signWarrant 201 key.sign",
@@ -728,6 +741,7 @@ _ROWS = (
         body={"payload": "aGVsbG8="},
         scopes=(ADMIN, SIGNER),
         needs="keys",
+        limited=True,
     ),
     _row(
         "GET /v1/trust-bundle getTrustBundle",

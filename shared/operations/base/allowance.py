@@ -1,12 +1,13 @@
-"""The tokens that requests take from a tenant (AUTH-6, AUTH-14, AUTH-15, SRL-14)."""
+"""The tokens that requests take from a tenant (AUTH-6, AUTH-14), and the limits of roles."""
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime
 from math import ceil
 from typing import Final, TypeVar
 
 from shared import logs
-from shared.errors import InvalidRequest, NotFound, RateLimited, Unavailable
+from shared.errors import InsufficientScope, InvalidRequest, NotFound, RateLimited, Unavailable
 from shared.model import times
 from shared.model.callers import Caller
 from shared.model.identifiers import is_identifier
@@ -29,6 +30,7 @@ _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 # A key takes so many tokens of its own bucket for one of the tenant's, so that it has half of the
 # rate, and `HALF` of them must stay, so that it has half of half of the burst.
 _OWN: Final = 2
+_NOT_REACHED: Final = "Your role does not reach this warrant or signing key."
 
 
 R = TypeVar("R", bound=Record)
@@ -96,6 +98,23 @@ def find(ports: Ports, partition: Partition, identifier: str, *, kind: str, reco
     if item is None:
         raise NotFound
     return record.from_item(item)
+
+
+def check_warrants(caller: Caller, warrant_ids: Iterable[str]) -> None:
+    """Raise `InsufficientScope` if the role of the caller does not reach these (AUTH-18)."""
+    if fault := next(filter(None, (fault_of_warrant(caller, each) for each in warrant_ids)), None):
+        raise fault
+
+
+def fault_of_warrant(caller: Caller, warrant_id: str) -> InsufficientScope | None:
+    """Return the error if the role of the caller does not reach a warrant (AUTH-18)."""
+    return None if caller.reaches_warrant(warrant_id) else InsufficientScope((), _NOT_REACHED)
+
+
+def check_key(caller: Caller, line: Iterable[str]) -> None:
+    """Raise `InsufficientScope` if the role does not reach a key, named with all above it."""
+    if not caller.reaches_key(*line):
+        raise InsufficientScope((), _NOT_REACHED)
 
 
 def check_end(ports: Ports, expires_at: datetime | None) -> None:

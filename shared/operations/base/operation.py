@@ -95,7 +95,7 @@ class Operation(Generic[P, R]):
         if not set(self.scopes).intersection(caller.scopes):
             raise InsufficientScope(self.scopes)
         if caller.limits is not None and not self.limited:
-            raise InsufficientScope(self.scopes, _LIMITED)
+            raise InsufficientScope((), _LIMITED)
         if self.fresh is True and caller.has_to_sign_in(ports.now()):
             raise SignInAgain
 

@@ -69,7 +69,7 @@ def _again(_ports: Ports, _caller: Caller, kept: Item, **_: object) -> Revoked:
     return Revoked(key, integer(kept, "descendants"), reach)
 
 
-@once(Scope.ADMIN, keeps=Outcome(_kept, _again), claims=True)
+@once(Scope.ADMIN, keeps=Outcome(_kept, _again), claims=True, limited=True)
 def revoke(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,

@@ -8,7 +8,7 @@ are independent: what one of them meets, the others do not notice (docs/adr/19).
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -32,7 +32,7 @@ from shared.model.revocation_batches import (
 from shared.model.revocations import Revocation
 from shared.model.tenants import TenantSettings
 from shared.model.warrants import Standing
-from shared.operations.base import audit, operation, tenants
+from shared.operations.base import allowance, audit, operation, tenants
 from shared.operations.base.operation import Groups, divided
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes.revocation_changes import Summary
@@ -85,7 +85,7 @@ def _undoes_safety(*, batch: Batch) -> bool:
     return batch.action is not BatchAction.REVOKE and not batch.dry_run
 
 
-@operation.operation(Scope.ADMIN, Scope.REVOKER, fresh=_undoes_safety)
+@operation.operation(Scope.ADMIN, Scope.REVOKER, fresh=_undoes_safety, limited=True)
 def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     """Revoke the warrants of a batch, or take its revocations back; return a result for each.
 
@@ -98,13 +98,23 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     settings = tenants.settings(ports, caller.tenant_id)
     groups = Groups(ports, operation.PACING.clock() + operation.PACING.limit)
     summary = Summary(_summary(ports, caller, batch, batch_id, settings))
-    call = _Call(ports, caller, batch, batch_id, settings, groups, summary)
-    found = _revoked(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
+    found = _out_of_reach(caller, batch)
+    reached = replace(batch, ids=tuple(each for each in batch.ids if each not in found))
+    call = _Call(ports, caller, reached, batch_id, settings, groups, summary)
+    found |= _revoked(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
     results = [found[each] for each in batch.ids]
     if not batch.dry_run:
         _count(call, results)
     _report(results)
     return Applied(call.batch_id, results)
+
+
+def _out_of_reach(caller: Caller, batch: Batch) -> dict[str, Result]:
+    """Return the results for warrants that the role does not reach; revocations are looked up."""
+    if batch.by_revocation:
+        return {}
+    faults = ((each, allowance.fault_of_warrant(caller, each)) for each in batch.ids)
+    return {each: _failed(each, fault) for each, fault in faults if fault}
 
 
 def _summary(

@@ -16,6 +16,7 @@ from shared.model.revocations import Revocation, RevokedWarrant
 from shared.model.tenants import TakeBack, TenantSettings
 from shared.model.warrant_format import WarrantFormat
 from shared.model.warrants import Standing
+from shared.operations.base import allowance
 from shared.operations.lists import marks
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
@@ -58,7 +59,9 @@ def check_end(ports: Ports, said: datetime | None) -> None:
 def fault_of_taking_back(
     caller: Caller, settings: TenantSettings, record: Revocation
 ) -> InsufficientScope | None:
-    """Return the error if the caller may not take this revocation back (REVOKE-9)."""
+    """Return the error if the caller may not take this revocation back (REVOKE-9, AUTH-18)."""
+    if fault := allowance.fault_of_warrant(caller, record.warrant_id):
+        return fault
     is_free = caller.is_admin or settings.take_back is TakeBack.ANY
     if is_free or record.created_by == caller.identity:
         return None

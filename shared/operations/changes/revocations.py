@@ -16,7 +16,7 @@ from shared.model.items import Address, Item, Partition, Value
 from shared.model.revocations import Revocation, RevocationFilters, WarrantVerdict
 from shared.model.tenants import TenantSettings
 from shared.model.warrants import Standing
-from shared.operations.base import audit, counters, tenants
+from shared.operations.base import allowance, audit, counters, tenants
 from shared.operations.base.idempotency import Keep, Outcome, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, merged
@@ -41,7 +41,7 @@ _CREATED: Final = Outcome[tuple[Revocation, bool]](
 )
 
 
-@once(Scope.ADMIN, Scope.REVOKER, keeps=_CREATED)
+@once(Scope.ADMIN, Scope.REVOKER, keeps=_CREATED, limited=True)
 def create(
     ports: Ports,
     caller: Caller,
@@ -59,6 +59,8 @@ def create(
     (REVOKE-2). Raises `InvalidRequest` if `warrant_expires_at` differs from a signed end, or is not
     in the future.
     """
+    if caller.limits:
+        allowance.check_warrants(caller, [warrant_id])
     changes.check_end(ports, warrant_expires_at)
     standing, settings = ports.gather(
         lambda: _standing(ports, caller, warrant_id),
@@ -112,7 +114,7 @@ def create(
     return record, True
 
 
-@operation(Scope.ADMIN, Scope.REVOKER)
+@operation(Scope.ADMIN, Scope.REVOKER, limited=True)
 def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | None = None) -> None:
     """Delete a revocation, so that its warrant is valid again (REVOKE-4).
 
@@ -180,21 +182,26 @@ def record(ports: Ports, caller: Caller, *, revocation_id: str) -> Revocation:
     return _find(ports, caller, revocation_id)[1]
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR, limited=True)
 def check(ports: Ports, caller: Caller, *, warrant_id: str) -> WarrantVerdict:
     """Return whether a warrant is revoked, by live records (CHECK-1); an unknown one is not.
 
     Raises `Corrupt`, `Unavailable`: a fault is never reported as "not revoked".
     """
+    if caller.limits:
+        allowance.check_warrants(caller, [warrant_id])
     _check_is_recent(ports, caller)
     return verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id]
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR, limited=True)
 def check_batch(
     ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]
 ) -> dict[str, WarrantVerdict]:
     """Return the verdict on each warrant, as `check` does."""
+    warrant_ids = list(warrant_ids)
+    if caller.limits:
+        allowance.check_warrants(caller, warrant_ids)
     _check_is_recent(ports, caller)
     return verdicts(ports, caller.tenant_id, warrant_ids)
 

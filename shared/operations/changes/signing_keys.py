@@ -94,7 +94,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     return key
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, limited=True)
 def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Create a new version of a key; the old one becomes a record of its own and stops signing.
 
@@ -127,7 +127,7 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str)
     return rotated
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, limited=True)
 def suspend(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Suspend a key; a suspended one is returned unchanged.
 
@@ -140,7 +140,7 @@ def suspend(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str
     return _move(ports, caller, keep, key_id, KeyStatus.SUSPENDED, suspended)
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, limited=True)
 def enable(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Enable a suspended key; an active one is returned unchanged.
 
@@ -150,9 +150,11 @@ def enable(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str)
 
 
 def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
-    """Read a key of the caller's tenant. Raises `NotFound`."""
+    """Read a key of the caller's tenant. Raises `NotFound`, `InsufficientScope`."""
     keys = model.keys(caller.tenant_id)
-    return find(ports, keys, key_id, kind=SIGNING_KEY, record=SigningKey)
+    key = find(ports, keys, key_id, kind=SIGNING_KEY, record=SigningKey)
+    allowance.check_key(caller, (key.signer.key_id, *key.ancestors))
+    return key
 
 
 def counted(tenant_id: str, *amounts: tuple[SigningKey, int]) -> Change:

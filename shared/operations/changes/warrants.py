@@ -72,7 +72,7 @@ def _again(ports: Ports, caller: Caller, kept: Item, *, key_id: str, order: Orde
     return signed
 
 
-@once(Scope.ADMIN, Scope.SIGNER, keeps=Outcome(_kept, _again))
+@once(Scope.ADMIN, Scope.SIGNER, keeps=Outcome(_kept, _again), limited=True)
 def sign(
     ports: Ports, caller: Caller, keep: Keep[SignedWarrant], *, key_id: str, order: Order
 ) -> SignedWarrant:
@@ -90,6 +90,8 @@ def sign(
     )
     # Created before signing: the signed bytes contain it.
     warrant_id = order.warrant_id or ports.new_id(WARRANT)
+    if caller.limits and caller.limits.warrant_prefixes:
+        allowance.check_warrants(caller, [warrant_id])
     ports.gather(
         lambda: _check_line(ports, key), lambda: _check_free(ports, caller.tenant_id, warrant_id)
     )

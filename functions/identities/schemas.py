@@ -313,7 +313,9 @@ class SessionBody(RecordBody):
     owner: Annotated[str | None, _EMPTY] = shown(
         "Identifier of the person, or of the service account; null for an operator with a ticket."
     )
-    provider_id: Annotated[ProviderId | None, _EMPTY]
+    provider_id: Annotated[ProviderId | None, _EMPTY] = shown(
+        "Identifier of the identity provider; null for an operator with a ticket."
+    )
     created_at: MomentOut = shown("When the session began.")
     authenticated_at: MomentOut = shown("When its owner was authenticated.")
     expires_at: MomentOut = shown("When it ends.")

@@ -207,6 +207,7 @@ def test_the_actions_are_those_of_the_contract() -> None:
         "identity_provider": "create update delete",
         "person": "disable enable sign_out",
         "session": "create delete",
+        "role": "put delete",
         "audit_log": "rotate_key new_generation statement",
         "webhook": "create update rotate_secret enable disable replay test delete",
     }

@@ -272,7 +272,7 @@ def test_check_takes_one_identifier(standing: Tenant, query: str) -> None:
     refused(answer)
 
 
-IN_PATH = [key for key in ENDPOINTS if re.search(r"\{(?!version|path|sha256)", key[1])]
+IN_PATH = [key for key in ENDPOINTS if re.search(r"\{(?!version|path|sha256|name)", key[1])]
 
 
 def forms(real: str) -> list[str]:

@@ -71,6 +71,8 @@ from tests.kit.sealed_log import entry_made
 from tests.kit.worlds import Clock, embedded
 from tests.operations.signers import stored_signers
 
+pytestmark = pytest.mark.slow
+
 SRL: Final = "/v1/revocations/srl"
 
 
@@ -165,7 +167,6 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     assert needed == granted(managed("OperatorPolicy"))
 
 
-@pytest.mark.slow
 def test_a_move_needs_what_its_policy_adds(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

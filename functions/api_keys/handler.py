@@ -14,9 +14,10 @@ from functions.api_keys.schemas import (
     RotatedApiKey,
 )
 from shared.errors import Conflict, InvalidState, NotFound
+from shared.model.callers import Scope
 from shared.model.identifiers import PERSON, SESSION, TENANT
 from shared.operations.access import api_key_rotation, api_keys
-from shared.web.api_keys import KEY_EXAMPLE, ApiKeyList, Scopes
+from shared.web.api_keys import KEY_EXAMPLE, ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import ApiKeyId, MomentOut, ResponseBody, example, identifier, sample, shown
 from shared.web.paging import Pager
@@ -54,7 +55,7 @@ class CallerBody(ResponseBody):
     )
     api_key_id: ApiKeyId | None = shown("Identifier of the API key; null for a session.")
     api_key_name: str | None = shown("The name that the key was given; null for a session.")
-    scopes: Scopes
+    scopes: tuple[Scope, ...] = shown("What the caller may do.", uniqueItems=True)
     expires_at: MomentOut | None = shown(
         "When the secret of this request stops being accepted; null if it does not expire."
     )
@@ -132,7 +133,8 @@ async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
     created = here.run(
         api_keys.create,
         name=body.name,
-        scopes=tuple(body.scopes),
+        scopes=tuple(body.scopes or ()),
+        role=body.role,
         expires_at=body.expires_at,
         service_account_id=body.service_account_id,
     )

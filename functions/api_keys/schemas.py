@@ -11,6 +11,7 @@ from shared.operations.access.api_key_rotation import Rotated
 from shared.web.api_keys import (
     APPROXIMATE,
     KEY_EXAMPLE,
+    KEY_ROLE,
     ApiKeySummary,
     Created,
     Expires,
@@ -30,6 +31,7 @@ from shared.web.fields import (
     ResponseBody,
     example,
     identifier,
+    optional,
     shown,
 )
 from shared.web.paging import PageQuery
@@ -43,7 +45,12 @@ class CreateApiKey(RequestBody):
     name: Name = Field(
         description="A name for people. Leading and trailing white space is removed."
     )
-    scopes: GivenScopes = Field(description="What the key may do.")
+    scopes: GivenScopes | None = Field(
+        default=None, description="What the key may do. Required without a `role`."
+    )
+    role: str | None = Field(
+        default=None, description="One of `GET /v1/roles`, which then gives the key its scopes."
+    )
     expires_at: MomentIn | None = Field(
         default=None,
         description="When the key expires. It must be in the future. If it is omitted, the key "
@@ -93,6 +100,7 @@ class CreatedApiKey(ResponseBody):
         json_schema_extra={"pattern": "^svc_[A-Za-z0-9_-]{43}$"},
     )
     scopes: Scopes
+    role: str | None = optional(KEY_ROLE)
     status: KeyStatus
     created_at: Created
     expires_at: Expires

@@ -31,7 +31,8 @@ class ApiKeyStatus(StrEnum):
 class ApiKey(Record):
     """An API key without its secret, which is not stored. `digest` finds its `Credential`.
 
-    If the key was rotated, `successor_id` is the key that took its place.
+    If the key was rotated, `successor_id` is the key that took its place. A key with a `role` has
+    the scopes of that, and none of its own.
     """
 
     id: str
@@ -46,6 +47,7 @@ class ApiKey(Record):
     service_account_id: str | None = None
     version: int = 1
     successor_id: str | None = None
+    role: str | None = None
 
     @property
     def address(self) -> Address:
@@ -76,6 +78,7 @@ class Credential(Record):
     expires_at: datetime | None = None
     disabled: bool = False
     name: str | None = None
+    role: str | None = None
 
     @property
     def address(self) -> Address:

@@ -15,6 +15,7 @@ from shared.web.fields import (
     ResponseBody,
     Total,
     example,
+    optional,
     sample,
     shown,
 )
@@ -49,7 +50,10 @@ GivenScopes = Annotated[
     AfterValidator(_unique),
 ]
 KeyName = Annotated[str, shown("The name that the key was given.")]
-Scopes = Annotated[tuple[Scope, ...], shown("What the key may do.", minItems=1, uniqueItems=True)]
+Scopes = Annotated[
+    tuple[Scope, ...], shown("What the key may do; empty if it has a role.", uniqueItems=True)
+]
+KEY_ROLE: Final = "The role of the key; absent if it has scopes of its own."
 KeyStatus = Annotated[
     ApiKeyStatus,
     shown("Whether the key was revoked. An expired key keeps the status `active`, and is refused."),
@@ -66,6 +70,7 @@ class ApiKeySummary(ResponseBody):
     id: ApiKeyId
     name: KeyName
     scopes: Scopes
+    role: str | None = optional(KEY_ROLE)
     status: KeyStatus
     created_at: Created
     expires_at: Expires
@@ -92,4 +97,4 @@ class ApiKeyList(PageBody):
 
 def key_fields(key: ApiKey) -> dict[str, Any]:
     """Return the members that every response with a key has, by name."""
-    return {name: getattr(key, name) for name in KEY_EXAMPLE}
+    return {name: getattr(key, name) for name in (*KEY_EXAMPLE, "role")}

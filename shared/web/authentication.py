@@ -58,7 +58,7 @@ def authenticate(
         found = authentication.authenticate(ports, secret, refusing=refusing)
         return replace(found, source_ip=source_ip, request_id=request_id)
     credential = api_keys.authenticate(ports, secret, refusing=refusing)
-    return Caller(
+    caller = Caller(
         tenant_id=credential.tenant_id,
         identity=credential.identity,
         scopes=credential.scopes,
@@ -68,6 +68,11 @@ def authenticate(
         key_expires_at=credential.expires_at,
         name=credential.name,
     )
+    if credential.role is None:
+        return caller
+    from shared.operations.identities import authentication  # noqa: PLC0415
+
+    return authentication.with_role(ports, caller, credential.role)
 
 
 def _secret(values: list[str]) -> str:

@@ -227,6 +227,29 @@ def test_no_key_creates_one_that_outlives_it(tenant: Tenant) -> None:
     assert expiring.post(PATH, json=body).status_code == 201
 
 
+def test_a_key_with_a_role(tenant: Tenant) -> None:
+    """AUTH-18, F1263a: A key may have a role instead of scopes, which then holds at each request.
+
+    Its successor has it too. It is no admin key that lets the last other one go (APIKEY-7).
+    """
+    role, body = "/v1/roles/boss", {"scopes": ["admin", "auditor"]}
+    tenant.admin.request("PUT", role, json=body)
+    answer = created(tenant, scopes=None, role="boss")
+    assert (answer["scopes"], answer["role"]) == ([], "boss")
+    rotated = tenant.admin.post(f"{PATH}/{answer['id']}/rotate", json={"grace_seconds": 60}).json()
+    for each in (answer, rotated):
+        who = tenant.holding(each["key"]).get("/v1/whoami").json()
+        assert (who["role"], who["scopes"]) == ("boss", ["admin", "auditor"])
+    client = tenant.holding(rotated["key"])
+    assert client.post(f"{PATH}/{tenant.admin.key_id}/revoke").status_code == 409
+    tenant.admin.request("PUT", role, json=body | {"warrant_prefixes": ["svc_wrt_paris-"]})
+    assert client.get(PATH).status_code == 403
+    tenant.admin.delete(role)
+    assert client.get("/v1/whoami").status_code == 403
+    for scopes, name in ((None, "boss"), (None, None), (["admin"], "admin")):
+        assert create(tenant, scopes=scopes, role=name).status_code == 400
+
+
 # --- service accounts ---
 
 

@@ -14,7 +14,7 @@ from shared.model.callers import Scope
 from shared.model.identities.grants import Grant
 from shared.model.identities.providers import ProviderKind
 from shared.model.identities.roles import Role
-from shared.operations.access import service_accounts
+from shared.operations.access import api_keys, service_accounts
 from shared.operations.identities import identity_providers, people, roles, sessions
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.identities.sessions import Begun
@@ -181,7 +181,7 @@ def _reads(ports: Ports, secret: str) -> tuple[int, int]:
 def test_refusals_are_alike(tenant: Tenant) -> None:
     """AUTH-2, F1142a: Unknown, malformed and ended sessions cost two reads, like refused keys.
 
-    A session that is accepted takes two, and an API key still one.
+    A session or a key with a role takes two if it is accepted, and another API key still one.
     """
     made, other = person_of(tenant), person_of(tenant, sub="bob")
     _end(tenant, other)
@@ -192,6 +192,8 @@ def test_refusals_are_alike(tenant: Tenant) -> None:
     assert _reads(tenant.ports, "svc_" + "A" * 43) == (401, 2)
     assert _reads(tenant.ports, made.secret) == (404, 2)
     assert _reads(tenant.ports, tenant.admin.secret or "") == (404, 1)
+    of_role = api_keys.create(tenant.ports, tenant.operator, name="k", scopes=(), role="signer")
+    assert _reads(tenant.ports, of_role.secret) == (404, 2)
 
 
 def test_an_api_key_loads_nothing_of_sessions() -> None:

@@ -33,6 +33,7 @@ def creation(
     scopes: tuple[Scope, ...],
     expires_at: datetime | None = None,
     account: ServiceAccount | None = None,
+    role: str | None = None,
 ) -> tuple[Created, list[Change]]:
     """Return a new key, and the changes that store it; the caller of `creation` writes them."""
     secret = model.new_secret()
@@ -46,6 +47,7 @@ def creation(
         created_at=ports.now(),
         expires_at=expires_at,
         service_account_id=account.id if account else None,
+        role=role,
     )
     accepted = credential(key, settings, account)
     return Created(key, secret), [
@@ -71,7 +73,20 @@ def credential(key: ApiKey, settings: TenantSettings, account: ServiceAccount | 
         scopes=key.scopes,
         expires_at=key.expires_at,
         name=key.name,
+        role=key.role,
     )
+
+
+def check_role(ports: Ports, caller: Caller, scopes: tuple[Scope, ...], role: str | None) -> None:
+    """Raise `InvalidRequest` unless a key gets scopes, or a role that exists (AUTH-18)."""
+    if bool(scopes) is (role is not None):
+        raise InvalidRequest("scopes: give either scopes, or a role.")
+    if role is not None:
+        # Here, so that requests with API keys load nothing of it.
+        from shared.operations.identities import roles  # noqa: PLC0415
+
+        if role not in roles.of_tenant(ports, caller.tenant_id):
+            raise InvalidRequest("role: must be one of GET /v1/roles.")
 
 
 def check_outlives(caller: Caller, expires_at: datetime | None) -> None:
@@ -130,6 +145,7 @@ def details(key: ApiKey) -> dict[str, Value]:
     return {
         "name": key.name,
         "scopes": [scope.value for scope in key.scopes],
+        **({"role": key.role} if key.role else {}),
         "service_account_id": key.service_account_id,
         "expires_at": times.text(key.expires_at) if key.expires_at else None,
     }

@@ -63,7 +63,13 @@ def rotate(
     settings = tenants.settings(ports, caller.tenant_id)
     account = api_key_creation.joinable(ports, caller, key.service_account_id)
     created, changes = api_key_creation.creation(
-        ports, settings, name=key.name, scopes=key.scopes, expires_at=end, account=account
+        ports,
+        settings,
+        name=key.name,
+        scopes=key.scopes,
+        expires_at=end,
+        account=account,
+        role=key.role,
     )
     until = min(key.expires_at or _LAST, now + timedelta(seconds=grace_seconds))
     ending = _ending(key, created.api_key.id, until, is_at_once=not grace_seconds)

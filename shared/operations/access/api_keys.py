@@ -127,15 +127,17 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     scopes: tuple[Scope, ...],
     expires_at: datetime | None = None,
     service_account_id: str | None = None,
+    role: str | None = None,
 ) -> Created:
     """Create an active key (APIKEY-3).
 
-    Raises `InvalidRequest` if `expires_at` has passed, if the key would outlive the calling key
-    (APIKEY-4), or if the account is unknown; `InvalidState` if the account is disabled; `Conflict`
-    if it has the maximum number of keys.
+    Raises `InvalidRequest` unless there are either scopes or a role, if `expires_at` has passed, if
+    the key would outlive the calling key (APIKEY-4), or if the account or role is unknown;
+    `InvalidState` if the account is disabled; `Conflict` if it has the maximum number of keys.
     """
     allowance.check_end(ports, expires_at)
     api_key_creation.check_outlives(caller, expires_at)
+    api_key_creation.check_role(ports, caller, scopes, role)
     settings = tenants.settings(ports, caller.tenant_id)
     account = api_key_creation.joinable(ports, caller, service_account_id)
     created, changes = api_key_creation.creation(
@@ -145,6 +147,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
         scopes=scopes,
         expires_at=expires_at,
         account=account,
+        role=role,
     )
     entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
     ports.store.write(*changes, *api_key_creation.joined(account), entry, *keep(created))

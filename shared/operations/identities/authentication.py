@@ -5,6 +5,7 @@ request.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from shared.errors import InvalidApiKey
@@ -53,6 +54,12 @@ def authenticate(
         refusing()
         raise InvalidApiKey(_ENDED)
     return caller
+
+
+def with_role(ports: Ports, caller: Caller, name: str) -> Caller:
+    """Return the caller of an API key with its role as it is now, after one more read."""
+    role = roles.held(ports.store.get(model.access_address(caller.tenant_id)), name)
+    return replace(caller, scopes=role.scopes, role=role.name, limits=role.limits)
 
 
 def _places(credential: SessionCredential) -> list[Address]:

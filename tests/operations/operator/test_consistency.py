@@ -136,8 +136,8 @@ def _harmless(case: Case, tenant: Tenant, change: Change, said: set[str]) -> boo
         or (case.action == "srl.revoke_key" and _is_entry(tenant, change.address))
         # A mark on signers that signed nothing.
         or (change.address.pk == srl_schedule.signers_marks(tenant.id).pk and not said)
-        # A setting that stays as it was.
-        or change.address == Address(Table.KEYS, tenant.id, "settings")
+        # Settings, or roles, that stay as they were.
+        or change.address in {Address(Table.KEYS, tenant.id, s) for s in ("settings", "access")}
     )
 
 

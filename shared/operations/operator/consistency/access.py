@@ -99,6 +99,7 @@ def _differs(credential: Credential, key: ApiKey) -> bool:
         key_id=key.id,
         scopes=key.scopes,
         expires_at=key.expires_at,
+        role=key.role,
     )
     return credential != wanted
 

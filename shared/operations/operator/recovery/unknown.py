@@ -155,7 +155,7 @@ def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
     for key in active:
         item = usages.get(usage_of.address(key.id))
         used = None if item is None else Usage.from_item(item).last_used_at
-        scopes = ", ".join(key.scopes)
+        scopes = key.role or ", ".join(key.scopes)
         yield f'active API key {key.id} "{key.name}" ({scopes}), last used {_moment(used)}'
 
 

@@ -20,6 +20,8 @@ _CONNECT_SECONDS: Final = 10.0
 _PATIENCE: Final = 60.0
 _PAUSE_MAX: Final = 30.0
 _PAGE: Final = 100
+# The session is accepted, but its sign-in is too long ago.
+_TOO_OLD: Final = "reauthentication_required"
 _BUSY: Final = frozenset({429, 503})
 # The schemes for which the environment may name a proxy.
 _PROXIED: Final = ("http://", "https://", "all://")
@@ -188,7 +190,6 @@ def _checked(answer: httpx2.Response, renewal: str | None) -> httpx2.Response:
     if answer.is_success:
         return answer
     request_id = answer.headers.get("X-Request-Id")
-    remedy = renewal if answer.status_code == httpx2.codes.UNAUTHORIZED else None
     try:
         whole = answer.json()
         said = whole["error"]
@@ -196,6 +197,9 @@ def _checked(answer: httpx2.Response, renewal: str | None) -> httpx2.Response:
         if isinstance(said, str):
             said = {"code": said, "message": whole["error_description"]}
         code, message = str(said["code"]), str(said["message"])
+        remedy = renewal if answer.status_code == httpx2.codes.UNAUTHORIZED else None
+        if remedy and code == _TOO_OLD and "--fresh" not in remedy:
+            remedy += " --fresh"
         raise ApiError(answer.status_code, code, message, request_id, remedy)
     except (KeyError, TypeError, ValueError):
         raise NoUsableAnswer(

@@ -31,6 +31,10 @@ Sso = Annotated[bool, typer.Option("--sso", help="Sign in with the browser of th
 Device = Annotated[
     bool, typer.Option("--device", help="Sign in with the browser of any machine, by a code.")
 ]
+Fresh = Annotated[
+    bool,
+    typer.Option("--fresh", help="Authenticate anew there, for what needs a recent sign-in."),
+]
 Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Your tenant.")]
 Provider = Annotated[
     str | None,
@@ -74,6 +78,7 @@ def _login(
     allow_http: AllowHttp = False,
     sso: Sso = False,
     device: Device = False,
+    fresh: Fresh = False,
     tenant: Tenant = _TENANT,
     provider: Provider = None,
     redirect: Redirect = _REDIRECT,
@@ -101,9 +106,9 @@ def _login(
             chosen = sign_in.offered(api, tenant, provider)
             say = session.out.say
             given = (
-                sign_in.by_device(api, chosen, say)
+                sign_in.by_device(api, chosen, say, fresh=fresh)
                 if device
-                else sign_in.by_browser(api, chosen, redirect, timeout, say)
+                else sign_in.by_browser(api, chosen, redirect, timeout, say, fresh=fresh)
             )
     typed = shlex.join(["rescind", *sys.argv[1:]])
     _keep(session, replace(place, api_key=given["access_token"], renewal=typed))

@@ -26,7 +26,9 @@ from infra.cli.client import Api
 from infra.cli.errors import ApiError, NotSignedIn, NoUsableAnswer, WrongUsage
 from infra.cli.loopback import Loopback
 
-_SCOPE: Final = "openid email profile"
+_SCOPE: Final = {"scope": "openid email profile"}
+# Has the provider authenticate the person anew, and say so.
+_FRESH: Final = {"prompt": "login", "max_age": "0"}
 _DEVICE: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
@@ -95,11 +97,12 @@ def offered(api: Api, tenant: str, named: str | None) -> OfferedProvider:
 
 
 def by_browser(
-    api: Api, provider: OfferedProvider, redirect: str, seconds: int, say: Say
+    api: Api, provider: OfferedProvider, redirect: str, seconds: int, say: Say, *, fresh: bool
 ) -> dict[str, Any]:
     """Sign in with a browser of this machine, which comes back to the address `redirect`.
 
-    Raises `NotSignedIn`, `WrongUsage` if the port is taken, and the errors of the API.
+    With `fresh`, the provider authenticates the person in any case. Raises `NotSignedIn`,
+    `WrongUsage` if the port is taken, and the errors of the API.
     """
     endpoint = _reachable(provider, provider.authorization_endpoint, "codes")
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
@@ -109,7 +112,8 @@ def by_browser(
             "client_id": provider.client,
             "response_type": "code",
             "redirect_uri": here.url,
-            "scope": _SCOPE,
+            **_SCOPE,
+            **(_FRESH if fresh else {}),
             "state": state,
             "nonce": nonce,
             "code_challenge": urlsafe_b64encode(digest).rstrip(b"=").decode(),
@@ -138,13 +142,19 @@ def by_browser(
 
 
 def by_device(
-    api: Api, provider: OfferedProvider, say: Say, *, wait: Callable[[float], None] = time.sleep
+    api: Api,
+    provider: OfferedProvider,
+    say: Say,
+    *,
+    fresh: bool,
+    wait: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
     """Sign in with a browser of any machine, by a code that `say` shows. Raises as `by_browser`."""
     endpoint = _reachable(provider, provider.device_authorization_endpoint, "device codes")
     tokens = _reachable(provider, provider.token_endpoint, "device codes")
     with httpx2.Client(timeout=_SECONDS, headers={"Accept": "application/json"}) as http:
-        begun = _asked(http, endpoint, {"client_id": provider.client, "scope": _SCOPE})
+        asked = {"client_id": provider.client, **_SCOPE, **(_FRESH if fresh else {})}
+        begun = _asked(http, endpoint, asked)
         _check_begun(begun, provider)
         complete = begun.get("verification_uri_complete")
         say(

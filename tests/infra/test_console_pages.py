@@ -63,6 +63,10 @@ RUN: Final = {
     "docs/api-keys.md": {
         "accounts create": "infra/cli/operator/test_identities.py::test_a_job_of_github_actions",
     },
+    "docs/sign-in.md": dict.fromkeys(
+        ("openssl req", "make run", "identity-providers add", "login --sso"),
+        "infra/test_sign_in_page.py::test_the_page_on_signing_in",
+    ),
     "docs/srl.md": {
         "rescind list verify": "infra/test_console_pages.py::test_the_page_on_lists",
     },

@@ -77,22 +77,29 @@ def _is_up(port: int) -> bool:
 
 @dataclass
 class Browser:
-    """Follows the pages of a provider as a person would, with its cookies and forms."""
+    """Follows the pages of a provider as a person would, with its cookies and forms.
+
+    `context` is what it trusts, if that is not the certificate for `HOST`.
+    """
 
     port: int
+    host: str = HOST
+    context: ssl.SSLContext = field(default_factory=lambda: trusting(HOST))
     cookies: SimpleCookie = field(default_factory=SimpleCookie)
 
     def get(self, url: str, form: dict[str, str] | None = None) -> tuple[int, str, str]:
         """Status, location and page."""
         parts = urlsplit(url)
-        connection = HTTPSConnection(LOCAL, self.port, context=_unnamed(), timeout=30)
+        # The connection is by number.
+        self.context.check_hostname = False
+        connection = HTTPSConnection(LOCAL, self.port, context=self.context, timeout=30)
         try:
             connection.request(
                 "GET" if form is None else "POST",
                 f"{parts.path}?{parts.query}",
                 None if form is None else urlencode(form),
                 {
-                    "Host": HOST,
+                    "Host": self.host,
                     "Cookie": "; ".join(f"{n}={m.value}" for n, m in self.cookies.items()),
                     "Content-Type": "application/x-www-form-urlencoded",
                 },
@@ -107,24 +114,24 @@ class Browser:
 
     def sign_in(self, url: str, person: str) -> dict[str, str]:
         """Begin at the provider, fill in its forms; what it sends to the redirect address."""
+        back = self.visit(url, person, REDIRECT)
+        return {name: each[0] for name, each in parse_qs(urlsplit(back).query).items()}
+
+    def visit(self, url: str, person: str, redirect: str) -> str:
+        """Fill in the forms of the provider; where it sends the browser, or "" if it stays."""
         form: dict[str, str] | None = None
         for _ in range(_PAGES_MAX):
             status, location, page = self.get(url, form)
-            if location.startswith(REDIRECT):
-                return {name: each[0] for name, each in parse_qs(urlsplit(location).query).items()}
+            if location.startswith(redirect):
+                return location
             if location:
                 url, form = location, None
                 continue
             assert status == HTTPStatus.OK, page
             url, form = _filled(page, person)
+            if not url:
+                return ""
         raise AssertionError("the provider has no end of pages")
-
-
-def _unnamed() -> ssl.SSLContext:
-    context = trusting(HOST)
-    # The connection is by number.
-    context.check_hostname = False
-    return context
 
 
 class _Form(HTMLParser):
@@ -145,7 +152,6 @@ class _Form(HTMLParser):
 def _filled(page: str, person: str) -> tuple[str, dict[str, str]]:
     form = _Form()
     form.feed(page)
-    assert form.action, page
     given = {"login": person, "password": "any"}
     return form.action, form.fields | {n: v for n, v in given.items() if n in form.fields}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -71,6 +72,18 @@ def test_the_patience_ends(tmp_path: Path) -> None:
     ):
         api.post("/v1/revocations", {})
     assert (waited, refused.value.code) == ([30.0, 30.0], "rate_limited")
+
+
+def test_a_sign_in_that_is_too_long_ago(tmp_path: Path) -> None:
+    """F1225d: If an act needs a recent sign-in, the command that signs in has the person type."""
+    body = b'{"error": {"code": "reauthentication_required", "message": "Sign in again."}}'
+    profile = Profile(tmp_path, "", "svc_session_x", renewal="rescind login --sso")
+    with (
+        _service((401, {}, body)) as (url, _),
+        Api(replace(profile, url=url)) as api,
+        pytest.raises(ApiError, match=r"\nRun: rescind login --sso --fresh$"),
+    ):
+        api.post("/v1/api-keys", {})
 
 
 @pytest.mark.parametrize(

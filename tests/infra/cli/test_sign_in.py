@@ -138,6 +138,9 @@ def test_a_client_of_the_command_line(company: Company) -> None:
     assert ended.code == 0, ended.err
     assert company.visited[0]["client_id"] == "rescind-cli"
     assert company.visited[0]["redirect_uri"].endswith("/back")
+    assert "prompt" not in company.visited[0]
+    assert company.login("--sso", "--fresh").code == 0
+    assert (company.visited[1]["prompt"], company.visited[1]["max_age"]) == ("login", "0")
 
 
 UNUSED: Final[tuple[tuple[dict[str, str | None], str], ...]] = (
@@ -252,7 +255,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def _waiting(call: Callable[..., Any], wait: Callable[[float], None]) -> Callable[..., Any]:
-    return lambda *given: call(*given, wait=wait)
+    return lambda *given, **named: call(*given, **named, wait=wait)
 
 
 def test_a_person_signs_in_on_another_machine(company: Company, waited: list[float]) -> None:

@@ -24,6 +24,15 @@ const provider = new Provider(issuer, {
       redirect_uris: [redirect],
       id_token_signed_response_alg: "ES256",
     },
+    {
+      client_id: "cli",
+      token_endpoint_auth_method: "none",
+      application_type: "native",
+      // With any port (RFC 8252).
+      redirect_uris: ["http://127.0.0.1/"],
+      grant_types: ["authorization_code", "urn:ietf:params:oauth:grant-type:device_code"],
+      id_token_signed_response_alg: "ES256",
+    },
   ],
   claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name"] },
   conformIdTokenClaims: false,
@@ -35,7 +44,7 @@ const provider = new Provider(issuer, {
   }),
   // The provider signs with the first key that fits.
   jwks: { keys: keys.reverse() },
-  features: { devInteractions: { enabled: true } },
+  features: { devInteractions: { enabled: true }, deviceFlow: { enabled: true } },
 });
 const tls = readFileSync(certificate);
 createServer({ cert: tls, key: tls }, provider.callback()).listen(Number(port), "127.0.0.1");

@@ -17,9 +17,9 @@ from infra.cli.errors import WrongUsage, checked
 from infra.cli.operator.operators import Operator, handle, operator_command
 from infra.cli.output import Column
 from shared.model import text
-from shared.model.callers import Scope
 from shared.model.identities import grants as grant_rules
 from shared.model.identities import providers as model
+from shared.model.identities import roles
 from shared.model.identities.grants import Grant
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.operations.identities import identity_providers
@@ -112,10 +112,9 @@ def _grant(value: str) -> Grant:
     """Return the grant that is written so. Raises `ValueError` if it is none."""
     condition, _, role = value.rpartition(":")
     claim, _, wanted = condition.partition("=")
-    if not claim or not 0 < len(wanted) <= grant_rules.VALUE_MAX or role not in [*Scope]:
-        roles = ", ".join(Scope)
-        raise ValueError(f"write CLAIM=VALUE:ROLE, such as groups=security:admin; roles: {roles}")
-    return Grant({claim: wanted}, Scope(role))
+    if not claim or not 0 < len(wanted) <= grant_rules.VALUE_MAX or not role:
+        raise ValueError("write CLAIM=VALUE:ROLE, such as groups=security:admin")
+    return Grant({claim: wanted}, roles.name(role))
 
 
 Issuer = Annotated[
@@ -130,7 +129,7 @@ Grants = Annotated[
         "--grant",
         metavar="CLAIM=VALUE:ROLE",
         parser=checked(_grant),
-        help="Who gets which role; the first that matches counts. May be repeated.",
+        help="Who gets which role (a scope, or one of the tenant); the first that matches counts.",
     ),
 ]
 OfTenant = Annotated[

@@ -82,7 +82,8 @@ def test_an_operator_binds_a_provider(machine: Machine) -> None:
     ("words", "said"),
     [
         (("--grant", "groups:admin"), "write CLAIM=VALUE:ROLE"),
-        (("--grant", "groups=security:root"), "write CLAIM=VALUE:ROLE"),
+        (("--grant", "groups=security:Admin"), "must be 1 to 63 lower-case letters"),
+        (("--grant", "groups=security:root"), "each role must be one of"),
         (("--issuer", "http://sso.acme.com"), "must be an https address"),
         (("--email-domain", "ACME"), "must be a domain"),
         (("--jwks", "/dev/null"), "/dev/null"),

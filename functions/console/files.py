@@ -27,6 +27,9 @@ _TYPES: Final = {
 _INDEX: Final = "index.html"
 _FOLDER: Final = "/console/"
 _ALLOW: Final = {"Allow": "GET, HEAD"}
+# Where an identity provider sends a person back to; its query has a code.
+_SIGNED_IN: Final = re.compile("/console/signed-in/(svc_idp_[0-9a-z]{26})")
+_QUERY: Final = re.compile("[!-~]{1,8192}")
 
 # No request to another host, no inline script or style, and no text that becomes markup.
 SECURITY: Final[Mapping[str, str]] = {
@@ -112,10 +115,18 @@ class Files:
         """The paths of all files."""
         return self._files.keys()
 
-    def answer(self, method: str, path: str, asked: Mapping[str, str]) -> FileAnswer:
+    def answer(
+        self, method: str, path: str, asked: Mapping[str, str], query: str = ""
+    ) -> FileAnswer:
         """Return the answer to a request; the header names in `asked` are in lower case."""
         if method not in {"GET", "HEAD"}:
             return _page(405, "Not allowed", "These pages can only be read.", _ALLOW)
+        provider = _SIGNED_IN.fullmatch(path)
+        if provider is not None and _QUERY.fullmatch(query):
+            # What follows a `#` is not sent again, and the page takes it out of its address.
+            location = f"../../#signed-in={provider[1]}?{query}"
+            own = {"Cache-Control": "no-store", "Content-Length": "0", "Location": location}
+            return FileAnswer(303, {**SECURITY, **own}, b"")
         file = self._files.get(path)
         if file is None:
             text = "The console may have been renewed since you loaded it. Load it again."

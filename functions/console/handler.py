@@ -51,7 +51,7 @@ def _answer(event: dict[str, Any]) -> FileAnswer:
     if path not in _FILES.paths and path.startswith(f"{_BASE}/"):
         path = path.removeprefix(_BASE)
     if is_page(path, asked.get("accept", "")):
-        return _FILES.answer(request["method"], path, asked)
+        return _FILES.answer(request["method"], path, asked, event["rawQueryString"])
     # A program gets what the API answers at `/`, where it has no endpoint.
     if "authorization" in asked:
         return _refusal(404, _NOT_FOUND, {})

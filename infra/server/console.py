@@ -49,7 +49,8 @@ class Console:
         """Serve a file of the console, to anybody."""
         request = Request(scope, receive)
         asked = {name: _header(request, name) for name in ("if-none-match", "accept-encoding")}
-        answer = self._files().answer(request.method, scope["path"], asked)
+        query = scope["query_string"].decode("latin-1")
+        answer = self._files().answer(request.method, scope["path"], asked, query)
         await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
 
 

@@ -26,6 +26,12 @@ _FLAGS: Final = (
 )
 
 
+def flags() -> list[str]:
+    """How a browser is started."""
+    # Chromium's own sandbox refuses to run as root.
+    return [*_FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+
+
 def executable() -> str | None:
     """The path of the Chromium of this machine: what `CHROMIUM` names, or one on the path."""
     chosen = os.environ.get("CHROMIUM")
@@ -39,11 +45,9 @@ def launched(path: str) -> Iterator[Browser]:
 
     While it runs, its thread has a running event loop, so `asyncio.run` fails there.
     """
-    # Chromium's own sandbox refuses to run as root.
-    flags = [*_FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=flags)
+        browser = playwright.chromium.launch(executable_path=path, args=flags())
         try:
             yield browser
         finally:

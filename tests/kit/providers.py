@@ -54,11 +54,11 @@ class Provider:
 
 
 @contextmanager
-def provider(folder: Path, *kids: str) -> Iterator[Provider]:
+def provider(folder: Path, *kids: str, redirect: str = REDIRECT) -> Iterator[Provider]:
     """A provider on this machine, with a certificate of the tests, and keys of these names."""
     port, file = free_port(), folder / "provider.pem"
     file.write_bytes(b"".join(certificate(HOST, False)))
-    arguments = ["node", str(_PROGRAM), str(port), ISSUER, str(file), REDIRECT]
+    arguments = ["node", str(_PROGRAM), str(port), ISSUER, str(file), redirect]
     group = Group(arguments, folder / "provider.log", lambda: _is_up(port))
     made = Provider(port, group, arguments)
     try:

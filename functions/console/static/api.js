@@ -5,13 +5,18 @@
 
 import { hex } from './format.js'
 
-/** @typedef {{signal?: AbortSignal, query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>, keepalive?: boolean, raw?: boolean}} Options `keepalive`: the call is made even if the tab is closed; `raw`: the body is bytes, also if it is JSON */
+/** @typedef {{signal?: AbortSignal, query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>, keepalive?: boolean, raw?: boolean, final?: boolean}} Options `keepalive`: the call is made even if the tab is closed; `raw`: the body is bytes, also if it is JSON; `final`: a refusal is not asked about */
 
 const AT_ONCE = 4
 const TRIES = 6
 
+// The session is accepted, but what it asks for needs a newer sign-in (RFC 9470).
+const TOO_OLD = 'reauthentication_required'
+
 /** @type {string | null} */
 let key = null
+/** @type {(code: string) => Promise<boolean>} has the person sign in again; whether there is a new session now */
+let renew = async () => false
 /** Milliseconds by which the clock of the service is ahead of this computer's. */
 let ahead = 0
 let calls = 0
@@ -43,6 +48,14 @@ export class ApiError extends Error {
  */
 export function use(secret) {
   key = secret
+}
+
+/**
+ * Ask this if a call is refused for who calls, and then make the call again.
+ * @param {typeof renew} ask
+ */
+export function renewBy(ask) {
+  renew = ask
 }
 
 /**
@@ -159,13 +172,19 @@ export async function all(path, name, { most = 50, ...options } = {}) {
  */
 export async function call(method, path, body, options = {}) {
   for (let attempt = 1; ; attempt++) {
+    const sentWith = key
     const response = await turn(() => send(method, path, body, options), options.signal)
     if (response.status === 429 && attempt < TRIES) {
       await pause(Number(response.headers.get('Retry-After')) || 1, options.signal)
       continue
     }
     if (response.ok || response.status === 304) return { status: response.status, headers: response.headers, body: await (options.raw ? response.arrayBuffer() : content(response)) }
-    throw await failure(response)
+    const error = await failure(response)
+    if (error.status !== 401 || options.final) throw error
+    // Another session has taken the place of this one meanwhile, or does now.
+    if (key !== null && (key !== sentWith || await renew(error.code))) continue
+    if (error.code !== TOO_OLD) events.dispatchEvent(new Event('locked'))
+    throw error
   }
 }
 
@@ -203,10 +222,6 @@ const content = async (response) => response.headers.get('Content-Type')?.starts
 async function failure(response) {
   const body = await response.json().catch(() => ({}))
   const { code = 'unknown', message = `The service answered ${response.status}.` } = body.error ?? {}
-  if (response.status === 401) {
-    use(null)
-    events.dispatchEvent(new Event('locked'))
-  }
   return new ApiError(response.status, code, message, response.headers.get('X-Request-Id'))
 }
 

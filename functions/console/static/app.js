@@ -4,7 +4,7 @@ import { ApiError, behind, events } from './api.js'
 import { span } from './format.js'
 import { html, one, put, svg } from './html.js'
 import { advice, announce, banner, heading, problem, ready } from './parts/panel.js'
-import { isOpen, may, open, redeem, reopen, signOut, watch, who } from './session.js'
+import { granted, handOver, isOpen, may, offered, open, remember, reopen, signOut, watch, who } from './session.js'
 
 /** @typedef {{page: string, parts: string[], query: URLSearchParams}} Route */
 /** @typedef {{title: string, show: (main: HTMLElement, context: {route: Route, signal: AbortSignal}) => Promise<void>}} Page */
@@ -31,23 +31,58 @@ let leaving = new AbortController()
 await start()
 
 async function start() {
-  const ticket = /^#ticket=([\w-]+)$/.exec(location.hash)?.[1]
-  // Before any call: nothing may keep the ticket, such as the history of the browser.
-  if (ticket) history.replaceState(null, '', location.pathname + location.search)
-  watch((why) => showDoor(why))
+  const [, kind, given] = /^#(ticket|signed-in)=(.+)$/.exec(location.hash) ?? []
+  // Before any call: nothing may keep a ticket or a code, such as the history of the browser.
+  if (given) history.replaceState(null, '', location.pathname + location.search)
+  watch((why) => showDoor(why), showShell)
   events.addEventListener('waiting', (event) => announce(`Too many requests; going on in ${span(/** @type {CustomEvent} */ (event).detail)}.`))
   addEventListener('hashchange', () => {
     // A link that was opened in this tab, which has the page already.
-    if (location.hash.startsWith('#ticket=')) location.reload()
+    if (/^#(ticket|signed-in)=/.test(location.hash)) location.reload()
     else if (isOpen()) showPage()
   })
   try {
-    if (ticket) await redeem({ grant_type: 'urn:rescind:grant-type:ticket', ticket })
-    else if (!await reopen()) return showDoor()
+    if (kind === 'ticket') await open(await granted({ grant_type: 'urn:rescind:grant-type:ticket', ticket: given }))
+    else if (kind === 'signed-in') {
+      if (!await signedIn(given)) return
+    } else if (!await reopen()) return showDoor()
   } catch (error) {
     return showDoor(null, error)
   }
   showShell()
+}
+
+/**
+ * End a sign-in with a provider; whether it was for this window. Throws `ApiError`.
+ * @param {string} answer of the provider
+ */
+async function signedIn(answer) {
+  const { finish } = await import('./sign_in.js')
+  const { secret, flow } = await finish(answer)
+  if (flow.again) {
+    put(place, html`<main class="door">${mark()}<h1>You are signed in again</h1><p>Close this window, and go on in the other one.</p></main>`)
+    handOver(secret)
+    return false
+  }
+  await open(secret)
+  remember(flow.tenant)
+  history.replaceState(null, '', location.pathname + location.search + flow.where)
+  return true
+}
+
+/** The buttons of the tenant's identity providers, if it has some. @param {Element} room */
+async function showProviders(room) {
+  try {
+    const providers = await offered()
+    if (!providers.length || !crypto.subtle) return
+    const { buttons } = await import('./sign_in.js')
+    put(room, await buttons(providers), html`<p class="or">or with an API key</p>`)
+    const field = place.querySelector('input')
+    if (field === document.activeElement && !field?.value) room.querySelector('button')?.focus()
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    if (error.status !== 404) put(room, banner('wait', `How else you can sign in could not be read. ${advice(error)}`))
+  }
 }
 
 /**
@@ -61,6 +96,7 @@ function showDoor(why = null, error = null) {
   document.title = 'Sign in – Rescind'
   document.body.dataset.page = 'door'
   const said = one(html`<div class="body">${why && banner('wait', why)}</div>`)
+  const providers = one(html`<div class="providers"></div>`)
   const button = /** @type {HTMLButtonElement} */ (one(html`<button class="main">Sign in</button>`))
   const enter = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault()
@@ -81,6 +117,7 @@ function showDoor(why = null, error = null) {
     <main class="door">
       ${mark()}<h1 tabindex="-1">Sign in to Rescind</h1>
       ${said}
+      ${providers}
       <form @submit=${enter}>
         <label class="field"><span>API key</span><input name="key" type="password" autocomplete="off" spellcheck="false" required></label>
         ${button}
@@ -90,6 +127,7 @@ function showDoor(why = null, error = null) {
   if (error) sayRefused(said, error)
   place.querySelector('input')?.focus()
   ready()
+  showProviders(providers)
 }
 
 /**
@@ -98,9 +136,9 @@ function showDoor(why = null, error = null) {
  */
 function sayRefused(said, error) {
   if (!(error instanceof ApiError)) throw error
-  const refused = error.code === 'invalid_grant'
-    ? error.message
-    : error.status === 401 && 'The service does not know this key, or it has ended.'
+  const refused = error.status === 401
+    ? 'The service does not know this key, or it has ended.'
+    : error.status === 403 && error.message
   put(said, banner('revoked', html`<strong>You are not signed in.</strong> ${refused || advice(error)}`))
 }
 
@@ -120,7 +158,7 @@ function showShell() {
         <div class="first">${PAGES.slice(0, ON_A_PHONE).map(item)}</div>
         <button type="button" class="more" aria-expanded="false" @click=${toggle}><svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true"><path d="M2 8h.01M8 8h.01M14 8h.01"/></svg><span>More</span></button>
         <div class="rest">${PAGES.slice(ON_A_PHONE).map(item)}
-          <div class="who"><strong dir="auto">${who().tenant_name}</strong><span>Signed in as <bdi>${who().name}</bdi>, ${may() ? 'which may do everything' : who().scopes.join(', ')}.</span><button type="button" @click=${leave}>Sign out</button></div>
+          <div class="who"><strong dir="auto">${who().tenant_name}</strong><span>Signed in as <bdi>${who().name}</bdi>, ${may() ? `${who().person_id ? 'who' : 'which'} may do everything` : who().scopes.join(', ')}.</span><button type="button" @click=${leave}>Sign out</button></div>
         </div>
       </nav>
       <div class="paper"><div id="notes"></div><main id="main" tabindex="-1"></main></div>
@@ -128,9 +166,9 @@ function showShell() {
   showPage()
 }
 
-/** A dialog belongs to the page on which it was opened. */
+/** Dialogs belong to the page on which they were opened. */
 function closeDialog() {
-  document.querySelector('dialog')?.close()
+  for (const each of document.querySelectorAll('dialog')) each.close()
 }
 
 function main() {

@@ -103,6 +103,7 @@ export function nameOf(identity, key = null) {
   const [name = identity] = identity.split('@')
   if (name === 'system+operator') return 'the operator'
   if (name.startsWith('system+')) return `the service (${name.slice(7)})`
+  if (!identity.endsWith('.svc')) return key ?? identity
   if (name.startsWith('svc_ak_')) return key ?? `API key ${short(name)}`
   return key && key !== name ? `${name} (${key})` : name
 }

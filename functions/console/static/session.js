@@ -1,18 +1,24 @@
 /**
  * Who is signed in, until when. An API key is in memory only; the secret of a session is also in the
- * `sessionStorage` of this tab.
+ * `sessionStorage` of this tab, and other tabs of this browser get it.
  */
 
-import { ApiError, at, events, get, leave, remove, use } from './api.js'
+import { ApiError, at, events, get, leave, remove, renewBy, use } from './api.js'
 
-const KEPT = 'rescind.session'
+/** @typedef {{id: string, name: string, issuer: string, client_id: string | null, authorization_endpoint: string | null}} Provider */
+
+const [KEPT, INPUT, TENANT] = ['rescind.session', 'rescind.input', 'rescind.tenant']
 const CURRENT = '/v1/sessions/current'
 const LOCK_MINUTES = 15
 
 /** @type {Api.Caller | null} */
 let caller = null
 let touched = Date.now()
+/** @type {Promise<boolean> | null} */
+let renewing = null
 
+// Messages: `who` asks for a session, `input` tells of some; `why` ends all tabs, after the session
+// `ended`; `session` hands one over, in the place of `instead`; `again` answers `signInAgain`.
 const tabs = new BroadcastChannel('rescind')
 
 /** The caller. There is one while a page is shown. */
@@ -37,84 +43,182 @@ export const may = (...scopes) => who().scopes.some((/** @type {Api.Scope} */ sc
 export async function open(secret) {
   use(secret)
   try {
-    caller = /** @type {Api.Caller} */ (await get('/v1/whoami'))
+    caller = /** @type {Api.Caller} */ (await get('/v1/whoami', { final: true }))
   } catch (error) {
-    use(null)
+    use(caller && sessionStorage.getItem(KEPT))
     throw error
   }
-  touched = Date.now()
   if (caller.session_id) sessionStorage.setItem(KEPT, secret)
+  else sessionStorage.removeItem(KEPT)
+  touch()
+  // Not that of a person, whose e-mail does not end like this.
+  const handle = /@([a-z0-9-]+)\.svc$/.exec(caller.identity)?.[1]
+  if (handle) remember(handle)
 }
 
+function touch() {
+  touched = Date.now()
+  if (sessionStorage.getItem(KEPT)) sessionStorage.setItem(INPUT, String(touched))
+}
+
+/** The name of the tenant whose providers are offered, if it is known: by the address, or by the last sign-in. */
+export const tenant = () => new URLSearchParams(location.search).get('tenant') ?? localStorage.getItem(TENANT) ?? ''
+
+/** @param {string} handle of a tenant */
+export const remember = (handle) => localStorage.setItem(TENANT, handle)
+
+/** The identity providers of the tenant. Throws `ApiError`. @returns {Promise<Provider[]>} */
+export const offered = async () => tenant() === '' ? [] : (await ask(`/v1/sign-in?tenant=${encodeURIComponent(tenant())}`)).identity_providers
+
 /**
- * Sign in with what `POST /v1/token` takes. Throws `ApiError` if it is refused.
+ * The secret of the session that `POST /v1/token` gives. Throws `ApiError` if it is refused.
  * @param {Record<string, string>} form
+ * @returns {Promise<string>}
  */
-export async function redeem(form) {
+export const granted = async (form) => (await ask('/v1/token', { method: 'POST', body: new URLSearchParams(form) })).access_token
+
+/**
+ * What the service answers to somebody who is not signed in. Throws `ApiError`.
+ * @param {string} path
+ * @param {RequestInit} [more]
+ */
+async function ask(path, more = {}) {
   const unanswered = (/** @type {unknown} */ error) => { throw new ApiError(0, 'no_answer', String(error), null) }
-  const answer = await fetch(at('/v1/token'), {
-    method: 'POST', body: new URLSearchParams(form),
-    credentials: 'omit', redirect: 'error', cache: 'no-store',
-  }).catch(unanswered)
+  const answer = await fetch(at(path), { ...more, credentials: 'omit', redirect: 'error', cache: 'no-store' }).catch(unanswered)
   const body = await answer.json().catch(() => ({}))
-  if (!answer.ok) throw new ApiError(answer.status, body.error ?? 'unknown', body.error_description ?? `The service answered ${answer.status}.`, null)
-  await open(body.access_token)
+  const said = body.error_description ?? body.error?.message ?? `The service answered ${answer.status}.`
+  if (!answer.ok) throw new ApiError(answer.status, body.error?.code ?? body.error ?? 'unknown', said, null)
+  return body
 }
 
 /** Sign in with the session that this tab stored; whether there was one that is accepted. */
 export async function reopen() {
   const secret = sessionStorage.getItem(KEPT)
-  if (secret === null) return false
+  if (secret === null) {
+    tabs.postMessage('who')
+    return false
+  }
+  use(secret)
+  // The tab was closed, or not in memory, for too long.
+  if (isIdle(Number(sessionStorage.getItem(INPUT)))) return lock()
   try {
     await open(secret)
     return true
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) sessionStorage.removeItem(KEPT)
+    if (error instanceof ApiError && error.status === 401) forget()
     return false
   }
 }
+
+/** @param {number} since */
+const isIdle = (since) => Date.now() - since > LOCK_MINUTES * 60_000
 
 /** Forget the secret and everything that was read with it. */
 function forget() {
   use(null)
   caller = null
   sessionStorage.removeItem(KEPT)
+  sessionStorage.removeItem(INPUT)
 }
 
-/** End the session if there is one, without an answer. */
-function lock() {
-  leave(caller?.session_id ? CURRENT : null).catch(() => undefined)
+/**
+ * End the session if there is one, without an answer.
+ * @param {string | null} [ended] the secret of a session that has ended already
+ */
+function lock(ended = null) {
+  const kept = sessionStorage.getItem(KEPT)
+  leave(kept === ended ? null : CURRENT).catch(() => undefined)
   forget()
+  return false
+}
+
+/**
+ * Have a person sign in again, once for all calls that wait; whether there is a new session now.
+ * @param {string} code why the service refused
+ */
+function renewed(code) {
+  return renewing ??= signInAgain(code).finally(() => { renewing = null })
+}
+
+/** @param {string} code */
+async function signInAgain(code) {
+  const before = caller
+  if (!before?.person_id) return false
+  const [{ again }, providers] = await Promise.all([import('./sign_in.js'), offered()])
+  const secret = await again(providers, code === 'reauthentication_required')
+  if (!secret) return false
+  const instead = sessionStorage.getItem(KEPT)
+  await open(secret)
+  if (who().person_id !== before.person_id) {
+    // What the page shows, and would send again, is somebody else's.
+    location.reload()
+    return false
+  }
+  tabs.postMessage({ session: secret, instead })
+  remove(`/v1/sessions/${before.session_id}`).catch(() => undefined)
+  return true
+}
+
+/** Hand a session over to the tab that asked for it, and close this window. @param {string} secret */
+export function handOver(secret) {
+  tabs.postMessage({ again: secret })
+  close()
 }
 
 /** Sign out here and in all other tabs, and end the session if there is one. */
 export async function signOut() {
+  const ended = sessionStorage.getItem(KEPT)
   try {
     if (caller?.session_id) await remove(CURRENT)
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 401) throw error
   } finally {
     forget()
-    tabs.postMessage('out')
+    tabs.postMessage({ why: 'You signed out in another tab.', ended })
   }
 }
 
 /**
- * Tell when the session ends by itself: no input for 15 minutes, the key was refused, or another tab
- * signed out.
+ * Tell when the session ends by itself: no input in any tab for 15 minutes, the key was refused, or
+ * another tab signed out. And tell when another tab hands its session over.
  * @param {(why: string) => void} ended
+ * @param {() => void} begun
  */
-export function watch(ended) {
-  const end = (/** @type {string} */ why) => {
+export function watch(ended, begun) {
+  renewBy(renewed)
+  const end = (/** @type {string} */ why, /** @type {string | null} */ before = null) => {
     if (!isOpen()) return
-    lock()
+    lock(before)
     ended(why)
   }
-  for (const input of ['pointerdown', 'keydown', 'wheel']) addEventListener(input, () => { touched = Date.now() }, { passive: true })
+  const tell = () => {
+    if (Date.now() - touched < 1000) return
+    touch()
+    tabs.postMessage('input')
+  }
+  for (const input of ['pointerdown', 'keydown', 'wheel']) addEventListener(input, tell, { passive: true })
   // The wall clock, as timers stand still while a computer sleeps.
-  const look = () => Date.now() - touched > LOCK_MINUTES * 60_000 && end(`Locked after ${LOCK_MINUTES} minutes without input.`)
+  const look = () => {
+    if (!isIdle(touched) || !isOpen()) return
+    const why = `Locked after ${LOCK_MINUTES} minutes without input.`
+    tabs.postMessage({ why, ended: sessionStorage.getItem(KEPT) })
+    end(why)
+  }
   setInterval(look, 5000)
   document.addEventListener('visibilitychange', look)
   events.addEventListener('locked', () => end(caller?.session_id ? 'The session has ended.' : 'This key no longer works. It may have been revoked, or it has expired.'))
-  tabs.addEventListener('message', () => end('You signed out in another tab.'))
+  tabs.addEventListener('message', async ({ data }) => {
+    const kept = sessionStorage.getItem(KEPT)
+    if (data.why) end(data.why, data.ended)
+    else if (data === 'input') touch()
+    else if (data === 'who' && kept) tabs.postMessage({ session: kept, instead: null })
+    else if (data.session && data.instead === kept && isOpen() === (kept !== null)) {
+      try {
+        await open(data.session)
+        if (!kept) begun()
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error
+      }
+    }
+  })
 }

@@ -129,7 +129,7 @@ def serving(seed: Seed, folder: Path) -> Iterator[World]:
     ports = embedded(folder, clock, store=str(folder / "svc.db"))
     world = World(replace(seed, secrets=dict(seed.secrets)), ports, clock, folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wiring, "from_environment", lambda: ports)
+        patch.setattr(wiring, "from_environment", lambda: world.ports)
         patch.setattr(wiring, "is_near", lambda: True)
         # The tests of the API search all that it answers, which takes longer than all else here.
         patch.setattr(WATCH, "search", lambda *_, **__: None)

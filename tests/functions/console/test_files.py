@@ -93,6 +93,31 @@ def test_only_the_paths_of_the_files_are_served(folder: Path, path: str) -> None
     assert b"renewed" in answer.body
 
 
+def test_who_comes_from_a_provider_is_sent_to_the_page(folder: Path) -> None:
+    """F1240a: The redirect address of a provider leads to the page, and the code into no log.
+
+    An address that is not that of a provider, or a query that is none, is answered with 404.
+    """
+    files, path = Files(folder), f"/console/signed-in/svc_idp_{'0' * 26}"
+    answer = files.answer("GET", path, {}, "code=a%2Fb&state=s&iss=https%3A%2F%2Fsso")
+    assert answer.status == 303
+    assert answer.headers == _SECURITY | {
+        "Cache-Control": "no-store",
+        "Content-Length": "0",
+        "Location": f"../../#signed-in=svc_idp_{'0' * 26}?code=a%2Fb&state=s&iss=https%3A%2F%2Fsso",
+    }
+    for where, query in (
+        (path, ""),
+        (path, "code=a\r\nSet-Cookie: a=b"),
+        (path, "a" * 9000),
+        (f"{path}/", "code=a"),
+        (f"{path}\r\nSet-Cookie: a=b", "code=a"),
+        ("/console/signed-in/", "code=a"),
+        ("/console/signed-in//evil.example", "code=a"),
+    ):
+        assert files.answer("GET", where, {}, query).status == 404
+
+
 def test_the_page_names_its_files_where_they_are_served(folder: Path) -> None:
     """The page has the version in the addresses of its files, without a first slash."""
     files = Files(folder)

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -98,9 +98,11 @@ class Console:
     expected: list[str] = field(default_factory=list)
     # Whether the tab keeps the secret of a session.
     remembers: bool = False
+    # The host of an identity provider, to which the person may go. Its pages are not watched.
+    elsewhere: str = ""
 
     @classmethod
-    def visit(cls, browser: Browser, world: World) -> "Console":
+    def visit(cls, browser: Browser, world: World, elsewhere: str = "") -> "Console":
         """Load the console in a tab of a new profile. Nobody is signed in."""
         width, height = _SIZE
         context = browser.new_context(
@@ -108,8 +110,9 @@ class Console:
             locale="en-GB",
             timezone_id="UTC",
             reduced_motion="reduce",
+            ignore_https_errors=bool(elsewhere),
         )
-        console = cls(context.new_page(), world)
+        console = cls(context.new_page(), world, elsewhere=elsewhere)
         console.watch()
         console.load()
         return console
@@ -129,8 +132,9 @@ class Console:
         self.page.goto(f"{self.world.url}/{where}")
 
     def another_tab(self) -> "Console":
-        """A second tab of the same profile, with the console in it; nobody is signed in there."""
-        console = Console(self.page.context.new_page(), self.world, self.faults, self.expected)
+        """A second tab of the same profile, with the console in it."""
+        page = self.page.context.new_page()
+        console = replace(self, page=page)
         console.watch()
         console.load()
         return console
@@ -272,12 +276,18 @@ class Console:
             yield secret[-24:]
 
     def _take_message(self, message: ConsoleMessage) -> None:
-        if not message.text.startswith(tuple(self.expected)):
+        is_elsewhere = self.elsewhere and self.world.url not in message.location["url"]
+        if not is_elsewhere and not message.text.startswith(tuple(self.expected)):
             self.faults.append(f"console: {message.type}: {message.text} {message.location}")
 
     def _take_request(self, request: Request) -> None:
         address = urlsplit(request.url)
-        if address.scheme != "data" and address.netloc != urlsplit(self.world.url).netloc:
+        if not request.is_navigation_request() and urlsplit(request.frame.url).netloc == (
+            self.elsewhere or None
+        ):
+            return
+        known = (urlsplit(self.world.url).netloc, self.elsewhere)
+        if address.scheme != "data" and address.netloc not in known:
             self.faults.append(f"a request to another host: {request.url}")
         if any(secret in request.url for secret in self._secrets()):
             self.faults.append(f"a key in the address of a request: {address.path}")

@@ -34,7 +34,7 @@ export const recorded = (since, by = null) => ({ since, at: Date.parse(since) + 
  * @param {string} [since]
  * @returns {Change}
  */
-export const made = (since = new Date(now()).toISOString()) => ({ since, at: now(), by: nameOf(who().identity, who().api_key_name) })
+export const made = (since = new Date(now()).toISOString()) => ({ since, at: now(), by: nameOf(who().identity, who().name) })
 
 /**
  * The rail of a change, which follows it until the page is left.

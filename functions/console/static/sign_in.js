@@ -1,0 +1,132 @@
+/**
+ * Sign-ins with an identity provider, by a code and PKCE that this page begins and the service
+ * redeems (docs/adr/25-console.md). Loaded only if the tenant has a provider.
+ */
+
+import { ApiError } from './api.js'
+import { joined, sha256, toBase64 } from './bytes.js'
+import { html, one } from './html.js'
+import { granted, tenant } from './session.js'
+
+/** @typedef {import('./session.js').Provider} Provider */
+/** @typedef {{audience: string, issuer: string, redirect_uri: string, code_verifier: string, nonce: string, tenant: string, where: string, again: boolean}} Flow a sign-in that has begun */
+/** @typedef {{provider: Provider, address: string, begin: () => void, forget: () => void}} Way */
+
+// Before the state of a flow, which nobody can guess.
+const FLOW = 'rescind.sign-in.'
+
+/** @param {Uint8Array} bytes */
+const base64url = (bytes) => toBase64(bytes).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
+const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)))
+
+/**
+ * How to sign in with a provider: `begin` notes what the answer is compared with, and then the person
+ * goes to `address`.
+ * @param {Provider} provider
+ * @param {{again?: boolean, fresh?: boolean}} [options] `again`: in another window; `fresh`: the provider must ask
+ * @returns {Promise<Way>}
+ */
+async function prepare(provider, { again = false, fresh = false } = {}) {
+  const state = random()
+  /** @type {Flow} */
+  const flow = {
+    audience: provider.id, issuer: provider.issuer, code_verifier: random(), nonce: random(), again,
+    redirect_uri: new URL(`console/signed-in/${provider.id}`, location.origin + location.pathname).href,
+    tenant: tenant(), where: location.hash,
+  }
+  const address = new URL(provider.authorization_endpoint ?? '')
+  if (address.protocol !== 'https:') throw new TypeError('A provider has an address with https.')
+  const asked = {
+    response_type: 'code', client_id: provider.client_id ?? '', redirect_uri: flow.redirect_uri,
+    scope: 'openid email profile', state, nonce: flow.nonce, code_challenge_method: 'S256',
+    code_challenge: base64url(await sha256(joined(flow.code_verifier))),
+    ...fresh && { prompt: 'login', max_age: '0' },
+  }
+  for (const [name, value] of Object.entries(asked)) address.searchParams.set(name, value)
+  // A window of its own does not see the storage of this tab.
+  const storage = again ? localStorage : sessionStorage
+  const begin = () => storage.setItem(FLOW + state, JSON.stringify(flow))
+  return { provider, address: address.href, begin, forget: () => storage.removeItem(FLOW + state) }
+}
+
+/**
+ * The flow of this state, which is then forgotten.
+ * @param {string} state
+ * @returns {Flow | null}
+ */
+function taken(state) {
+  for (const storage of [sessionStorage, localStorage]) {
+    const found = storage.getItem(FLOW + state)
+    storage.removeItem(FLOW + state)
+    if (found) return JSON.parse(found)
+  }
+  return null
+}
+
+/**
+ * A button for each provider.
+ * @param {Provider[]} providers
+ */
+export const buttons = async (providers) => (await Promise.all(providers.map((each) => prepare(each)))).map((way) => button(way, () => location.assign(way.address)))
+
+/**
+ * @param {Way} way
+ * @param {() => void} go
+ */
+const button = (way, go) => html`<button type="button" class="main" @click=${() => { way.begin(); go() }}><span>Continue with <bdi>${way.provider.name}</bdi></span></button>`
+
+/**
+ * The secret of the session that a provider's answer gives. Throws `ApiError`; also if this page did
+ * not begin the sign-in, or another provider answers.
+ * @param {string} answer what follows `#signed-in=`: the provider's identifier, and its query
+ * @returns {Promise<{secret: string, flow: Flow}>}
+ */
+export async function finish(answer) {
+  const [audience, query = ''] = answer.split('?')
+  const said = new URLSearchParams(query)
+  const flow = taken(said.get('state') ?? '')
+  if (!flow || flow.audience !== audience || (said.get('iss') ?? flow.issuer) !== flow.issuer) {
+    throw new ApiError(400, 'not_begun_here', 'This sign-in was not begun in this tab. Begin it here.', null)
+  }
+  if (said.has('error')) throw new ApiError(400, 'provider_refused', `The identity provider refuses: ${said.get('error_description') ?? said.get('error')}.`, null)
+  const { code_verifier, nonce, redirect_uri } = flow
+  const secret = await granted({ grant_type: 'authorization_code', audience, code: said.get('code') ?? '', code_verifier, nonce, redirect_uri })
+  return { secret, flow }
+}
+
+/**
+ * Ask the person to sign in again, in a window of its own; the page stays as it is. Resolves with
+ * the secret of the new session, or with null if the person closes the dialog.
+ * @param {Provider[]} providers
+ * @param {boolean} fresh whether the session is accepted, but too old for what the person does
+ * @returns {Promise<string | null>}
+ */
+export async function again(providers, fresh) {
+  const ways = await Promise.all(providers.map((each) => prepare(each, { again: true, fresh })))
+  const tabs = new BroadcastChannel('rescind')
+  return new Promise((resolve) => {
+    /** @type {string | null} */
+    let secret = null
+    const end = () => {
+      tabs.close()
+      for (const way of ways) way.forget()
+      dialog.remove()
+      resolve(secret)
+    }
+    const dialog = /** @type {HTMLDialogElement} */ (one(html`
+      <dialog aria-labelledby="again-title" @close=${end}>
+        <div class="body">
+          <h2 id="again-title">${fresh ? 'Confirm that it is you' : 'Your session has ended'}</h2>
+          <p>${fresh ? 'This needs a sign-in of the last 15 minutes.' : 'Sign in again to go on.'} A window opens for it, and what you typed here stays.</p>
+          <div class="actions">${ways.map((way) => button(way, () => open(way.address, '_blank', 'popup,width=520,height=720')))}<button type="button" @click=${() => dialog.close()}>Cancel</button></div>
+        </div>
+      </dialog>`))
+    tabs.addEventListener('message', ({ data }) => {
+      if (!data.again) return
+      secret = data.again
+      dialog.close()
+    })
+    document.body.append(dialog)
+    dialog.showModal()
+  })
+}

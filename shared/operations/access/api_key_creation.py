@@ -25,7 +25,7 @@ class Created:
     secret: str = field(repr=False)
 
 
-def creation(
+def creation(  # noqa: PLR0913 (callers pass them by name)
     ports: Ports,
     settings: TenantSettings,
     *,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field, JsonValue
 
 from shared.model.audit.audit_log import Action
-from shared.model.identifiers import API_KEY, AUDIT_ENTRY, SERVICE_ACCOUNT
+from shared.model.identifiers import API_KEY, AUDIT_ENTRY, PERSON, SERVICE_ACCOUNT
 from shared.web.fields import (
     CURSOR,
     MomentIn,
@@ -33,6 +33,7 @@ class AuditFilters(BaseModel):
     actor_key_id: str | None = Field(
         default=None, description="The identifier of the API key that was used."
     )
+    actor_id: str | None = Field(default=None, description="The identifier of the person.")
     resource_id: str | None = Field(
         default=None,
         description="The identifier of what was changed, such as a key or a revocation.",
@@ -83,6 +84,7 @@ _ENTRY: Final[dict[str, JsonValue]] = {
     "actor": "admin@acme.svc",
     "actor_key_id": sample(API_KEY),
     "actor_name": "Anna's laptop",
+    "actor_id": sample(PERSON),
     "action": "api_key.create",
     "resource_id": "svc_ak_01kbm9h2r5c8e1f4g7j0k3m6np",
     "result": "success",
@@ -105,9 +107,9 @@ class AuditEntryBody(RecordBody):
     id: str = shown("Identifier of the entry.", **identifier(AUDIT_ENTRY))
     timestamp: MomentOut = shown("When it was done.")
     actor: str = shown(
-        "Who made the change: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` "
-        "for a key "
-        "without an account. `system+…` is the service itself or its operator."
+        "Who made the change: the e-mail of a person, `<service account>@<tenant>.svc`, or "
+        "`<API key id>@<tenant>.svc` for a key without an account. `system+…` is the service or "
+        "its operator."
     )
     actor_key_id: str | None = shown(
         "The identifier of the API key that was used; null if the change was not made over HTTP, "
@@ -115,7 +117,12 @@ class AuditEntryBody(RecordBody):
         "this was recorded."
     )
     actor_name: str | None = shown(
-        "The name of this API key; null if `actor_key_id` is, or before this was recorded."
+        "The name of the person, the program or this API key; null if there is none, or before "
+        "this was recorded."
+    )
+    actor_id: str | None = shown(
+        "The identifier of the person, which does not change with the e-mail; null for others.",
+        **identifier(PERSON),
     )
     action: Action = shown("What was done.")
     resource_id: str = shown("The identifier of what was changed.")

@@ -157,6 +157,7 @@ _SHOWN: Final = (
 Warrant = Annotated[str | None, typer.Option("--warrant", help="Entries about this warrant.")]
 ApiKey = Annotated[str | None, typer.Option("--key", help="Changes by this API key.")]
 Actor = Annotated[str | None, typer.Option("--actor", help="Such as admin@acme.svc.")]
+Person = Annotated[str | None, typer.Option("--person", help="Changes by this person: svc_usr_…")]
 Action = Annotated[str | None, typer.Option("--action", help="Such as revocation.create.")]
 Resource = Annotated[str | None, typer.Option("--resource", help="Changes of this resource.")]
 Batch = Annotated[str | None, typer.Option("--batch", help="The changes of this batch.")]
@@ -183,6 +184,7 @@ def list_(
     warrant: Warrant = None,
     key: ApiKey = None,
     actor: Actor = None,
+    person: Person = None,
     action: Action = None,
     resource: Resource = None,
     batch: Batch = None,
@@ -203,6 +205,7 @@ def list_(
         "warrant_id": warrant,
         "actor_key_id": key,
         "actor": actor,
+        "actor_id": person,
         "action": action,
         "resource_id": resource,
         "batch_id": batch,
@@ -226,7 +229,7 @@ def _folded(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _who(actor: str, name: str | None) -> str:
-    """Return the name of the API key, with the service account if it belongs to one."""
+    """Return the name of the API key or person, with the account or e-mail if there is one."""
     if name is None:
         return actor
     return name if actor.startswith(f"svc_{API_KEY}_") else f"{name} ({actor})"
@@ -256,6 +259,7 @@ def export(
     warrant: Warrant = None,
     key: ApiKey = None,
     actor: Actor = None,
+    person: Person = None,
     action: Action = None,
     resource: Resource = None,
     batch: Batch = None,
@@ -267,6 +271,7 @@ def export(
         "warrant_id": warrant,
         "actor_key_id": key,
         "actor": actor,
+        "actor_id": person,
         "action": action,
         "resource_id": resource,
         "batch_id": batch,

@@ -33,6 +33,8 @@ SEARCHED: Final[Mapping[Table, tuple[str, ...]]] = {
         "details.batch_id",
         "details.summary_id",
         "details.warrant_id",
+        # The last, since SQLite's tallies number the paths.
+        "actor_id",
     ),
 }
 

@@ -55,6 +55,7 @@ def test_an_entry(tenant: Tenant) -> None:
         "actor": "admin@acme.svc",
         "actor_key_id": tenant.admin.key_id,
         "actor_name": "admin",
+        "actor_id": None,
         "action": "revocation.create",
         "resource_id": answer.json()["id"],
         "result": "success",

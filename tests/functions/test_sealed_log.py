@@ -143,7 +143,7 @@ def test_a_lost_seed_of_a_replaced_signer_stops_nothing(
     (row,) = ports.store.query(signers(tenant.id))
     lost = {name: value for name, value in row.item.items() if name != "sealed_seed"}
     ports.store.write(Put(signers(tenant.id).address(row.sk), lost, Expect.PRESENT))
-    tenant.client("read-only")
+    tenant.revoke("svc_wrt_a")
     with pytest.raises(Exception, match="sealed seed"):
         sealing.extend(ports, tenant.id)
     second = tenant.admin.post(f"{AT}/keys/rotate").json()["keys"][1]

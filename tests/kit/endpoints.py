@@ -488,7 +488,8 @@ _SIGNED = _names("warrant_id key_id key_version algorithm public_key warrant sig
 _WARRANT = _names("warrant_id key_version signed_at expires_at")
 _ACCOUNT = _names("id name email description status created_at")
 _ENTRY = _names(
-    "id timestamp actor actor_key_id actor_name action resource_id result source_ip request_id"
+    "id timestamp actor actor_key_id actor_name actor_id",
+    "action resource_id result source_ip request_id",
 )
 _KEY_DETAILS = _names("name service_account_id expires_at") | {"scopes": [...]}
 _SETTINGS = _names(

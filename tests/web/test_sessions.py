@@ -73,9 +73,42 @@ def test_a_person_calls_under_the_own_name(tenant: Tenant) -> None:
     assert who["authenticated_at"] == "2026-11-21T12:00:00Z"
     body = {"warrant_id": "svc_wrt_x", "reason": "stolen"}
     assert alice.post("/v1/revocations", json=body).json()["created_by"] == "alice@example.com"
+    (record,) = alice.get("/v1/revocations?include=names").json()["revocations"]
+    assert record["created_by_name"] == "Alice"
     entry = audit_entries(tenant)[-1]
     assert (entry["actor"], entry["actor_name"]) == ("alice@example.com", "Alice")
     assert "actor_key_id" not in entry
+
+
+def test_the_log_is_searched_for_a_person(anywhere: Tenant) -> None:
+    """AUDIT-4, F1264a: Entries are found by the person, whatever the e-mail was, on each store.
+
+    They have the name then; those of programs and keys have no person. Exports have it too.
+    """
+    made = person_of(anywhere)
+    renamed = person_of(anywhere, email="a.martin@example.com", name="Alice Martin")
+    robot = anywhere.holding(program_of(anywhere).secret)
+    clock: Any = anywhere.ports.now
+    clients = anywhere.admin, robot, anywhere.holding(made.secret)
+    for number, client in enumerate(clients):
+        clock.advance(seconds=1)
+        client.post("/v1/service-accounts", json={"name": f"n{number}"})
+    assert made.session.owner == renamed.session.owner
+    path, query = "/v1/audit-logs", {"actor_id": made.session.owner}
+    found = anywhere.admin.get(path, params=query).json()
+    assert [
+        (each["action"], each["actor"], each["actor_name"]) for each in found["audit_logs"]
+    ] == [
+        ("service_account.create", "a.martin@example.com", "Alice Martin"),
+        ("session.create", "a.martin@example.com", "Alice Martin"),
+        ("session.create", "alice@example.com", "Alice"),
+    ]
+    assert {each["actor_id"] for each in found["audit_logs"]} == {made.session.owner}
+    narrowed = anywhere.admin.get(path, params=query | {"action": "session.create"}).json()
+    assert (found["total"], narrowed["total"]) == (3, 2)
+    assert anywhere.admin.get(f"{path}?action=service_account.create").json()["total"] == 4
+    exported = anywhere.admin.get(f"{path}/export", params=query | {"format": "csv"}).text
+    assert exported.count(made.session.owner) >= 3
 
 
 def test_a_program_calls_as_its_account(tenant: Tenant) -> None:

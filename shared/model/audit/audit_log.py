@@ -94,9 +94,9 @@ class AuditEntry(Record):
     """One change, written in the same transaction as the change itself (AUDIT-2).
 
     `source_ip`, `request_id` and `actor_key_id` are None if the change did not come over HTTP.
-    `actor_name` is the name that this key had. These are also None in entries of releases that did
-    not record them. The store deletes the entry some time after `expires`, which is in seconds
-    since the epoch.
+    `actor_name` is the name that this key, or the person, had, and `actor_id` the identifier of the
+    person. These are also None in entries of releases that did not record them. The store deletes
+    the entry some time after `expires`, which is in seconds since the epoch.
     """
 
     id: str
@@ -111,6 +111,7 @@ class AuditEntry(Record):
     expires: int
     actor_key_id: str | None = None
     actor_name: str | None = None
+    actor_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ class EntryFilters:
     warrant_id: str | None = None
     batch_id: str | None = None
     summary_id: str | None = None
+    actor_id: str | None = None
 
     @property
     def values(self) -> dict[str, str]:
@@ -138,6 +140,7 @@ class EntryFilters:
             "action": self.action,
             "actor": self.actor,
             "actor_key_id": self.actor_key_id,
+            "actor_id": self.actor_id,
             "resource_id": self.resource_id,
             "details.batch_id": self.batch_id,
             "details.summary_id": self.summary_id,

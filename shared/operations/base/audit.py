@@ -62,6 +62,7 @@ def entry(
         expires=int((now + settings.audit_retention).timestamp()),
         actor_key_id=caller.key_id,
         actor_name=named(ports, caller).name,
+        actor_id=caller.person_id if caller.owner_id else None,
     )
     item = made.to_item()
     records.check(item)

@@ -135,6 +135,7 @@ def _entry(
         source_ip=stranger.source_ip,
         request_id=stranger.request_id,
         name=owner.name,
+        owner_id=owner.id,
     )
     return audit.entry(
         ports,

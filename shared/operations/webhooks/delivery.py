@@ -83,6 +83,7 @@ def _body(event: Event) -> str:
         "resource_id": entry.resource_id,
         "actor": entry.actor,
         "actor_name": entry.actor_name,
+        "actor_id": entry.actor_id,
         "details": _without_reasons(entry.details),
     }
     named = {"type": webhooks.type_of(entry.action), "timestamp": times.text(entry.timestamp)}

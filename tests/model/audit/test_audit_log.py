@@ -72,6 +72,6 @@ def test_only_what_is_given_is_looked_for() -> None:
 
 def test_the_store_finds_entries_by_every_filter() -> None:
     """Each path of a filter is one by which the store finds entries of the table."""
-    filters = EntryFilters(START, END, Action.KEY_SIGN, *"abcdef")
+    filters = EntryFilters(START, END, Action.KEY_SIGN, *"abcdefg")
     # Entries about a warrant that are not sealed yet are found by its path, too.
     assert {*filters.values, "details.warrant_id"} == set(SEARCHED[Table.AUDIT])

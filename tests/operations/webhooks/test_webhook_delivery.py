@@ -149,6 +149,7 @@ def test_a_message_verifies(world: World) -> None:
             "resource_id": entry["resource_id"],
             "actor": "system+operator@acme.svc",
             "actor_name": None,
+            "actor_id": None,
             # No reason, which may be about people, and no address.
             "details": {"warrant_id": entry["details"]["warrant_id"]},
         },

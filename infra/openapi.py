@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fastapi.openapi.utils import get_openapi
 
-from infra.openapi_words import ERRORS, HEADERS, INFO, NAMES, REPEATED, TAGS
+from infra.openapi_words import APPROVING, ERRORS, HEADERS, INFO, NAMES, REPEATED, TAGS
 from infra.server.routers import ROUTERS
 from shared import errors
 from shared.model.callers import Scope
@@ -119,6 +119,8 @@ def _complete(described: dict[str, Any], route: ContractRoute) -> None:
         response.setdefault("headers", {}).update(_headers(status))
     if isinstance(operation, Repeatable):
         _repeat(described, reasons)
+    if route.serving.is_protected:
+        _protect(described)
     for status in _statuses(route):
         reason = reasons.pop(status, None)
         responses[status] = (
@@ -150,6 +152,22 @@ def _repeat(described: dict[str, Any], reasons: dict[str, str]) -> None:
             "schema": {"type": "string", "const": "true"},
         }
     reasons["409"] = " ".join(filter(None, [reasons.get("409"), REPEATED.conflict]))
+
+
+def _protect(described: dict[str, Any]) -> None:
+    """Add the headers about an approval, and the answer that one is asked for."""
+    parameters = described.setdefault("parameters", [])
+    for name, (meaning, schema) in APPROVING.items():
+        parameters.append(
+            {"name": name, "in": "header", "required": False, "schema": schema}
+            | {"description": meaning}
+        )
+    content = {"application/json": {"schema": ApprovalAsked.model_json_schema()}}
+    described["responses"]["202"] = {
+        "description": "Nothing was changed; the request waits for an approval",
+        "headers": _headers("202"),
+        "content": content,
+    }
 
 
 def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:
@@ -206,6 +224,8 @@ def _raised(route: ContractRoute) -> set[type[errors.RequestError]]:
         raised.add(errors.InsufficientScope)
     if route.serving.operation.fresh:
         raised.add(errors.SignInAgain)
+    if route.serving.is_protected:
+        raised |= {errors.ApprovalRequired, errors.InvalidState}
     return raised
 
 

@@ -4,9 +4,10 @@ The text of an operation is the docstring of its endpoint, and the text of a fie
 description in the schemas of the function.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from shared import errors
+from shared.web import approvals
 from shared.web.errors import PayloadTooLarge, Unauthorized, UnsupportedMediaType
 
 INFO: Final = """\
@@ -83,7 +84,7 @@ TAGS: Final = {
     "API keys": "The keys that callers of this API use.",
     "Signing keys": "The keys that sign warrants, and the warrants that they signed.",
     "Service accounts": "The programs that API keys belong to.",
-    "Identities": "Identity providers, the people they vouch for, sessions and roles.",
+    "Identities": "Identity providers, people, sessions, roles, and approvals.",
     "Audit log": "Who changed what, and when.",
     "Webhooks": "Addresses that are sent an event for each change.",
     "Tenant settings": "What a tenant can set for itself.",
@@ -121,6 +122,24 @@ REPEATED: Final = Repeated(
 )
 
 
+# The headers about an approval: what they mean, and their schemas.
+APPROVING: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    approvals.HEADER: (
+        "`request`, to ask for an approval instead of making the request; or the identifier of the "
+        "approval by which it is made.",
+        {"type": "string", "examples": ["request"]},
+    ),
+    approvals.REASON: (
+        "With `request`: why, for the person who approves; percent-encoded UTF-8.",
+        {"type": "string"},
+    ),
+    approvals.COUNT: (
+        "With `request`: how many revocations are taken back in all, if in several requests.",
+        {"type": "integer", "minimum": 1},
+    ),
+}
+
+
 class ErrorAnswer(NamedTuple):
     """An error response: its name, its meaning, and the errors that it can have."""
 
@@ -147,8 +166,12 @@ ERRORS: Final = {
     ),
     "403": ErrorAnswer(
         "InsufficientScope",
-        "The key has none of the scopes that the operation accepts; the message names them",
-        (errors.InsufficientScope(["admin"]),),
+        "The key has none of the scopes that the operation accepts; the message names them. Or the "
+        "request needs an approval by another person",
+        (
+            errors.InsufficientScope(["admin"]),
+            errors.ApprovalRequired("This needs an approval by another person."),
+        ),
     ),
     "404": ErrorAnswer("NotFound", "The tenant has no such resource", (errors.NotFound(),)),
     "409": ErrorAnswer(

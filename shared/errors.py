@@ -6,6 +6,7 @@
     │   ├── InvalidApiKey           invalid_api_key
     │   ├── SignInAgain             reauthentication_required
     │   ├── InsufficientScope       insufficient_scope
+    │   ├── ApprovalRequired        approval_required
     │   ├── NotFound                not_found
     │   ├── InvalidState            invalid_state
     │   ├── Conflict                conflict
@@ -18,6 +19,7 @@
     │   ├── OutOfSpace              the disk is full; nothing was stored
     │   ├── ReadOnly                this process changes nothing for now (SVC_MODE)
     │   └── Outdated                another release or another store has taken the data over
+    ├── ApprovalRequested           the request was not made, but waits for an approval
     ├── ExpectationLost             an expectation of a write did not hold; operations handle it
     ├── BlobExists                  a blob of this name exists
     ├── InvalidSrl                  a Signed Revocation List that must not be accepted
@@ -33,6 +35,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from shared.model.identities.approvals import Approval
     from shared.model.items import Address
 
 
@@ -79,6 +82,12 @@ class InsufficientScope(RequestError):
         self.scopes = tuple(scopes)
         named = " or ".join(self.scopes)
         super().__init__(message or f"This endpoint requires the scope {named}.")
+
+
+class ApprovalRequired(RequestError):
+    """The act needs an approval by another person, and the request has none that covers it."""
+
+    code = "approval_required"
 
 
 class NotFound(RequestError):
@@ -175,6 +184,14 @@ class Outdated(Unavailable):
 
     retry_after = 30
     says = "The service is being updated or moved; this process has to be replaced."
+
+
+class ApprovalRequested(RescindError):
+    """The request asked for an approval, and was not made; `approval` is what waits for it."""
+
+    def __init__(self, approval: "Approval") -> None:
+        self.approval = approval
+        super().__init__("an approval was requested")
 
 
 class ExpectationLost(RescindError):

@@ -121,7 +121,7 @@ async def list_api_keys(here: ApiRequest, query: Annotated[ApiKeyQuery, Query()]
 
 
 @routes.post("/v1/api-keys", status_code=201)
-@serves(api_keys.create, raises=(InvalidState, Conflict))
+@serves(api_keys.create, raises=(InvalidState, Conflict), is_protected=True)
 async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
     """Create an API key.
 
@@ -149,7 +149,7 @@ async def get_api_key(here: ApiRequest, key_id: KeyId) -> ApiKeyDetail:
 
 
 @routes.post("/v1/api-keys/{id}/rotate", status_code=201)
-@serves(api_key_rotation.rotate, raises=(NotFound, InvalidState, Conflict))
+@serves(api_key_rotation.rotate, raises=(NotFound, InvalidState, Conflict), is_protected=True)
 async def rotate_api_key(here: ApiRequest, key_id: KeyId, body: RotateApiKey) -> RotatedApiKey:
     """Replace an API key.
 

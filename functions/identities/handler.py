@@ -2,8 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Query
 
+from functions.identities.approval_schemas import (
+    ApprovalBody,
+    ApprovalId,
+    ApprovalList,
+    ApprovalQuery,
+    ProtectedActsBody,
+    SetProtectedActs,
+)
 from functions.identities.schemas import (
     CreateIdentityProvider,
     IdentityProviderBody,
@@ -21,8 +29,15 @@ from functions.identities.schemas import (
     SessionList,
     UpdateIdentityProvider,
 )
-from shared.errors import Conflict, NotFound
-from shared.operations.identities import identity_providers, people, roles, sessions
+from shared.errors import Conflict, InvalidState, NotFound
+from shared.operations.identities import (
+    approvals,
+    identity_providers,
+    people,
+    protected_acts,
+    roles,
+    sessions,
+)
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
@@ -36,6 +51,7 @@ SessionId = Annotated[
 ]
 
 OneRole = Annotated[str, Path(alias="name", description="The name of the role.")]
+Which = Annotated[ApprovalId, Path(alias="id")]
 
 _PROVIDERS = "/v1/tenant/identity-providers"
 
@@ -50,7 +66,7 @@ async def list_identity_providers(here: ApiRequest, query: Paging) -> IdentityPr
 
 
 @routes.post(_PROVIDERS, status_code=201)
-@serves(identity_providers.create, raises=(Conflict,))
+@serves(identity_providers.create, raises=(Conflict,), is_protected=True)
 async def create_identity_provider(
     here: ApiRequest, body: CreateIdentityProvider
 ) -> IdentityProviderBody:
@@ -70,7 +86,7 @@ async def get_identity_provider(here: ApiRequest, provider_id: Provider) -> Iden
 
 
 @routes.patch(f"{_PROVIDERS}/{{id}}")
-@serves(identity_providers.update, raises=(NotFound,))
+@serves(identity_providers.update, raises=(NotFound,), is_protected=True)
 async def update_identity_provider(
     here: ApiRequest, provider_id: Provider, body: UpdateIdentityProvider
 ) -> IdentityProviderBody:
@@ -83,7 +99,7 @@ async def update_identity_provider(
 
 
 @routes.delete(f"{_PROVIDERS}/{{id}}", status_code=204)
-@serves(identity_providers.delete, raises=(NotFound,))
+@serves(identity_providers.delete, raises=(NotFound,), is_protected=True)
 async def delete_identity_provider(here: ApiRequest, provider_id: Provider) -> None:
     """Delete an identity provider. The sessions that it gave end."""
     here.run(identity_providers.delete, provider_id=provider_id)
@@ -197,6 +213,74 @@ async def delete_role(here: ApiRequest, name: OneRole) -> None:
     409: the role is built in.
     """
     here.run(roles.delete, name=name)
+
+
+@routes.get("/v1/tenant/protected-acts")
+@serves(protected_acts.get)
+async def get_protected_acts(here: ApiRequest) -> ProtectedActsBody:
+    """Get the acts that need an approval by another person."""
+    return ProtectedActsBody.of(here.run(protected_acts.get))
+
+
+@routes.put("/v1/tenant/protected-acts")
+@serves(protected_acts.update, raises=(Conflict,), is_protected=True)
+async def set_protected_acts(here: ApiRequest, body: SetProtectedActs) -> ProtectedActsBody:
+    """Set the acts that need an approval by another person.
+
+    If there are any, this request, changes of identity providers and changes of roles need one too.
+
+    409: fewer than two people with the role `admin` have signed in.
+    """
+    changed = here.run(
+        protected_acts.update, acts=tuple(body.acts), restore_above=body.restore_above
+    )
+    return ProtectedActsBody.of(changed)
+
+
+@routes.get("/v1/approvals")
+@serves(approvals.page)
+async def list_approvals(
+    here: ApiRequest, query: Annotated[ApprovalQuery, Query()]
+) -> ApprovalList:
+    """List approvals, and the requests that wait for one, newest first.
+
+    Those who cannot read the settings of the tenant see their own.
+    """
+    pages = Pager(here.caller, query.cursor, f"approvals?{query.status}")
+    found, next_before = here.run(
+        approvals.page, before=pages.before, limit=query.limit, status=query.status
+    )
+    return ApprovalList.of(found, pages.after(next_before))
+
+
+@routes.get("/v1/approvals/{id}")
+@serves(approvals.get, raises=(NotFound,))
+async def get_approval(here: ApiRequest, approval_id: Which) -> ApprovalBody:
+    """Get one approval."""
+    return ApprovalBody.of(here.run(approvals.get, approval_id=approval_id))
+
+
+@routes.post("/v1/approvals/{id}/approve")
+@serves(approvals.approve, raises=(NotFound, InvalidState))
+async def approve_request(here: ApiRequest, approval_id: Which) -> ApprovalBody:
+    """Approve what another person asked for, who may do it within an hour.
+
+    The service does not do it by itself: that person repeats the request, with the identifier of
+    the approval in the header `Rescind-Approval`.
+
+    409: it was rejected, or has expired.
+    """
+    return ApprovalBody.of(here.run(approvals.approve, approval_id=approval_id))
+
+
+@routes.post("/v1/approvals/{id}/reject")
+@serves(approvals.reject, raises=(NotFound, InvalidState))
+async def reject_request(here: ApiRequest, approval_id: Which) -> ApprovalBody:
+    """Reject what another person asked for, or end an approval that is not used up.
+
+    409: it has expired.
+    """
+    return ApprovalBody.of(here.run(approvals.reject, approval_id=approval_id))
 
 
 app = create_app(routes)

@@ -124,7 +124,7 @@ async def create_revocation(
 
 
 @routes.post("/v1/revocations/batch")
-@serves(revocation_batches.apply, body_max=BATCH_BODY_MAX)
+@serves(revocation_batches.apply, body_max=BATCH_BODY_MAX, is_protected=True)
 async def change_revocations(here: ApiRequest, body: ChangeRevocations) -> RevocationChanges:
     """Revoke up to 1000 warrants, or take up to 1000 revocations back.
 
@@ -200,7 +200,7 @@ async def get_revocation_propagation(
 
 
 @routes.delete("/v1/revocations/{id}", status_code=204)
-@serves(revocations.delete, raises=(NotFound,))
+@serves(revocations.delete, raises=(NotFound,), is_protected=True)
 async def delete_revocation(
     here: ApiRequest,
     revocation_id: Annotated[RevocationId, Path(alias="id")],

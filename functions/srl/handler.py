@@ -200,7 +200,12 @@ async def rotate_srl_key(here: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> 
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/activate")
-@serves(list_signers.activate, raises=(NotFound, InvalidState), kind=WorkKind.PUBLICATION)
+@serves(
+    list_signers.activate,
+    raises=(NotFound, InvalidState),
+    kind=WorkKind.PUBLICATION,
+    is_protected=True,
+)
 async def activate_srl_key(
     here: ApiRequest, key_id: KeyId, body: ActivateSrlKey = _NOT_FORCED
 ) -> SrlKey:

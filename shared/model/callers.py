@@ -34,6 +34,22 @@ class RoleLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalHeader:
+    """What a request says about an approval, and by what it is bound (APPROVAL-2).
+
+    `id` names the approval by which it is made; None if it asks for one, for a `reason`. `count` is
+    how many revocations that shall cover, if more than those of the request.
+    """
+
+    method: str
+    path: str
+    sha256: str
+    id: str | None = None
+    reason: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """The caller of an operation, within one tenant.
 
@@ -46,7 +62,7 @@ class Caller:
     A caller with a session (IDENTITY-5) has no key, but `session_id`, the `owner_id` of the session
     and when that `authenticated_at` its provider; `key_expires_at` is the end of the session. A
     session by a ticket has no owner. `role` is the name of the role that gave the scopes and the
-    `limits`, if one did.
+    `limits`, if one did. `approval` is what the request says about one.
     """
 
     tenant_id: str
@@ -63,6 +79,17 @@ class Caller:
     authenticated_at: datetime | None = None
     role: str | None = None
     limits: RoleLimits | None = None
+    approval: ApprovalHeader | None = None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the service itself calls, or a command of the operator."""
+        return self.key_id is None and self.session_id is None
+
+    @property
+    def asks_approval(self) -> bool:
+        """Whether the call is not to be made, but to be approved."""
+        return self.approval is not None and self.approval.id is None
 
     @property
     def person_id(self) -> str | None:

@@ -48,6 +48,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     errors.InvalidApiKey: 401,
     errors.SignInAgain: 401,
     errors.InsufficientScope: 403,
+    errors.ApprovalRequired: 403,
     errors.NotFound: 404,
     MethodNotAllowed: 405,
     errors.InvalidState: 409,

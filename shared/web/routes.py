@@ -6,6 +6,7 @@ the caller and takes a token of the rate limit; the rest of the cost of a reques
 
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from itertools import islice
@@ -20,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from shared.errors import InvalidRequest, RequestError
+from shared.errors import ApprovalRequested, InvalidRequest, RequestError
 from shared.model.callers import Caller
 from shared.model.idempotency import Request as Once
 from shared.model.rate_limit import Purpose
@@ -28,7 +29,7 @@ from shared.operations.base import allowance
 from shared.operations.base.idempotency import Repeatable, StoredAnswer
 from shared.operations.base.operation import Operation
 from shared.ports import Ports
-from shared.web import bodies, costs, idempotency
+from shared.web import approvals, bodies, costs, idempotency
 from shared.web.authentication import authenticate
 from shared.web.bodies import Body
 from shared.web.costs import Asked
@@ -71,7 +72,8 @@ class Serving(NamedTuple):
     """The operation of an endpoint, the maximum bytes of a body, and the errors.
 
     `raises` has the errors of the operation beside those of every endpoint. `kind` is the kind of
-    its work. A request takes its token from the tenant's bucket for `purpose`.
+    its work. A request takes its token from the tenant's bucket for `purpose`. An operation that
+    `is_protected` looks for an approval on each of its paths.
     """
 
     operation: Operation[Any, Any]
@@ -79,6 +81,7 @@ class Serving(NamedTuple):
     raises: tuple[type[RequestError], ...]
     kind: WorkKind
     purpose: Purpose
+    is_protected: bool
 
 
 class ApiRequest(Request):
@@ -132,11 +135,14 @@ def serves(
     raises: tuple[type[RequestError], ...] = (),
     kind: WorkKind = WorkKind.USUAL,
     purpose: Purpose = Purpose.REQUESTS,
+    is_protected: bool = False,
 ) -> Callable[[Endpoint], Endpoint]:
     """Mark an endpoint with the `Serving` of these."""
 
     def mark(endpoint: Endpoint) -> Endpoint:
-        vars(endpoint)["serving"] = Serving(operation, body_max, raises, kind, purpose)
+        vars(endpoint)["serving"] = Serving(
+            operation, body_max, raises, kind, purpose, is_protected
+        )
         return endpoint
 
     return mark
@@ -160,7 +166,7 @@ class ContractRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the function that Starlette calls with a request for this route."""
         answer = super().get_route_handler()
-        operation, body_max, _, kind, _ = self.serving
+        operation, body_max, _, kind, *_ = self.serving
         parameters = _names(self.dependant.query_params)
 
         async def handle(request: Request) -> Response:
@@ -191,6 +197,7 @@ class ContractRoute(APIRoute):
                 call = call.anew(request)
             body = bodies.parse(request, raw)
             self._check_body(body)
+            call = self._approving(request, call, raw)
             is_repeatable = isinstance(operation, Repeatable)
             once = idempotency.asked(request, call.caller, raw) if is_repeatable else None
             here = ApiRequest(request, call, body, once)
@@ -200,18 +207,29 @@ class ContractRoute(APIRoute):
                 asked = Asked(self.name, body.value, request.query_params, parameters)
                 now = call.ports.now()
                 self._take(call, costs.of_request(asked, now=now, fleet=fleet))
-            try:
-                return idempotency.marked(result_of(answer(here)), is_replayed=here.is_replayed)
-            except RequestValidationError as error:
-                # Not chained: the original repeats the caller's input.
-                raise InvalidRequest(self._explain(error)) from None
+            return self._answered(here, answer)
 
         return handle
+
+    def _answered(
+        self, here: ApiRequest, answer: Callable[[Request], Coroutine[Any, Any, Response]]
+    ) -> Response:
+        try:
+            return idempotency.marked(result_of(answer(here)), is_replayed=here.is_replayed)
+        except ApprovalRequested as requested:
+            return approvals.answer(requested)
+        except RequestValidationError as error:
+            # Not chained: the original repeats the caller's input.
+            raise InvalidRequest(self._explain(error)) from None
 
     def _take(self, call: Context, tokens: int) -> None:
         """Take what the request costs beyond its first token. Raises `RateLimited`."""
         if tokens:
             allowance.take(call.ports, call.caller, self.serving.purpose, tokens)
+
+    def _approving(self, request: Request, call: Context, raw: bytes) -> Context:
+        asked = approvals.asked(request, raw, is_protected=self.serving.is_protected)
+        return call if asked is None else call._replace(caller=replace(call.caller, approval=asked))
 
     def _check_body(self, body: Body) -> None:
         if self.body_field is None and body.raw and body.value != {}:

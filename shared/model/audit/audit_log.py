@@ -87,6 +87,12 @@ class Action(StrEnum):
     SESSION_DELETE = "session.delete"
     ROLE_PUT = "role.put"
     ROLE_DELETE = "role.delete"
+    APPROVAL_REQUEST = "approval.request"
+    APPROVAL_APPROVE = "approval.approve"
+    APPROVAL_REJECT = "approval.reject"
+    APPROVAL_USE = "approval.use"
+    APPROVAL_OVERRIDE = "approval.override"
+    TENANT_PROTECT_ACTS = "tenant.protect_acts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ from shared.model import service_accounts, times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
 from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
+from shared.model.identities.approvals import Act
 from shared.model.items import Address, Value
 from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import TenantSettings
 from shared.operations.base.allowance import find
+from shared.operations.identities import protected_acts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Increment, Put
 
@@ -87,6 +89,24 @@ def check_role(ports: Ports, caller: Caller, scopes: tuple[Scope, ...], role: st
 
         if role not in roles.of_tenant(ports, caller.tenant_id):
             raise InvalidRequest("role: must be one of GET /v1/roles.")
+
+
+def admitted(
+    ports: Ports, caller: Caller, key: ApiKey, *, predecessor_id: str | None = None
+) -> list[Change]:
+    """Return the changes by which a caller makes an admin key, if that is protected (APPROVAL-1).
+
+    A key may rotate itself: nobody gets more by that than the key has. Raises `ApprovalRequired`.
+    """
+    is_own = predecessor_id is not None and predecessor_id == caller.key_id
+    return protected_acts.admitted(
+        ports,
+        caller,
+        Act.CREATE_ADMIN_KEY,
+        predecessor_id or "api key",
+        details(key),
+        is_needed=Scope.ADMIN in key.scopes and not is_own,
+    )
 
 
 def check_outlives(caller: Caller, expires_at: datetime | None) -> None:

@@ -75,8 +75,10 @@ def rotate(
     ending = _ending(key, created.api_key.id, until, is_at_once=not grace_seconds)
     details = api_key_creation.details(ending) | {"successor_id": created.api_key.id}
     rotated, joined = Rotated(created, ending, until), api_key_creation.joined(account)
+    taken = api_key_creation.admitted(ports, caller, created.api_key, predecessor_id=key.id)
     ports.store.write(
         *changes,
+        *taken,
         # It conflicts with a write that disables the account meanwhile.
         *joined,
         *_guard(ports, caller, key, max(until, end or _LAST), joined),

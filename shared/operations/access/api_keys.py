@@ -150,7 +150,8 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
         role=role,
     )
     entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
-    ports.store.write(*changes, *api_key_creation.joined(account), entry, *keep(created))
+    taken = api_key_creation.admitted(ports, caller, created.api_key)
+    ports.store.write(*changes, *api_key_creation.joined(account), entry, *taken, *keep(created))
     return created
 
 

@@ -7,19 +7,21 @@ entry is lost or appended twice (docs/adr/18). Sealed entries are then copied to
 
 import heapq
 import json
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
+from shared import logs
 from shared.errors import Corrupt
 from shared.model import times
 from shared.model.audit import audit_log, checkpoint, records
 from shared.model.audit import head as head_model
 from shared.model.audit import head as model
 from shared.model.audit import records as record_model
-from shared.model.audit.audit_log import EntryFilters
+from shared.model.audit.audit_log import Action, EntryFilters
 from shared.model.audit.checkpoint import Checkpoint
 from shared.model.audit.head import APPENDED_MAX, LogHead
 from shared.model.audit.kept import Kept
@@ -33,6 +35,8 @@ from shared.operations.base.operation import settle
 from shared.ports import Ports
 from shared.ports.outside import AuditSink, Copied
 from shared.ports.store import At, Change, Expect, Put, Where
+
+_log = logging.getLogger(__name__)
 
 # How far behind the newest sealed entry a pass looks for entries that became visible late.
 # A change takes 30 seconds at most, and clocks differ by a few.
@@ -115,8 +119,20 @@ def _pass(
     expect = At(before.version) if before.version else Expect.ABSENT
     ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), *changes)
     if added:
+        _report(tenant_id, rows)
         audit.keep_checkpoint(ports, tenant_id, Kept.of(after), after.checkpoint)
     return before, after
+
+
+def _report(tenant_id: str, rows: list[Row]) -> None:
+    """Log how often the operator approved in place of a person, for the alarm.
+
+    Here, because the operator's command is no part of the service, whose metrics are collected.
+    """
+    number = sum(row.item["action"] == Action.APPROVAL_OVERRIDE for row in rows)
+    if number:
+        figures = logs.fields(tenant_id=tenant_id, metrics={"ApprovalsOverridden": number})
+        _log.warning("approvals were overridden by the operator", extra=figures)
 
 
 def _is_first_of_minute(head: LogHead, now: datetime) -> bool:

@@ -22,6 +22,7 @@ from shared.model import times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, is_identifier
+from shared.model.identities.approvals import Act
 from shared.model.items import Item, Value
 from shared.model.lists.head import ListHead
 from shared.model.lists.signers import ListSigner, SignerStatus, signers, standby_address
@@ -30,6 +31,7 @@ from shared.model.tenants import TenantSettings
 from shared.operations.base import audit, tenants
 from shared.operations.base.idempotency import Keep, Outcome, item, nested, once
 from shared.operations.base.operation import operation
+from shared.operations.identities import protected_acts
 from shared.operations.lists import in_force, marks, publication
 from shared.operations.lists import records as srl_records
 from shared.operations.lists import signers as srl_signers
@@ -149,18 +151,23 @@ def activate(
     """
     facts = _facts(ports, caller)
     found = _find(ports, caller, key_id)
+    is_early = ports.now() < found.created_at + facts.settings.rotation_grace
+    is_forced = force and is_early and found.status is SignerStatus.PENDING
+    taken = protected_acts.admitted(
+        ports, caller, Act.FORCE_SIGNER, found.id, {}, is_needed=is_forced
+    )
     if found.status is SignerStatus.ACTIVE:
         return facts.shown(found)
     if found.status is not SignerStatus.PENDING:
         raise InvalidState(f"A {found.status} signer cannot be activated; create another one.")
-    if not force and ports.now() < found.created_at + facts.settings.rotation_grace:
+    if not force and is_early:
         raise InvalidState(
             "Verifiers may not know this signer yet; wait until its activates_at, or give force."
         )
     if not _named(ports, facts, [found]):
         raise TrustUnsigned(_UNSIGNED)
     entry = _entry(ports, caller, facts, Action.SRL_ACTIVATE_KEY, found, force=force)
-    return _succeed(ports, caller, keep, facts, found, entry)
+    return _succeed(ports, caller, keep, facts, found, [entry, *taken])
 
 
 @once(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
@@ -184,7 +191,7 @@ def rotate(
         return facts.shown(_replace_stolen(ports, caller, facts, facts.active, beside))
     successor = _successor(ports, facts) or _new(ports, facts, SignerStatus.ACTIVE)
     entry = _entry(ports, caller, facts, Action.SRL_ROTATE_KEY, successor)
-    return _succeed(ports, caller, keep, facts, successor, entry)
+    return _succeed(ports, caller, keep, facts, successor, [entry])
 
 
 @once(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
@@ -256,7 +263,7 @@ def _succeed(
     keep: Keep[ShownSigner],
     facts: _SignerFacts,
     successor: ListSigner,
-    entry: Change,
+    beside: Sequence[Change],
 ) -> ShownSigner:
     """Retire the active signer, and publish a list by its successor."""
     signer, takes_over = _takes_over(ports, facts, successor)
@@ -265,7 +272,7 @@ def _succeed(
     shown = facts.shown(signer)
     mark = marks.on_trust(caller.tenant_id)
     ends = _update(facts.active, retired)
-    changes = [*takes_over, ends, entry, mark, *moves, *keep(shown)]
+    changes = [*takes_over, ends, *beside, mark, *moves, *keep(shown)]
     publication.hand_over(ports, caller, facts.head, signer, changes)
     return shown
 

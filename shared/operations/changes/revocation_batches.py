@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Final
 
 from shared import logs
-from shared.errors import ExpectationLost, RescindError, Unavailable
+from shared.errors import ApprovalRequired, ExpectationLost, RescindError, Unavailable
 from shared.model import revocation_batches as model
 from shared.model import revocations, times
 from shared.model.audit.audit_log import Action as Audited
@@ -36,6 +36,8 @@ from shared.operations.base import allowance, audit, operation, tenants
 from shared.operations.base.operation import Groups, divided
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes.revocation_changes import Summary
+from shared.operations.identities import protected_acts
+from shared.operations.identities.protected_acts import Restoring
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Expect, Put
 
@@ -48,8 +50,13 @@ _UNAVAILABLE: Final = logs.fields(metrics={"Unavailable": 1})
 # back takes five at most.
 _REVOKED_A_WRITE: Final = (MOST_CHANGES - 5) // 4
 _RESTORED_A_WRITE: Final = (MOST_CHANGES - 5) // 5
+# Beside what the others have, the approval with its entry, or the number of the last hour.
+_LIMITED_A_WRITE: Final = (MOST_CHANGES - 7) // 5
 # Records that are read together before the warrants are known.
 _READ_TOGETHER: Final = 100
+
+
+_NO_MORE: Final = "The approval, or the number of an hour, covers no more."
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ class _Call:
     settings: TenantSettings
     groups: Groups
     summary: Summary
+    restoring: Restoring
 
     @property
     def tenant_id(self) -> str:
@@ -100,7 +108,8 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     summary = Summary(_summary(ports, caller, batch, batch_id, settings))
     found = _out_of_reach(caller, batch)
     reached = replace(batch, ids=tuple(each for each in batch.ids if each not in found))
-    call = _Call(ports, caller, reached, batch_id, settings, groups, summary)
+    restoring = protected_acts.restoring(ports, caller, batch_id)
+    call = _Call(ports, caller, reached, batch_id, settings, groups, summary, restoring)
     found |= _revoked(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
     results = [found[each] for each in batch.ids]
     if not batch.dry_run:
@@ -158,6 +167,7 @@ def _report(results: Sequence[Result]) -> None:
 
 
 def _revoked(call: _Call) -> dict[str, Result]:
+    protected_acts.check_asks_nothing(call.caller)
     ids, shard = call.batch.ids, partial(revocations.shard_of, call.tenant_id)
     groups = divided(ids, shard, most=_REVOKED_A_WRITE)
     return call.groups.led(groups, partial(_revoke, call), _failed)
@@ -266,17 +276,36 @@ def _taken_back(call: _Call) -> dict[str, Result]:
     # Read last: a revocation that was found although the same call took one back came later.
     before = _done(call) if call.batch.id else {}
     results = {each.id: each for each in found.values() if isinstance(each, Result)} | before
-    groups = divided(
-        [each for each in found.values() if isinstance(each, _Wanted) and each.id not in before],
-        lambda each: revocations.shard_of(call.tenant_id, each.warrant_id),
-        most=_RESTORED_A_WRITE,
-    )
-    restored = call.groups.led(
-        groups, partial(_restore, call), lambda each, error: _failed(each.id, error)
-    )
+    wanted = [
+        each for each in found.values() if isinstance(each, _Wanted) and each.id not in before
+    ]
+    restored = _restored(call, wanted)
     results |= {each.id: each for each in restored.values()}
     gone = [each.id for each in results.values() if each.outcome is BatchOutcome.NOT_REVOKED]
     return results | call.groups.each([gone] if gone else [], partial(_gone, call), _failed)
+
+
+def _restored(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
+    """Take these back, one write after the other if they are limited: all change one item then."""
+    limited = call.restoring.is_limited and not call.batch.dry_run
+    groups = divided(
+        wanted,
+        lambda each: revocations.shard_of(call.tenant_id, each.warrant_id),
+        most=_LIMITED_A_WRITE if limited else _RESTORED_A_WRITE,
+    )
+    attempt = partial(_restore, call)
+    if not limited:
+        protected_acts.check_asks_nothing(call.caller)
+        return call.groups.led(groups, attempt, _failed_wanted)
+    ids = [each.revocation_id for each in wanted]
+    records = [record for _, record in changes.records(call.ports, call.tenant_id, ids).values()]
+    call.restoring.check([each for each in records if not _fault_of_taking_back(call, each)])
+    runs = (call.groups.each([group], attempt, _failed_wanted) for group in groups)
+    return dict(chain.from_iterable(each.items() for each in runs))
+
+
+def _failed_wanted(wanted: _Wanted, error: RescindError) -> Result:
+    return _failed(wanted.id, error)
 
 
 def _gone(call: _Call, ids: Sequence[str]) -> dict[str, Result]:
@@ -341,7 +370,9 @@ def _restore(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
     if lost:
         raise ExpectationLost(lost)
     if found and not call.batch.dry_run:
-        _write_restorations(call, found)
+        number, fault = _write_admitted(call, found)
+        faults |= dict.fromkeys(present[number:], fault)
+        present = present[:number]
     gone = {each: Result(each.id, BatchOutcome.NOT_REVOKED) for each in wanted}
     refused = {each: _failed(each.id, fault) for each, fault in faults.items()}
     return (
@@ -355,7 +386,23 @@ def _fault_of_taking_back(call: _Call, record: Revocation) -> RescindError | Non
     return changes.fault_of_taking_back(call.caller, call.settings, record)
 
 
-def _write_restorations(call: _Call, found: Sequence[tuple[Address, Revocation, Standing]]) -> None:
+def _write_admitted(
+    call: _Call, found: Sequence[tuple[Address, Revocation, Standing]]
+) -> tuple[int, RescindError]:
+    """Take back as many as the call may; return how many, and why the others are not."""
+    try:
+        number, taken = call.restoring.take([record for _, record, _ in found])
+    except ApprovalRequired as error:
+        return 0, error
+    _write_restorations(call, found[:number], taken)
+    return number, ApprovalRequired(_NO_MORE)
+
+
+def _write_restorations(
+    call: _Call,
+    found: Sequence[tuple[Address, Revocation, Standing]],
+    taken: Sequence[Change],
+) -> None:
     now = call.ports.now()
     restored = [
         changes.restored(call.tenant_id, standing, record, at, now)
@@ -380,7 +427,7 @@ def _write_restorations(call: _Call, found: Sequence[tuple[Address, Revocation, 
         "reason": call.batch.reason,
     }
     records = [record for _, record, _ in found]
-    _write(call, Audited.REVOCATION_DELETE_BATCH, restored, records, details)
+    _write(call, Audited.REVOCATION_DELETE_BATCH, [*restored, taken], records, details)
 
 
 def _write(

@@ -22,6 +22,7 @@ from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, merged
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes import revocation_search
+from shared.operations.identities import protected_acts
 from shared.operations.lists import in_force, reach
 from shared.operations.lists.reach import Reach
 from shared.operations.lists.verdicts import verdicts
@@ -118,14 +119,18 @@ def create(
 def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | None = None) -> None:
     """Delete a revocation, so that its warrant is valid again (REVOKE-4).
 
-    Raises `NotFound`; `InsufficientScope` if the caller may only take back its own (REVOKE-9).
+    Raises `NotFound`; `InsufficientScope` if the caller may only take back its own (REVOKE-9);
+    `ApprovalRequired` (APPROVAL-1).
     """
-    (address, record), settings = ports.gather(
+    (address, record), settings, restoring = ports.gather(
         lambda: _find(ports, caller, revocation_id),
         lambda: tenants.settings(ports, caller.tenant_id),
+        lambda: protected_acts.restoring(ports, caller, revocation_id),
     )
     if fault := changes.fault_of_taking_back(caller, settings, record):
         raise fault
+    restoring.check([record])
+    _, taken = restoring.take([record])
     standing = _standing(ports, caller, record.warrant_id)
     because: dict[str, Value] = {} if reason is None else {"take_back_reason": reason}
     ports.store.write(
@@ -142,6 +147,7 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | No
             **changes.end_details(standing.said_to_end_at),
             **because,
         ),
+        *taken,
     )
     changes.count_taken_back(caller.tenant_id, 1)
 

@@ -19,7 +19,7 @@ from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
-from shared.operations.identities import issuers, roles
+from shared.operations.identities import issuers, protected_acts, roles
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
@@ -111,6 +111,8 @@ def create(
         created_at=ports.now(),
     )
     provider = replace(_completed(ports, new, change), epoch=1)
+    details = _details(provider)
+    taken = protected_acts.access_changed(ports, caller, "identity provider", details)
     ports.store.write(
         Put(provider.address, provider.to_item(), Expect.ABSENT),
         Put(model.owner_address(provider.id), {"tenant_id": provider.tenant_id}, Expect.ABSENT),
@@ -121,6 +123,7 @@ def create(
             At(version) if version else Expect.ABSENT,
         ),
         _entry(ports, caller, Action.IDENTITY_PROVIDER_CREATE, provider),
+        *taken,
         *keep(provider),
     )
     return provider
@@ -143,12 +146,15 @@ def update(
     """
     before = get(ports, caller, provider_id=provider_id)
     changed = _completed(ports, before, change)
-    if changed == before:
+    is_new, details = changed != before, _details(changed)
+    taken = protected_acts.access_changed(ports, caller, before.id, details, is_needed=is_new)
+    if not is_new:
         return before
     stored = replace(changed, version=before.version + 1)
     ports.store.write(
         Put(stored.address, stored.to_item(), At(before.version)),
         _entry(ports, caller, Action.IDENTITY_PROVIDER_UPDATE, stored),
+        *taken,
         *keep(stored),
     )
     return stored
@@ -174,12 +180,14 @@ def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
     People stay, so that the audit log names them, and cannot sign in without a provider.
     """
     provider = get(ports, caller, provider_id=provider_id)
+    taken = protected_acts.access_changed(ports, caller, provider.id, _details(provider))
     amounts = {"count": -1, "version": 1}
     ports.store.write(
         Delete(provider.address, At(provider.version)),
         Delete(model.owner_address(provider.id), Expect.ANYTHING),
         Increment(model.count_address(caller.tenant_id), amounts, Expect.PRESENT),
         _entry(ports, caller, Action.IDENTITY_PROVIDER_DELETE, provider),
+        *taken,
     )
 
 
@@ -249,11 +257,14 @@ def _check_grant(provider: IdentityProvider, grant: Grant) -> None:
 
 
 def _entry(ports: Ports, caller: Caller, action: Action, provider: IdentityProvider) -> Change:
-    details: dict[str, Value] = {
+    return audit.entry(ports, caller, action, provider.id, settings=None, **_details(provider))
+
+
+def _details(provider: IdentityProvider) -> dict[str, Value]:
+    return {
         "name": provider.name,
         "kind": provider.kind.value,
         "issuer": provider.issuer,
         "grants": list(provider.grants),
         "email_domains": list(provider.email_domains),
     }
-    return audit.entry(ports, caller, action, provider.id, settings=None, **details)

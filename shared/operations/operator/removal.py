@@ -12,21 +12,26 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from shared.errors import InvalidState, Unavailable
+from shared.errors import ApprovalRequired, InvalidState, Unavailable
 from shared.model import tenants as model
 from shared.model import times
+from shared.model.callers import Caller
+from shared.model.identities.approvals import Act, Approval
 from shared.model.items import Address, Item, Table, Value
 from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.operations.base import tenants
 from shared.operations.base.operation import settle
+from shared.operations.identities import approvals, protected_acts
+from shared.operations.operator import onboarding
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, At, Check, Delete, Expect, Put
+from shared.ports.store import MOST_CHANGES, At, Change, Check, Delete, Expect, Put
 
 # Passes over the tables, after which some program must still be writing.
 _PASSES: Final = 20
 _SECRET: Final = frozenset(
     {"digest", "former_secret", "sealed_client_secret", "sealed_secret", "sealed_seed"}
 )
+_REMOVE: Final = Act.REMOVE_TENANT
 _CREDENTIALS: Final = ("api-key#", "session#", "ticket#")
 
 
@@ -91,13 +96,27 @@ def _check_grace(ports: Ports, settings: TenantSettings) -> None:
         raise InvalidState(f"The tenant can be removed from {moment} on.")
 
 
-def remove(ports: Ports, *, handle: str) -> int:
+def request(ports: Ports, *, handle: str, reason: str, user: str | None = None) -> Approval:
+    """Ask the tenant's people to approve the removal; `user` is as in `create_tenant`.
+
+    Raises as `check_due` does; `InvalidState` if the removal needs no approval.
+    """
+    tenant_id, operator = check_due(ports, handle=handle), _operator(ports, handle, user)
+    if not protected_acts.protected(ports, tenant_id).has(_REMOVE):
+        raise InvalidState("The removal of this tenant needs no approval.")
+    return approvals.requested(ports, operator, _REMOVE, tenant_id, reason=reason, details={})
+
+
+def remove(
+    ports: Ports, *, handle: str, user: str | None = None, approval_id: str | None = None
+) -> int:
     """Remove everything of a tenant whose grace time has passed; return how many items there were.
 
-    Raises as `check_due` does, and `Unavailable`; repeat it then.
+    Raises as `check_due` does, `ApprovalRequired` if `approval_id` is none for the removal and it
+    needs one, and `Unavailable`; repeat it then.
     """
     tenant_id = check_due(ports, handle=handle)
-    settle(lambda: _begin(ports, tenant_id))
+    settle(lambda: _begin(ports, tenant_id, handle, user, approval_id))
     removed = _delete(ports, _of_keys(ports, tenant_id, *_CREDENTIALS))
     removed += _delete(ports, iter([model.settings_address(tenant_id)]))
     for _ in range(_PASSES):
@@ -109,16 +128,35 @@ def remove(ports: Ports, *, handle: str) -> int:
     raise Unavailable("records of the tenant are still written; stop other writers, and repeat")
 
 
-def _begin(ports: Ports, tenant_id: str) -> None:
+def _approved(ports: Ports, operator: Caller, approval_id: str | None) -> list[Change]:
+    """Return the changes of the first step of a removal if it needs an approval."""
+    tenant_id = operator.tenant_id
+    if not protected_acts.protected(ports, tenant_id).has(_REMOVE):
+        return []
+    if approval_id is None:
+        raise ApprovalRequired("The removal needs an approval: ask with --request-approval.")
+    found = approvals.usable(ports, operator, approval_id, [_REMOVE], tenant_id)
+    return approvals.used(ports, operator, found, 1)
+
+
+def _operator(ports: Ports, handle: str, user: str | None) -> Caller:
+    return onboarding.operator(ports, handle=handle, user=user)
+
+
+def _begin(
+    ports: Ports, tenant_id: str, handle: str, user: str | None, approval_id: str | None
+) -> None:
     entry = _entry(ports, tenant_id)
     if entry.removal_began:
         return
     settings = tenants.settings(ports, tenant_id)
     _check_grace(ports, settings)
     began = replace(entry, removal_began=True)
+    taken = _approved(ports, _operator(ports, handle, user), approval_id)
     ports.store.write(
         Put(began.address, began.to_item(), Expect.ANYTHING),
         Check(settings.address, At(settings.version)),
+        *taken,
     )
 
 

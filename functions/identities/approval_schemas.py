@@ -1,0 +1,155 @@
+"""Bodies of the endpoints of protected acts and approvals (APPROVAL-1)."""
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from shared.model.identifiers import APPROVAL, PERSON
+from shared.model.identities.approvals import (
+    RESTORE_ABOVE_MAX,
+    Act,
+    Approval,
+    ApprovalStatus,
+    protectable,
+)
+from shared.web.fields import (
+    CURSOR,
+    MomentOut,
+    NextCursor,
+    RecordBody,
+    RequestBody,
+    ResponseBody,
+    example,
+    identifier,
+    sample,
+    shown,
+)
+from shared.web.paging import PageQuery
+
+_ACTS: Final[dict[str, JsonValue]] = {
+    "acts": ["revocations.restore_others", "admin_keys.create"],
+    "restore_above": 20,
+}
+_APPROVAL: Final[dict[str, JsonValue]] = {
+    "id": sample(APPROVAL),
+    "act": "revocations.restore",
+    "subject": "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e",
+    "count": 4996,
+    "remaining": 4996,
+    "reason": "Wrong list, ticket 4711",
+    "details": {"warrant_ids": ["svc_wrt_laptop-17"], "created_by": ["bob@acme.com"]},
+    "request": None,
+    "status": "approved",
+    "requested_by": "alice@acme.com",
+    "requested_by_id": sample(PERSON),
+    "decided_by": "bob@acme.com",
+    "decided_by_id": sample(PERSON),
+    "decided_at": "2026-11-21T12:05:00Z",
+    "created_at": "2026-11-21T12:00:00Z",
+    "expires_at": "2026-11-21T13:05:00Z",
+}
+_WHICH: Final = (
+    "The acts that need an approval: `revocations.restore_others` (of another identity), "
+    "`list_signers.force`, `tenant.remove`, `admin_keys.create`."
+)
+_ABOVE: Final = (
+    "How many revocations may be taken back without an approval in any hour; null for any number."
+)
+
+ApprovalId = Annotated[str, shown("Identifier of the approval.", **identifier(APPROVAL))]
+ProtectedAct = Annotated[Act, Field(strict=False), AfterValidator(protectable)]
+
+
+class SetProtectedActs(RequestBody):
+    """The acts that are to need an approval, in place of those before."""
+
+    model_config = example(**_ACTS)
+
+    acts: list[ProtectedAct] = Field(max_length=len(Act), description=_WHICH)
+    restore_above: Annotated[int, Field(ge=0, le=RESTORE_ABOVE_MAX)] | None = Field(
+        description=_ABOVE
+    )
+
+
+class ProtectedActsBody(RecordBody):
+    """The acts that need an approval by another person."""
+
+    model_config = example(**_ACTS)
+
+    acts: tuple[Act, ...] = shown(_WHICH)
+    restore_above: int | None = shown(_ABOVE)
+
+
+class ApprovalQuery(PageQuery):
+    """Which approvals are listed."""
+
+    status: ApprovalStatus | None = Field(
+        default=None, description="Only those of this status that have not expired."
+    )
+
+
+class BoundRequest(ResponseBody):
+    """The one request that an approval is for."""
+
+    method: str = shown("Its method.")
+    path: str = shown("Its path.")
+    sha256: str = shown("The SHA-256 of its body, in hex.")
+
+
+class ApprovalBody(RecordBody):
+    """What a person asked another one to approve."""
+
+    model_config = example(**_APPROVAL)
+
+    id: ApprovalId
+    act: Act = shown("What is to be done.")
+    subject: str = shown("What it is done to.")
+    count: int = shown("How often it may be done.")
+    remaining: int = shown("How often it may still be done.")
+    reason: str = shown("Why, by the person who asked.")
+    details: dict[str, Any] = shown("What it changes, as the audit log will say.")
+    request: BoundRequest | None = shown("The request that it is for; null for revocations.")
+    status: ApprovalStatus = shown("What was decided.")
+    requested_by: str = shown("Who asked.")
+    requested_by_id: str | None = shown(
+        "The person who asked; null for the operator.", **identifier(PERSON)
+    )
+    decided_by: str | None = shown("Who decided; null if nobody did.")
+    decided_by_id: str | None = shown(
+        "The person who decided; null for the operator.", **identifier(PERSON)
+    )
+    decided_at: MomentOut | None = shown("When it was decided.")
+    created_at: MomentOut = shown("When it was asked for.")
+    expires_at: MomentOut = shown("The end of the wait for a decision, or of the use.")
+
+
+class ApprovalList(ResponseBody):
+    """A page of approvals."""
+
+    model_config = example(approvals=[_APPROVAL], cursor=CURSOR)
+
+    approvals: list[ApprovalBody] = shown("The approvals, newest first.")
+    cursor: NextCursor
+
+    @classmethod
+    def of(cls, found: list[Approval], cursor: str | None) -> Self:
+        """Return the body for a page."""
+        return cls(approvals=[ApprovalBody.of(each) for each in found], cursor=cursor)
+
+
+class ApprovalAsked(ResponseBody):
+    """What waits for an approval; nothing was changed."""
+
+    model_config = example(
+        approval_id=sample(APPROVAL),
+        act=_APPROVAL["act"],
+        subject=_APPROVAL["subject"],
+        count=_APPROVAL["count"],
+        expires_at="2026-11-22T12:00:00Z",
+    )
+
+    approval_id: ApprovalId
+    act: Act = shown("What is to be done.")
+    subject: str = shown("What it is done to.")
+    count: int = shown("How often it may be done.")
+    expires_at: MomentOut = shown("Until when somebody may approve it.")

@@ -1,0 +1,175 @@
+"""Acts that need an approval by another person, and approvals (APPROVAL-1)."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, Self
+
+from shared.model import times
+from shared.model.items import Address, Partition, Table, Value
+from shared.model.records import Record, integer
+
+# How long a request waits for its decision, how long an approval may then be used, and how long
+# either is listed.
+WAITS: Final = timedelta(hours=24)
+USABLE: Final = timedelta(hours=1)
+LISTED: Final = timedelta(days=30)
+COUNT_MAX: Final = 1_000_000
+RESTORE_ABOVE_MAX: Final = 1_000_000
+
+_HOUR: Final = 3600
+_MINUTE: Final = 60
+
+
+class Act(StrEnum):
+    """What may need an approval."""
+
+    RESTORE = "revocations.restore"
+    RESTORE_OTHERS = "revocations.restore_others"
+    FORCE_SIGNER = "list_signers.force"
+    REMOVE_TENANT = "tenant.remove"
+    CREATE_ADMIN_KEY = "admin_keys.create"
+    CHANGE_ACCESS = "access.change"
+
+
+# Protected by a number, and with any other one.
+_IMPLIED: Final = (Act.RESTORE, Act.CHANGE_ACCESS)
+
+
+class ApprovalStatus(StrEnum):
+    """What was decided."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedActs(Record):
+    """The acts of a tenant that need an approval.
+
+    More than `restore_above` revocations an hour are taken back only with one; any number if None.
+    If anything is protected, so is what gives access: this record, identity providers, roles.
+    """
+
+    acts: tuple[Act, ...] = ()
+    restore_above: int | None = None
+    version: int = 0
+
+    @property
+    def protects(self) -> bool:
+        """Whether anything is protected."""
+        return bool(self.acts) or self.restore_above is not None
+
+    def has(self, act: Act) -> bool:
+        """Return whether an act may need an approval."""
+        if act is Act.RESTORE:
+            return self.restore_above is not None
+        return self.protects if act is Act.CHANGE_ACCESS else act in self.acts
+
+
+@dataclass(frozen=True, slots=True)
+class RecentRestores(Record):
+    """How many revocations were taken back without an approval, by minute since 1970."""
+
+    minutes: dict[str, Value] = field(default_factory=dict)
+    version: int = 0
+
+    def within_hour(self, now: datetime) -> int:
+        """Return at least how many there were in the hour before `now`. Raises `Corrupt`."""
+        return sum(integer(self.minutes, each) for each in _recent(self.minutes, now))
+
+    def plus(self, number: int, now: datetime) -> Self:
+        """Return the record with so many more. Raises `Corrupt`."""
+        minute = str(int(now.timestamp()) // _MINUTE)
+        kept: dict[str, Value] = {each: self.minutes[each] for each in _recent(self.minutes, now)}
+        counted = integer(kept, minute) if minute in kept else 0
+        return replace(self, minutes=kept | {minute: counted + number}, version=self.version + 1)
+
+
+def _recent(minutes: dict[str, Value], now: datetime) -> list[str]:
+    """Return those minutes of which a part is in the hour before `now`, or after it."""
+    begin = now.timestamp() - _HOUR
+    return [each for each in minutes if (int(each) + 1) * _MINUTE > begin]
+
+
+@dataclass(frozen=True, slots=True)
+class Approval(Record):
+    """A request to do an act `count` times, and what another person decided.
+
+    `requested_by` and `decided_by` are identities, with the identifier of the person if it is one.
+    An act that is done once is bound to its `request`: method, path, and SHA-256 of the body.
+    `details` say what it would change. `expires_at` is the end of the wait, or of the use. The
+    store removes the item some time after `expires`, which is in seconds since the epoch.
+    """
+
+    id: str
+    tenant_id: str
+    act: Act
+    subject: str
+    count: int
+    remaining: int
+    reason: str
+    requested_by: str
+    created_at: datetime
+    expires_at: datetime
+    expires: int
+    details: dict[str, Value]
+    requested_by_id: str | None = None
+    request: dict[str, Value] | None = None
+    status: ApprovalStatus = ApprovalStatus.PENDING
+    decided_by: str | None = None
+    decided_by_id: str | None = None
+    decided_at: datetime | None = None
+    version: int = 1
+
+    @property
+    def address(self) -> Address:
+        """Where the approval is stored."""
+        return approvals(self.tenant_id).address(self.id)
+
+    def has_ended(self, now: datetime, barrier: datetime | None) -> bool:
+        """Return whether its time has passed, or it is of before the tenant's `barrier`."""
+        is_before = barrier is not None and self.created_at <= barrier
+        return is_before or times.has_passed(self.expires_at, now)
+
+    def decided(
+        self, status: ApprovalStatus, by: str, person_id: str | None, now: datetime
+    ) -> Self:
+        """Return the approval as it was decided at `now`."""
+        is_approved = status is ApprovalStatus.APPROVED
+        return replace(
+            self,
+            status=status,
+            decided_by=by,
+            decided_by_id=person_id,
+            decided_at=now,
+            expires_at=times.whole(now + USABLE) if is_approved else self.expires_at,
+            version=self.version + 1,
+        )
+
+    def used(self, number: int) -> Self:
+        """Return the approval after so many more acts."""
+        return replace(self, remaining=self.remaining - number, version=self.version + 1)
+
+
+def protectable(act: Act) -> Act:
+    """Return `act`. Raises `ValueError` if it is not protected by its name."""
+    if act in _IMPLIED:
+        raise ValueError("must be an act other than revocations.restore and access.change")
+    return act
+
+
+def approvals(tenant_id: str) -> Partition:
+    """Return the partition of a tenant's approvals, in order of their requests."""
+    return Partition(Table.KEYS, f"{tenant_id}#approvals")
+
+
+def protected_address(tenant_id: str) -> Address:
+    """Return the address of a tenant's `ProtectedActs`."""
+    return Address(Table.KEYS, tenant_id, "protected-acts")
+
+
+def restores_address(tenant_id: str) -> Address:
+    """Return the address of a tenant's `RecentRestores`."""
+    return Address(Table.KEYS, tenant_id, "restores")

@@ -1,0 +1,286 @@
+"""Acts that one person cannot do alone: what is protected, and what a call may do (APPROVAL-1).
+
+A protected operation asks `admitted`, or `Restoring` if it takes revocations back, whether it may
+go on; its write has the changes that they return, so that an act is done as often as approved. A
+call that only asks for an approval ends there. The service itself, and the operator's commands
+other than `tenant remove`, need none.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from shared.errors import ApprovalRequested, ApprovalRequired, Conflict, InvalidState
+from shared.model.audit.audit_log import Action
+from shared.model.callers import ApprovalHeader, Caller, Scope
+from shared.model.identities import approvals as model
+from shared.model.identities import people
+from shared.model.identities.approvals import Act, Approval, ProtectedActs, RecentRestores
+from shared.model.identities.people import Person
+from shared.model.items import Value
+from shared.model.revocations import Revocation
+from shared.operations.base import audit
+from shared.operations.base.operation import operation, settle
+from shared.operations.identities import approvals
+from shared.ports import Ports
+from shared.ports.store import At, Change, Expect, Put
+
+_SHOWN: Final = 10
+_NOT_NEEDED: Final = "This needs no approval; send the request without Rescind-Approval."
+_ALONE: Final = (
+    "This needs an approval by another person: send the request with Rescind-Approval: request."
+)
+_PEOPLE_ONLY: Final = "This needs an approval, which only a person who is signed in can ask for."
+_TWO: Final = 2
+_PROTECT: Final = Action.TENANT_PROTECT_ACTS
+_OVERRIDE: Final = Action.APPROVAL_OVERRIDE
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def get(ports: Ports, caller: Caller) -> ProtectedActs:
+    """Return which acts of the tenant need an approval."""
+    return protected(ports, caller.tenant_id)
+
+
+@operation(Scope.ADMIN)
+def update(
+    ports: Ports, caller: Caller, *, acts: tuple[Act, ...], restore_above: int | None
+) -> ProtectedActs:
+    """Say which acts of the tenant need an approval.
+
+    Raises `Conflict` unless two people could approve; `ApprovalRequired` if an act is protected.
+    """
+    before = protected(ports, caller.tenant_id)
+    given = tuple(dict.fromkeys(acts))
+    after = replace(before, acts=given, restore_above=restore_above, version=before.version + 1)
+    is_same = replace(after, version=before.version) == before
+    details: dict[str, Value] = {"old": _shown(before), "new": _shown(after)}
+    taken = access_changed(ports, caller, "protected-acts", details, is_needed=not is_same)
+    if is_same:
+        return before
+    if after.protects:
+        _check_people(ports, caller)
+    ports.store.write(
+        _put_acts(caller.tenant_id, before, after),
+        audit.entry(ports, caller, _PROTECT, caller.tenant_id, settings=None, **details),
+        *taken,
+    )
+    return after
+
+
+def clear(ports: Ports, operator: Caller, *, reason: str) -> None:
+    """Let no act need an approval any more, as the operator of a tenant that is locked out."""
+    settle(lambda: _clear(ports, operator, reason))
+
+
+def _clear(ports: Ports, operator: Caller, reason: str) -> None:
+    before = protected(ports, operator.tenant_id)
+    after = ProtectedActs(version=before.version + 1)
+    details: dict[str, Value] = {"old": _shown(before), "new": _shown(after), "reason": reason}
+    ports.store.write(
+        _put_acts(operator.tenant_id, before, after),
+        audit.entry(ports, operator, _OVERRIDE, operator.tenant_id, settings=None, **details),
+    )
+
+
+def protected(ports: Ports, tenant_id: str) -> ProtectedActs:
+    """Read which acts of a tenant need an approval."""
+    item = ports.store.get(model.protected_address(tenant_id))
+    return ProtectedActs() if item is None else ProtectedActs.from_item(item)
+
+
+def access_changed(
+    ports: Ports,
+    caller: Caller,
+    subject: str,
+    details: Mapping[str, Value],
+    *,
+    is_needed: bool = True,
+) -> list[Change]:
+    """Return as `admitted` does for a change of what gives access, such as a provider or a role."""
+    return admitted(ports, caller, Act.CHANGE_ACCESS, subject, details, is_needed=is_needed)
+
+
+def admitted(
+    ports: Ports,
+    caller: Caller,
+    act: Act,
+    subject: str,
+    details: Mapping[str, Value],
+    *,
+    is_needed: bool = True,
+) -> list[Change]:
+    """Return the changes of the write by which a caller does an act.
+
+    It is to be called on each path, also if no approval `is_needed`: then it raises `InvalidState`
+    if the call asks for one. `details` say what the act would change. Raises `ApprovalRequired`;
+    `ApprovalRequested` if the call asked.
+    """
+    if not is_needed or caller.is_inside or not protected(ports, caller.tenant_id).has(act):
+        check_asks_nothing(caller)
+        return []
+    header = _header(caller)
+    request: dict[str, Value] = {
+        "method": header.method,
+        "path": header.path,
+        "sha256": header.sha256,
+    }
+    if caller.asks_approval:
+        raise ApprovalRequested(
+            approvals.requested(
+                ports,
+                caller,
+                act,
+                subject,
+                reason=header.reason,
+                request=request,
+                details=dict(details),
+            )
+        )
+    found = approvals.usable(ports, caller, header.id or "", [act], subject)
+    if found.request != request:
+        raise ApprovalRequired("The approval is for another request: method, path and body differ.")
+    return approvals.used(ports, caller, found, 1)
+
+
+def check_asks_nothing(caller: Caller) -> None:
+    """Raise `InvalidState` if the call asks for an approval, so that it is not made."""
+    if caller.asks_approval:
+        raise InvalidState(_NOT_NEEDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """Whether a call may take revocations back. `subject` is the revocation, or the batch."""
+
+    ports: Ports
+    caller: Caller
+    subject: str
+    acts: ProtectedActs
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether some of these acts are protected; if not, `take` returns no changes."""
+        others = self.acts.has(Act.RESTORE_OTHERS)
+        return not self.caller.is_inside and (others or self.acts.has(Act.RESTORE))
+
+    def check(self, records: Sequence[Revocation]) -> None:
+        """Check before the first write that the call may take all of these back.
+
+        Raises `ApprovalRequired`, `ApprovalRequested`, and `InvalidState` if it asks in vain.
+        """
+        act = self._needed(records)
+        if self.caller.asks_approval and act is not None:
+            raise ApprovalRequested(self._requested(act, records))
+        check_asks_nothing(self.caller)
+        if act is not None and self.caller.approval is None:
+            raise _refused(self.caller)
+
+    def take(self, records: Sequence[Revocation]) -> tuple[int, list[Change]]:
+        """Return how many of these, the first ones, a write may take back, and its changes.
+
+        Raises `ApprovalRequired` if none.
+        """
+        if not self.is_limited:
+            return len(records), []
+        has_others = self._has_others(records)
+        if self.caller.approval is not None:
+            acts = [Act.RESTORE_OTHERS] if has_others else [Act.RESTORE, Act.RESTORE_OTHERS]
+            header = _header(self.caller)
+            found = approvals.usable(self.ports, self.caller, header.id or "", acts, self.subject)
+            number = min(len(records), found.remaining)
+            return number, approvals.used(self.ports, self.caller, found, number)
+        if has_others:
+            raise _refused(self.caller)
+        return self._taken_freely(len(records))
+
+    def _requested(self, act: Act, records: Sequence[Revocation]) -> Approval:
+        header = _header(self.caller)
+        return approvals.requested(
+            self.ports,
+            self.caller,
+            act,
+            self.subject,
+            reason=header.reason,
+            count=max(header.count, len(records)),
+            details=_described(records),
+        )
+
+    def _taken_freely(self, wanted: int) -> tuple[int, list[Change]]:
+        if self.acts.restore_above is None:
+            return wanted, []
+        address = model.restores_address(self.caller.tenant_id)
+        recent, now = self._recent(), self.ports.now()
+        number = min(wanted, self.acts.restore_above - recent.within_hour(now))
+        if number <= 0:
+            raise _refused(self.caller)
+        expected = At(recent.version) if recent.version else Expect.ABSENT
+        return number, [Put(address, recent.plus(number, now).to_item(), expected)]
+
+    def _needed(self, records: Sequence[Revocation]) -> Act | None:
+        if not self.is_limited or not records:
+            return None
+        if self._has_others(records):
+            return Act.RESTORE_OTHERS
+        most = self.acts.restore_above
+        if most is None or self._recent().within_hour(self.ports.now()) + len(records) <= most:
+            return None
+        return Act.RESTORE
+
+    def _has_others(self, records: Sequence[Revocation]) -> bool:
+        is_limited = self.acts.has(Act.RESTORE_OTHERS)
+        return is_limited and any(each.created_by != self.caller.identity for each in records)
+
+    def _recent(self) -> RecentRestores:
+        item = self.ports.store.get(model.restores_address(self.caller.tenant_id))
+        return RecentRestores() if item is None else RecentRestores.from_item(item)
+
+
+def restoring(ports: Ports, caller: Caller, subject: str) -> Restoring:
+    """Return whether a call may take revocations back."""
+    return Restoring(ports, caller, subject, protected(ports, caller.tenant_id))
+
+
+def _described(records: Sequence[Revocation]) -> dict[str, Value]:
+    """Return what a person who approves should know: the first warrants, who revoked, why."""
+    some = records[:_SHOWN]
+    return {
+        "warrant_ids": [each.warrant_id for each in some],
+        "created_by": _first(each.created_by for each in records),
+        "reasons": _first(each.reason for each in records),
+    }
+
+
+def _first(texts: Iterable[str]) -> list[Value]:
+    return [*islice(dict.fromkeys(texts), _SHOWN)]
+
+
+def _header(caller: Caller) -> ApprovalHeader:
+    """Return what the request says about an approval. Raises `ApprovalRequired` if nothing."""
+    if caller.approval is None or caller.person_id is None:
+        raise _refused(caller)
+    return caller.approval
+
+
+def _refused(caller: Caller) -> ApprovalRequired:
+    return ApprovalRequired(_PEOPLE_ONLY if caller.person_id is None else _ALONE)
+
+
+def _check_people(ports: Ports, caller: Caller) -> None:
+    """Raise `Conflict` unless two people may approve: otherwise the tenant would lock itself."""
+    rows = ports.store.query(people.people(caller.tenant_id))
+    found = (Person.from_item(row.item) for row in rows)
+    if sum(each.is_active and each.role == Scope.ADMIN for each in found) < _TWO:
+        raise Conflict(
+            "Two people with the role admin must have signed in before an act can be protected."
+        )
+
+
+def _put_acts(tenant_id: str, before: ProtectedActs, after: ProtectedActs) -> Put:
+    expected = At(before.version) if before.version else Expect.ABSENT
+    return Put(model.protected_address(tenant_id), after.to_item(), expected)
+
+
+def _shown(acts: ProtectedActs) -> dict[str, Value]:
+    return {"acts": [each.value for each in acts.acts], "restore_above": acts.restore_above}

@@ -1,0 +1,79 @@
+"""The headers of a request about an approval, and the answer if it asked for one (APPROVAL-2)."""
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from typing import Final
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shared.errors import ApprovalRequested, InvalidRequest
+from shared.model import text, times
+from shared.model.callers import ApprovalHeader
+
+HEADER: Final = "Rescind-Approval"
+REASON: Final = "Rescind-Approval-Reason"
+COUNT: Final = "Rescind-Approval-Count"
+ASKS: Final = "request"
+
+_MALFORMED: Final = f"{HEADER}: must be {ASKS}, or the identifier of an approval, once."
+_UNPROTECTED: Final = f"{HEADER}: this endpoint needs no approval; leave the header out."
+_COUNT: Final = re.compile("[1-9][0-9]{0,6}")
+_ID: Final = re.compile("svc_apr_[0-9a-z]{26}")
+
+
+def asked(request: Request, raw: bytes, *, is_protected: bool) -> ApprovalHeader | None:
+    """Return what a request with the body `raw` says about an approval; None if nothing.
+
+    Raises `InvalidRequest` if it is malformed, or the endpoint would be called without asking.
+    """
+    values = request.headers.getlist(HEADER)
+    if not values:
+        return None
+    if not is_protected:
+        raise InvalidRequest(_UNPROTECTED)
+    is_one = len(values) == 1 and (values[0] == ASKS or _ID.fullmatch(values[0]))
+    if not is_one:
+        raise InvalidRequest(_MALFORMED)
+    digest = hashlib.sha256(raw).hexdigest()
+    bound = ApprovalHeader(request.method, request.scope["path"], digest)
+    if values[0] != ASKS:
+        return replace(bound, id=values[0])
+    return replace(bound, reason=_reason(request), count=_count(request))
+
+
+def _reason(request: Request) -> str:
+    values = request.headers.getlist(REASON)
+    if len(values) != 1:
+        raise InvalidRequest(f"{REASON}: must be given once.")
+    try:
+        # Headers have ASCII: other letters come as in an address.
+        return text.reason(unquote(values[0], errors="strict"))
+    except ValueError as error:
+        why = "must be UTF-8" if isinstance(error, UnicodeError) else str(error)
+        raise InvalidRequest(f"{REASON}: {why}.") from None
+
+
+def _count(request: Request) -> int:
+    values = request.headers.getlist(COUNT)
+    if not values:
+        return 0
+    if len(values) > 1 or not _COUNT.fullmatch(values[0]):
+        raise InvalidRequest(f"{COUNT}: must be a whole number from 1 to 9999999, once.")
+    return int(values[0])
+
+
+def answer(asked_for: ApprovalRequested) -> Response:
+    """Return the 202 that names what waits for an approval."""
+    made = asked_for.approval
+    body = {
+        "approval_id": made.id,
+        "act": made.act.value,
+        "subject": made.subject,
+        "count": made.count,
+        "expires_at": times.text(made.expires_at),
+    }
+    return Response(json.dumps(body), 202, media_type="application/json")

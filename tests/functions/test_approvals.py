@@ -1,0 +1,549 @@
+"""Approvals by two people over HTTP: what one person, or one stolen secret, cannot do alone."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from shared.model.callers import Scope
+from shared.operations.identities import approvals as operations
+from shared.operations.identities import people, sessions
+from tests.kit.api import Client, Tenant
+from tests.kit.endpoints import audit_entries, audited
+from tests.kit.identities import JWKS, bound, signed_in
+from tests.kit.issuers import ISSUER
+from tests.kit.worlds import Clock
+
+ACTS = "/v1/tenant/protected-acts"
+BATCH = "/v1/revocations/batch"
+SOON = "2026-11-21T12:30:00Z"
+WHY = "Wrong list, 100 % ours: ticket ö-4711"
+ASKING = {"Rescind-Approval": "request", "Rescind-Approval-Reason": quote(WHY)}
+
+
+class Office:
+    """A tenant with Alice and Bob, who are administrators, and Carol, who revokes."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self.tenant = tenant
+        self.provider = bound(tenant.ports, tenant.operator, session_seconds=43_200)
+        self.sign_in()
+
+    def sign_in(self) -> None:
+        """New sessions for all of them."""
+        self.alice, self.bob = self.person("alice"), self.person("bob")
+        self.carol = self.person("carol", Scope.REVOKER)
+
+    def person(self, name: str, role: Scope = Scope.ADMIN, **said: Any) -> Client:
+        made = signed_in(self.tenant.ports, self.provider, role, sub=name, **said)
+        return Client(self.tenant.admin.http, made.secret, made.session.owner)
+
+    def protects(self, *acts: str, restore_above: int | None = None) -> None:
+        body = {"acts": acts, "restore_above": restore_above}
+        answer = self.alice.request("PUT", ACTS, json=body)
+        assert answer.status_code == 200, answer.text
+
+    def approved(self, answer: Any, by: Client | None = None) -> dict[str, str]:
+        """The header of a request whose approval this answer promises, once it is approved."""
+        approval = asked(answer)["approval_id"]
+        done = (by or self.bob).post(f"/v1/approvals/{approval}/approve")
+        assert done.status_code == 200, done.text
+        return {"Rescind-Approval": approval}
+
+    def seen(self, approval: str) -> dict[str, Any]:
+        return dict(self.alice.get(f"/v1/approvals/{approval}").json())
+
+    def revoked(self, number: int, by: Client | None = None) -> list[str]:
+        """Identifiers of so many revocations of Carol's, or of another's."""
+        names = [self.tenant.ports.new_id("wrt") for _ in range(number)]
+        body = {"action": "revoke", "warrant_ids": names, "reason": "stolen"}
+        results = (by or self.carol).post(BATCH, json=body).json()["results"]
+        return [each["revocation_id"] for each in results]
+
+    def take_back(self, who: Client, ids: list[str], headers: Any = None, **more: Any) -> Any:
+        body = {"action": "take_back", "revocation_ids": ids, "reason": "mistake", **more}
+        return who.post(BATCH, json=body, headers=headers or {})
+
+
+@pytest.fixture
+def office(tenant: Tenant) -> Office:
+    return Office(tenant)
+
+
+def asked(answer: Any) -> dict[str, Any]:
+    assert answer.status_code == 202, answer.text
+    return dict(answer.json())
+
+
+def refused(answer: Any) -> str:
+    """The message of an answer that the act needs an approval."""
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (403, "approval_required"), answer.text
+    return str(error["message"])
+
+
+def outcomes(answer: Any) -> dict[str, int]:
+    assert answer.status_code == 200, answer.text
+    found = [each["outcome"] for each in answer.json()["results"]]
+    return {each: found.count(each) for each in found}
+
+
+def delete(who: Client, revocation: str, headers: Any = None) -> Any:
+    return who.delete(f"/v1/revocations/{revocation}", headers=headers or {})
+
+
+def test_what_is_protected_is_read_and_set(office: Office) -> None:
+    """APPROVAL-1, F1280a: A tenant has no protected act until one is set, which is audited."""
+    assert office.alice.get(ACTS).json() == {"acts": [], "restore_above": None}
+    office.protects("tenant.remove", restore_above=20)
+    shown = {"acts": ["tenant.remove"], "restore_above": 20}
+    assert office.tenant.read_only.get(ACTS).json() == shown
+    entry = audit_entries(office.tenant)[-1]
+    assert (entry["action"], entry["resource_id"]) == ("tenant.protect_acts", office.tenant.id)
+    assert entry["details"] == {"old": {"acts": [], "restore_above": None}, "new": shown}
+
+
+def test_a_tenant_does_not_lock_itself(tenant: Tenant) -> None:
+    """APPROVAL-1, F1280b: Without two administrators who signed in, no act can be protected."""
+    provider = bound(tenant.ports, tenant.operator)
+    body = {"acts": ["tenant.remove"], "restore_above": None}
+    for name in ("alice", "bob"):
+        assert tenant.admin.request("PUT", ACTS, json=body).status_code == 409
+        made = signed_in(tenant.ports, provider, sub=name)
+    people.disable(tenant.ports, tenant.operator, person_id=made.session.owner)
+    assert tenant.admin.request("PUT", ACTS, json=body).status_code == 409
+    people.enable(tenant.ports, tenant.operator, person_id=made.session.owner)
+    assert tenant.admin.request("PUT", ACTS, json=body).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"acts": ["access.change"], "restore_above": None}, "acts"),
+        ({"acts": ["revocations.restore"], "restore_above": 1}, "acts"),
+        ({"acts": ["keys.rotate"], "restore_above": None}, "acts"),
+        ({"acts": [], "restore_above": -1}, "restore_above"),
+        ({"acts": []}, "restore_above"),
+    ],
+)
+def test_acts_that_there_are_not(tenant: Tenant, body: Any, named: str) -> None:
+    """APPROVAL-1, F1280c: An act that cannot be protected by its name is refused."""
+    answer = tenant.admin.request("PUT", ACTS, json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith(named)
+
+
+def test_one_asks_another_approves(office: Office) -> None:
+    """APPROVAL-2, APPROVAL-3, F1281a: A person asks, another approves, and then it is done."""
+    office.protects("revocations.restore_others")
+    (revocation,) = office.revoked(1)
+    before = audited(office.tenant)
+    said = asked(delete(office.alice, revocation, ASKING))
+    assert audited(office.tenant) == before + 1
+    found = office.seen(said["approval_id"])
+    assert said == {
+        "approval_id": found["id"],
+        "act": "revocations.restore_others",
+        "subject": revocation,
+        "count": 1,
+        "expires_at": "2026-11-22T12:00:00Z",
+    }
+    assert (found["status"], found["reason"]) == ("pending", WHY)
+    assert (found["requested_by"], found["decided_by"]) == ("alice@example.com", None)
+    assert found["details"]["created_by"] == ["carol@example.com"]
+    use = {"Rescind-Approval": said["approval_id"]}
+    assert "pending" in refused(delete(office.alice, revocation, use))
+    decided = office.bob.post(f"/v1/approvals/{said['approval_id']}/approve").json()
+    assert (decided["status"], decided["decided_by"]) == ("approved", "bob@example.com")
+    assert (decided["decided_by_id"], decided["expires_at"]) == (
+        office.bob.key_id,
+        "2026-11-21T13:00:00Z",
+    )
+    assert delete(office.alice, revocation, use).status_code == 204
+    assert office.seen(said["approval_id"])["remaining"] == 0
+    actions = [each["action"] for each in audit_entries(office.tenant)[-4:]]
+    assert actions[:2] == ["approval.request", "approval.approve"]
+    assert sorted(actions[2:]) == ["approval.use", "revocation.delete"]
+
+
+def test_the_own_is_taken_back_alone(office: Office) -> None:
+    """APPROVAL-1, F1281b: With `restore_others`, who revoked takes back without an approval."""
+    office.protects("revocations.restore_others")
+    own, theirs = office.revoked(3), office.revoked(1, by=office.bob)
+    assert delete(office.carol, own[0]).status_code == 204
+    assert outcomes(office.take_back(office.carol, own[1:])) == {"taken_back": 2}
+    refused(delete(office.carol, theirs[0]))
+    refused(office.take_back(office.carol, theirs))
+    refused(delete(office.tenant.admin, theirs[0]))
+
+
+def test_a_salami_of_small_ones(office: Office, clock: Clock) -> None:
+    """APPROVAL-1, F1282a: In any hour, singles and batches take back no more than the limit."""
+    office.protects(restore_above=5)
+    made = office.revoked(14)
+    assert delete(office.carol, made.pop()).status_code == 204
+    clock.advance(minutes=30)
+    assert outcomes(office.take_back(office.alice, [made.pop(), made.pop()])) == {"taken_back": 2}
+    key = office.tenant.client(Scope.REVOKER)
+    assert outcomes(office.take_back(key, [made.pop(), made.pop()])) == {"taken_back": 2}
+    clock.advance(minutes=30)
+    for who in (office.carol, office.alice, key, office.tenant.admin):
+        refused(delete(who, made[0]))
+        refused(office.take_back(who, made[:2]))
+    clock.advance(minutes=1)
+    assert delete(office.carol, made.pop()).status_code == 204
+    refused(delete(office.carol, made[0]))
+    clock.advance(minutes=61)
+    refused(office.take_back(office.alice, made[:6]))
+    assert outcomes(office.take_back(office.alice, made[:5])) == {"taken_back": 5}
+
+
+def test_one_approval_covers_several_calls(office: Office) -> None:
+    """APPROVAL-2, F1282b: One approval takes back what was counted, in several calls, no more."""
+    office.protects(restore_above=0)
+    made = office.revoked(50)
+    counted = ASKING | {"Rescind-Approval-Count": "45"}
+    answer = office.take_back(office.alice, made[:20], counted)
+    batch, use = asked(answer)["subject"], office.approved(answer)
+    assert asked(answer)["count"] == 45
+    for some in (made[:20], made[20:40]):
+        assert outcomes(office.take_back(office.alice, some, use, batch_id=batch)) == {
+            "taken_back": 20
+        }
+        # A repeated call changes nothing twice, and takes nothing.
+        office.take_back(office.alice, some, use, batch_id=batch)
+    last = office.take_back(office.alice, made[40:], use, batch_id=batch)
+    assert outcomes(last) == {"taken_back": 5, "failed": 5}
+    codes = {each.get("code") for each in last.json()["results"]}
+    assert codes == {None, "approval_required"}
+    assert office.seen(use["Rescind-Approval"])["remaining"] == 0
+    last = office.take_back(office.alice, made[40:], use, batch_id=batch)
+    assert outcomes(last) == {"taken_back": 5, "failed": 5}
+
+
+def test_approved_ones_do_not_count(office: Office) -> None:
+    """APPROVAL-1, F1282c: What was approved takes nothing from the number of an hour."""
+    office.protects(restore_above=2)
+    made = office.revoked(6)
+    answer = office.take_back(office.alice, made[:3], ASKING)
+    use, batch = office.approved(answer), asked(answer)["subject"]
+    done = office.take_back(office.alice, made[:3], use, batch_id=batch)
+    assert outcomes(done) == {"taken_back": 3}
+    assert outcomes(office.take_back(office.alice, made[3:5])) == {"taken_back": 2}
+    refused(delete(office.alice, made[5]))
+
+
+def test_the_requester_does_not_approve(office: Office) -> None:
+    """APPROVAL-3, F1283a: Neither the requester, nor a key, nor who is no administrator decides."""
+    office.protects("revocations.restore_others")
+    (revocation,) = office.revoked(1)
+    approval = asked(delete(office.alice, revocation, ASKING))["approval_id"]
+    program = office.tenant.client(Scope.ADMIN)
+    for verb in ("approve", "reject"):
+        for who in (office.alice, program, office.carol):
+            answer = who.post(f"/v1/approvals/{approval}/{verb}")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (
+                403,
+                "insufficient_scope",
+            )
+    assert office.seen(approval)["status"] == "pending"
+    refused(delete(office.alice, revocation, {"Rescind-Approval": approval}))
+
+
+def test_a_new_session_is_the_same_person(office: Office) -> None:
+    """APPROVAL-3, F1283b: A requester who signs in again, under a new e-mail, does not approve."""
+    office.protects("revocations.restore_others")
+    (revocation,) = office.revoked(1)
+    approval = asked(delete(office.alice, revocation, ASKING))["approval_id"]
+    again = office.person("alice", email="other@example.com")
+    assert again.post(f"/v1/approvals/{approval}/approve").status_code == 403
+
+
+def _another_act(office: Office, use: dict[str, str]) -> Any:
+    return _send(office.alice, _create_key(office), use)
+
+
+def _another_subject(office: Office, use: dict[str, str]) -> Any:
+    return delete(office.alice, office.revoked(1)[0], use)
+
+
+def _another_batch(office: Office, use: dict[str, str]) -> Any:
+    return office.take_back(office.alice, office.revoked(1), use)
+
+
+MISUSES: list[Callable[[Office, dict[str, str]], Any]] = [
+    _another_act,
+    _another_subject,
+    _another_batch,
+]
+
+
+@pytest.mark.parametrize("misuse", MISUSES)
+def test_an_approval_for_something_else(
+    office: Office, misuse: Callable[[Office, dict[str, str]], Any]
+) -> None:
+    """APPROVAL-2, F1284a: An approval is for its act and its subject alone."""
+    office.protects("revocations.restore_others", "admin_keys.create")
+    (revocation,) = office.revoked(1)
+    use = office.approved(delete(office.alice, revocation, ASKING))
+    answer = misuse(office, use)
+    if misuse is _another_batch:
+        assert outcomes(answer) == {"failed": 1}
+    else:
+        refused(answer)
+    assert office.seen(use["Rescind-Approval"])["remaining"] == 1
+    assert delete(office.alice, revocation, use).status_code == 204
+
+
+def test_an_approval_of_another(office: Office, other_tenant: Tenant) -> None:
+    """APPROVAL-2, F1284b: Neither another person, nor a key, nor another tenant uses it."""
+    office.protects("revocations.restore_others")
+    (revocation,) = office.revoked(1)
+    use = office.approved(delete(office.alice, revocation, ASKING))
+    assert "Another person" in refused(delete(office.bob, revocation, use))
+    assert "person" in refused(delete(office.tenant.admin, revocation, use))
+    stranger = Office(other_tenant)
+    stranger.protects("revocations.restore_others")
+    (theirs,) = stranger.revoked(1)
+    assert "no such" in refused(delete(stranger.alice, theirs, use))
+    path = f"/v1/approvals/{use['Rescind-Approval']}"
+    assert stranger.bob.get(path).status_code == 404
+    assert stranger.bob.post(f"{path}/reject").status_code == 404
+
+
+def test_an_approval_is_used_once(office: Office) -> None:
+    """APPROVAL-2, F1284c: An approval of one act is used once."""
+    office.protects("admin_keys.create")
+    call = _create_key(office)
+    use = office.approved(_send(office.alice, call, ASKING))
+    assert _send(office.alice, call, use).status_code == 201
+    assert "used up" in refused(_send(office.alice, call, use))
+
+
+def test_the_time_of_an_approval(office: Office, clock: Clock) -> None:
+    """APPROVAL-3, F1284d: A request waits 24 hours, and an approval is used within one."""
+    office.protects("revocations.restore_others")
+    first, second = office.revoked(2)
+    pending = asked(delete(office.alice, first, ASKING))["approval_id"]
+    use = office.approved(delete(office.alice, second, ASKING))
+    clock.advance(hours=1)
+    assert "expired" in refused(delete(office.alice, second, use))
+    clock.advance(hours=22, minutes=59)
+    bob = office.person("bob")
+    assert bob.get("/v1/approvals?status=pending").json()["approvals"][0]["id"] == pending
+    clock.advance(minutes=1)
+    assert bob.get("/v1/approvals?status=pending").json()["approvals"] == []
+    answer = bob.post(f"/v1/approvals/{pending}/approve")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_state")
+
+
+def test_what_was_rejected(office: Office) -> None:
+    """APPROVAL-3, F1284e: What was rejected is not used, nor approved later; an approval ends."""
+    office.protects("revocations.restore_others")
+    first, second = office.revoked(2)
+    approval = asked(delete(office.alice, first, ASKING))["approval_id"]
+    assert office.bob.post(f"/v1/approvals/{approval}/reject").json()["status"] == "rejected"
+    assert office.bob.post(f"/v1/approvals/{approval}/approve").status_code == 409
+    assert "rejected" in refused(delete(office.alice, first, {"Rescind-Approval": approval}))
+    use = office.approved(delete(office.alice, second, ASKING))
+    office.bob.post(f"/v1/approvals/{use['Rescind-Approval']}/reject")
+    assert "rejected" in refused(delete(office.alice, second, use))
+
+
+def test_a_restore_drops_approvals(office: Office, clock: Clock) -> None:
+    """APPROVAL-3, F1284f: After a recovery, no approval of before is decided on or used."""
+    office.protects("revocations.restore_others")
+    first, second = office.revoked(2)
+    pending = asked(delete(office.alice, first, ASKING))["approval_id"]
+    use = office.approved(delete(office.alice, second, ASKING))
+    sessions.end_all(office.tenant.ports, office.tenant.id)
+    clock.advance(seconds=1)
+    office.sign_in()
+    assert office.bob.post(f"/v1/approvals/{pending}/approve").status_code == 409
+    assert "expired" in refused(delete(office.alice, second, use))
+
+
+def _create_key(office: Office) -> tuple[str, str, Any]:
+    body = {"name": "k", "scopes": ["read-only", "admin"], "expires_at": SOON}
+    return "POST", "/v1/api-keys", body
+
+
+def _rotate_key(office: Office) -> tuple[str, str, Any]:
+    key_id = office.tenant.client(Scope.ADMIN).key_id
+    return "POST", f"/v1/api-keys/{key_id}/rotate", {"grace_seconds": 60, "expires_at": SOON}
+
+
+def _force(office: Office) -> tuple[str, str, Any]:
+    made = office.alice.post("/v1/revocations/srl/keys").json()
+    return "POST", f"/v1/revocations/srl/keys/{made['key_id']}/activate", {"force": True}
+
+
+def _bind(office: Office) -> tuple[str, str, Any]:
+    body = {"name": "SSO", "kind": "people", "issuer": ISSUER, "client_id": "x", "jwks": JWKS}
+    body["grants"] = [{"when": {"groups": "all"}, "role": "admin"}]
+    return "POST", "/v1/tenant/identity-providers", body
+
+
+def _rename(office: Office) -> tuple[str, str, Any]:
+    return "PATCH", f"/v1/tenant/identity-providers/{office.provider.id}", {"name": "new"}
+
+
+def _unbind(office: Office) -> tuple[str, str, Any]:
+    provider = bound(office.tenant.ports, office.tenant.operator)
+    return "DELETE", f"/v1/tenant/identity-providers/{provider.id}", None
+
+
+def _unprotect(office: Office) -> tuple[str, str, Any]:
+    return "PUT", ACTS, {"acts": [], "restore_above": None}
+
+
+ACTS_ONCE: list[tuple[str, Callable[[Office], tuple[str, str, Any]]]] = [
+    ("admin_keys.create", _create_key),
+    ("admin_keys.create", _rotate_key),
+    ("list_signers.force", _force),
+    ("access.change", _bind),
+    ("access.change", _rename),
+    ("access.change", _unbind),
+    ("access.change", _unprotect),
+]
+
+
+def _send(who: Client, call: tuple[str, str, Any], headers: dict[str, str]) -> Any:
+    method, path, body = call
+    options = {} if body is None else {"content": json.dumps(body).encode()}
+    return who.request(
+        method, path, headers={"Content-Type": "application/json", **headers}, **options
+    )
+
+
+@pytest.mark.parametrize(("act", "make"), ACTS_ONCE)
+def test_acts_that_are_done_once(
+    office: Office, act: str, make: Callable[[Office], tuple[str, str, Any]]
+) -> None:
+    """APPROVAL-1, APPROVAL-2, F1285a: Each act is refused alone, and done with its approval.
+
+    The approval holds for that request alone, with its method, path and body.
+    """
+    call = make(office)
+    office.protects("tenant.remove", *([] if act == "access.change" else [act]))
+    entries = audited(office.tenant)
+    for who in (office.tenant.admin, office.alice):
+        refused(_send(who, call, {}))
+    refused(_send(office.tenant.admin, call, ASKING))
+    assert audited(office.tenant) == entries
+    answer = _send(office.alice, call, ASKING)
+    assert asked(answer)["act"] == act
+    assert audited(office.tenant) == entries + 1
+    use = office.approved(answer)
+    method, path, body = call
+    if body is not None:
+        other = json.dumps(body).encode() + b" "
+        refused(
+            office.alice.request(
+                method, path, content=other, headers={"Content-Type": "application/json", **use}
+            )
+        )
+    answer = _send(office.alice, call, use)
+    assert answer.status_code in (200, 201, 204), answer.text
+    assert office.seen(use["Rescind-Approval"])["remaining"] == 0
+
+
+@pytest.mark.parametrize(("act", "make"), ACTS_ONCE)
+def test_asking_changes_nothing(
+    office: Office, act: str, make: Callable[[Office], tuple[str, str, Any]]
+) -> None:
+    """APPROVAL-2, F1285b: A request that asks in vain, for what is not protected, is not made."""
+    call, entries = make(office), audited(office.tenant)
+    answer = _send(office.alice, call, ASKING)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_state"), act
+    assert audited(office.tenant) == entries
+
+
+def test_asking_in_vain_takes_nothing_back(office: Office) -> None:
+    """APPROVAL-2, F1285c: A take-back that needs no approval, and asks for one, is not made."""
+    (revocation,) = office.revoked(1)
+    entries = audited(office.tenant)
+    for limit in (None, 1):
+        if limit is not None:
+            office.protects(restore_above=limit)
+            entries = audited(office.tenant)
+        assert delete(office.alice, revocation, ASKING).status_code == 409
+        assert office.take_back(office.alice, [revocation], ASKING).status_code == 409
+        dry = office.take_back(office.alice, [revocation], ASKING, dry_run=True)
+        assert dry.status_code == 409
+        body = {"action": "revoke", "warrant_ids": ["svc_wrt_x"], "reason": "r"}
+        assert office.alice.post(BATCH, json=body, headers=ASKING).status_code == 409
+        assert audited(office.tenant) == entries
+
+
+def test_a_key_rotates_itself(office: Office) -> None:
+    """APPROVAL-1, F1285d: An admin key may rotate itself; a key of another scope is made freely."""
+    office.protects("admin_keys.create")
+    admin = office.tenant.admin
+    path = f"/v1/api-keys/{admin.key_id}/rotate"
+    refused(office.alice.post(path, json={"grace_seconds": 60, "expires_at": SOON}))
+    body = {"name": "k", "scopes": ["revoker"]}
+    assert admin.post("/v1/api-keys", json=body).status_code == 201
+    assert admin.post(path, json={"grace_seconds": 60}).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("headers", "named"),
+    [
+        ({"Rescind-Approval": "yes"}, "Rescind-Approval:"),
+        ({"Rescind-Approval": "svc_apr_1"}, "Rescind-Approval:"),
+        ({"Rescind-Approval": "request"}, "Rescind-Approval-Reason:"),
+        (ASKING | {"Rescind-Approval-Reason": "%20"}, "Rescind-Approval-Reason:"),
+        (ASKING | {"Rescind-Approval-Reason": "%ff"}, "Rescind-Approval-Reason:"),
+        (ASKING | {"Rescind-Approval-Count": "0"}, "Rescind-Approval-Count:"),
+        (ASKING | {"Rescind-Approval-Count": "1e3"}, "Rescind-Approval-Count:"),
+    ],
+)
+def test_headers_that_are_malformed(office: Office, headers: dict[str, str], named: str) -> None:
+    """APPROVAL-2, F1286a: A malformed header about an approval is refused, and nothing is done."""
+    (revocation,) = office.revoked(1)
+    answer = delete(office.alice, revocation, headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith(named)
+
+
+def test_an_endpoint_without_approvals(office: Office) -> None:
+    """APPROVAL-2, F1286b: A request to an endpoint that needs no approval is not made with one."""
+    body = {"warrant_id": "svc_wrt_a", "reason": "r"}
+    answer = office.alice.post("/v1/revocations", json=body, headers=ASKING)
+    assert answer.status_code == 400
+    assert office.alice.get("/v1/revocations").json()["total"] == 0
+
+
+def test_others_see_their_own(office: Office) -> None:
+    """APPROVAL-3, F1286c: Who cannot read the settings sees the own approvals alone."""
+    office.protects(restore_above=0)
+    first, second = office.revoked(2)
+    own = asked(delete(office.carol, first, ASKING))["approval_id"]
+    other = asked(delete(office.alice, second, ASKING))["approval_id"]
+    listed = office.carol.get("/v1/approvals").json()["approvals"]
+    assert [each["id"] for each in listed] == [own]
+    assert office.carol.get(f"/v1/approvals/{other}").status_code == 404
+    assert office.tenant.client(Scope.REVOKER).get("/v1/approvals").json()["approvals"] == []
+    listed = office.tenant.read_only.get("/v1/approvals").json()["approvals"]
+    assert [each["id"] for each in listed] == [other, own]
+    use = office.approved(delete(office.carol, first, ASKING))
+    assert delete(office.carol, first, use).status_code == 204
+
+
+def test_the_operator_overrides(office: Office) -> None:
+    """APPROVAL-4, F1287a: The operator approves in place of a person, and the audit log says so."""
+    office.protects("revocations.restore_others")
+    (revocation,) = office.revoked(1)
+    approval = asked(delete(office.alice, revocation, ASKING))["approval_id"]
+    ports, operator = office.tenant.ports, office.tenant.operator
+    for _ in range(2):
+        done = operations.override(ports, operator, approval_id=approval, reason="Bob is ill")
+        assert (done.decided_by, done.decided_by_id) == (operator.identity, None)
+    entry = audit_entries(office.tenant)[-1]
+    assert (entry["action"], entry["resource_id"]) == ("approval.override", approval)
+    assert entry["actor"] == operator.identity
+    use = {"Rescind-Approval": approval}
+    assert delete(office.alice, revocation, use).status_code == 204

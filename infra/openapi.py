@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fastapi.openapi.utils import get_openapi
 
-from infra.openapi_words import APPROVING, ERRORS, HEADERS, INFO, NAMES, REPEATED, TAGS
+from infra.openapi_words import APPROVING, ERRORS, HEADERS, INFO, NAMES, NOT_NEEDED, REPEATED, TAGS
 from infra.server.routers import ROUTERS
 from shared import errors
 from shared.model.callers import Scope
@@ -120,7 +120,7 @@ def _complete(described: dict[str, Any], route: ContractRoute) -> None:
     if isinstance(operation, Repeatable):
         _repeat(described, reasons)
     if route.serving.is_protected:
-        _protect(described)
+        _protect(described, reasons)
     for status in _statuses(route):
         reason = reasons.pop(status, None)
         responses[status] = (
@@ -154,20 +154,15 @@ def _repeat(described: dict[str, Any], reasons: dict[str, str]) -> None:
     reasons["409"] = " ".join(filter(None, [reasons.get("409"), REPEATED.conflict]))
 
 
-def _protect(described: dict[str, Any]) -> None:
-    """Add the headers about an approval, and the answer that one is asked for."""
+def _protect(described: dict[str, Any], reasons: dict[str, str]) -> None:
+    """Add the headers about an approval."""
     parameters = described.setdefault("parameters", [])
     for name, (meaning, schema) in APPROVING.items():
         parameters.append(
             {"name": name, "in": "header", "required": False, "schema": schema}
             | {"description": meaning}
         )
-    content = {"application/json": {"schema": ApprovalAsked.model_json_schema()}}
-    described["responses"]["202"] = {
-        "description": "Nothing was changed; the request waits for an approval",
-        "headers": _headers("202"),
-        "content": content,
-    }
+    reasons["409"] = " ".join(filter(None, [reasons.get("409"), NOT_NEEDED]))
 
 
 def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:

@@ -125,8 +125,7 @@ REPEATED: Final = Repeated(
 # The headers about an approval: what they mean, and their schemas.
 APPROVING: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     approvals.HEADER: (
-        "`request`, to ask for an approval instead of making the request; or the identifier of the "
-        "approval by which it is made.",
+        "`request`, to ask for an approval instead; or the identifier of the approval to use.",
         {"type": "string", "examples": ["request"]},
     ),
     approvals.REASON: (
@@ -138,6 +137,7 @@ APPROVING: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         {"type": "integer", "minimum": 1},
     ),
 }
+NOT_NEEDED: Final = "The request asked for an approval that it does not need."
 
 
 class ErrorAnswer(NamedTuple):

@@ -32,13 +32,13 @@ _ACTS: Final[dict[str, JsonValue]] = {
 }
 _APPROVAL: Final[dict[str, JsonValue]] = {
     "id": sample(APPROVAL),
-    "act": "revocations.restore",
-    "subject": "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e",
-    "count": 4996,
-    "remaining": 4996,
-    "reason": "Wrong list, ticket 4711",
-    "details": {"warrant_ids": ["svc_wrt_laptop-17"], "created_by": ["bob@acme.com"]},
-    "request": None,
+    "act": "admin_keys.create",
+    "subject": "api key",
+    "count": 1,
+    "remaining": 1,
+    "reason": "For the new pipeline, ticket 4711",
+    "details": {"name": "deploy", "scopes": ["admin"]},
+    "request": {"method": "POST", "path": "/v1/api-keys", "sha256": "9f86d0" + "0" * 58},
     "status": "approved",
     "requested_by": "alice@acme.com",
     "requested_by_id": sample(PERSON),
@@ -135,21 +135,3 @@ class ApprovalList(ResponseBody):
     def of(cls, found: list[Approval], cursor: str | None) -> Self:
         """Return the body for a page."""
         return cls(approvals=[ApprovalBody.of(each) for each in found], cursor=cursor)
-
-
-class ApprovalAsked(ResponseBody):
-    """What waits for an approval; nothing was changed."""
-
-    model_config = example(
-        approval_id=sample(APPROVAL),
-        act=_APPROVAL["act"],
-        subject=_APPROVAL["subject"],
-        count=_APPROVAL["count"],
-        expires_at="2026-11-22T12:00:00Z",
-    )
-
-    approval_id: ApprovalId
-    act: Act = shown("What is to be done.")
-    subject: str = shown("What it is done to.")
-    count: int = shown("How often it may be done.")
-    expires_at: MomentOut = shown("Until when somebody may approve it.")

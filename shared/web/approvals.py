@@ -1,7 +1,6 @@
 """The headers of a request about an approval, and the answer if it asked for one (APPROVAL-2)."""
 
 import hashlib
-import json
 import re
 from dataclasses import replace
 from typing import Final
@@ -11,8 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shared.errors import ApprovalRequested, InvalidRequest
-from shared.model import text, times
+from shared.model import text
 from shared.model.callers import ApprovalHeader
+from shared.model.identifiers import APPROVAL
+from shared.web.fields import MomentOut, ResponseBody, example, identifier, sample, shown
 
 HEADER: Final = "Rescind-Approval"
 REASON: Final = "Rescind-Approval-Reason"
@@ -66,14 +67,32 @@ def _count(request: Request) -> int:
     return int(values[0])
 
 
+class ApprovalAsked(ResponseBody):
+    """What waits for an approval; nothing was changed."""
+
+    model_config = example(
+        approval_id=sample(APPROVAL),
+        act="revocations.restore",
+        subject="svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e",
+        count=4996,
+        expires_at="2026-11-22T12:00:00Z",
+    )
+
+    approval_id: str = shown("Identifier of the approval.", **identifier(APPROVAL))
+    act: str = shown("What is to be done.")
+    subject: str = shown("What it is done to. For a batch, the `batch_id` that each call has.")
+    count: int = shown("How often it may be done.")
+    expires_at: MomentOut = shown("Until when somebody may approve it.")
+
+
 def answer(asked_for: ApprovalRequested) -> Response:
     """Return the 202 that names what waits for an approval."""
     made = asked_for.approval
-    body = {
-        "approval_id": made.id,
-        "act": made.act.value,
-        "subject": made.subject,
-        "count": made.count,
-        "expires_at": times.text(made.expires_at),
-    }
-    return Response(json.dumps(body), 202, media_type="application/json")
+    body = ApprovalAsked(
+        approval_id=made.id,
+        act=made.act,
+        subject=made.subject,
+        count=made.count,
+        expires_at=made.expires_at,
+    )
+    return Response(body.model_dump_json(), 202, media_type="application/json")

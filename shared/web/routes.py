@@ -48,6 +48,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _SENTENCES_MAX: Final = 10
+_ASKED: Final = {
+    "model": approvals.ApprovalAsked,
+    "description": "Nothing was changed; the request waits for an approval",
+}
 
 
 class Context(NamedTuple):
@@ -156,6 +160,8 @@ class ContractRoute(APIRoute):
             # Without content there is no content type.
             options["response_class"] = Response
         self.serving: Serving = vars(endpoint)["serving"]
+        if self.serving.is_protected:
+            options["responses"] = (options.get("responses") or {}) | {202: _ASKED}
         super().__init__(path, endpoint, **options)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:

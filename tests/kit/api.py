@@ -24,6 +24,7 @@ class Instance:
     """One instance of the service, in this process and thread: a request is a function call."""
 
     app: ASGIApp
+    ports: Ports | None = None
 
     def request(self, method: str, path: str, **options: Any) -> httpx2.Response:
         made = httpx2.Request(method, f"http://testserver{path}", **options)
@@ -107,4 +108,4 @@ class Tenant:
 
 def serve(ports: Ports) -> Instance:
     """An instance of the service on these ports; two on the same ports are two instances."""
-    return Instance(create_app(*ROUTERS, ports=lambda: ports))
+    return Instance(create_app(*ROUTERS, ports=lambda: ports), ports)

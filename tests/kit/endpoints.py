@@ -7,25 +7,29 @@ table of scopes in AUTH-4 from it.
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from itertools import chain
 from secrets import token_hex
 from typing import Any, Final
 
+from shared.errors import InvalidApiKey, Unavailable
 from shared.model.audit.audit_log import month
-from shared.model.callers import Scope
+from shared.model.callers import Caller, Scope
 from shared.model.identities import providers
+from shared.model.identities.approvals import Act
 from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.roles import Role
 from shared.model.items import Item
 from shared.model.trust import head_address
 from shared.model.webhooks import deliveries
 from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
+from shared.operations.access import api_keys
 from shared.operations.audit import log, sealing, signers
-from shared.operations.identities import identity_providers, people, roles
+from shared.operations.identities import approvals, identity_providers, people, roles
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force, publication
+from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit import identities, issuers, roots
 from tests.kit.api import Client, Tenant
@@ -50,6 +54,10 @@ _TABLE: Final = re.compile(r"(?<=\| Accepted scopes \|\n\| --- \| --- \|\n)(?:\|
 _IDENTIFIER: Final = re.compile(r"svc_[a-z]+_[0-9a-z]{26}")
 
 
+# Secrets of people, by their tenant and role.
+_SIGNED_IN: dict[tuple[str, Scope], str] = {}
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """One method of one path. `target` prepares what a call acts on, and is the path to call.
@@ -60,7 +68,7 @@ class Endpoint:
     answer that shows one. `is_kept` is whether a POST or PATCH can be repeated with an
     `Idempotency-Key`; it cannot if it makes no change, or is harmless to repeat. `needs` says
     without which of `blobs` and `keys` it answers 503. `limited` is whether callers whose role has
-    limits may call it.
+    limits may call it. If `is_of_people`, `call` has a person call.
     """
 
     name: str
@@ -77,6 +85,7 @@ class Endpoint:
     is_kept: bool = True
     needs: str = ""
     limited: bool = False
+    is_of_people: bool = False
 
 
 def shape(value: Any) -> Any:
@@ -105,10 +114,22 @@ def at(path: str, resource: str) -> str:
 def call(key: tuple[str, str], client: Client, target: str) -> Any:
     """Call the endpoint `key` as `client`, so that it can be repeated if it makes a change."""
     body = ENDPOINTS[key].body
+    client = _person_like(client) if ENDPOINTS[key].is_of_people else client
     headers = {"Idempotency-Key": token_hex()} if key[0] in ("POST", "PATCH") else {}
     return client.request(
         key[0], target, headers=headers, **({} if body is None else {"json": body})
     )
+
+
+def _person_like(client: Client) -> Client:
+    """The person with the scope of a client's key; the client itself if its key is not accepted."""
+    assert client.http.ports is not None
+    try:
+        found = api_keys.authenticate(client.http.ports, client.secret or "")
+    except (InvalidApiKey, Unavailable):
+        return client
+    secret = _SIGNED_IN.get((found.tenant_id, found.scopes[0]), client.secret)
+    return replace(client, secret=secret)
 
 
 def call_as_it_stands(key: tuple[str, str], client: Client, target: str) -> Answer:
@@ -333,16 +354,27 @@ def _delivered(tenant: Tenant) -> str:
     return webhook_id
 
 
-def _bound(tenant: Tenant) -> IdentityProvider:
+def _bound(ports: Ports, caller: Caller) -> IdentityProvider:
     """An identity provider: the newest one of the tenant, or a new one."""
-    partition = providers.providers(tenant.id)
-    for row in tenant.ports.store.query(partition, newest_first=True):
+    partition = providers.providers(caller.tenant_id)
+    for row in ports.store.query(partition, newest_first=True):
         return IdentityProvider.from_item(row.item)
-    return identities.bound(tenant.ports, tenant.operator, email_domains=("example.com",))
+    return identities.bound(ports, caller, email_domains=("example.com",))
+
+
+def _asked(tenant: Tenant) -> str:
+    """What a new person asked for; people of each role are signed in who may decide or not."""
+    person_id, provider = _person(tenant), _bound(tenant.ports, tenant.operator)
+    for role in Scope:
+        made = identities.signed_in(tenant.ports, provider, role, sub=f"like-{role}")
+        _SIGNED_IN[tenant.id, role] = made.secret
+    asking = replace(tenant.operator, owner_id=person_id, identity="a@example.com")
+    act = Act.RESTORE
+    return approvals.requested(tenant.ports, asking, act, "subject", reason="r", details={}).id
 
 
 def _provider(tenant: Tenant) -> str:
-    return _bound(tenant).id
+    return _bound(tenant.ports, tenant.operator).id
 
 
 def _no_provider(tenant: Tenant) -> None:
@@ -360,13 +392,15 @@ def _renamed_provider(tenant: Tenant) -> str:
 def _session(tenant: Tenant) -> str:
     """A session of a new person."""
     sub = tenant.ports.new_id("x")[2:]
-    return identities.signed_in(tenant.ports, _bound(tenant), sub=sub).session.id
+    provider = _bound(tenant.ports, tenant.operator)
+    return identities.signed_in(tenant.ports, provider, sub=sub).session.id
 
 
 def _person(tenant: Tenant) -> str:
     """A new person."""
     sub = tenant.ports.new_id("x")[2:]
-    return identities.signed_in(tenant.ports, _bound(tenant), sub=sub).session.owner
+    provider = _bound(tenant.ports, tenant.operator)
+    return identities.signed_in(tenant.ports, provider, sub=sub).session.owner
 
 
 def _disabled_person(tenant: Tenant) -> str:
@@ -513,6 +547,11 @@ _PROVIDER = _ENDPOINTS_FOUND | {
     "email_domains": [...],
 }
 _PERSON = _names("id email name role status issuer subject created_at")
+_ASKED = _names(
+    "id act subject count remaining reason request status requested_by requested_by_id",
+    "decided_by decided_by_id decided_at created_at expires_at",
+) | {"details": {}}
+_ACTS = {"acts": [], "restore_above": ...}
 _SESSION = _names("id identity owner provider_id created_at authenticated_at expires_at")
 _ROLE = _names("name is_built_in") | {
     "scopes": [...],
@@ -976,6 +1015,31 @@ _ROWS = (
     _row("GET /v1/roles/{name} getRole", _ROLE, on=_role),
     _row("PUT /v1/roles/{name} putRole role.put", _ROLE, on=_role, body={"scopes": ["signer"]}),
     _row("DELETE /v1/roles/{name} deleteRole role.delete", on=_role),
+    _row("GET /v1/tenant/protected-acts getProtectedActs", _ACTS),
+    _row(
+        "PUT /v1/tenant/protected-acts setProtectedActs",
+        _ACTS,
+        body={"acts": [], "restore_above": None},
+    ),
+    _row(
+        "GET /v1/approvals listApprovals",
+        {"approvals": [_ASKED], "cursor": ...},
+        on=_asked,
+        scopes=ANY,
+    ),
+    _row("GET /v1/approvals/{id} getApproval", _ASKED, on=_asked, scopes=ANY),
+    _row(
+        "POST /v1/approvals/{id}/approve approveRequest approval.approve",
+        _ASKED,
+        on=_asked,
+        is_of_people=True,
+    ),
+    _row(
+        "POST /v1/approvals/{id}/reject rejectRequest approval.reject",
+        _ASKED,
+        on=_asked,
+        is_of_people=True,
+    ),
     _row("GET /v1/tenant/settings getTenantSettings", _SETTINGS),
     _row(
         "PATCH /v1/tenant/settings updateTenantSettings tenant.update_settings",

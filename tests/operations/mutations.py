@@ -6,8 +6,9 @@ from functools import partial
 
 import pytest
 
-from shared.model.callers import Scope
+from shared.model.callers import Caller, Scope
 from shared.model.fleet.heartbeats import Description
+from shared.model.identities.approvals import Act
 from shared.model.identities.roles import Role
 from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.signing_keys import SigningKey
@@ -22,7 +23,14 @@ from shared.operations.changes import (
 )
 from shared.operations.changes.warrants import Order
 from shared.operations.fleet import authorizers, registering
-from shared.operations.identities import identity_providers, people, roles, sessions
+from shared.operations.identities import (
+    approvals,
+    identity_providers,
+    people,
+    protected_acts,
+    roles,
+    sessions,
+)
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force
 from shared.operations.webhooks import managing
@@ -237,6 +245,43 @@ def _role(ports: Ports, tenant: Tenant) -> str:
     return _put_role(ports, tenant, "", scope=Scope.REVOKER)
 
 
+def _two_people(ports: Ports, tenant: Tenant) -> str:
+    provider = identities.bound(ports, tenant.operator)
+    first, _ = (identities.signed_in(ports, provider, sub=each) for each in "ab")
+    return first.session.id
+
+
+def _protect(ports: Ports, tenant: Tenant, _id: str) -> object:
+    acts = (Act.REMOVE_TENANT,)
+    return protected_acts.update(ports, tenant.operator, acts=acts, restore_above=5)
+
+
+def _asked(ports: Ports, tenant: Tenant) -> str:
+    act = Act.REMOVE_TENANT
+    made = approvals.requested(ports, tenant.operator, act, tenant.id, reason="r", details={})
+    return made.id
+
+
+def _approve(ports: Ports, tenant: Tenant, approval_id: str) -> object:
+    return approvals.approve(ports, person(tenant), approval_id=approval_id)
+
+
+def _reject(ports: Ports, tenant: Tenant, approval_id: str) -> object:
+    return approvals.reject(ports, person(tenant), approval_id=approval_id)
+
+
+def _override(ports: Ports, tenant: Tenant, approval_id: str) -> object:
+    return approvals.override(ports, tenant.operator, approval_id=approval_id, reason="ill")
+
+
+def person(tenant: Tenant, name: str = "bob") -> Caller:
+    """A person with the role `admin`, without a record of its own."""
+    owner = f"svc_usr_01kbm4xt3rfz8c5w7y2q9n6d{name[:1]}x"
+    return replace(
+        tenant.operator, identity=f"{name}@example.com", owner_id=owner, session_id=f"of-{name}"
+    )
+
+
 CASES = [
     Case("api_key.create", _nothing, _create_key),
     Case("api_key.rotate", _key, partial(_rotate_key, 60)),
@@ -317,6 +362,11 @@ CASES = [
     Case("role.put", _nothing, _put_role),
     Case("role.put", _role, _put_role),
     Case("role.delete", _role, lambda p, t, i: roles.delete(p, t.operator, name=i)),
+    Case("tenant.protect_acts", _two_people, _protect),
+    Case("approval.request", _nothing, lambda p, t, _: _asked(p, t)),
+    Case("approval.approve", _asked, _approve),
+    Case("approval.reject", _asked, _reject),
+    Case("approval.override", _asked, _override),
     Case("webhook.create", _nothing, lambda p, t, _: _webhook(p, t)),
     Case(
         "webhook.update",

@@ -62,8 +62,8 @@ def page(
 @operation(*Scope)
 def get(ports: Ports, caller: Caller, *, approval_id: str) -> Approval:
     """Return an approval that `page` would show. Raises `NotFound`."""
-    found, _ = _read(ports, caller.tenant_id, approval_id)
-    if found is None or not _may_see(caller, found):
+    found, _ = _found(ports, caller, approval_id)
+    if not _may_see(caller, found):
         raise NotFound
     return found
 
@@ -90,7 +90,8 @@ def override(ports: Ports, operator: Caller, *, approval_id: str, reason: str) -
 
 
 def _overridden(ports: Ports, operator: Caller, approval_id: str, reason: str) -> Approval:
-    before = _undecided(ports, operator, approval_id, ApprovalStatus.APPROVED)
+    before, barrier = _found(ports, operator, approval_id)
+    _check_open(before, ApprovalStatus.APPROVED, ports.now(), barrier)
     if before.status is ApprovalStatus.APPROVED:
         return before
     after = before.decided(ApprovalStatus.APPROVED, operator.identity, None, ports.now())
@@ -104,11 +105,12 @@ def _overridden(ports: Ports, operator: Caller, approval_id: str, reason: str) -
 def _decided(
     ports: Ports, caller: Caller, keep: Keep[Approval], approval_id: str, status: ApprovalStatus
 ) -> Approval:
+    before, barrier = _found(ports, caller, approval_id)
     if caller.person_id is None:
         raise InsufficientScope([Scope.ADMIN], _NOT_BY_KEY)
-    before = _undecided(ports, caller, approval_id, status)
     if before.requested_by_id == caller.person_id:
         raise InsufficientScope([Scope.ADMIN], _NOT_ALONE)
+    _check_open(before, status, ports.now(), barrier)
     if before.status is status:
         return before
     after = before.decided(status, caller.identity, caller.person_id, ports.now())
@@ -122,18 +124,24 @@ def _decided(
     return after
 
 
-def _undecided(ports: Ports, caller: Caller, approval_id: str, status: ApprovalStatus) -> Approval:
-    """Return an approval that may get a status, or has it. Raises `NotFound`, `InvalidState`."""
+def _found(ports: Ports, caller: Caller, approval_id: str) -> tuple[Approval, datetime | None]:
+    """Return what `_read` does. Raises `NotFound`."""
     found, barrier = _read(ports, caller.tenant_id, approval_id)
     if found is None:
         raise NotFound
+    return found, barrier
+
+
+def _check_open(
+    found: Approval, status: ApprovalStatus, now: datetime, barrier: datetime | None
+) -> None:
+    """Raise `InvalidState` unless an approval may get a status, or has it."""
     if found.status is status:
-        return found
+        return
     if found.status is ApprovalStatus.REJECTED:
         raise InvalidState("The approval was rejected; ask for another one.")
-    if found.has_ended(ports.now(), barrier):
+    if found.has_ended(now, barrier):
         raise InvalidState("The approval has expired; ask for another one.")
-    return found
 
 
 def _may_see(caller: Caller, found: Approval) -> bool:

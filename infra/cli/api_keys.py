@@ -60,7 +60,12 @@ def list_(session: ApiSession, limit: Limit = SHOWN, account: Account = None) ->
     session.out.page(page, "api_keys", COLUMNS)
 
 
-@command(app, "create", example="rescind api-keys create ci --scope authorizer --into ci.key")
+@command(
+    app,
+    "create",
+    example="rescind api-keys create ci --scope authorizer --into ci.key",
+    is_protected=True,
+)
 def create(
     session: ApiSession,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],

@@ -58,6 +58,8 @@ class BatchCalls:
     def run(self, ids: Mapping[str, Sequence[str]]) -> Exit:
         """Send all identifiers, by the field of the body that takes them; print the results."""
         total = sum(map(len, ids.values()))
+        if self.session.request_approval is not None:
+            self._ask(ids, total)
         try:
             with self.session.out.progress(self.doing, total) as bar:
                 for name, some in ids.items():
@@ -73,6 +75,12 @@ class BatchCalls:
             self._show()
         has_failed = any(each["outcome"] in _NOT_DONE for each in self.results)
         return Exit.FAILED if has_failed else Exit.DONE
+
+    def _ask(self, ids: Mapping[str, Sequence[str]], total: int) -> None:
+        """Ask for an approval of all calls, by the first one. Raises `WaitsForApproval`."""
+        name, some = next((name, some) for name, some in ids.items() if some)
+        body = {**self.body, name: some[:_MOST], "batch_id": self.id}
+        self.session.api.post(_PATH, body, count=total)
 
     def _send(self, ids: Mapping[str, Sequence[str]]) -> Results:
         """Make a call, and repeat it while its answer is lost or something is unavailable."""

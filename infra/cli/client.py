@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import httpx2
 
-from infra.cli.errors import ApiError, NoUsableAnswer, WrongUsage
+from infra.cli.errors import ApiError, NoUsableAnswer, WaitsForApproval, WrongUsage
 from infra.cli.profiles import Profile
 from shared import __version__
 
@@ -25,6 +25,12 @@ _TOO_OLD: Final = "reauthentication_required"
 _BUSY: Final = frozenset({429, 503})
 # The schemes for which the environment may name a proxy.
 _PROXIED: Final = ("http://", "https://", "all://")
+_ASKED: Final = 202
+# The headers of APPROVAL-2.
+HEADER: Final = "Rescind-Approval"
+REASON: Final = f"{HEADER}-Reason"
+COUNT: Final = f"{HEADER}-Count"
+ASKS: Final = "request"
 _CHANGES: Final = frozenset({"POST", "PATCH"})
 
 Params = Mapping[str, object]
@@ -36,7 +42,8 @@ class Api:
     All methods raise `ApiError` if the service refuses, `NoUsableAnswer` if there is no answer, and
     `WrongUsage` if a parameter is empty. After an answer 429 or 503 the request is repeated, for a
     minute in all. Each POST and PATCH has its own `Idempotency-Key`, which its retries repeat.
-    `told` is called with each request as a command of curl.
+    `told` is called with each request as a command of curl. `approving` has the headers of each
+    change about an approval; if one is asked for, a change raises `WaitsForApproval`.
     """
 
     def __init__(
@@ -45,8 +52,10 @@ class Api:
         *,
         wait: Callable[[float], None] = time.sleep,
         told: Callable[[str], object] | None = None,
+        approving: Mapping[str, str] | None = None,
     ) -> None:
         self._wait, self._told, self._renewal = wait, told, profile.renewal
+        self._approving = approving or {}
         credential = {"Authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
         self._http = httpx2.Client(
             base_url=profile.url,
@@ -66,9 +75,12 @@ class Api:
         """Return the JSON of an answer. Parameters that are None are left out."""
         return _json(self.send("GET", path, params=params))
 
-    def post(self, path: str, body: object = None) -> Any:
-        """Return the JSON of an answer; None if it has no body."""
-        return _json(self.send("POST", path, body=body))
+    def post(self, path: str, body: object = None, *, count: int = 0) -> Any:
+        """Return the JSON of an answer; None if it has no body.
+
+        `count` is how many revocations an approval is asked for, if not those of this request.
+        """
+        return _json(self.send("POST", path, body=body, count=count))
 
     def submit(self, path: str, form: Mapping[str, str]) -> Any:
         """Post a form, as clients of OAuth do; return the JSON of the answer."""
@@ -121,6 +133,7 @@ class Api:
         body: object = None,
         form: Mapping[str, str] | None = None,
         follow: bool = False,
+        count: int = 0,
     ) -> httpx2.Response:
         """Return an answer that is no error. With `follow`, redirects are followed (SRL-1)."""
         made = self._http.build_request(
@@ -131,7 +144,7 @@ class Api:
             },
             json=body,
             data=form,
-            headers={"Idempotency-Key": str(uuid4())} if method in _CHANGES else {},
+            headers=self._headers(method) | ({COUNT: str(count)} if count else {}),
         )
         if self._told:
             self._told(_curl(made))
@@ -143,6 +156,10 @@ class Api:
                 return _checked(answer, self._renewal)
             left -= pause
             self._wait(pause)
+
+    def _headers(self, method: str) -> dict[str, str]:
+        once = {"Idempotency-Key": str(uuid4())} if method in _CHANGES else {}
+        return once if method == "GET" else {**once, **self._approving}
 
     def _once(self, made: httpx2.Request, *, follow: bool) -> httpx2.Response:
         try:
@@ -186,7 +203,12 @@ def _pause(answer: httpx2.Response) -> float:
 
 
 def _checked(answer: httpx2.Response, renewal: str | None) -> httpx2.Response:
-    """Return the answer if it is none of an error; `renewal` is the command that signs in again."""
+    """Return the answer if it is none of an error; `renewal` is the command that signs in again.
+
+    Raises `WaitsForApproval` if the request asked for an approval.
+    """
+    if answer.status_code == _ASKED and answer.request.headers.get(HEADER) == ASKS:
+        raise WaitsForApproval(_json(answer))
     if answer.is_success:
         return answer
     request_id = answer.headers.get("X-Request-Id")

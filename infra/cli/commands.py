@@ -18,12 +18,22 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from urllib.parse import quote
 
 import typer
 from typer.core import TyperGroup
 
 from infra.cli import profiles
-from infra.cli.errors import SHOWN, ApiError, Exit, Limit, NoUsableAnswer, WrongUsage, Yes
+from infra.cli.errors import (
+    SHOWN,
+    ApiError,
+    Exit,
+    Limit,
+    NoUsableAnswer,
+    WaitsForApproval,
+    WrongUsage,
+    Yes,
+)
 from infra.cli.output import Column, Output, OutputFormat
 from infra.cli.profiles import Profile
 from shared.errors import InvalidSettings, RescindError
@@ -84,6 +94,8 @@ class ApiSession:
     out: Output
     profile_name: str = profiles.DEFAULT
     is_debugged: bool = False
+    request_approval: str | None = None
+    approval: str | None = None
     _open: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
@@ -103,7 +115,19 @@ class ApiSession:
         from infra.cli.client import Api
 
         told = self.out.say if self.is_debugged else None
-        return self._open.enter_context(Api(self.profile, told=told))
+        made = Api(self.profile, told=told, approving=self._approving())
+        return self._open.enter_context(made)
+
+    def _approving(self) -> dict[str, str]:
+        from infra.cli.client import ASKS, HEADER, REASON
+
+        if self.approval is not None and self.request_approval is not None:
+            raise WrongUsage("--request-approval comes first, and --approval when it is approved.")
+        if self.approval is not None:
+            return {HEADER: self.approval}
+        if self.request_approval is None:
+            return {}
+        return {HEADER: ASKS, REASON: quote(self.request_approval)}
 
 
 Identifier = Annotated[
@@ -114,6 +138,28 @@ OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
     "profile": (ProfileOption, profiles.DEFAULT),
     "output": (OutputOption, OutputFormat.TABLE),
     "debug": (DebugOption, False),
+}
+
+
+APPROVAL_OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
+    "request_approval": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--request-approval",
+                metavar="WHY",
+                help="Change nothing, but ask another administrator for an approval.",
+            ),
+        ],
+        None,
+    ),
+    "approval": (
+        Annotated[
+            str | None,
+            typer.Option("--approval", metavar="ID", help="The approval, svc_apr_…, if given."),
+        ],
+        None,
+    ),
 }
 
 
@@ -130,15 +176,32 @@ def noun(help_: str, *, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
     )
 
 
-def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command], Command]:
-    """Add a command that calls the API. Its first parameter is a `ApiSession`."""
+def command(
+    app: typer.Typer, name: str, *, example: str, is_protected: bool = False
+) -> Callable[[Command], Command]:
+    """Add a command that calls the API. Its first parameter is a `ApiSession`.
+
+    If it `is_protected`, it has options to ask for an approval, and to use one.
+    """
+    more = APPROVAL_OPTIONS if is_protected else {}
 
     def run(function: Command, given: dict[str, Any]) -> int | None:
         chosen, output = given.pop("profile"), Output(given.pop("output"))
-        with ApiSession(output, chosen, given.pop("debug")) as session:
-            return guarded(output, lambda: function(session, **given))
+        approving = {each: given.pop(each) for each in more}
+        with ApiSession(output, chosen, given.pop("debug"), **approving) as session:
+            return guarded(output, lambda: _asked(output, lambda: function(session, **given)))
 
-    return add(app, name, example=example, options=OPTIONS, run=run)
+    return add(app, name, example=example, options={**more, **OPTIONS}, run=run)
+
+
+def _asked(out: Output, work: Callable[[], int | None]) -> int | None:
+    """Run a command; if it asked for an approval, say what to do next."""
+    try:
+        return work()
+    except WaitsForApproval as error:
+        out.record(error.asked)
+        out.say(error.next)
+        return Exit.DONE
 
 
 def local_command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command], Command]:

@@ -71,6 +71,24 @@ class ApiError(RescindError):
         super().__init__(f"{message} ({code})" + (f"\nRun: {remedy}" if remedy else ""))
 
 
+class WaitsForApproval(RescindError):
+    """Nothing was changed: the command asked for an approval, which `asked` names."""
+
+    def __init__(self, asked: Mapping[str, Any]) -> None:
+        self.asked = asked
+        super().__init__("an approval was asked for")
+
+    @property
+    def next(self) -> str:
+        """What to do once it is approved."""
+        is_batch = str(self.asked["subject"]).startswith(f"svc_{identifiers.BATCH}_")
+        batch = f" --batch {self.asked['subject']}" if is_batch else ""
+        return (
+            "Nothing was changed. When another administrator has approved it, run the same command "
+            f"with --approval {self.asked['approval_id']}{batch}"
+        )
+
+
 def checked(read: Callable[[str], T]) -> Callable[[str], T]:
     """Return `read` for the type of an argument: the text of its errors is what the user sees."""
 

@@ -83,6 +83,7 @@ def register(root: typer.Typer) -> None:
         root,
         "unrevoke",
         example='rescind unrevoke --of-batch svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e --reason "mistake"',
+        is_protected=True,
     )(unrevoke)
 
 

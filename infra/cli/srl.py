@@ -205,7 +205,9 @@ def create(session: ApiSession) -> None:
     session.out.record(session.api.post(_SIGNERS))
 
 
-@command(signers, "activate", example="rescind list signers activate svc_key_01J…")
+@command(
+    signers, "activate", example="rescind list signers activate svc_key_01J…", is_protected=True
+)
 def activate(session: ApiSession, signer: SignerId, force: Force = False) -> None:
     """Let a pending key sign from now on, and publish a list that it signed."""
     path = f"{_SIGNERS}/{segment(signer)}/activate"

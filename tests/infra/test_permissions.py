@@ -21,6 +21,7 @@ from shared import wiring
 from shared.adapters.https_sender import HttpsSender
 from shared.model import feed as feed_model
 from shared.model import revocations as model
+from shared.model import times
 from shared.model.audit import audit_log, head, merkle
 from shared.model.audit.merkle import Place
 from shared.model.callers import Caller
@@ -64,8 +65,9 @@ from tests.infra.templates import LAMBDAS, events, folder, managed, statements, 
 from tests.kit import identities, kms_roots, roots, tour
 from tests.kit.api import Client, Instance, Tenant, serve
 from tests.kit.aws import REGION, STAGE, Account, aws
-from tests.kit.endpoints import ENDPOINTS, call
+from tests.kit.endpoints import ENDPOINTS, call, name_signers
 from tests.kit.lambda_events import Request, queued, streamed
+from tests.kit.offices import ACTS, ASKING, Office, asked
 from tests.kit.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
 from tests.kit.sealed_log import entry_made
 from tests.kit.worlds import Clock, embedded
@@ -258,7 +260,7 @@ def _call_all(group: str, tenant: Tenant) -> None:
     """Every endpoint of the function, each on a cold start, and what else its calls may take."""
     app = import_module(f"functions.{group}.handler").app
     routes = SimpleNamespace(routes=[each for each in app.routes if isinstance(each, APIRoute)])
-    admin = Client(Instance(_starting_cold(routes)), tenant.admin.secret)
+    admin = Client(Instance(_starting_cold(routes), tenant.ports), tenant.admin.secret)
     served = {(method, route.path_format) for route in routes.routes for method in route.methods}
     for key, endpoint in ENDPOINTS.items():
         if key in served:
@@ -292,6 +294,59 @@ def _keys_of_an_account(tenant: Tenant, admin: Client) -> None:
         made = admin.post(f"/v1/api-keys/{made['id']}/rotate", json=body_).json()
         assert admin.post(f"/v1/api-keys/{made['id']}/revoke").status_code == 200
         assert admin.delete(f"/v1/api-keys/{made['id']}").status_code == 204
+
+
+def _take_back_with_approvals(tenant: Tenant, admin: Client) -> None:
+    """A revocation is taken back freely, and two by an approval each: alone, and in a batch."""
+    office = Office(tenant)
+    alice = replace(office.alice, http=admin.http)
+    office.protects(restore_above=1)
+    first, second, third = office.revoked(3)
+    assert alice.delete(f"/v1/revocations/{first}").status_code == 204
+    path = f"/v1/revocations/{second}"
+    use = office.approved(alice.delete(path, headers=ASKING))
+    assert alice.delete(path, headers=use).status_code == 204
+    answer = office.take_back(alice, [third], ASKING)
+    use, batch = office.approved(answer), asked(answer)["subject"]
+    answer = office.take_back(alice, [third], use, batch_id=batch)
+    assert answer.json()["results"][0]["outcome"] == "taken_back"
+
+
+def _act_with_approval(
+    tenant: Tenant, admin: Client, act: str, method: str, path: str, body: Any
+) -> None:
+    """What is asked for is done once it is approved."""
+    office = Office(tenant)
+    alice = replace(office.alice, http=admin.http)
+    office.protects(act)
+    use = office.approved(alice.request(method, path, json=body, headers=ASKING))
+    assert alice.request(method, path, json=body, headers=use).is_success
+
+
+def _an_approved_key(tenant: Tenant, admin: Client) -> None:
+    """An admin key is made by an approval."""
+    end = times.text(tenant.ports.now() + timedelta(minutes=9))
+    body = {"name": "k", "scopes": ["admin"], "expires_at": end}
+    _act_with_approval(tenant, admin, "admin_keys.create", "POST", "/v1/api-keys", body)
+
+
+def _a_forced_signer(tenant: Tenant, admin: Client) -> None:
+    """A list signer is activated before its time, by an approval."""
+    pending = tenant.admin.post(f"{SRL}/keys").json()["key_id"]
+    name_signers(tenant)
+    path = f"{SRL}/keys/{pending}/activate"
+    _act_with_approval(tenant, admin, "list_signers.force", "POST", path, {"force": True})
+
+
+def _protected_acts(tenant: Tenant, admin: Client) -> None:
+    """Acts are protected, and no longer by an approval."""
+    office = Office(tenant)
+    alice, bob = (replace(each, http=admin.http) for each in (office.alice, office.bob))
+    body: dict[str, Any] = {"acts": ["tenant.remove"], "restore_above": None}
+    assert alice.request("PUT", ACTS, json=body).status_code == 200
+    body = {"acts": [], "restore_above": None}
+    use = office.approved(alice.request("PUT", ACTS, json=body, headers=ASKING), by=bob)
+    assert alice.request("PUT", ACTS, json=body, headers=use).status_code == 200
 
 
 def _an_account_with_keys(tenant: Tenant, admin: Client) -> None:
@@ -446,10 +501,11 @@ def _age(tenant: Tenant, address: Address, name: str) -> None:
 
 
 FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
-    "api_keys": (_keys_of_an_account,),
+    "api_keys": (_keys_of_an_account, _an_approved_key),
+    "identities": (_protected_acts,),
     "authorizers": (_authorizers_that_ended, _native_lists),
     "audit_log": (_a_long_log,),
-    "revocations": (_warrants_of_revoked_keys,),
+    "revocations": (_warrants_of_revoked_keys, _take_back_with_approvals),
     "service_accounts": (_an_account_with_keys,),
     "signing_keys": (_a_line_of_keys, _a_claim_that_is_released),
     "srl": (
@@ -458,6 +514,7 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
         _archived_signers,
         _a_claim_that_is_released,
         _signers_that_are_named,
+        _a_forced_signer,
     ),
     "tenant_settings": (_an_unknown_path,),
 }

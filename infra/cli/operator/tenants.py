@@ -12,7 +12,7 @@ from infra.cli.commands import confirm, noun
 from infra.cli.errors import WrongUsage, Yes, checked
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.cli.output import Column, Output
-from shared.model import times
+from shared.model import text, times
 from shared.model.tenants import TenantSettings
 from shared.operations.access.api_key_creation import Created
 from shared.operations.base import tenants
@@ -58,6 +58,19 @@ Export = Annotated[
     typer.Option("--export", metavar="FILE", help="A new file for all data of the tenant."),
 ]
 NoExport = Annotated[bool, typer.Option("--no-export", help="Remove without an export.")]
+
+RequestApproval = Annotated[
+    str | None,
+    typer.Option(
+        "--request-approval",
+        metavar="WHY",
+        parser=checked(text.reason),
+        help="Remove nothing, but ask the tenant's administrators for an approval.",
+    ),
+]
+ApprovalOption = Annotated[
+    str | None, typer.Option("--approval", metavar="ID", help="The approval, svc_apr_…, if given.")
+]
 
 app = noun("Tenants of the service, for operators.")
 
@@ -160,18 +173,27 @@ def remove(
     export: Export = None,
     no_export: NoExport = False,
     yes: Yes = False,
+    request_approval: RequestApproval = None,
+    approval: ApprovalOption = None,
 ) -> None:
     """Remove a tenant whose grace time has passed, with all its data, for good.
 
     Repeat the command, with --no-export, if it was interrupted.
     """
+    if request_approval is not None:
+        user = private_files.name()
+        asked = removal.request(operator.ports, handle=tenant, reason=request_approval, user=user)
+        operator.out.record({"approval_id": asked.id, "expires_at": times.text(asked.expires_at)})
+        operator.out.say(f"When a person approved it, add --approval {asked.id}")
+        return
     if (export is None) is not no_export:
         raise WrongUsage("name a file with --export, or add --no-export.")
     tenant_id = removal.check_due(operator.ports, handle=tenant)
     confirm(f"Remove the tenant {tenant} with all its data?", yes=yes)
     if export is not None:
         _export(operator, tenant_id, export)
-    removed = removal.remove(operator.ports, handle=tenant)
+    user = private_files.name()
+    removed = removal.remove(operator.ports, handle=tenant, user=user, approval_id=approval)
     operator.out.say(f"Removed the tenant {tenant}: {removed} items, and all its lists.")
 
 

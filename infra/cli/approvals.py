@@ -1,0 +1,98 @@
+"""`rescind approvals`: what another person asked for, and the operator's way around it."""
+
+from typing import Annotated, Final
+
+import typer
+
+from infra.cli.client import segment
+from infra.cli.commands import ApiSession, command, noun
+from infra.cli.errors import SHOWN, Limit, Reason, WrongUsage
+from infra.cli.operator.operators import Handle, Operator, operator_command
+from infra.cli.output import Column
+from shared.model import times
+from shared.model.identities.approvals import ApprovalStatus
+from shared.operations.identities import approvals, protected_acts
+
+_PATH: Final = "/v1/approvals"
+_COLUMNS: Final = (
+    Column("approval", "id"),
+    Column("status", "status"),
+    Column("act", "act"),
+    Column("subject", "subject"),
+    Column("left", "remaining"),
+    Column("requested by", "requested_by"),
+    Column("expires at", "expires_at"),
+    Column("reason", "reason", wraps=True),
+)
+
+ApprovalArgument = Annotated[str, typer.Argument(metavar="APPROVAL", help="Its identifier.")]
+StatusOption = Annotated[
+    ApprovalStatus | None,
+    typer.Option("--status", help="Only those of this status that have not expired."),
+]
+ApprovalOrNone = Annotated[
+    str | None, typer.Argument(metavar="APPROVAL", help="What a person asked for.")
+]
+Clear = Annotated[
+    bool, typer.Option("--clear", help="Let no act of the tenant need an approval any more.")
+]
+
+app = noun("Approvals by a second person: list, approve, reject.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="approvals")
+
+
+@command(app, "list", example="rescind approvals list --status pending")
+def list_(session: ApiSession, limit: Limit = SHOWN, status: StatusOption = None) -> None:
+    """List approvals, and what waits for one."""
+    params = {"status": status.value if status else None}
+    page = session.api.listed(_PATH, "approvals", most=limit, params=params)
+    session.out.page(page, "approvals", _COLUMNS)
+
+
+@command(app, "show", example="rescind approvals show svc_apr_01J…")
+def show(session: ApiSession, approval: ApprovalArgument) -> None:
+    """Show one approval, and what it would change."""
+    session.out.record(session.api.get(f"{_PATH}/{segment(approval)}"))
+
+
+@command(app, "approve", example="rescind approvals approve svc_apr_01J…")
+def approve(session: ApiSession, approval: ApprovalArgument) -> None:
+    """Let the person who asked do it, within an hour."""
+    session.out.record(session.api.post(f"{_PATH}/{segment(approval)}/approve"))
+
+
+@command(app, "reject", example="rescind approvals reject svc_apr_01J…")
+def reject(session: ApiSession, approval: ApprovalArgument) -> None:
+    """Reject what a person asked for, or end an approval."""
+    session.out.record(session.api.post(f"{_PATH}/{segment(approval)}/reject"))
+
+
+@operator_command(
+    app,
+    "override",
+    example='rescind approvals override acme svc_apr_01J… --reason "all others are ill"',
+)
+def override(
+    operator: Operator,
+    tenant: Handle,
+    reason: Reason,
+    approval: ApprovalOrNone = None,
+    clear: Clear = False,
+) -> None:
+    """Approve in place of a person, as the operator: the audit log says so, and an alarm fires.
+
+    With --clear, nothing is protected any more, if nobody can sign in who could approve.
+    """
+    if (approval is None) is not clear:
+        raise WrongUsage("name an approval, or add --clear.")
+    caller = operator.caller(tenant)
+    if approval is None:
+        protected_acts.clear(operator.ports, caller, reason=reason)
+        operator.out.say(f"No act of {tenant} needs an approval any more.")
+        return
+    done = approvals.override(operator.ports, caller, approval_id=approval, reason=reason)
+    operator.out.record({"approval_id": done.id, "expires_at": times.text(done.expires_at)})

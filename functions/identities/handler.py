@@ -193,7 +193,7 @@ async def get_role(here: ApiRequest, name: OneRole) -> RoleBody:
 
 
 @routes.put("/v1/roles/{name}")
-@serves(roles.put, raises=(Conflict,))
+@serves(roles.put, raises=(Conflict,), is_protected=True)
 async def put_role(here: ApiRequest, name: RoleName, body: PutRole) -> RoleBody:
     """Create a role, or replace it.
 
@@ -206,7 +206,7 @@ async def put_role(here: ApiRequest, name: RoleName, body: PutRole) -> RoleBody:
 
 
 @routes.delete("/v1/roles/{name}", status_code=204)
-@serves(roles.delete, raises=(NotFound, Conflict))
+@serves(roles.delete, raises=(NotFound, Conflict), is_protected=True)
 async def delete_role(here: ApiRequest, name: OneRole) -> None:
     """Delete a role. Callers who have it may do nothing from their next request on.
 

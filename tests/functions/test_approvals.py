@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from shared.model.callers import Scope
+from shared.model.identities.roles import Role
 from shared.operations.identities import approvals as operations
-from shared.operations.identities import people, sessions
+from shared.operations.identities import people, roles, sessions
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries, audited
 from tests.kit.identities import JWKS, bound, signed_in
@@ -132,17 +133,21 @@ def test_a_salami_of_small_ones(office: Office, clock: Clock) -> None:
     made = office.revoked(14)
     assert delete(office.carol, made.pop()).status_code == 204
     clock.advance(minutes=30)
+    office.sign_in()
     assert outcomes(office.take_back(office.alice, [made.pop(), made.pop()])) == {"taken_back": 2}
     key = office.tenant.client(Scope.REVOKER)
     assert outcomes(office.take_back(key, [made.pop(), made.pop()])) == {"taken_back": 2}
     clock.advance(minutes=30)
+    office.sign_in()
     for who in (office.carol, office.alice, key, office.tenant.admin):
         refused(delete(who, made[0]))
         refused(office.take_back(who, made[:2]))
     clock.advance(minutes=1)
+    office.sign_in()
     assert delete(office.carol, made.pop()).status_code == 204
     refused(delete(office.carol, made[0]))
     clock.advance(minutes=61)
+    office.sign_in()
     refused(office.take_back(office.alice, made[:6]))
     assert outcomes(office.take_back(office.alice, made[:5])) == {"taken_back": 5}
 
@@ -343,6 +348,16 @@ def _unbind(office: Office) -> tuple[str, str, Any]:
     return "DELETE", f"/v1/tenant/identity-providers/{provider.id}", None
 
 
+def _widen(office: Office) -> tuple[str, str, Any]:
+    return "PUT", "/v1/roles/paris", {"scopes": ["admin"]}
+
+
+def _drop_role(office: Office) -> tuple[str, str, Any]:
+    role = Role("paris", (Scope.REVOKER,))
+    roles.put(office.tenant.ports, office.tenant.operator, role=role)
+    return "DELETE", "/v1/roles/paris", None
+
+
 def _unprotect(office: Office) -> tuple[str, str, Any]:
     return "PUT", ACTS, {"acts": [], "restore_above": None}
 
@@ -354,6 +369,8 @@ ACTS_ONCE: list[tuple[str, Callable[[Office], tuple[str, str, Any]]]] = [
     ("access.change", _bind),
     ("access.change", _rename),
     ("access.change", _unbind),
+    ("access.change", _widen),
+    ("access.change", _drop_role),
     ("access.change", _unprotect),
 ]
 

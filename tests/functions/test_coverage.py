@@ -65,6 +65,7 @@ def test_the_clause_names_the_scopes_of_the_table() -> None:
 
 
 @EACH
+@pytest.mark.usefixtures("refilled")
 @pytest.mark.parametrize("scope", list(Scope))
 def test_each_scope_opens_what_the_table_says(standing: Tenant, key: Key, scope: Scope) -> None:
     """AUTH-4, S1: Each endpoint admits the scopes of the contract and answers 403 to others."""

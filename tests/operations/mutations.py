@@ -263,22 +263,25 @@ def _asked(ports: Ports, tenant: Tenant) -> str:
 
 
 def _approve(ports: Ports, tenant: Tenant, approval_id: str) -> object:
-    return approvals.approve(ports, person(tenant), approval_id=approval_id)
+    return approvals.approve(ports, person(ports, tenant), approval_id=approval_id)
 
 
 def _reject(ports: Ports, tenant: Tenant, approval_id: str) -> object:
-    return approvals.reject(ports, person(tenant), approval_id=approval_id)
+    return approvals.reject(ports, person(ports, tenant), approval_id=approval_id)
 
 
 def _override(ports: Ports, tenant: Tenant, approval_id: str) -> object:
     return approvals.override(ports, tenant.operator, approval_id=approval_id, reason="ill")
 
 
-def person(tenant: Tenant, name: str = "bob") -> Caller:
-    """A person with the role `admin`, without a record of its own."""
-    owner = f"svc_usr_01kbm4xt3rfz8c5w7y2q9n6d{name[:1]}x"
+def person(ports: Ports, tenant: Tenant, name: str = "bob") -> Caller:
+    """A person with the role `admin` who has just signed in, without a record."""
     return replace(
-        tenant.operator, identity=f"{name}@example.com", owner_id=owner, session_id=f"of-{name}"
+        tenant.operator,
+        identity=f"{name}@example.com",
+        owner_id=f"svc_usr_{name}",
+        session_id=f"of-{name}",
+        authenticated_at=ports.now(),
     )
 
 

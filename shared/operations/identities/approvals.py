@@ -68,7 +68,7 @@ def get(ports: Ports, caller: Caller, *, approval_id: str) -> Approval:
     return found
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def approve(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: str) -> Approval:
     """Let the requester do what was asked for, for an hour. An approved one is returned unchanged.
 
@@ -78,7 +78,7 @@ def approve(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: 
     return _decided(ports, caller, keep, approval_id, ApprovalStatus.APPROVED)
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def reject(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: str) -> Approval:
     """Refuse what was asked for, or what is left of an approval. Raises as `approve`."""
     return _decided(ports, caller, keep, approval_id, ApprovalStatus.REJECTED)
@@ -243,4 +243,4 @@ def _barrier(ports: Ports, tenant_id: str) -> datetime | None:
 
 
 def _after(access: Item | None) -> datetime | None:
-    return None if access is None else AccessRecord.from_item(access).sessions_after
+    return AccessRecord.of(access).sessions_after

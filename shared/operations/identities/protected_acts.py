@@ -43,7 +43,7 @@ def get(ports: Ports, caller: Caller) -> ProtectedActs:
     return protected(ports, caller.tenant_id)
 
 
-@operation(Scope.ADMIN)
+@operation(Scope.ADMIN, fresh=True)
 def update(
     ports: Ports, caller: Caller, *, acts: tuple[Act, ...], restore_above: int | None
 ) -> ProtectedActs:

@@ -10,11 +10,11 @@ from shared.model.callers import Caller, Scope
 from shared.model.identities import roles as model
 from shared.model.identities.roles import BUILT_IN, Role
 from shared.model.identities.sessions import AccessRecord, access_address
-from shared.model.items import Value
 from shared.operations.base import audit
 from shared.operations.base.operation import operation
+from shared.operations.identities import protected_acts
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import At, Change, Expect, Put
 
 _BUILT_IN: Final = "This role is built in; choose another name."
 
@@ -44,16 +44,18 @@ def put(ports: Ports, caller: Caller, *, role: Role) -> Role:
     """
     if role.is_built_in:
         raise Conflict(_BUILT_IN)
-    access = _access(ports, caller.tenant_id)
-    if access.roles.get(role.name) == role.to_item():
+    access, item = _access(ports, caller.tenant_id), role.to_item()
+    is_new = access.roles.get(role.name) != item
+    details = {name: value for name, value in item.items() if name != "name"}
+    taken = protected_acts.access_changed(ports, caller, role.name, details, is_needed=is_new)
+    if not is_new:
         return role
     if role.name not in access.roles and len(access.roles) >= model.ROLES_MAX:
         raise Conflict(f"The tenant has {model.ROLES_MAX} roles; delete one.")
     _check_keys(ports, caller, role)
-    item = role.to_item()
-    details = {name: value for name, value in item.items() if name != "name"}
     stored = replace(access, roles=access.roles | {role.name: item})
-    _write(ports, caller, Action.ROLE_PUT, stored, role.name, details)
+    entry = audit.entry(ports, caller, Action.ROLE_PUT, role.name, settings=None, **details)
+    _write(ports, caller, stored, entry, *taken)
     return role
 
 
@@ -68,8 +70,10 @@ def delete(ports: Ports, caller: Caller, *, name: str) -> None:
     access = _access(ports, caller.tenant_id)
     if name not in access.roles:
         raise NotFound
+    taken = protected_acts.access_changed(ports, caller, name, {})
     rest = {each: role for each, role in access.roles.items() if each != name}
-    _write(ports, caller, Action.ROLE_DELETE, replace(access, roles=rest), name, {})
+    entry = audit.entry(ports, caller, Action.ROLE_DELETE, name)
+    _write(ports, caller, replace(access, roles=rest), entry, *taken)
 
 
 def of_tenant(ports: Ports, tenant_id: str) -> dict[str, Role]:
@@ -88,17 +92,8 @@ def _check_keys(ports: Ports, caller: Caller, role: Role) -> None:
         raise InvalidRequest("signing_keys: must be identifiers of signing keys.")
 
 
-def _write(
-    ports: Ports,
-    caller: Caller,
-    action: Action,
-    access: AccessRecord,
-    name: str,
-    details: dict[str, Value],
-) -> None:
+def _write(ports: Ports, caller: Caller, access: AccessRecord, *changes: Change) -> None:
     stored = replace(access, version=access.version + 1)
     expected = At(access.version) if access.version else Expect.ABSENT
-    ports.store.write(
-        Put(access_address(caller.tenant_id), stored.to_item(), expected),
-        audit.entry(ports, caller, action, name, settings=None, **details),
-    )
+    address = access_address(caller.tenant_id)
+    ports.store.write(Put(address, stored.to_item(), expected), *changes)

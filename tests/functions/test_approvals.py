@@ -362,8 +362,14 @@ def _unprotect(office: Office) -> tuple[str, str, Any]:
     return "PUT", ACTS, {"acts": [], "restore_above": None}
 
 
+def _create_key_with_role(office: Office) -> tuple[str, str, Any]:
+    roles.put(office.tenant.ports, office.tenant.operator, role=Role("chief", (Scope.ADMIN,)))
+    return "POST", "/v1/api-keys", {"name": "k", "role": "chief", "expires_at": SOON}
+
+
 ACTS_ONCE: list[tuple[str, Callable[[Office], tuple[str, str, Any]]]] = [
     ("admin_keys.create", _create_key),
+    ("admin_keys.create", _create_key_with_role),
     ("admin_keys.create", _rotate_key),
     ("list_signers.force", _force),
     ("access.change", _bind),

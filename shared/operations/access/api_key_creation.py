@@ -83,12 +83,8 @@ def check_role(ports: Ports, caller: Caller, scopes: tuple[Scope, ...], role: st
     """Raise `InvalidRequest` unless a key gets scopes, or a role that exists (AUTH-18)."""
     if bool(scopes) is (role is not None):
         raise InvalidRequest("scopes: give either scopes, or a role.")
-    if role is not None:
-        # Here, so that requests with API keys load nothing of it.
-        from shared.operations.identities import roles  # noqa: PLC0415
-
-        if role not in roles.of_tenant(ports, caller.tenant_id):
-            raise InvalidRequest("role: must be one of GET /v1/roles.")
+    if role is not None and role not in _scopes_of_roles(ports, caller.tenant_id):
+        raise InvalidRequest("role: must be one of GET /v1/roles.")
 
 
 def admitted(
@@ -99,14 +95,23 @@ def admitted(
     A key may rotate itself: nobody gets more by that than the key has. Raises `ApprovalRequired`.
     """
     is_own = predecessor_id is not None and predecessor_id == caller.key_id
+    roles = {} if key.role is None else _scopes_of_roles(ports, key.tenant_id)
+    scopes = roles.get(key.role or "", key.scopes)
     return protected_acts.admitted(
         ports,
         caller,
         Act.CREATE_ADMIN_KEY,
         predecessor_id or "api key",
         details(key),
-        is_needed=Scope.ADMIN in key.scopes and not is_own,
+        is_needed=Scope.ADMIN in scopes and not is_own,
     )
+
+
+def _scopes_of_roles(ports: Ports, tenant_id: str) -> dict[str, tuple[Scope, ...]]:
+    # Here, so that requests with API keys load nothing of it.
+    from shared.operations.identities import roles  # noqa: PLC0415
+
+    return {name: role.scopes for name, role in roles.of_tenant(ports, tenant_id).items()}
 
 
 def check_outlives(caller: Caller, expires_at: datetime | None) -> None:

@@ -46,7 +46,7 @@ _MODULES: Final = {
     "authorizers": ("authorizers", _USERS),
     "webhooks": ("webhooks", _USERS),
     "settings": ("tenant_settings", _USERS),
-    "approvals": ("approvals", _USERS),
+    "approvals": ("operator.approvals", _USERS),
     "api": ("requests", _USERS),
     "serve": ("operator.serve", _OPERATORS),
     "witness": ("operator.witness", _OPERATORS),

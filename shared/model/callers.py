@@ -120,7 +120,7 @@ class Caller:
     def bounds_keys_at(self) -> datetime | None:
         """The latest end of the keys that the caller may create; None if any (APIKEY-4)."""
         is_by_ticket = self.session_id is not None and self.owner_id is None
-        return None if is_by_ticket else self.key_expires_at
+        return None if is_by_ticket or self.person_id else self.key_expires_at
 
     @property
     def is_admin(self) -> bool:

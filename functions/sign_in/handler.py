@@ -16,9 +16,10 @@ from starlette.types import Receive, Scope, Send
 
 from shared import logs, wiring
 from shared.errors import InvalidRequest, Unavailable
+from shared.model.identities.claims import SignInFault, SignInRefused
 from shared.model.identities.providers import IdentityProvider
 from shared.operations.identities import sign_in
-from shared.operations.identities.admission import SignInFault, SignInRefused, Stranger
+from shared.operations.identities.admission import Stranger
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
 from shared.web import bodies

@@ -6,10 +6,10 @@ import pytest
 
 from shared.errors import InvalidRequest
 from shared.model.callers import Scope
+from shared.model.identities.claims import SignInRefused
 from shared.model.identities.providers import IdentityProvider, providers
 from shared.model.times import text
 from shared.operations.identities import identity_providers, sessions
-from shared.operations.identities.admission import SignInRefused
 from tests.kit.api import Tenant
 from tests.kit.endpoints import audit_entries
 from tests.kit.identities import JWKS, bound, holding_role, signed_in

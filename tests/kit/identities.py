@@ -53,7 +53,6 @@ def claims(
         auth_time=None,
         nonce=None,
         email=f"{sub}@example.com",
-        email_verified=True,
         name=sub.title(),
         members={"groups": [role.value], "sub": sub},
         digest=hashlib.sha256(ports.new_id("x").encode()).hexdigest(),

@@ -35,15 +35,31 @@ class TokenFault(StrEnum):
     CLIENT = "client"
 
 
-class TokenRefused(RescindError):
-    """The token or code must not be accepted; `reason` is the first check that failed.
+class SignInFault(StrEnum):
+    """Why a sign-in is refused, in the words of RFC 6749 and RFC 8693."""
 
-    The message may be shown to whoever sent it.
+    INVALID_REQUEST = "invalid_request"
+    INVALID_TARGET = "invalid_target"
+    INVALID_GRANT = "invalid_grant"
+    UNSUPPORTED = "unsupported_grant_type"
+    DENIED = "access_denied"
+
+
+class SignInRefused(RescindError):
+    """The sign-in, or its token or code, is refused; `reason` is the first check that failed.
+
+    The message may be shown to whoever tried.
     """
 
-    def __init__(self, reason: TokenFault, message: str) -> None:
+    def __init__(self, reason: SignInFault | TokenFault, message: str) -> None:
         self.reason = reason
         super().__init__(message)
+
+    @property
+    def fault(self) -> SignInFault:
+        """The reason for a client of OAuth."""
+        is_of_token = isinstance(self.reason, TokenFault)
+        return SignInFault.INVALID_GRANT if is_of_token else SignInFault(self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +103,6 @@ class IdentityClaims:
     auth_time: datetime | None
     nonce: str | None
     email: str | None
-    email_verified: bool | None
     name: str | None
     members: Mapping[str, Any]
     digest: str

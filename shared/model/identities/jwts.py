@@ -3,7 +3,6 @@
 A key that the token itself names or contains (`jwk`, `jku`, `x5c`, `x5u`) is never used.
 """
 
-import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from joserfc.jwk import JWKRegistry
 from joserfc.jws import JWSRegistry
 
 from shared.model import text, times
-from shared.model.identities.claims import IdentityClaims, IssuerBinding, TokenFault, TokenRefused
+from shared.model.identities import people
+from shared.model.identities.claims import IdentityClaims, IssuerBinding, SignInRefused, TokenFault
 from shared.model.identities.key_sets import ALGORITHMS, KeySet, fitting
 
 # The characters of a token.
@@ -26,10 +26,6 @@ _TYPES: Final = frozenset({"jwt", "at+jwt"})
 _LEEWAY: Final = timedelta(seconds=60)
 _LIFETIME_MAX: Final = timedelta(hours=24)
 _PARTS, _PARTS_ENCRYPTED = 3, 5
-# The service's own accounts have addresses that end like this.
-_OWN_DOMAIN: Final = ".svc"
-_EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@(?:[^@\s.]+\.)+[^@\s.]+")
-_EMAIL_MAX: Final = 254
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +40,14 @@ class UncheckedToken:
 
 
 def parsed(token: str) -> UncheckedToken:
-    """Return a token in the right form. Raises `TokenRefused`."""
+    """Return a token in the right form. Raises `SignInRefused`."""
     if len(token) > TOKEN_MAX:
-        raise TokenRefused(TokenFault.TOO_LARGE, f"The token has more than {TOKEN_MAX} characters.")
+        raise SignInRefused(
+            TokenFault.TOO_LARGE, f"The token has more than {TOKEN_MAX} characters."
+        )
     parts = token.split(".")
     if len(parts) == _PARTS_ENCRYPTED:
-        raise TokenRefused(TokenFault.NESTED, "The token is encrypted; send a signed JWT.")
+        raise SignInRefused(TokenFault.NESTED, "The token is encrypted; send a signed JWT.")
     if len(parts) != _PARTS:
         raise _malformed()
     header, members, signature = (_decoded(each) for each in parts)
@@ -59,33 +57,32 @@ def parsed(token: str) -> UncheckedToken:
 
 
 def check_signature(token: UncheckedToken, keys: KeySet) -> None:
-    """Raise `TokenRefused` unless the key of this `kid` has signed the token."""
+    """Raise `SignInRefused` unless the key of this `kid` has signed the token."""
     if token.kid not in keys:
-        raise TokenRefused(TokenFault.UNKNOWN_KEY, "The issuer has no key of the token's kid.")
+        raise SignInRefused(TokenFault.UNKNOWN_KEY, "The issuer has no key of the token's kid.")
     key = fitting(keys[token.kid], token.algorithm)
     if key is None:
-        raise TokenRefused(TokenFault.KEY, "The issuer's key is not for the token's alg.")
+        raise SignInRefused(TokenFault.KEY, "The issuer's key is not for the token's alg.")
     if not _is_signed(token, key):
-        raise TokenRefused(TokenFault.SIGNATURE, "The token's signature is not of its issuer.")
+        raise SignInRefused(TokenFault.SIGNATURE, "The token's signature is not of its issuer.")
 
 
 def claimed(
     token: UncheckedToken, binding: IssuerBinding, now: datetime, *, nonce: str | None
 ) -> IdentityClaims:
-    """Return the claims of a token whose signature was checked. Raises `TokenRefused`."""
+    """Return the claims of a token whose signature was checked. Raises `SignInRefused`."""
     said = token.members
     if said.get("iss") != binding.issuer:
-        raise TokenRefused(TokenFault.ISSUER, "The token is of another issuer.")
+        raise SignInRefused(TokenFault.ISSUER, "The token is of another issuer.")
     audience = _audience(said, binding)
     subject = said.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= _SUBJECT_MAX:
-        raise TokenRefused(TokenFault.SUBJECT, f"sub must have 1 to {_SUBJECT_MAX} characters.")
+        raise SignInRefused(TokenFault.SUBJECT, f"sub must have 1 to {_SUBJECT_MAX} characters.")
     issued_at, expires_at, auth_time = _times(said, now)
     if nonce is not None and said.get("nonce") != nonce:
-        raise TokenRefused(
+        raise SignInRefused(
             TokenFault.NONCE, "The token is not for this sign-in: its nonce differs."
         )
-    email, is_verified = _email(said)
     return IdentityClaims(
         issuer=binding.issuer,
         subject=subject,
@@ -94,16 +91,15 @@ def claimed(
         expires_at=expires_at,
         auth_time=auth_time,
         nonce=_text(said, "nonce"),
-        email=email,
-        email_verified=is_verified,
+        email=_email(said),
         name=_text(said, "name"),
         members=said,
         digest=sha256(token.signed).hexdigest(),
     )
 
 
-def _malformed() -> TokenRefused:
-    return TokenRefused(TokenFault.MALFORMED, "The token is not a well-formed signed JWT.")
+def _malformed() -> SignInRefused:
+    return SignInRefused(TokenFault.MALFORMED, "The token is not a well-formed signed JWT.")
 
 
 def _decoded(part: str) -> bytes:
@@ -128,19 +124,19 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _headed(header: Mapping[str, Any]) -> tuple[str, str]:
-    """Return `alg` and `kid`. Raises `TokenRefused`."""
+    """Return `alg` and `kid`. Raises `SignInRefused`."""
     if "crit" in header or "b64" in header:
-        raise TokenRefused(TokenFault.CRITICAL, "The token's header needs an unknown extension.")
+        raise SignInRefused(TokenFault.CRITICAL, "The token's header needs an unknown extension.")
     if "cty" in header or "enc" in header:
-        raise TokenRefused(TokenFault.NESTED, "The token holds another one; send that.")
+        raise SignInRefused(TokenFault.NESTED, "The token holds another one; send that.")
     if str(header.get("typ", "JWT")).lower() not in _TYPES:
-        raise TokenRefused(TokenFault.TYPE, "The token is no JWT: its typ differs.")
+        raise SignInRefused(TokenFault.TYPE, "The token is no JWT: its typ differs.")
     algorithm, kid = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         allowed = ", ".join(ALGORITHMS)
-        raise TokenRefused(TokenFault.ALGORITHM, f"The token's alg must be one of {allowed}.")
+        raise SignInRefused(TokenFault.ALGORITHM, f"The token's alg must be one of {allowed}.")
     if not isinstance(kid, str) or not kid:
-        raise TokenRefused(TokenFault.UNKNOWN_KEY, "The token must name its key by kid.")
+        raise SignInRefused(TokenFault.UNKNOWN_KEY, "The token must name its key by kid.")
     return algorithm, kid
 
 
@@ -159,26 +155,26 @@ def _audience(said: Mapping[str, Any], binding: IssuerBinding) -> tuple[str, ...
     found = said.get("aud")
     audience = found if isinstance(found, list) else [found]
     if binding.audience not in audience or not all(isinstance(each, str) for each in audience):
-        raise TokenRefused(TokenFault.AUDIENCE, "The token is for another audience.")
+        raise SignInRefused(TokenFault.AUDIENCE, "The token is for another audience.")
     if len(audience) > 1 and said.get("azp") != binding.audience:
-        raise TokenRefused(
+        raise SignInRefused(
             TokenFault.AUTHORIZED_PARTY, "The token has several audiences, and azp is another one."
         )
     return tuple(audience)
 
 
 def _times(said: Mapping[str, Any], now: datetime) -> tuple[datetime, datetime, datetime | None]:
-    """Return `iat`, `exp` and `auth_time`. Raises `TokenRefused`."""
+    """Return `iat`, `exp` and `auth_time`. Raises `SignInRefused`."""
     issued_at, expires_at = _moment(said, "iat"), _moment(said, "exp")
     auth_time, begins_at = _moment(said, "auth_time"), _moment(said, "nbf")
     if issued_at is None or expires_at is None:
-        raise TokenRefused(TokenFault.TIMES, "The token must have iat and exp.")
+        raise SignInRefused(TokenFault.TIMES, "The token must have iat and exp.")
     if expires_at <= now - _LEEWAY:
-        raise TokenRefused(TokenFault.EXPIRED, "The token has expired.")
+        raise SignInRefused(TokenFault.EXPIRED, "The token has expired.")
     if any(each and each > now + _LEEWAY for each in (issued_at, auth_time, begins_at)):
-        raise TokenRefused(TokenFault.FUTURE, "The token is of the future; compare the clocks.")
+        raise SignInRefused(TokenFault.FUTURE, "The token is of the future; compare the clocks.")
     if not timedelta(0) < expires_at - issued_at <= _LIFETIME_MAX:
-        raise TokenRefused(TokenFault.LIFETIME, "The token must live for at most 24 hours.")
+        raise SignInRefused(TokenFault.LIFETIME, "The token must live for at most 24 hours.")
     return issued_at, expires_at, auth_time
 
 
@@ -191,22 +187,23 @@ def _moment(said: Mapping[str, Any], name: str) -> datetime | None:
             raise ValueError
         return times.from_seconds(int(value))
     except (ValueError, OverflowError):
-        raise TokenRefused(TokenFault.TIMES, f"{name} must be in seconds since 1970.") from None
+        raise SignInRefused(TokenFault.TIMES, f"{name} must be in seconds since 1970.") from None
 
 
-def _email(said: Mapping[str, Any]) -> tuple[str | None, bool | None]:
-    """Return `email` and `email_verified`. Raises `TokenRefused`."""
+def _email(said: Mapping[str, Any]) -> str | None:
+    """Return `email`, if there is one. Raises `SignInRefused` if it cannot be that of a person."""
     email, is_verified = said.get("email"), said.get("email_verified")
     # Some providers write text.
     if is_verified is not None and is_verified is not True and is_verified != "true":
-        raise TokenRefused(TokenFault.EMAIL, "The provider did not verify the e-mail address.")
+        raise SignInRefused(TokenFault.EMAIL, "The provider did not verify the e-mail address.")
     if email is None:
-        return None, None
-    if not isinstance(email, str) or len(email) > _EMAIL_MAX or not _EMAIL.fullmatch(email):
-        raise TokenRefused(TokenFault.EMAIL, "email must be one e-mail address.")
-    if email.lower().endswith(_OWN_DOMAIN):
-        raise TokenRefused(TokenFault.EMAIL, f"An address of {_OWN_DOMAIN} is of no person.")
-    return email, None if is_verified is None else True
+        return None
+    try:
+        return people.email(email if isinstance(email, str) else "")
+    except ValueError:
+        raise SignInRefused(
+            TokenFault.EMAIL, "email must be one address, and not of .svc."
+        ) from None
 
 
 def _text(said: Mapping[str, Any], name: str) -> str | None:

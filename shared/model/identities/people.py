@@ -11,6 +11,7 @@ from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
 _EMAIL: Final = re.compile("[A-Za-z0-9._%+'=~&-]{1,64}@(?:[a-z0-9-]{1,63}\\.)+[a-z0-9-]{2,63}")
+_EMAIL_MAX: Final = 254
 
 
 class PersonStatus(StrEnum):
@@ -54,7 +55,7 @@ def email(value: str) -> str:
     """
     local, _, domain = value.rpartition("@")
     address = f"{local}@{domain.lower()}"
-    if not _EMAIL.fullmatch(address) or address.endswith(".svc"):
+    if len(address) > _EMAIL_MAX or not _EMAIL.fullmatch(address) or address.endswith(".svc"):
         raise ValueError("is not an e-mail address of a person")
     return address
 

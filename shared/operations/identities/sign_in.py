@@ -10,12 +10,12 @@ from shared import logs
 from shared.errors import Unavailable
 from shared.model.identifiers import IDENTITY_PROVIDER, is_identifier
 from shared.model.identities import providers as model
-from shared.model.identities.claims import IdentityClaims, IssuerBinding, TokenRefused
+from shared.model.identities.claims import IdentityClaims, IssuerBinding, SignInFault, SignInRefused
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
 from shared.model.tenants import handle_address
 from shared.operations.identities import tickets, tokens
-from shared.operations.identities.admission import SignInFault, SignInRefused, Stranger, admit
+from shared.operations.identities.admission import Stranger, admit
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
 
@@ -64,11 +64,7 @@ def redeem(ports: Ports, stranger: Stranger, form: Mapping[str, str]) -> Begun:
         raise SignInRefused(SignInFault.UNSUPPORTED, message)
     provider = _provider(ports, _required(form, "audience"))
     _take(ports, provider)
-    try:
-        claims = run(ports, provider, form)
-    except TokenRefused as refused:
-        raise SignInRefused(SignInFault.INVALID_GRANT, str(refused)) from None
-    return admit(ports, provider, claims, stranger)
+    return admit(ports, provider, run(ports, provider, form), stranger)
 
 
 def _by_code(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) -> IdentityClaims:

@@ -8,11 +8,12 @@ from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identities import roles
 from shared.model.identities import sessions as model
+from shared.model.identities.claims import SignInFault, SignInRefused
 from shared.model.identities.sessions import TICKET_LIFETIME, AccessRecord, Ticket
 from shared.model.tenants import settings_address
 from shared.operations.base import audit
 from shared.operations.base.operation import settle
-from shared.operations.identities.admission import SignInFault, SignInRefused, Stranger
+from shared.operations.identities.admission import Stranger
 from shared.operations.identities.sessions import Begun, blank_session, stored
 from shared.ports import Ports
 from shared.ports.store import Check, Delete, Expect, Put

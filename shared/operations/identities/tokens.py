@@ -6,7 +6,7 @@ from typing import Any, Final
 from shared.errors import Corrupt, Unavailable
 from shared.model import text
 from shared.model.identities import jwts, key_sets
-from shared.model.identities.claims import IdentityClaims, IssuerBinding, TokenFault, TokenRefused
+from shared.model.identities.claims import IdentityClaims, IssuerBinding, SignInRefused, TokenFault
 from shared.model.identities.key_sets import KeySet
 from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.operations.identities import issuers
@@ -21,7 +21,7 @@ def checked(
 ) -> IdentityClaims:
     """Return the claims of a JWT of the issuer for the audience.
 
-    `nonce` is that of the sign-in if a code was redeemed. Raises `TokenRefused`, or `Unavailable`
+    `nonce` is that of the sign-in if a code was redeemed. Raises `SignInRefused`, or `Unavailable`
     if the keys of the issuer cannot be known now.
     """
     found = jwts.parsed(token)
@@ -41,7 +41,7 @@ def redeemed(  # noqa: PLR0913 (those of the request)
 ) -> str:
     """Return the ID token, not yet checked, for an authorization code (RFC 6749, RFC 7636).
 
-    Raises `TokenRefused` if the provider refuses the code, `Unavailable` if it does not answer.
+    Raises `SignInRefused` if the provider refuses the code, `Unavailable` if it does not answer.
     """
     form = {
         "grant_type": "authorization_code",
@@ -85,11 +85,11 @@ def _id_token(status: int, members: dict[str, Any]) -> str:
     if status == HTTPStatus.OK and isinstance(token, str):
         return token
     if status == HTTPStatus.UNAUTHORIZED or members.get("error") in _OF_CLIENT:
-        raise TokenRefused(
+        raise SignInRefused(
             TokenFault.CLIENT, "The provider refuses the client; compare its id and secret."
         )
     if status == HTTPStatus.OK:
-        raise TokenRefused(
+        raise SignInRefused(
             TokenFault.CODE, "The provider gave no ID token; the sign-in needs the scope openid."
         )
-    raise TokenRefused(TokenFault.CODE, "The provider refuses the code; sign in again.")
+    raise SignInRefused(TokenFault.CODE, "The provider refuses the code; sign in again.")

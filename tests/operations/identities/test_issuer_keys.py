@@ -11,7 +11,7 @@ import pytest
 
 from shared.errors import Corrupt, Unavailable
 from shared.model.identities import key_sets
-from shared.model.identities.claims import TokenFault, TokenRefused
+from shared.model.identities.claims import SignInRefused, TokenFault
 from shared.model.identities.key_sets import IssuerKeys
 from shared.operations.identities import tokens
 from shared.ports import Ports
@@ -63,7 +63,7 @@ def _accepted(ports: Ports, kid: str = "old") -> bool:
     said = {"iss": ISSUER, "sub": "a", "aud": AUDIENCE, "iat": now, "exp": now + 300}
     try:
         tokens.checked(ports, BINDING, signed({"alg": "ES256", "kid": kid}, said, key("ES256")))
-    except TokenRefused as refused:
+    except SignInRefused as refused:
         if refused.reason is not TokenFault.UNKNOWN_KEY:
             raise
         return False

@@ -12,7 +12,7 @@ import pytest
 from shared.adapters.https import Https
 from shared.adapters.https_sender import HttpsSender
 from shared.errors import InvalidRequest, Unavailable
-from shared.model.identities.claims import IssuerBinding, TokenFault, TokenRefused
+from shared.model.identities.claims import IssuerBinding, SignInRefused, TokenFault
 from shared.model.webhooks.deliveries import DeliveryOutcome, EventMessage
 from shared.operations.identities import issuers, tokens
 from shared.ports import Ports
@@ -150,7 +150,7 @@ def test_a_code_that_is_refused(
             with pytest.raises(Unavailable):
                 _redeem(reaching)
             return
-        with pytest.raises(TokenRefused) as refused:
+        with pytest.raises(SignInRefused) as refused:
             _redeem(reaching)
     assert refused.value.reason is fault
 
@@ -212,7 +212,7 @@ def test_no_redirect_of_a_provider_is_followed(ports: Ports, asks: str) -> None:
     for status in (301, 302, 303, 307, 308):
         with receiving(answer(status, b"", location)) as receiver:
             reaching = replace(_reaching(ports, receiver.outbound()), issuer_keys={})
-            with pytest.raises((InvalidRequest, TokenRefused, Unavailable)):
+            with pytest.raises((InvalidRequest, SignInRefused, Unavailable)):
                 ASKS[asks][0](reaching)
             # The turn to fetch keys is free once a minute.
             assert receiver.connections == (status == 301 or asks != "jwks_uri")

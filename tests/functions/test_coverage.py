@@ -65,7 +65,6 @@ def test_the_clause_names_the_scopes_of_the_table() -> None:
 
 
 @EACH
-@pytest.mark.usefixtures("refilled")
 @pytest.mark.parametrize("scope", list(Scope))
 def test_each_scope_opens_what_the_table_says(standing: Tenant, key: Key, scope: Scope) -> None:
     """AUTH-4, S1: Each endpoint admits the scopes of the contract and answers 403 to others."""
@@ -73,6 +72,9 @@ def test_each_scope_opens_what_the_table_says(standing: Tenant, key: Key, scope:
     target = ENDPOINTS[key].target(standing)
     client = standing.client(scope)
     entries = audited(standing)
+    if key == next(iter(ENDPOINTS)):
+        # Refills the bucket for the calls of this scope; lists must not become old.
+        standing.ports.now.advance(seconds=2)  # type: ignore[attr-defined]
     answer = call(key, client, target)
     if scope in scopes:
         # 404 or 409 where an earlier test of the module has been here.

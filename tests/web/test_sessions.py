@@ -31,7 +31,8 @@ WHO = "/v1/whoami"
 # What changes access or undoes safety, by hand from the contract (AUTH-17).
 PROTECTED = re.compile(
     "(POST|PUT|PATCH|DELETE) /v1/"
-    "(api-keys|service-accounts|people|roles|tenant/(identity-providers|settings)|revocations/srl/keys)"
+    "(api-keys|service-accounts|people|roles|approvals|revocations/srl/keys|"
+    "tenant/(identity-providers|settings|protected-acts))"
     "(?!.*/check)"
 )
 

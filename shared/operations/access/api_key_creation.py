@@ -9,12 +9,10 @@ from shared.model import service_accounts, times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
 from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
-from shared.model.identities.approvals import Act
 from shared.model.items import Address, Value
 from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import TenantSettings
 from shared.operations.base.allowance import find
-from shared.operations.identities import protected_acts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Increment, Put
 
@@ -83,8 +81,12 @@ def check_role(ports: Ports, caller: Caller, scopes: tuple[Scope, ...], role: st
     """Raise `InvalidRequest` unless a key gets scopes, or a role that exists (AUTH-18)."""
     if bool(scopes) is (role is not None):
         raise InvalidRequest("scopes: give either scopes, or a role.")
-    if role is not None and role not in _scopes_of_roles(ports, caller.tenant_id):
-        raise InvalidRequest("role: must be one of GET /v1/roles.")
+    if role is not None:
+        # Here, so that requests with API keys load nothing of it.
+        from shared.operations.identities import roles  # noqa: PLC0415
+
+        if role not in roles.of_tenant(ports, caller.tenant_id):
+            raise InvalidRequest("role: must be one of GET /v1/roles.")
 
 
 def admitted(
@@ -94,24 +96,29 @@ def admitted(
 
     A key may rotate itself: nobody gets more by that than the key has. Raises `ApprovalRequired`.
     """
+    # Here, so that requests with API keys load nothing of it.
+    from shared.model.identities.approvals import Act  # noqa: PLC0415
+    from shared.operations.identities import protected_acts  # noqa: PLC0415
+
     is_own = predecessor_id is not None and predecessor_id == caller.key_id
-    roles = {} if key.role is None else _scopes_of_roles(ports, key.tenant_id)
-    scopes = roles.get(key.role or "", key.scopes)
     return protected_acts.admitted(
         ports,
         caller,
         Act.CREATE_ADMIN_KEY,
         predecessor_id or "api key",
         details(key),
-        is_needed=Scope.ADMIN in scopes and not is_own,
+        is_needed=not is_own and Scope.ADMIN in _scopes(ports, key),
     )
 
 
-def _scopes_of_roles(ports: Ports, tenant_id: str) -> dict[str, tuple[Scope, ...]]:
-    # Here, so that requests with API keys load nothing of it.
-    from shared.operations.identities import roles  # noqa: PLC0415
+def _scopes(ports: Ports, key: ApiKey) -> tuple[Scope, ...]:
+    """Return the scopes that a key gives, by its role if it has one."""
+    if key.role is None:
+        return key.scopes
+    from shared.operations.identities import roles  # noqa: PLC0415 (as in `check_role`)
 
-    return {name: role.scopes for name, role in roles.of_tenant(ports, tenant_id).items()}
+    found = roles.of_tenant(ports, key.tenant_id).get(key.role)
+    return found.scopes if found else ()
 
 
 def check_outlives(caller: Caller, expires_at: datetime | None) -> None:

@@ -7,7 +7,14 @@ from math import ceil
 from typing import Final, TypeVar
 
 from shared import logs
-from shared.errors import InsufficientScope, InvalidRequest, NotFound, RateLimited, Unavailable
+from shared.errors import (
+    InsufficientScope,
+    InvalidRequest,
+    InvalidState,
+    NotFound,
+    RateLimited,
+    Unavailable,
+)
 from shared.model import times
 from shared.model.callers import Caller
 from shared.model.identifiers import is_identifier
@@ -26,6 +33,7 @@ from shared.ports.token_buckets import Lease, TokenBuckets
 
 _log = logging.getLogger(__name__)
 
+_NOT_NEEDED: Final = "This needs no approval; send the request without Rescind-Approval."
 _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 # A key takes so many tokens of its own bucket for one of the tenant's, so that it has half of the
 # rate, and `HALF` of them must stay, so that it has half of half of the burst.
@@ -115,6 +123,12 @@ def check_key(caller: Caller, line: Iterable[str]) -> None:
     """Raise `InsufficientScope` if the role does not reach a key, named with all above it."""
     if not caller.reaches_key(*line):
         raise InsufficientScope((), _NOT_REACHED)
+
+
+def check_asks_nothing(caller: Caller) -> None:
+    """Raise `InvalidState` if the call asks for an approval, so that it is not made."""
+    if caller.asks_approval:
+        raise InvalidState(_NOT_NEEDED)
 
 
 def check_end(ports: Ports, expires_at: datetime | None) -> None:

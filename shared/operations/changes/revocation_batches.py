@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from shared import logs
 from shared.errors import ApprovalRequired, ExpectationLost, RescindError, Unavailable
@@ -36,10 +36,11 @@ from shared.operations.base import allowance, audit, operation, tenants
 from shared.operations.base.operation import Groups, divided
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes.revocation_changes import Summary
-from shared.operations.identities import protected_acts
-from shared.operations.identities.protected_acts import Restoring
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Expect, Put
+
+if TYPE_CHECKING:
+    from shared.operations.identities.protected_acts import Restoring
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class _Call:
     settings: TenantSettings
     groups: Groups
     summary: Summary
-    restoring: Restoring
+    restoring: "Restoring | None"
 
     @property
     def tenant_id(self) -> str:
@@ -108,7 +109,8 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     summary = Summary(_summary(ports, caller, batch, batch_id, settings))
     found = _out_of_reach(caller, batch)
     reached = replace(batch, ids=tuple(each for each in batch.ids if each not in found))
-    restoring = protected_acts.restoring(ports, caller, batch_id)
+    takes_back = batch.action is BatchAction.TAKE_BACK and not batch.dry_run
+    restoring = changes.restoring(ports, caller, batch_id) if takes_back else None
     call = _Call(ports, caller, reached, batch_id, settings, groups, summary, restoring)
     found |= _revoked(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
     results = [found[each] for each in batch.ids]
@@ -167,7 +169,7 @@ def _report(results: Sequence[Result]) -> None:
 
 
 def _revoked(call: _Call) -> dict[str, Result]:
-    protected_acts.check_asks_nothing(call.caller)
+    allowance.check_asks_nothing(call.caller)
     ids, shard = call.batch.ids, partial(revocations.shard_of, call.tenant_id)
     groups = divided(ids, shard, most=_REVOKED_A_WRITE)
     return call.groups.led(groups, partial(_revoke, call), _failed)
@@ -287,19 +289,19 @@ def _taken_back(call: _Call) -> dict[str, Result]:
 
 def _restored(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
     """Take these back, one write after the other if they are limited: all change one item then."""
-    limited = call.restoring.is_limited and not call.batch.dry_run
+    limited = call.restoring if call.restoring and call.restoring.is_limited else None
     groups = divided(
         wanted,
         lambda each: revocations.shard_of(call.tenant_id, each.warrant_id),
         most=_LIMITED_A_WRITE if limited else _RESTORED_A_WRITE,
     )
     attempt = partial(_restore, call)
-    if not limited:
-        protected_acts.check_asks_nothing(call.caller)
+    if limited is None:
+        allowance.check_asks_nothing(call.caller)
         return call.groups.led(groups, attempt, _failed_wanted)
     ids = [each.revocation_id for each in wanted]
     records = [record for _, record in changes.records(call.ports, call.tenant_id, ids).values()]
-    call.restoring.check([each for each in records if not _fault_of_taking_back(call, each)])
+    limited.check([each for each in records if not _fault_of_taking_back(call, each)])
     runs = (call.groups.each([group], attempt, _failed_wanted) for group in groups)
     return dict(chain.from_iterable(each.items() for each in runs))
 
@@ -391,7 +393,8 @@ def _write_admitted(
 ) -> tuple[int, RescindError]:
     """Take back as many as the call may; return how many, and why the others are not."""
     try:
-        number, taken = call.restoring.take([record for _, record, _ in found])
+        records = [record for _, record, _ in found]
+        number, taken = call.restoring.take(records) if call.restoring else (len(found), [])
     except ApprovalRequired as error:
         return 0, error
     _write_restorations(call, found[:number], taken)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from shared import logs
 from shared.errors import ExpectationLost, InsufficientScope, InvalidRequest
@@ -21,6 +21,9 @@ from shared.operations.lists import marks
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put, Store
+
+if TYPE_CHECKING:
+    from shared.operations.identities.protected_acts import Restoring
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +69,14 @@ def fault_of_taking_back(
     if is_free or record.created_by == caller.identity:
         return None
     return InsufficientScope([Scope.ADMIN], _NOT_OWN)
+
+
+def restoring(ports: Ports, caller: Caller, subject: str) -> "Restoring":
+    """Return whether a call may take revocations back (APPROVAL-1)."""
+    # Here, so that checks and revocations load nothing of it.
+    from shared.operations.identities import protected_acts  # noqa: PLC0415
+
+    return protected_acts.restoring(ports, caller, subject)
 
 
 def count_taken_back(tenant_id: str, number: int) -> None:

@@ -22,7 +22,6 @@ from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, merged
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes import revocation_search
-from shared.operations.identities import protected_acts
 from shared.operations.lists import in_force, reach
 from shared.operations.lists.reach import Reach
 from shared.operations.lists.verdicts import verdicts
@@ -125,7 +124,7 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | No
     (address, record), settings, restoring = ports.gather(
         lambda: _find(ports, caller, revocation_id),
         lambda: tenants.settings(ports, caller.tenant_id),
-        lambda: protected_acts.restoring(ports, caller, revocation_id),
+        lambda: changes.restoring(ports, caller, revocation_id),
     )
     if fault := changes.fault_of_taking_back(caller, settings, record):
         raise fault

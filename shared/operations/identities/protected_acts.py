@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from shared.errors import ApprovalRequested, ApprovalRequired, Conflict, InvalidState
+from shared.errors import ApprovalRequested, ApprovalRequired, Conflict
 from shared.model.audit.audit_log import Action
 from shared.model.callers import ApprovalHeader, Caller, Scope
 from shared.model.identities import approvals as model
@@ -20,14 +20,13 @@ from shared.model.identities.approvals import Act, Approval, ProtectedActs, Rece
 from shared.model.identities.people import Person
 from shared.model.items import Value
 from shared.model.revocations import Revocation
-from shared.operations.base import audit
+from shared.operations.base import allowance, audit
 from shared.operations.base.operation import operation, settle
 from shared.operations.identities import approvals
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Put
 
 _SHOWN: Final = 10
-_NOT_NEEDED: Final = "This needs no approval; send the request without Rescind-Approval."
 _ALONE: Final = (
     "This needs an approval by another person: send the request with Rescind-Approval: request."
 )
@@ -118,7 +117,7 @@ def admitted(
     `ApprovalRequested` if the call asked.
     """
     if not is_needed or caller.is_inside or not protected(ports, caller.tenant_id).has(act):
-        check_asks_nothing(caller)
+        allowance.check_asks_nothing(caller)
         return []
     header = _header(caller)
     request: dict[str, Value] = {
@@ -144,12 +143,6 @@ def admitted(
     return approvals.used(ports, caller, found, 1)
 
 
-def check_asks_nothing(caller: Caller) -> None:
-    """Raise `InvalidState` if the call asks for an approval, so that it is not made."""
-    if caller.asks_approval:
-        raise InvalidState(_NOT_NEEDED)
-
-
 @dataclass(frozen=True, slots=True)
 class Restoring:
     """Whether a call may take revocations back. `subject` is the revocation, or the batch."""
@@ -173,7 +166,7 @@ class Restoring:
         act = self._needed(records)
         if self.caller.asks_approval and act is not None:
             raise ApprovalRequested(self._requested(act, records))
-        check_asks_nothing(self.caller)
+        allowance.check_asks_nothing(self.caller)
         if act is not None and self.caller.approval is None:
             raise _refused(self.caller)
 

@@ -127,7 +127,6 @@ _KEYLESS = [
     *_DOCUMENTS,
     *sorted(Files().paths)[:2],
     "/console/none",
-    "/console/session",
     "/healthz",
     "/readyz",
     "/blobs/srl/x?expires=1&signature=0",

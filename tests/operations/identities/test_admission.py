@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Conflict, Unavailable
+from shared.errors import Conflict, ExpectationLost, Unavailable
 from shared.model.callers import Scope
 from shared.model.identities.claims import IdentityClaims, SignInFault, SignInRefused
 from shared.model.identities.people import Person
 from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.tenants import settings_address
 from shared.operations.identities import identity_providers, people, sessions, tickets
 from shared.operations.identities.admission import Stranger, admit
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
+from shared.ports.store import Delete, Expect
 from tests.engines import worlds
 from tests.kit.identities import bound, claims, signed_in
 from tests.kit.intercepted import Call, Intercepted
@@ -104,6 +106,13 @@ def test_a_ticket_makes_one_session(anywhere: Ports) -> None:
     assert done.count(SignInFault.INVALID_GRANT) == 7
     listed, _ = sessions.page(anywhere, tenant.operator, before=None, limit=100)
     assert listed == [each.session for each in done if isinstance(each, Begun)]
+
+
+def test_no_ticket_of_a_tenant_that_is_removed(ports: Ports, tenant: Tenant) -> None:
+    """F450e: If the removal of a tenant began meanwhile, no ticket is made, which would remain."""
+    ports.store.write(Delete(settings_address(tenant.id), Expect.PRESENT))
+    with pytest.raises(ExpectationLost):
+        tickets.issue(ports, tenant.operator)
 
 
 def test_one_person_signs_in_twice_at_once(anywhere: Ports) -> None:

@@ -58,6 +58,7 @@ _PLACEHOLDERS: Final = {
     "provider": f"svc_idp_{identifiers.ULID}",
     "person": f"svc_usr_{identifiers.ULID}",
     "session": f"svc_ses_{identifiers.ULID}",
+    "approval": f"svc_apr_{identifiers.ULID}",
     "batch": f"svc_bat_{identifiers.ULID}",
     "call": "[0-9a-f]{16}",
     "entry": f"svc_evt_{identifiers.ULID}",

@@ -62,7 +62,7 @@ def test_the_tables_of_sqlite_are_on_the_page(tmp_path: Path, clock: Clock) -> N
 
 
 def test_no_key_and_no_revocation_expires() -> None:
-    """F371d: Only outcomes, announcements, tickets, sessions and old lists expire.
+    """F371d: Only outcomes, announcements, tickets, sessions, approvals and old lists expire.
 
     So a store that removes what has expired removes no key and no revocation.
     """
@@ -73,5 +73,5 @@ def test_no_key_and_no_revocation_expires() -> None:
         for record in kind.records
         if "expires" in {each.name for each in fields(record)}  # type: ignore[arg-type]
     }
-    sessions = {"IssuerKeys", "SessionCredential", "SessionRecord"}
+    sessions = {"Approval", "IssuerKeys", "SessionCredential", "SessionRecord"}
     assert ending == {"Notice", "Once", "PublishedVersion", "Ticket"} | sessions

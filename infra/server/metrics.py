@@ -77,6 +77,9 @@ _COUNTED: Final = {
         "rescind_feed_caught_up", "Entries of the feed that the schedule published late."
     ),
     "TakenBack": Counter("rescind_taken_back", "Revocations that were taken back."),
+    "ApprovalsOverridden": Counter(
+        "rescind_approvals_overridden", "Approvals by the operator in place of a person."
+    ),
     "HeadInFuture": Counter("rescind_head_in_future", "Publications after a list of the future."),
     "EquivocationReported": Counter(
         "rescind_equivocation_reported", "Authorizers that reported entries of nobody."

@@ -12,7 +12,7 @@ from shared.operations.audit import sealing
 from shared.operations.base import operation
 from shared.operations.changes import revocations
 from shared.operations.fleet import propagation, stale
-from shared.operations.identities import sessions, sign_in, tickets
+from shared.operations.identities import protected_acts, sessions, sign_in, tickets
 from shared.operations.lists import expiring, publication, schedule, signers
 from shared.operations.trust import renewal
 from shared.operations.trust.renewal import TrustOutcome
@@ -22,6 +22,7 @@ from shared.ports.store import Delete, Expect, Put
 from tests.kit import identities
 from tests.kit.api import Tenant, serve
 from tests.kit.endpoints import ENDPOINTS, call, name_signers
+from tests.kit.offices import ASKING, Office
 from tests.kit.worlds import Clock
 
 
@@ -36,6 +37,7 @@ def take(ports: Ports, clock: Clock) -> Tenant:
             assert answer.status_code == endpoint.status, (key, answer.text)
         _send_in_vain(tenant)
         _give_and_take(tenant)
+        _approve(tenant)
         _sign_in(tenant)
         _expire_soon(tenant, clock)
         _fall_behind(tenant, clock)
@@ -90,6 +92,17 @@ def _sign_in(tenant: Tenant) -> None:
     provider = identities.bound_outside(tenant.ports, tenant.operator)
     identities.exchanged(tenant.ports, provider.id)
     sessions.end_all(tenant.ports, tenant.id)
+
+
+def _approve(tenant: Tenant) -> None:
+    """Take a revocation back freely, and another one by an approval; protect nothing again."""
+    office = Office(tenant)
+    office.protects("admin_keys.create", restore_above=1)
+    first, second = (f"/v1/revocations/{each}" for each in office.revoked(2))
+    assert office.alice.delete(first).status_code == 204
+    use = office.approved(office.alice.delete(second, headers=ASKING))
+    assert office.alice.delete(second, headers=use).status_code == 204
+    protected_acts.clear(tenant.ports, tenant.operator, reason="the tour goes on")
 
 
 def _expire_soon(tenant: Tenant, clock: Clock) -> None:

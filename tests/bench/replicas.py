@@ -142,7 +142,7 @@ def run(
         progress("checks over HTTP")
         times = max(1, round(_CHECKS * share))
         sides = partial(_checks, many, times), partial(_checks, one, times)
-        yield from _rows("check over HTTP", *alternate(*sides, rounds=rounds), goal="≤ 1.3")
+        yield from _rows("check over HTTP", *alternate(*sides, rounds=rounds), goal="≤ 2.3")
         progress("revocations")
         times = max(1, round(_REVOCATIONS * share))
         sides = partial(_revocations, many, times), partial(_revocations, one, times)

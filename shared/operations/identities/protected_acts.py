@@ -196,7 +196,7 @@ class Restoring:
             act,
             self.subject,
             reason=header.reason,
-            count=max(header.count, len(records)),
+            count=self._number(records),
             details=_described(records),
         )
 
@@ -216,10 +216,15 @@ class Restoring:
             return None
         if self._has_others(records):
             return Act.RESTORE_OTHERS
-        most = self.acts.restore_above
-        if most is None or self._recent().within_hour(self.ports.now()) + len(records) <= most:
+        most, wanted = self.acts.restore_above, self._number(records)
+        if most is None or self._recent().within_hour(self.ports.now()) + wanted <= most:
             return None
         return Act.RESTORE
+
+    def _number(self, records: Sequence[Revocation]) -> int:
+        """Return how many the calls take back in all, as far as this one says."""
+        said = self.caller.approval.count if self.caller.approval else 0
+        return max(said, len(records))
 
     def _has_others(self, records: Sequence[Revocation]) -> bool:
         is_limited = self.acts.has(Act.RESTORE_OTHERS)

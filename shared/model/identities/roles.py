@@ -6,7 +6,6 @@ from typing import Final
 
 from shared.model.callers import RoleLimits, Scope
 from shared.model.identities.sessions import AccessRecord
-from shared.model.items import Item
 from shared.model.records import Record
 
 # Each request with a session reads all roles.
@@ -54,13 +53,14 @@ def name(value: str) -> str:
     return value
 
 
-def of_tenant(access: Item | None) -> dict[str, Role]:
-    """Return all roles by name; `access` is the stored `AccessRecord`, if there is one."""
-    stored = AccessRecord.of(access).roles.values()
-    found = (Role.from_item(each) for each in stored if isinstance(each, dict))
-    return BUILT_IN | {each.name: each for each in found}
+def of_tenant(access: AccessRecord) -> dict[str, Role]:
+    """Return all roles of a tenant by name."""
+    return BUILT_IN | {each: held(access, each) for each in access.roles}
 
 
-def held(access: Item | None, name_: str) -> Role:
+def held(access: AccessRecord, name_: str) -> Role:
     """Return the role of a caller as it is now; one without scopes if it was deleted."""
-    return BUILT_IN.get(name_) or of_tenant(access).get(name_) or Role(name_, ())
+    stored = access.roles.get(name_)
+    return BUILT_IN.get(name_) or (
+        Role.from_item(stored) if isinstance(stored, dict) else Role(name_, ())
+    )

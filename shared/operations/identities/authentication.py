@@ -58,7 +58,8 @@ def authenticate(
 
 def with_role(ports: Ports, caller: Caller, name: str) -> Caller:
     """Return the caller of an API key with its role as it is now, after one more read."""
-    role = roles.held(ports.store.get(model.access_address(caller.tenant_id)), name)
+    access = AccessRecord.of(ports.store.get(model.access_address(caller.tenant_id)))
+    role = roles.held(access, name)
     return replace(caller, scopes=role.scopes, role=role.name, limits=role.limits)
 
 
@@ -84,15 +85,15 @@ def _caller(ports: Ports, credential: SessionCredential, found: list[Item | None
     session_item, access_item, *vouching = found
     if session_item is None:
         return None
-    session = SessionRecord.from_item(session_item)
-    if session.is_over(ports.now(), AccessRecord.of(access_item).sessions_after):
+    session, access = SessionRecord.from_item(session_item), AccessRecord.of(access_item)
+    if session.is_over(ports.now(), access.sessions_after):
         return None
     owner_item, provider_item = vouching or (None, None)
     epoch = None if provider_item is None else integer(provider_item, "epoch")
     owner = owner_of(session, owner_item, provider_epoch=epoch)
     if owner is None:
         return None
-    role = roles.held(access_item, owner.role)
+    role = roles.held(access, owner.role)
     return Caller(
         tenant_id=session.tenant_id,
         identity=owner.identity,

@@ -78,7 +78,7 @@ def delete(ports: Ports, caller: Caller, *, name: str) -> None:
 
 def of_tenant(ports: Ports, tenant_id: str) -> dict[str, Role]:
     """Return all roles of a tenant by name."""
-    return model.of_tenant(ports.store.get(access_address(tenant_id)))
+    return model.of_tenant(_access(ports, tenant_id))
 
 
 def _access(ports: Ports, tenant_id: str) -> AccessRecord:

@@ -114,15 +114,21 @@ def at(path: str, resource: str) -> str:
 def call(key: tuple[str, str], client: Client, target: str) -> Any:
     """Call the endpoint `key` as `client`, so that it can be repeated if it makes a change."""
     body = ENDPOINTS[key].body
-    client = _person_like(client) if ENDPOINTS[key].is_of_people else client
+    client = as_caller(key, client)
     headers = {"Idempotency-Key": token_hex()} if key[0] in ("POST", "PATCH") else {}
     return client.request(
         key[0], target, headers=headers, **({} if body is None else {"json": body})
     )
 
 
-def _person_like(client: Client) -> Client:
-    """The person with the scope of a client's key; the client itself if its key is not accepted."""
+def as_caller(key: tuple[str, str], client: Client) -> Client:
+    """Who may call the endpoint `key` in the place of `client`.
+
+    Of an endpoint for people it is the person with the scope of the client's key, if that is
+    accepted.
+    """
+    if not ENDPOINTS[key].is_of_people:
+        return client
     assert client.http.ports is not None
     try:
         found = api_keys.authenticate(client.http.ports, client.secret or "")

@@ -22,7 +22,7 @@ from shared.ports.store import Change, Put
 from shared.web.routes import ContractRoute
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.asgi import bearer, send
-from tests.kit.endpoints import ENDPOINTS, audit_entries
+from tests.kit.endpoints import ENDPOINTS, as_caller, audit_entries
 from tests.kit.faults import Crash, Hook, Script, raises, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.log_lines import lines, metrics
@@ -117,8 +117,9 @@ def test_a_repeated_request_changes_nothing(world: World, key: tuple[str, str]) 
     endpoint, name = ENDPOINTS[key], world.tenant.ports.new_id("x")
     target, before = endpoint.target(world.tenant), world.entries(endpoint.action)
     body = b"" if endpoint.body is None else json.dumps(endpoint.body).encode()
+    admin = as_caller(key, world.admin)
     world.writes.clear()
-    first = ask(world.admin, key[0], target, name, body)
+    first = ask(admin, key[0], target, name, body)
     assert (first.status_code, REPLAYED in first.headers) == (endpoint.status, False)
     changes = [
         each for each in world.writes if any(one.address.table is Table.AUDIT for one in each)
@@ -126,7 +127,7 @@ def test_a_repeated_request_changes_nothing(world: World, key: tuple[str, str]) 
     assert [sum(map(is_outcome, each)) for each in changes] == [1]
     kept = [one.item for each in changes for one in each if isinstance(one, Put) if is_outcome(one)]
     assert [seals(dict(each)) for each in kept] == [[]]
-    again = ask(world.admin, key[0], target, name, body)
+    again = ask(admin, key[0], target, name, body)
     if endpoint.secret:
         # It is not kept.
         assert refusal(again) == (409, "conflict")
@@ -135,7 +136,7 @@ def test_a_repeated_request_changes_nothing(world: World, key: tuple[str, str]) 
         assert (again.status_code, again.headers[REPLAYED]) == (first.status_code, "true")
         assert again.content == first.content
     # The same value in other bytes is another body.
-    other = ask(world.admin, key[0], target, name, b" " + (body or b"{}"))
+    other = ask(admin, key[0], target, name, b" " + (body or b"{}"))
     assert refusal(other) == (409, "conflict")
     assert "another body" in other.text
     assert world.entries(endpoint.action) == before + 1

@@ -104,6 +104,9 @@ _EACH = pytest.mark.parametrize(
 )
 
 
+_ALONE = ("settings", "access", "protected-acts")
+
+
 def _harmless(case: Case, tenant: Tenant, change: Change, said: set[str]) -> bool:
     """What need not be found: it only informs, or the next run makes it good."""
     pk = change.address.pk
@@ -136,8 +139,9 @@ def _harmless(case: Case, tenant: Tenant, change: Change, said: set[str]) -> boo
         or (case.action == "srl.revoke_key" and _is_entry(tenant, change.address))
         # A mark on signers that signed nothing.
         or (change.address.pk == srl_schedule.signers_marks(tenant.id).pk and not said)
-        # Settings, or roles, that stay as they were.
-        or change.address in {Address(Table.KEYS, tenant.id, s) for s in ("settings", "access")}
+        # Settings, roles, protected acts, or an approval, that stay as they were.
+        or change.address in {Address(Table.KEYS, tenant.id, each) for each in _ALONE}
+        or pk == f"{tenant.id}#approvals"
     )
 
 

@@ -60,7 +60,7 @@ def test_a_generated_client_has_a_type_for_every_answer(client: Path, tmp_path: 
         said = run(
             *(_PYTHON / "python", ROOT / "tests/tools/client_session.py", server.url),
             stdin=server.admin_key,
-            settings={"PYTHONPATH": str(client), "JWKS": _JWKS, "TOKEN": _token()},
+            settings={"PYTHONPATH": str(client), "JWKS": _JWKS, "TOKENS": _tokens()},
         )
     seen = json.loads(said)
     documented = {_snake_case(name): kind for name, kind in _documented().items()}
@@ -69,10 +69,15 @@ def test_a_generated_client_has_a_type_for_every_answer(client: Path, tmp_path: 
     assert seen == documented
 
 
-def _token() -> str:
-    """A token of a person, for the client of an identity provider."""
+def _tokens() -> str:
+    """Tokens of people by name, for the client of an identity provider."""
+    return json.dumps({each: _token(each) for each in ("alice", "bob", "carol")})
+
+
+def _token(name: str) -> str:
     now = int(time.time())
-    who = {"iss": issuers.ISSUER, "aud": "rescind", "sub": "alice", "email": "alice@example.com"}
+    email = f"{name}@example.com"
+    who = {"iss": issuers.ISSUER, "aud": "rescind", "sub": name, "email": email}
     said = {**who, "groups": "security", "iat": now, "exp": now + 300}
     return issuers.signed({"alg": "ES256", "kid": "k1"}, said, issuers.key("ES256"))
 
@@ -92,7 +97,7 @@ def _documented() -> dict[str, str]:
     for methods in openapi.document()["paths"].values():
         for described in methods.values():
             success = next(
-                each for each in ("200", "201", "202", "204") if each in described["responses"]
+                each for each in ("200", "201", "204", "202") if each in described["responses"]
             )
             body = described["responses"][success].get("content", {})
             kind = next((_KINDS[each] for each in body if each in _KINDS), "NoneType")

@@ -57,7 +57,7 @@ class Operations:
             assert answer.status_code in (expected, or_), (operation, answer)
             HEADERS.update(answer.headers)
             if answer.status_code < 300:
-                SEEN[operation] = type(answer.parsed).__name__
+                SEEN.setdefault(operation, type(answer.parsed).__name__)
             return answer.parsed
 
         return call
@@ -277,6 +277,36 @@ def webhooks(session: Session) -> None:
     hooks.delete_webhook(made.id, expected=204)
 
 
+def signed_in(url: str, provider_id: str, name: str) -> Session:
+    """A session of a person."""
+    form = {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "audience": provider_id,
+        "subject_token": json.loads(os.environ["TOKENS"])[name],
+        "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+    }
+    with urlopen(f"{url}/v1/token", urlencode(form).encode(), timeout=30) as answer:
+        return Session(url, json.load(answer)["access_token"])
+
+
+def two_people(session: Session, url: str, provider_id: str) -> None:
+    """Protect an act, which one person then asks for, and another rejects or approves."""
+    bob, carol = (signed_in(url, provider_id, name) for name in ("bob", "carol"))
+    acts = m.SetProtectedActs(acts=[m.Act.TENANT_REMOVE], restore_above=None)
+    assert session.identities.set_protected_acts(body=acts) == (
+        session.identities.get_protected_acts()
+    )
+    ask = {"rescind_approval": "request", "rescind_approval_reason": "done"}
+    nothing = m.SetProtectedActs(acts=[], restore_above=None)
+    for decide in (carol.identities.reject_request, carol.identities.approve_request):
+        asked = bob.identities.set_protected_acts(body=nothing, expected=202, **ask)
+        (waiting,) = carol.identities.list_approvals(status=m.ApprovalStatus.PENDING).approvals
+        assert waiting.id == asked.approval_id
+        assert decide(waiting.id).requested_by_id == waiting.requested_by_id
+    assert carol.identities.get_approval(waiting.id).remaining == 1
+    bob.identities.set_protected_acts(body=nothing, rescind_approval=waiting.id)
+
+
 def identities(session: Session, url: str) -> None:
     """Bind an identity provider, sign somebody in, list, disable, end, and delete the provider."""
     api = session.identities
@@ -297,13 +327,7 @@ def identities(session: Session, url: str) -> None:
     assert api.check_identity_provider(made.id).is_stored
     assert api.get_identity_provider(made.id).name == "SSO"
     assert api.list_identity_providers().total == 1
-    form = {
-        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
-        "audience": made.id,
-        "subject_token": os.environ["TOKEN"],
-        "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
-    }
-    urlopen(f"{url}/v1/token", urlencode(form).encode(), timeout=30).close()
+    signed_in(url, made.id, "alice")
     (person,) = api.list_people().people
     (begun,) = api.list_sessions().sessions
     assert begun.owner == api.get_person(person.id).id
@@ -311,6 +335,7 @@ def identities(session: Session, url: str) -> None:
     assert api.disable_person(person.id).status is m.PersonStatus.DISABLED
     assert api.enable_person(person.id).email == "alice@example.com"
     assert api.sign_out_person(person.id).role == "admin"
+    two_people(session, url, made.id)
     api.delete_identity_provider(made.id, expected=204)
     role = m.PutRole(scopes=[m.Scope.REVOKER], warrant_prefixes=["svc_wrt_paris-"])
     assert api.put_role("paris", body=role) == api.get_role("paris")

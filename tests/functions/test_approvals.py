@@ -249,6 +249,20 @@ def test_an_approval_for_something_else(
     assert delete(office.alice, revocation, use).status_code == 204
 
 
+def test_an_approval_of_the_own_alone(office: Office) -> None:
+    """APPROVAL-2, F1284g: An approval to take back the own does not take back what others made."""
+    office.protects("revocations.restore_others", restore_above=0)
+    own, theirs = office.revoked(2, by=office.alice), office.revoked(1)
+    answer = office.take_back(office.alice, own, ASKING)
+    assert asked(answer)["act"] == "revocations.restore"
+    use, batch = office.approved(answer), asked(answer)["subject"]
+    assert outcomes(office.take_back(office.alice, theirs, use, batch_id=batch)) == {"failed": 1}
+    answer = office.take_back(office.alice, theirs, ASKING | {"Rescind-Approval-Count": "2"})
+    use, batch = office.approved(answer), asked(answer)["subject"]
+    both = [theirs[0], own[0]]
+    assert outcomes(office.take_back(office.alice, both, use, batch_id=batch)) == {"taken_back": 2}
+
+
 def test_an_approval_of_another(office: Office, other_tenant: Tenant) -> None:
     """APPROVAL-2, F1284b: Neither another person, nor a key, nor another tenant uses it."""
     office.protects("revocations.restore_others")

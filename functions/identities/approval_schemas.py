@@ -97,7 +97,7 @@ class BoundRequest(ResponseBody):
 
 
 class ApprovalBody(RecordBody):
-    """What a person asked another one to approve."""
+    """An approval, or a request for one that a person has to decide on."""
 
     model_config = example(**_APPROVAL)
 

@@ -80,7 +80,7 @@ class WaitsForApproval(RescindError):
 
     @property
     def next(self) -> str:
-        """What to do once it is approved."""
+        """The next step of the user, after the approval."""
         is_batch = str(self.asked["subject"]).startswith(f"svc_{identifiers.BATCH}_")
         batch = f" --batch {self.asked['subject']}" if is_batch else ""
         return (

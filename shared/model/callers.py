@@ -35,7 +35,7 @@ class RoleLimits:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalHeader:
-    """What a request says about an approval, and by what it is bound (APPROVAL-2).
+    """The headers of a request about an approval, and the request that it binds (APPROVAL-2).
 
     `id` names the approval by which it is made; None if it asks for one, for a `reason`. `count` is
     how many revocations that shall cover, if more than those of the request.

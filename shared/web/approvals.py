@@ -68,7 +68,7 @@ def _count(request: Request) -> int:
 
 
 class ApprovalAsked(ResponseBody):
-    """What waits for an approval; nothing was changed."""
+    """A request that waits for an approval; nothing was changed."""
 
     model_config = example(
         approval_id=sample(APPROVAL),

@@ -22,7 +22,7 @@ _MINUTE: Final = 60
 
 
 class Act(StrEnum):
-    """What may need an approval."""
+    """An act that may need an approval."""
 
     RESTORE = "revocations.restore"
     RESTORE_OTHERS = "revocations.restore_others"
@@ -37,7 +37,7 @@ _IMPLIED: Final = (Act.RESTORE, Act.CHANGE_ACCESS)
 
 
 class ApprovalStatus(StrEnum):
-    """What was decided."""
+    """The decision on an approval."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -88,7 +88,7 @@ class RecentRestores(Record):
 
 
 def _recent(minutes: dict[str, Value], now: datetime) -> list[str]:
-    """Return those minutes of which a part is in the hour before `now`, or after it."""
+    """Return the minutes that end after the beginning of the hour before `now`."""
     begin = now.timestamp() - _HOUR
     return [each for each in minutes if (int(each) + 1) * _MINUTE > begin]
 

@@ -46,7 +46,8 @@ def page(
 ) -> tuple[list[Approval], str | None]:
     """Return approvals, newest first, and `before` of the next page or None.
 
-    With a `status`, those that have ended are left out. Who may not read the settings sees the own.
+    With a `status`, those that have ended are left out. A caller who may not read the settings of
+    the tenant sees its own.
     """
     now, barrier = ports.now(), _barrier(ports, caller.tenant_id)
 

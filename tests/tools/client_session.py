@@ -298,13 +298,15 @@ def two_people(session: Session, url: str, provider_id: str) -> None:
     )
     ask = {"rescind_approval": "request", "rescind_approval_reason": "done"}
     nothing = m.SetProtectedActs(acts=[], restore_above=None)
+    approval = ""
     for decide in (carol.identities.reject_request, carol.identities.approve_request):
         asked = bob.identities.set_protected_acts(body=nothing, expected=202, **ask)
         (waiting,) = carol.identities.list_approvals(status=m.ApprovalStatus.PENDING).approvals
         assert waiting.id == asked.approval_id
+        approval = waiting.id
         assert decide(waiting.id).requested_by_id == waiting.requested_by_id
-    assert carol.identities.get_approval(waiting.id).remaining == 1
-    bob.identities.set_protected_acts(body=nothing, rescind_approval=waiting.id)
+    assert carol.identities.get_approval(approval).remaining == 1
+    bob.identities.set_protected_acts(body=nothing, rescind_approval=approval)
 
 
 def identities(session: Session, url: str) -> None:

@@ -38,7 +38,7 @@ _KEPT: Final = timedelta(days=2)
 
 @dataclass(frozen=True, slots=True)
 class IssuerKeys(Record):
-    """The keys at a URL: the newest `document`, and the newest try to fetch it.
+    """The newest `document` of an issuer at a URL, with its keys or endpoints, and the newest try.
 
     `fetched` is when the try began that got the document, so it equals `tried` if the newest try
     has succeeded. The store may remove the item after `expires`, in seconds since the epoch.
@@ -78,9 +78,9 @@ class IssuerKeys(Record):
         """Whether the newest try got a document."""
         return self.fetched == self.tried
 
-    def is_fresh(self, now: datetime) -> bool:
+    def is_fresh(self, now: datetime, *, within: timedelta = _FRESH) -> bool:
         """Return whether the document may be used without a look for a newer one."""
-        return self.fetched is not None and abs(now - self.fetched) < _FRESH
+        return self.fetched is not None and abs(now - self.fetched) < within
 
     def keys(self, now: datetime) -> KeySet:
         """Return the keys; none if they are too old. Raises `ValueError` if they are malformed."""

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 from shared.model import seeds
+from shared.model.identities.claims import Discovered
 from shared.model.identities.grants import Grant
 from shared.model.items import Address, Partition, Table, Value
 from shared.model.records import Record
@@ -50,7 +51,7 @@ SESSION_SECONDS: Final = {ProviderKind.PEOPLE: 3600, ProviderKind.PROGRAMS: 900}
 
 @dataclass(frozen=True, slots=True)
 class IdentityProvider(Record):
-    """An identity provider, and what of it was discovered when it was bound.
+    """An identity provider, and what its issuer published when it was bound.
 
     `client_id` is the service at the provider, `cli_client_id` the command line if that has another
     one. `sealed_client_secret` is the secret number `secret_number`. Without `jwks`, the keys are
@@ -94,6 +95,16 @@ class IdentityProvider(Record):
     def granted(self) -> tuple[Grant, ...]:
         """The grants, in order."""
         return tuple(map(Grant.of, self.grants))
+
+    def with_endpoints(self, found: Discovered) -> Self:
+        """Return the provider with what its issuer publishes."""
+        return replace(
+            self,
+            authorization_endpoint=found.authorization_endpoint,
+            device_authorization_endpoint=found.device_authorization_endpoint,
+            token_endpoint=found.token_endpoint,
+            jwks_uri=found.jwks_uri or None,
+        )
 
     @property
     def seal_context(self) -> dict[str, str]:

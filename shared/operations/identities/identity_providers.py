@@ -213,13 +213,7 @@ def _with_endpoints(ports: Ports, provider: IdentityProvider) -> IdentityProvide
     nothing = Discovered(None, None, None, "")
     is_inline = provider.jwks is not None
     found = nothing if is_inline else issuers.discovered(ports, provider.issuer)
-    return replace(
-        provider,
-        authorization_endpoint=found.authorization_endpoint,
-        device_authorization_endpoint=found.device_authorization_endpoint,
-        token_endpoint=found.token_endpoint,
-        jwks_uri=found.jwks_uri or None,
-    )
+    return provider.with_endpoints(found)
 
 
 def _check(provider: IdentityProvider) -> None:

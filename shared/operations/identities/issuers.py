@@ -1,12 +1,13 @@
 """Issuers of tokens: what they publish about themselves, and their keys.
 
-All instances together fetch the keys of an issuer once a minute at most: the turn to fetch is a
-write of `tried` that expects the record as it was read. An instance that loses the turn waits for
+All instances together fetch what an issuer has at a URL once a minute at most: the turn to fetch is
+a write of `tried` that expects the record as it was read. An instance that loses the turn waits for
 the winner, but only if it does not know the key that it needs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -15,16 +16,18 @@ from shared.model import outbound, text
 from shared.model.identities import key_sets
 from shared.model.identities.claims import Discovered
 from shared.model.identities.key_sets import AT_WORK_SECONDS, IssuerKeys, KeySet
+from shared.model.identities.providers import IdentityProvider
 from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.ports import Ports
-from shared.ports.outside import OutboundAnswer
 from shared.ports.store import At, Expect, Put
 
 _PATH: Final = "/.well-known/openid-configuration"
 # How often a process looks whether another one has the keys, in seconds.
 _LOOK_SECONDS: Final = 0.25
-# A process remembers the keys of so many issuers.
+# A process remembers so many documents.
 _REMEMBERED_MAX: Final = 64
+# How long the endpoints of an issuer are used without a look for newer ones.
+_DAY: Final = timedelta(days=1)
 
 
 def discovered(ports: Ports, issuer: str) -> Discovered:
@@ -33,7 +36,7 @@ def discovered(ports: Ports, issuer: str) -> Discovered:
     Raises `InvalidRequest` if it is no issuer, `Unavailable` if it does not answer.
     """
     _check_issuer(issuer)
-    answer = ports.outbound().ask(f"{issuer.rstrip('/')}{_PATH}")
+    answer = ports.outbound().ask(_configuration_at(issuer))
     if answer.outcome is DeliveryOutcome.REFUSED:
         raise InvalidRequest(
             "The issuer's address is not public; the operator can allow it by SVC_OUTBOUND_ALLOW."
@@ -43,7 +46,31 @@ def discovered(ports: Ports, issuer: str) -> Discovered:
         or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     ):
         raise Unavailable(f"The issuer does not answer at {_PATH}; try again later.")
-    document = _object(answer)
+    return _of_document(issuer, _object(answer.body if answer.status == HTTPStatus.OK else b""))
+
+
+def current(ports: Ports, provider: IdentityProvider) -> IdentityProvider:
+    """Return a provider with the endpoints that its issuer publishes, which is asked once a day.
+
+    They stay as they were if it does not answer, or answers what could not be bound.
+    """
+    now, uri = ports.now(), _configuration_at(provider.issuer)
+    if provider.jwks is not None or now - provider.created_at < _DAY:
+        return provider
+    known = ports.issuer_keys.get(uri)
+    if known is None or not known.is_fresh(now, within=_DAY):
+        known = _stored(ports, uri)
+        if known is None or not known.is_fresh(now, within=_DAY):
+            known = _renewed(ports, uri, known, _configuration)
+        _remember(ports, uri, known)
+    try:
+        found = _of_document(provider.issuer, _object((known.document or "").encode()))
+    except InvalidRequest:
+        return provider
+    return provider.with_endpoints(found)
+
+
+def _of_document(issuer: str, document: Mapping[str, Any] | None) -> Discovered:
     if document is None or document.get("issuer") != issuer:
         raise InvalidRequest(f"The issuer does not publish this issuer at {_PATH}; compare them.")
     keys = _endpoint(document, "jwks_uri")
@@ -75,17 +102,23 @@ def _looked_up(ports: Ports, uri: str, kid: str) -> IssuerKeys:
     """Return the newest record of the keys, which other processes renew too."""
     found = _stored(ports, uri)
     if found is None or not found.is_fresh(ports.now()) or kid not in _keys(ports, found):
-        found = _renewed(ports, uri, found)
+        found = _renewed(ports, uri, found, _key_set)
     if kid not in _keys(ports, found):
         found = _awaited(ports, uri, found)
-    if len(ports.issuer_keys) >= _REMEMBERED_MAX:
-        ports.issuer_keys.clear()
-    ports.issuer_keys[uri] = found
+    _remember(ports, uri, found)
     return found
 
 
-def _renewed(ports: Ports, uri: str, before: IssuerKeys | None) -> IssuerKeys:
-    """Fetch the keys if it is this process's turn; return the newest record."""
+def _remember(ports: Ports, uri: str, found: IssuerKeys) -> None:
+    if len(ports.issuer_keys) >= _REMEMBERED_MAX:
+        ports.issuer_keys.clear()
+    ports.issuer_keys[uri] = found
+
+
+def _renewed(
+    ports: Ports, uri: str, before: IssuerKeys | None, fetch: Callable[[Ports, str], str | None]
+) -> IssuerKeys:
+    """Fetch a document if it is this process's turn; return the newest record."""
     if before is not None and not before.may_be_tried(ports.now()):
         return before
     mine = IssuerKeys.trying(before, ports.now())
@@ -96,7 +129,7 @@ def _renewed(ports: Ports, uri: str, before: IssuerKeys | None) -> IssuerKeys:
         if found is None:
             raise Unavailable from None
         return found
-    found = mine.tried_with(_fetched(ports, uri))
+    found = mine.tried_with(fetch(ports, uri))
     # If this took so long that another process has the turn, what was found is right nevertheless.
     with suppress(ExpectationLost):
         _write(ports, uri, found, mine)
@@ -125,7 +158,7 @@ def _stored(ports: Ports, uri: str) -> IssuerKeys | None:
     return None if item is None else IssuerKeys.from_item(item)
 
 
-def _fetched(ports: Ports, uri: str) -> str | None:
+def _key_set(ports: Ports, uri: str) -> str | None:
     """Return the document at a URL, None if it does not have keys now."""
     answer = ports.outbound().ask(uri)
     if answer.status != HTTPStatus.OK:
@@ -136,6 +169,17 @@ def _fetched(ports: Ports, uri: str) -> str | None:
     except ValueError:
         return None
     return document
+
+
+def _configuration(ports: Ports, uri: str) -> str | None:
+    """Return the document at a URL, None if it is no object now."""
+    answer = ports.outbound().ask(uri)
+    is_object = answer.status == HTTPStatus.OK and _object(answer.body) is not None
+    return answer.body.decode() if is_object else None
+
+
+def _configuration_at(issuer: str) -> str:
+    return f"{issuer.rstrip('/')}{_PATH}"
 
 
 def _keys(ports: Ports, record: IssuerKeys) -> KeySet:
@@ -154,9 +198,9 @@ def _check_issuer(issuer: str) -> None:
         raise InvalidRequest("issuer must have no query.")
 
 
-def _object(answer: OutboundAnswer) -> Mapping[str, Any] | None:
+def _object(body: bytes) -> Mapping[str, Any] | None:
     try:
-        found = text.parse(answer.body) if answer.status == HTTPStatus.OK else None
+        found = text.parse(body)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

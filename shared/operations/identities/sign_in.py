@@ -14,7 +14,7 @@ from shared.model.identities.claims import IdentityClaims, IssuerBinding, SignIn
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
 from shared.model.tenants import handle_address
-from shared.operations.identities import tickets, tokens
+from shared.operations.identities import issuers, tickets, tokens
 from shared.operations.identities.admission import Stranger, admit
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
@@ -47,7 +47,7 @@ def offered(ports: Ports, handle: str) -> list[IdentityProvider]:
         return []
     rows = ports.store.query(model.providers(str(item["tenant_id"])))
     found = [IdentityProvider.from_item(row.item) for row in rows]
-    return [each for each in found if each.kind is ProviderKind.PEOPLE]
+    return [issuers.current(ports, each) for each in found if each.kind is ProviderKind.PEOPLE]
 
 
 def redeem(ports: Ports, stranger: Stranger, form: Mapping[str, str]) -> Begun:
@@ -64,6 +64,7 @@ def redeem(ports: Ports, stranger: Stranger, form: Mapping[str, str]) -> Begun:
         raise SignInRefused(SignInFault.UNSUPPORTED, message)
     provider = _provider(ports, _required(form, "audience"))
     _take(ports, provider)
+    provider = issuers.current(ports, provider)
     return admit(ports, provider, run(ports, provider, form), stranger)
 
 

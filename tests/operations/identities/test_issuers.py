@@ -16,8 +16,12 @@ from shared.model.identities.claims import IssuerBinding, SignInRefused, TokenFa
 from shared.model.webhooks.deliveries import DeliveryOutcome, EventMessage
 from shared.operations.identities import issuers, tokens
 from shared.ports import Ports
+from tests.kit import identities
+from tests.kit.issuers import ISSUER as KIT
 from tests.kit.issuers import key, key_set, public
 from tests.kit.receivers import HOST, Script, answer, receiving
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
 
 ISSUER = f"https://{HOST}"
 BINDING = IssuerBinding(ISSUER, "console", f"{ISSUER}/keys", f"{ISSUER}/token")
@@ -216,3 +220,37 @@ def test_no_redirect_of_a_provider_is_followed(ports: Ports, asks: str) -> None:
                 ASKS[asks][0](reaching)
             # The turn to fetch keys is free once a minute.
             assert receiver.connections == (status == 301 or asks != "jwks_uri")
+
+
+def test_what_a_bound_issuer_publishes_later(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """F1315a: A day later, endpoints that moved are followed; one fetch a day serves all processes.
+
+    While the issuer is down, or publishes what could not be bound, they stay as they were.
+    """
+    provider, outside = identities.bound_outside(ports, tenant.operator), identities.published()
+    (where,) = (uri for uri in outside.documents if "well-known" in uri)
+    before = str(outside.documents[where])
+    outside.documents[where] = before.replace(f"{KIT}/token", f"{KIT}/moved")
+
+    def token_endpoint() -> str | None:
+        # As another process does each time.
+        asking = replace(ports, outbound=lambda: outside, issuer_keys={})
+        return issuers.current(asking, provider).token_endpoint
+
+    assert (token_endpoint(), outside.asked) == (f"{KIT}/token", [])
+    clock.advance(hours=24)
+    outside.is_down = True
+    assert token_endpoint() == f"{KIT}/token"
+    outside.is_down = False
+    clock.advance(minutes=1)
+    assert [token_endpoint() for _ in range(3)] == [f"{KIT}/moved"] * 3
+    assert len(outside.asked) == 2
+    clock.advance(hours=24)
+    for wrong in (
+        "[]",
+        before.replace(KIT, "https://other.example.com"),
+        before.replace("s:", ":"),
+    ):
+        outside.documents[where] = wrong
+        assert token_endpoint() in {f"{KIT}/moved", f"{KIT}/token"}
+        clock.advance(hours=24)

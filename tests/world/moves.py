@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.adapters.fenced import Fence, ReadOnlyStore
 from shared.adapters.stored_usage import StoredUsage
 from shared.errors import Corrupt, InvalidState
-from shared.model.deployment import ADDRESS, Deployment
+from shared.model.deployment import ADDRESS, Deployment, DeploymentPart
 from shared.operations.lists import verdicts
 from shared.operations.operator import failover, restored
 from shared.operations.operator.moving import copying, cutover
@@ -33,7 +33,9 @@ _THEN_THE_REST: Final = 0.2
 
 
 def back_up(life: "Life", _random: Random) -> None:
-    """Copy the records."""
+    """Copy the records, unless they are not in charge, which the command refuses."""
+    if Deployment.of(life.world.stage.records.get(ADDRESS)).part is not DeploymentPart.SERVING:
+        return
     life.backup = life.world.stage.records.copy()
     for each in life.oracle.books.values():
         each.ledger.copy()
@@ -86,7 +88,7 @@ def fail_over(life: "Life", random: Random) -> None:
         life.stop(
             "the region is lost, and its copy goes on", partial(_take_over, life, known, rest)
         )
-        life.backup = None
+        life.backup, life.has_failed_over = None, True
         for each in life.oracle.books.values():
             each.ledger.copied = frozenset()
         life.go_on_with(copy.store, copy.blobs)  # type: ignore[arg-type]  # both are in memory
@@ -178,7 +180,12 @@ def _finish(life: "Life", target: tuple[Records, Blobs], desk: Ports) -> None:
     while life.in_flight:
         life.world.sleep(1)
     source, to = _ends(life, desk, target)
-    cutover.begin(source, to)
+    try:
+        cutover.begin(source, to)
+    except InvalidState as error:
+        # A failover brought back what was before an upgrade: the source goes on.
+        life.world.tell(f"no move: {error}")
+        return
     cutover.finish(source, to)
     life.go_on_with(*target, is_moved=True)
 

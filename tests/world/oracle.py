@@ -40,8 +40,9 @@ class Standing:
     since: float = 0.0
     ever: bool = False
     revocation_id: str | None = None
-    # The key that signed it.
+    # The key that signed it, and whether its signature was handed out.
     key_id: str | None = None
+    is_shown: bool = True
 
 
 @dataclass
@@ -330,6 +331,7 @@ class Oracle:
         for warrant_id, standing in books.warrants.items():
             if (
                 not client.is_deceived
+                and (standing.is_shown or standing.revoked)
                 and standing.since < late
                 and warrant_id not in view.revoked
                 and books.revoked(warrant_id)

@@ -1,7 +1,8 @@
 """What people do, and what happens to their machines: one function for each kind."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -209,7 +210,7 @@ def sign(deed: Deed) -> None:
         return
     warrant_id = f"svc_wrt_s{next(deed.life.world.numbers)}"
     standing = deed.books.warrants[warrant_id]
-    standing.key_id = key_id
+    standing.key_id, standing.is_shown = key_id, False
     deed.books.busy[warrant_id] += 1
 
     def call(ports: Ports) -> Any:
@@ -229,6 +230,7 @@ def sign(deed: Deed) -> None:
         _may_be_done(deed)
     restores = deed.life.restores
     again = deed.ask(f"sign {warrant_id} again", call) if deed.random.random() < 0.2 else None
+    standing.is_shown = bool(done or again)
     if done and again and restores == deed.life.restores:
         raise Broken(f"{warrant_id} is signed twice")
 
@@ -255,6 +257,21 @@ def revoke_key(deed: Deed) -> None:
             books.lost_at[key_id] = deed.life.oracle.marked_at()
         for each in books.signed_by(key_id):
             oracle.know(books, each, books.warrants[each].revoked)
+
+
+def lose_key(deed: Deed) -> None:
+    """Revoke a signing key while somebody signs with it."""
+    make_key(deed)
+    beside = replace(deed)
+
+    def signs() -> None:
+        with suppress(Unknown):
+            for _ in range(5):
+                sign(beside)
+
+    sign(deed)
+    deed.life.world.start("sign beside", deed.life.people, signs)
+    revoke_key(deed)
 
 
 def rotate_key(deed: Deed) -> None:
@@ -334,6 +351,7 @@ DEEDS: Final[dict[str, tuple[Callable[[Deed], None], int]]] = {
         (make_key, 2),
         (sign, 4),
         (revoke_key, 2),
+        (lose_key, 3),
         (rotate_key, 1),
         (regenerate, 2),
         (list_at_once, 3),

@@ -143,7 +143,7 @@ class Life:
         if any(each.kind == "upgrade" for each in self.happenings):
             upgrades.prepare(self)
         self.backup: Records | None = None
-        self.is_restoring = self.is_calm = self.has_moved = False
+        self.is_restoring = self.is_calm = self.has_moved = self.has_failed_over = False
         # Who follows a server that reads what was moved away.
         self.left: dict[str, Server] = {}
         self.restores = 0
@@ -368,7 +368,7 @@ class Life:
             for each in self.oracle.books.values():
                 chores.count_again(desk, each.tenant.id)
                 found += chores.compare_ways(desk, each.tenant.id)
-                each.tenant.check_totals(desk)
+                each.tenant.check_totals(desk, is_torn=self.has_failed_over)
                 found += [it.problem for it in consistency.examine(desk, each.tenant.id)]
                 each.ledger.examine(self.world.stage.records, desk)
                 for register in each.registers:

@@ -42,6 +42,15 @@ export class ApiError extends Error {
   }
 }
 
+/** Nothing was changed: the call asked for an approval, and another person decides. */
+export class Asked extends Error {
+  /** @param {Api.ApprovalAsked} approval */
+  constructor(approval) {
+    super(`${approval.approval_id} waits for another person.`)
+    this.approval = approval
+  }
+}
+
 /**
  * Call with this key from now on; with none, refuse to call.
  * @param {string | null} secret
@@ -106,10 +115,11 @@ export async function patch(path, body, options = {}) {
 /**
  * Remove. What is not there any more counts as removed: the answer to an earlier call may be lost.
  * @param {string} path
+ * @param {Record<string, string>} [headers]
  */
-export async function remove(path) {
+export async function remove(path, headers) {
   try {
-    await call('DELETE', path)
+    await call('DELETE', path, undefined, { headers })
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error
   }
@@ -163,7 +173,8 @@ export async function all(path, name, { most = 50, ...options } = {}) {
 }
 
 /**
- * An answer with its headers, as it came. A 304 has no body.
+ * An answer with its headers, as it came. A 304 has no body. Throws `ApiError`, and `Asked` if the
+ * call asked for an approval.
  * @param {string} method
  * @param {string} path
  * @param {unknown} [body]
@@ -178,7 +189,11 @@ export async function call(method, path, body, options = {}) {
       await pause(Number(response.headers.get('Retry-After')) || 1, options.signal)
       continue
     }
-    if (response.ok || response.status === 304) return { status: response.status, headers: response.headers, body: await (options.raw ? response.arrayBuffer() : content(response)) }
+    if (response.ok || response.status === 304) {
+      const body = await (options.raw ? response.arrayBuffer() : content(response))
+      if (response.status === 202 && body.approval_id) throw new Asked(body)
+      return { status: response.status, headers: response.headers, body }
+    }
     const error = await failure(response)
     if (error.status !== 401 || options.final) throw error
     // Another session has taken the place of this one meanwhile, or does now.

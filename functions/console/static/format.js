@@ -95,15 +95,16 @@ export const short = (identifier) => `…${identifier.slice(-6)}`
 
 /**
  * Who did something, without the tenant: an account, an API key, the operator, or a part of the
- * service. A key is told by its name then, if that was kept, or by the end of its identifier.
+ * service. A key is told by its name then, if that was kept, or by the end of its identifier; a
+ * person by name and e-mail.
  * @param {string} identity of the API, such as fraud-desk@acme.svc
- * @param {string | null} [key] the name of the API key
+ * @param {string | null} [key] the name of the API key, or of the person
  */
 export function nameOf(identity, key = null) {
   const [name = identity] = identity.split('@')
   if (name === 'system+operator') return 'the operator'
   if (name.startsWith('system+')) return `the service (${name.slice(7)})`
-  if (!identity.endsWith('.svc')) return key ?? identity
+  if (!identity.endsWith('.svc')) return key && key !== identity ? `${key} (${identity})` : identity
   if (name.startsWith('svc_ak_')) return key ?? `API key ${short(name)}`
   return key && key !== name ? `${name} (${key})` : name
 }

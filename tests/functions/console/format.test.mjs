@@ -14,6 +14,8 @@ test('an identity is said in the same words on each page', () => {
   assert.equal(nameOf('svc_ak_01kbm4xt3rfz8c5w7y2q9n6d1e@acme.svc', 'anna.lindqvist'), 'anna.lindqvist')
   assert.equal(nameOf('fraud-desk@acme.svc', 'night shift'), 'fraud-desk (night shift)')
   assert.equal(nameOf('admin@acme.svc', 'admin'), 'admin')
+  assert.equal(nameOf('ann@acme.example', 'Ann'), 'Ann (ann@acme.example)')
+  assert.equal(nameOf('ann@acme.example'), 'ann@acme.example')
 })
 
 test('a day has its first and its last second', () => {

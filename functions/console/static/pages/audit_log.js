@@ -1,7 +1,7 @@
 /** Who did what, when, and is the log whole? */
 
 import { ApiError, call, get, now } from '../api.js'
-import { count, date, dayBegins, dayEnds, number, second, short } from '../format.js'
+import { count, date, dayBegins, dayEnds, nameOf, number, second, short } from '../format.js'
 import { html, one, put } from '../html.js'
 import { banner, called, heading, named, panel, problem, ready } from '../parts/panel.js'
 import { ACTIONS, folded, sentence } from '../parts/audit_sentences.js'
@@ -157,7 +157,7 @@ function mark(action) {
 const fact = (entry) => html`<div class="entry">${facts([
   ['Time', `${second(entry.timestamp)} UTC`],
   ['Action', html`<code>${entry.action}</code>`],
-  ['Who', html`${named(entry.actor)}${entry.actor_key_id && html` with the API key <a href=${`#/api-keys/${entry.actor_key_id}`}>${called(entry.actor_name ?? short(entry.actor_key_id))}</a>`}`],
+  ['Who', html`${named(entry.actor_id ? nameOf(entry.actor, entry.actor_name) : entry.actor)}${entry.actor_key_id && html` with the API key <a href=${`#/api-keys/${entry.actor_key_id}`}>${called(entry.actor_name ?? short(entry.actor_key_id))}</a>`}`],
   ['About', html`<code>${entry.resource_id}</code>`],
   ['From', entry.source_ip ?? 'the machine of the service'],
   ['Request', entry.request_id ? html`<code>${entry.request_id}</code>` : 'none'],

@@ -8,13 +8,13 @@ import { html, one, put } from '../html.js'
 import { advice, announce, banner, called, heading, keep, named, panel, picture, problem, ready, unreadable, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
 import { bar, bars, dial, holders, isDue, isNew, trouble, warning } from '../pictures/overview.js'
-import { may } from '../session.js'
+import { may, who } from '../session.js'
 
 export const title = 'Overview'
 
 /** @typedef {import('../pictures/overview.js').Day} Day */
 /** @typedef {{list: Api.ListStatus | null, etag: string, at: number}} Known the list as the service said last, and when */
-/** @typedef {{what: unknown, why: unknown, href: string, action: string, urgency: number}} Task the lowest urgency comes first */
+/** @typedef {{what: unknown, why: unknown, urgency: number, href?: string, action?: string, buttons?: unknown}} Task the lowest urgency comes first; it has a link, or buttons of its own */
 
 const DAY = 86_400_000
 /** Seconds between two looks at the list, at everything else, and after a change that was made here. */
@@ -54,13 +54,14 @@ function overview(signal) {
   const first = keep(async () => (await look(known, signal), known.list))
   const list = panel(null, async () => (await first.read(), card.element), { signal, what: 'The list' })
   const fleet = keep(() => readFleet(signal))
-  const parts = cards(signal, fleet.read).map(({ name, what, read, draw }) => {
+  const parts = cards(signal, fleet.read, () => redraw(true)).map(({ name, what, read, draw }) => {
     const kept = keep(read)
     const shown = panel(name, async () => draw(await first.read().catch(unreadable) && known.list, await kept.read()), { signal, what })
     return { ...shown, drop: () => (fleet.drop(), kept.drop()) }
   })
   parts[2].element.classList.add('two')
-  const redraw = (/** @type {boolean} */ anew) => Promise.all(parts.map((part) => (anew && part.drop(), part.redraw())))
+  /** @type {(anew: boolean) => Promise<unknown>} */
+  const redraw = (anew) => Promise.all(parts.map((part) => (anew && part.drop(), part.redraw())))
   const publish = publisher(known, signal, alarm, fault, async () => {
     await refresh()
     await redraw(true)
@@ -176,13 +177,14 @@ function publisher(known, signal, alarm, fault, published) {
  * this key may not read it.
  * @param {AbortSignal} signal
  * @param {() => Promise<Api.Authorizer[]>} fleet
+ * @param {() => Promise<unknown>} redraw
  * @returns {{name: string, what: string, read: () => Promise<any>, draw: (list: Api.ListStatus | null, data: any) => unknown}[]}
  */
-const cards = (signal, fleet) => [
+const cards = (signal, fleet, redraw) => [
   { name: 'Revoked', what: 'What is revoked', read: () => readKeys(signal), draw: drawRevoked },
   { name: 'What authorizers hold', what: 'What the authorizers hold', read: fleet, draw: drawHolders },
   { name: 'Revocations per day', what: 'The revocations per day', read: () => readDays(signal), draw: drawDays },
-  { name: 'Needs a person', what: 'What needs a person', read: () => readTasks(signal, fleet), draw: (_list, tasks) => drawTasks(tasks) },
+  { name: 'Needs a person', what: 'What needs a person', read: () => readTasks(signal, fleet, redraw), draw: (_list, tasks) => drawTasks(tasks) },
 ]
 
 /**
@@ -258,19 +260,22 @@ function drawDays(list, days) {
  * What a person has to see to: what lets warrants in comes first.
  * @param {AbortSignal} signal
  * @param {() => Promise<Api.Authorizer[]>} fleet
+ * @param {() => Promise<unknown>} redraw
  * @returns {Promise<Task[]>}
  */
-async function readTasks(signal, fleet) {
-  const [authorizers, webhooks, apiKeys, suspended, signers] = await Promise.all([
+async function readTasks(signal, fleet, redraw) {
+  const [authorizers, webhooks, apiKeys, suspended, signers, approvals] = await Promise.all([
     fleet().catch(unreadable),
     /** @type {Promise<Api.Webhook[] | null>} */ (all('/v1/webhooks', 'webhooks', { signal }).catch(unreadable)),
     /** @type {Promise<Api.ApiKeySummary[]>} */ (all('/v1/api-keys', 'api_keys', { signal, most: PAGES }).catch(unreadable)),
     /** @type {Promise<Api.SigningKeyList | null>} */ (get('/v1/keys', { signal, query: { status: 'suspended', limit: 100 } }).catch(unreadable)),
     /** @type {Promise<Api.SrlKeyList>} */ (get('/v1/revocations/srl/keys', { signal })),
+    // Keys neither ask nor decide.
+    who().person_id ? import('../parts/approvals.js').then(({ approvalCards }) => approvalCards(signal, redraw)) : [],
   ])
   const keys = apiKeys ?? []
   const ending = keys.filter((key) => !isReplaced(key, keys)).flatMap(taskOf)
-  return [...ofFleet(authorizers ?? []), ...(webhooks ?? []).flatMap(broken), ...ending, ...(suspended?.keys ?? []).map(suspension), ...signers.keys.flatMap(ripe)].sort((one, other) => one.urgency - other.urgency)
+  return [...approvals.map((each) => ({ ...each, urgency: -5 })), ...ofFleet(authorizers ?? []), ...(webhooks ?? []).flatMap(broken), ...ending, ...(suspended?.keys ?? []).map(suspension), ...signers.keys.flatMap(ripe)].sort((one, other) => one.urgency - other.urgency)
 }
 
 /**
@@ -332,6 +337,6 @@ function ripe({ key_id, status, activates_at }) {
 function drawTasks(tasks) {
   if (!tasks.length) return html`<div class="empty"><p>Nothing needs a person.</p></div>`
   return html`
-    <div class="rowed">${tasks.slice(0, TASKS).map(({ what, why, href, action }) => html`<div><div><p>${what}</p><p class="soft"><small>${why}</small></p></div><a href=${href}>${action}</a></div>`)}</div>
+    <div class="rowed">${tasks.slice(0, TASKS).map(({ what, why, href, action, buttons }) => html`<div><div><p>${what}</p><p class="soft"><small>${why}</small></p>${buttons && html`<div class="actions">${buttons}</div>`}</div>${href && html`<a href=${href}>${action}</a>`}</div>`)}</div>
     ${tasks.length > TASKS && html`<p class="soft">${number(tasks.length - TASKS)} more</p>`}`
 }

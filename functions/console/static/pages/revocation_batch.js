@@ -6,7 +6,7 @@ import { html, one, put } from '../html.js'
 import { batchId, change, parts, Run } from '../parts/batch.js'
 import { changeRail, made } from '../parts/change_rail.js'
 import { decoded, Unreadable, written } from '../parts/csv.js'
-import { ask, field } from '../parts/dialog.js'
+import { APPROVAL, ask, field } from '../parts/dialog.js'
 import { advice, announce, banner, heading, named, problem, ready } from '../parts/panel.js'
 import { download, work } from '../parts/progress.js'
 import { table } from '../parts/table.js'
@@ -261,22 +261,31 @@ export async function takeBackBatch(place, batch, { signal, done }) {
     return failed(error, 'The revocations of the batch could not be read. Nothing was changed.')
   }
   const words = count(ids.length, 'revocation')
-  const reason = await ask({
-    title: `Take ${words} back?`, action: `Take ${words} back`, run: async (form) => String(form.get('reason')).trim(),
+  const own = batchId(now())
+  const [first = [], ...rest] = parts(ids)
+  let taken = 0
+  const take = async (/** @type {string[]} */ some, /** @type {string} */ reason, /** @type {Record<string, string>} */ headers) => {
+    const results = await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, signal, headers)
+    taken += results.filter(({ outcome }) => outcome === 'taken_back').length
+  }
+  const begun = await ask({
+    title: `Take ${words} back?`, action: `Take ${words} back`, failed: 'Perhaps not all are taken back. To try again is safe: it changes nothing twice.',
+    // The first call tells whether it needs another person, whose approval is for all of them.
+    run: async (form, given) => {
+      const reason = String(form.get('reason')).trim()
+      const headers = Object.fromEntries(Object.entries(given).filter(([name]) => name.startsWith(APPROVAL)))
+      if (first.length) await take(first, reason, headers[APPROVAL] === 'request' ? { ...headers, [`${APPROVAL}-Count`]: String(ids.length) } : headers)
+      return { reason, headers }
+    },
     body: [
       html`<p>These warrants are valid again: online checks let them in from the next request on, authorizers once they hold the change.</p>
         <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
       field('Reason', html`<textarea name="reason" rows="2" maxlength="1024" required dir="auto"></textarea>`, 'For the audit log.'),
     ],
   })
-  if (reason === null) return
-  const own = batchId(now())
-  let taken = 0
+  if (!begun) return
   try {
-    await work(place, 'revocations', parts(ids), async (some) => {
-      const results = await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, signal)
-      taken += results.filter(({ outcome }) => outcome === 'taken_back').length
-    }, { size: (some) => some.length, signal })
+    await work(place, 'revocations', rest, (some) => take(some, begun.reason, begun.headers), { size: (some) => some.length, signal })
   } catch (error) {
     return failed(error, `${count(taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: it changes nothing twice.`)
   }

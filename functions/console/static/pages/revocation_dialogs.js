@@ -37,8 +37,8 @@ export async function takeBack(record) {
       html`<p>The warrant is valid again: online checks let it in from the next request on, authorizers once they hold the change.</p>
         <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
     ],
-    run: async () => {
-      await remove(`/v1/revocations/${record.id}`)
+    run: async (_form, headers) => {
+      await remove(`/v1/revocations/${record.id}`, headers)
       return true
     },
   })

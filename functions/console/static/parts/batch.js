@@ -31,12 +31,13 @@ export const parts = (items) => Array.from({ length: Math.ceil(items.length / MO
  * `ApiError`; then what was asked for may be done or not.
  * @param {Change} change
  * @param {AbortSignal} signal ends the waiting, never a call
+ * @param {Record<string, string>} [headers]
  * @returns {Promise<Api.RevocationChange[]>}
  */
-export async function change(change, signal) {
+export async function change(change, signal, headers) {
   for (let attempt = 1; ; attempt++) {
     try {
-      const { results } = /** @type {Api.RevocationChanges} */ (await post('/v1/revocations/batch', change))
+      const { results } = /** @type {Api.RevocationChanges} */ (await post('/v1/revocations/batch', change, { headers }))
       if (attempt === TRIES || !results.some(({ code }) => code === 'unavailable')) return results
     } catch (error) {
       if (!(error instanceof ApiError) || attempt === TRIES || (error.status !== 0 && error.status < 500)) throw error

@@ -1,13 +1,16 @@
 /** Dialogs: a question with its answer, or a form. */
 
-import { ApiError, once } from '../api.js'
+import { ApiError, Asked, once } from '../api.js'
+import { minute } from '../format.js'
 import { html, one, put } from '../html.js'
+import { who } from '../session.js'
 import { announce, banner, copied, problem } from './panel.js'
 
 /**
  * Ask. Resolves with what `run` gave, or with null if the person closed the dialog or left the page.
  * If `run` throws an `ApiError`, the dialog says so and stays. `run` gets headers with which the
- * service makes the change once, if an answer is lost and the person presses the button again.
+ * service makes the change once, if an answer is lost and the person presses the button again. If it
+ * needs another person, the dialog asks for an approval, and then has the button that uses it.
  * @template T
  * @param {object} question
  * @param {unknown} question.title
@@ -23,6 +26,7 @@ import { announce, banner, copied, problem } from './panel.js'
 export function ask({ title, body, action, run, failed = 'That could not be done.', danger = false, wide = false, firm = false }) {
   return new Promise((resolve) => {
     const fault = one(html`<div></div>`)
+    const approval = new Approval((words) => { put(button, words ?? action) })
     const button = /** @type {HTMLButtonElement} */ (one(html`<button class=${danger ? 'danger' : 'main'}>${action}</button>`))
     /** @type {T | null} */
     let result = null
@@ -35,14 +39,15 @@ export function ask({ title, body, action, run, failed = 'That could not be done
       button.disabled = true
       put(fault)
       try {
-        result = await run(form, tried.headers)
+        result = await run(form, { ...tried.headers, ...approval.headers(form) })
         dialog.close()
         // The event `close` comes later. Until then a secret must not stay in the document.
         dialog.remove()
       } catch (error) {
+        button.disabled = false
+        if (approval.takes(error)) return
         if (!(error instanceof ApiError)) throw error
         put(fault, error.status === 0 ? unanswered() : problem(error, failed))
-        button.disabled = false
       }
     }
     // For browsers that do not know `closedby`.
@@ -55,13 +60,70 @@ export function ask({ title, body, action, run, failed = 'That could not be done
     const dialog = /** @type {HTMLDialogElement} */ (one(html`
       <dialog class=${wide ? 'wide' : null} closedby=${firm ? 'none' : null} aria-labelledby="dialog-title" @cancel=${firm && stay} @close=${end}>
         <form @submit=${submit}>
-          <h2 id="dialog-title">${title}</h2>${body}${fault}
+          <h2 id="dialog-title">${title}</h2>${body}${approval.element}${fault}
           <div class="actions">${button}${!firm && html`<button type="button" @click=${() => dialog.close()}>Cancel</button>`}</div>
         </form>
       </dialog>`))
     document.body.append(dialog)
     dialog.showModal()
   })
+}
+
+/** The header that asks for an approval, or names one. */
+export const APPROVAL = 'Rescind-Approval'
+
+/** In a dialog: what asks for an approval, or uses it, once the service says that one is needed. */
+class Approval {
+  element = one(html`<div class="body"></div>`)
+  /** What the header says. @type {string | null} */
+  #wanted = null
+
+  /** @param {(words: string | null) => void} label gets the words of the button; null for its own */
+  constructor(label) {
+    this.label = label
+  }
+
+  /**
+   * The headers of the next call.
+   * @param {FormData} form
+   * @returns {Record<string, string>}
+   */
+  headers(form) {
+    if (this.#wanted === null) return {}
+    // Headers have ASCII: other letters go as in an address.
+    const reason = form.get('approval_reason')
+    return { [APPROVAL]: this.#wanted, ...reason !== null && { [`${APPROVAL}-Reason`]: encodeURIComponent(String(reason)) } }
+  }
+
+  /**
+   * Whether this is about an approval that the person can ask for, and is said here.
+   * @param {unknown} error
+   */
+  takes(error) {
+    if (error instanceof Asked) {
+      this.#become(error.approval.approval_id, 'Use approval', banner('wait', html`<strong>It waits for another person.</strong> Nothing is changed yet. Each administrator but you can approve it on the overview, until ${minute(error.approval.expires_at)} UTC. Then use the approval, here or on your overview.`))
+    } else if (this.#wanted === null && error instanceof ApiError && error.code === 'approval_required' && who().person_id) {
+      this.#become('request', 'Ask for approval', banner('info', html`<strong>This needs another person.</strong> Nothing is changed. Ask an administrator to approve it.`),
+        field('Why', html`<textarea name="approval_reason" required maxlength="1024" rows="2" dir="auto"></textarea>`, 'For who approves it, and for the audit log.'))
+    } else {
+      // What needs no approval any more is done without.
+      if (this.#wanted === 'request' && error instanceof ApiError && error.code === 'invalid_state') this.#become(null, null)
+      return false
+    }
+    return true
+  }
+
+  /**
+   * @param {string | null} wanted
+   * @param {string | null} words
+   * @param {...unknown} said
+   */
+  #become(wanted, words, ...said) {
+    this.#wanted = wanted
+    this.label(words)
+    put(this.element, said)
+    this.element.querySelector('textarea')?.focus()
+  }
 }
 
 const unanswered = () => banner('revoked', html`<strong>It is not known whether that was done.</strong> The service did not answer. Is it running? You can try again: nothing is done twice.`)

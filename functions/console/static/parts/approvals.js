@@ -1,0 +1,160 @@
+/** What another person has to approve: its cards on the overview, the decision, and the act itself. */
+
+import { all, ApiError, get, now, post, remove } from '../api.js'
+import { joined, sha256 } from '../bytes.js'
+import { count, hex, minute } from '../format.js'
+import { html } from '../html.js'
+import { may, who } from '../session.js'
+import { change, parts } from './batch.js'
+import { APPROVAL, ask, showSecret } from './dialog.js'
+import { announce, named } from './panel.js'
+import { facts } from './table.js'
+
+/** @typedef {Api.Approval} Approval */
+/** @typedef {{what: unknown, why: unknown, buttons: unknown}} Card */
+/** @typedef {(headers: Record<string, string>) => Promise<any>} Repeat */
+
+/** What is to be done, so often. @type {Record<string, (times: number) => string>} */
+const ACTS = {
+  'revocations.restore': (times) => `Take ${count(times, 'revocation')} back`,
+  'revocations.restore_others': (times) => `Take ${count(times, 'revocation')} of others back`,
+  'list_signers.force': () => 'Activate a list signer before its time',
+  'tenant.remove': () => 'Remove the tenant with all its data',
+  'admin_keys.create': () => 'Make or replace an API key that may do everything',
+  'access.change': () => 'Change who has access',
+}
+/** As the dialog to replace an API key offers them. */
+const GRACES = [0, 3600, 86_400, 604_800]
+
+/**
+ * A card for each approval that somebody waits for, or that the caller may use.
+ * @param {AbortSignal} signal
+ * @param {() => Promise<unknown>} redraw
+ * @returns {Promise<Card[]>}
+ */
+export async function approvalCards(signal, redraw) {
+  // The newest are first, and none waits for longer than a day.
+  const found = /** @type {Approval[]} */ (await all('/v1/approvals', 'approvals', { signal, most: 1 }))
+  return found.filter(({ expires_at, remaining }) => Date.parse(expires_at) > now() && remaining > 0).flatMap((each) => card(each, redraw))
+}
+
+/**
+ * @param {Approval} approval
+ * @param {() => Promise<unknown>} redraw
+ * @returns {Card[]}
+ */
+function card(approval, redraw) {
+  const { status, remaining, act, reason, requested_by: by, decided_by: other, expires_at: end } = approval
+  const own = approval.requested_by_id === who().person_id
+  const what = html`<strong>${words(act, remaining)}</strong> ${subject(approval)}`
+  const until = `until ${minute(end)} UTC`
+  if (status === 'pending' && own) return [{ what, why: html`waits for another person, ${until}: <bdi dir="auto">${reason}</bdi>`, buttons: null }]
+  if (status === 'pending') {
+    const button = (/** @type {'approve' | 'reject'} */ verb, /** @type {string} */ label) => html`<button type="button" @click=${() => decide(approval, verb, redraw)}>${label}</button>`
+    return [{ what, why: html`<bdi>${by}</bdi> asks, ${until}: <bdi dir="auto">${reason}</bdi>`, buttons: may() && [button('approve', 'Approve…'), button('reject', 'Reject…')] }]
+  }
+  if (status !== 'approved' || !own) return []
+  return [{ what, why: html`approved by <bdi>${other}</bdi>: do it ${until}`, buttons: html`<button type="button" @click=${() => use(approval, redraw)}>Use approval…</button>` }]
+}
+
+/**
+ * @param {string} act
+ * @param {number} times
+ */
+const words = (act, times) => ACTS[act]?.(times) ?? act
+
+/** @param {Approval} approval */
+function subject({ subject: it, details }) {
+  const { name, warrant_ids: warrants } = details
+  if (Array.isArray(warrants) && warrants.length === 1) return html`<code>${warrants[0]}</code>`
+  return typeof name === 'string' ? named(name) : html`<code>${it}</code>`
+}
+
+/** What a person should know who decides. @param {Approval} approval */
+const about = (approval) => facts([
+  ['What', words(approval.act, approval.remaining)],
+  ['To', html`<code>${approval.subject}</code>`],
+  ['Asked by', named(approval.requested_by)],
+  ['Why', named(approval.reason)],
+  ...Object.entries(approval.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name.replaceAll('_', ' '), named(said(value))])),
+])
+
+/** @param {unknown} value @returns {string} */
+const said = (value) => Array.isArray(value) ? value.map(said).join(', ') : typeof value === 'string' ? value : JSON.stringify(value)
+
+/**
+ * @param {Approval} approval
+ * @param {'approve' | 'reject'} verb
+ * @param {() => Promise<unknown>} redraw
+ */
+async function decide(approval, verb, redraw) {
+  const [title, action, after] = verb === 'approve'
+    ? ['Approve this?', 'Approve', html`<p>The person who asked may then do it, within an hour.</p>`]
+    : ['Reject this?', 'Reject', null]
+  const done = await ask({
+    title, action, failed: 'That was not decided.', body: [about(approval), after],
+    run: (_form, headers) => post(`/v1/approvals/${approval.id}/${verb}`, undefined, { headers }),
+  })
+  if (!done) return
+  announce(verb === 'approve' ? 'Approved.' : 'Rejected.')
+  await redraw()
+}
+
+/**
+ * Do what was approved.
+ * @param {Approval} approval
+ * @param {() => Promise<unknown>} redraw
+ */
+async function use(approval, redraw) {
+  const done = await ask({
+    title: 'Do what was approved?', action: 'Do it', failed: 'It is not done.', body: about(approval),
+    run: async (_form, headers) => {
+      const repeat = await repeated(approval)
+      if (!repeat) throw new ApiError(409, 'elsewhere', `This page does not know the request. Repeat it where it was made; with the command line, add --approval ${approval.id}.`, null)
+      return await repeat({ ...headers, [APPROVAL]: approval.id }) ?? true
+    },
+  })
+  if (!done) return
+  announce('Done, with the approval.')
+  await Promise.all([redraw(), done.key && showSecret('Store this key now', done.key, html`It is the secret of <bdi>${done.name}</bdi>.`)])
+}
+
+/**
+ * The request that was approved, or null if it is none that this console makes.
+ * @param {Approval} approval
+ * @returns {Promise<Repeat | null>}
+ */
+async function repeated(approval) {
+  const { subject: it, request } = approval
+  if (it.startsWith('svc_rev_')) return (headers) => remove(`/v1/revocations/${it}`, headers)
+  if (it.startsWith('svc_bat_')) return wholeBatch(approval)
+  for (const body of bodies(approval)) {
+    if (request?.method === 'POST' && hex(await sha256(joined(JSON.stringify(body)))) === request.sha256) {
+      return (headers) => post(request.path, body, { headers })
+    }
+  }
+  return null
+}
+
+/** The bodies that this console sends for an act. @param {Approval} approval */
+function bodies({ act, details: { name, scopes, service_account_id, expires_at } }) {
+  if (act === 'list_signers.force') return [{ force: true }]
+  return act === 'admin_keys.create' ? [{ name, scopes, service_account_id, expires_at }, ...GRACES.map((grace_seconds) => ({ grace_seconds }))] : []
+}
+
+/**
+ * Take a whole batch back, if that is what is left of the approval.
+ * @param {Approval} approval
+ * @returns {Promise<Repeat | null>}
+ */
+async function wholeBatch({ subject: own, remaining, reason, details: { warrant_ids: warrants } }) {
+  const [first] = Array.isArray(warrants) ? warrants : []
+  const { revocations: [record] } = /** @type {Api.RevocationList} */ (await get('/v1/revocations', { query: { warrant_id: String(first) } }))
+  if (!record?.batch_id) return null
+  const found = /** @type {Api.RevocationRecord[]} */ (await all('/v1/revocations', 'revocations', { most: 10_000, query: { batch_id: record.batch_id } }))
+  const known = new Set(found.map(({ warrant_id }) => warrant_id))
+  if (found.length !== remaining || !/** @type {string[]} */ (warrants).every((each) => known.has(each))) return null
+  return async ({ [APPROVAL]: id = '' }) => {
+    for (const some of parts(found.map(({ id }) => id))) await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, new AbortController().signal, { [APPROVAL]: id })
+  }
+}

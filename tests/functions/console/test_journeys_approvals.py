@@ -1,0 +1,192 @@
+"""Acts that need another person: asked for, approved and done in the console."""
+
+from dataclasses import dataclass
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from shared.model.identities.approvals import Act
+from shared.operations.operator import onboarding
+from tests.functions.console import plans
+from tests.functions.console.served import World
+from tests.functions.console.watched import Console
+from tests.kit import identities
+
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("plan", [plans.nothing])]
+
+WHY = "wrong list, ticket ö-4711"
+
+
+@dataclass
+class Two:
+    """Alice and Bob, administrators of a tenant that protects something, each in a browser."""
+
+    alice: Console
+    bob: Console
+
+    def revoked(self, **more: str) -> str:
+        """A revocation that an API key made."""
+        made = self.alice.world.post("revocations", reason="stolen", **more)
+        return str(made["id"])
+
+    def ask(self, dialog: Locator) -> None:
+        """Ask for an approval in a dialog of Alice, whose act was refused."""
+        expect(dialog).to_contain_text("This needs another person.")
+        dialog.get_by_label("Why").fill(WHY)
+        dialog.get_by_role("button", name="Ask for approval").click()
+        expect(dialog).to_contain_text("It waits for another person.")
+
+    def approve(self) -> None:
+        """Approve the one thing that waits, as Bob."""
+        self.bob.load()
+        self.bob.wait("overview")
+        page = self.bob.page
+        page.get_by_role("button", name="Approve…").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text(WHY)
+        self.bob.keep_picture("approval-decide")
+        dialog.get_by_role("button", name="Approve").click()
+        expect(page.locator("#said")).to_have_text("Approved.")
+
+    def use(self) -> Locator:
+        """Do what was approved from the overview, as Alice; the card that is gone then."""
+        self.alice.load()
+        self.alice.wait("overview")
+        card = self.alice.panel("Needs a person")
+        expect(card).to_contain_text(
+            "approved by bob@example.com: do it until 2026-11-21 13:00 UTC"
+        )
+        card.get_by_role("button", name="Use approval…").click()
+        self.alice.page.get_by_role("dialog").get_by_role("button", name="Do it").click()
+        return card.get_by_role("button", name="Use approval…")
+
+
+@pytest.fixture
+def two(chromium: Browser, visitor: Console, world: World) -> Two:
+    operator = onboarding.operator(world.ports, handle="acme")
+    provider = identities.bound(world.ports, operator)
+    alice, bob = visitor, Console.visit(chromium, world)
+    for name, console in (("alice", alice), ("bob", bob)):
+        begun = identities.signed_in(world.ports, provider, sub=name)
+        world.seed.secrets[name] = begun.secret
+        console.sign_in_as_person(name)
+    acts = [Act.RESTORE_OTHERS, Act.CREATE_ADMIN_KEY]
+    world.call("PUT", "tenant/protected-acts", "alice", acts=acts, restore_above=None)
+    alice.expect_failures(403, 404)
+    return Two(alice, bob)
+
+
+def test_what_another_person_approves_is_done(two: Two) -> None:
+    """F1300a: A refused act is asked for in its dialog, approved by another person, and done once.
+
+    The requester cannot approve, and nothing is done before.
+    """
+    alice, page = two.alice, two.alice.page
+    revocation = two.revoked(warrant_id="svc_wrt_laptop")
+    alice.open(f"#/revocations/{revocation}")
+    page.get_by_role("button", name="Take back…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Take it back").click()
+    two.ask(dialog)
+    expect(dialog).to_contain_text("until 2026-11-22 12:00 UTC")
+    alice.check_axe()
+    alice.keep_picture("approval-asked")
+    dialog.get_by_role("button", name="Use approval").click()
+    expect(dialog).to_contain_text("The approval is pending.")
+    dialog.get_by_role("button", name="Cancel").click()
+    alice.open("#/overview")
+    waiting = alice.panel("Needs a person")
+    expect(waiting).to_contain_text(f"waits for another person, until 2026-11-22 12:00 UTC: {WHY}")
+    expect(waiting.get_by_role("button")).to_have_count(0)
+    two.bob.load()
+    two.bob.wait("overview")
+    card = two.bob.panel("Needs a person")
+    expect(card).to_contain_text("Take 1 revocation of others back svc_wrt_laptop")
+    expect(card).to_contain_text(f"alice@example.com asks, until 2026-11-22 12:00 UTC: {WHY}")
+    two.bob.check_looks("overview-approval")
+    two.approve()
+    expect(card).not_to_contain_text("alice@example.com")
+    assert alice.world.get(f"revocations/{revocation}")["id"] == revocation
+    expect(two.use()).to_have_count(0)
+    assert alice.world.get("revocations")["revocations"] == []
+    two.bob.check()
+
+
+def test_a_rejected_act_is_not_done(two: Two) -> None:
+    """F1300b: What another person rejects is not done, and is on no card."""
+    page = two.alice.page
+    two.alice.open(f"#/revocations/{two.revoked(warrant_id='svc_wrt_laptop')}")
+    page.get_by_role("button", name="Take back…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Take it back").click()
+    two.ask(dialog)
+    bob = two.bob.page
+    two.bob.load()
+    bob.get_by_role("button", name="Reject…").click()
+    bob.get_by_role("dialog").get_by_role("button", name="Reject").click()
+    expect(bob.locator("#said")).to_have_text("Rejected.")
+    expect(two.bob.panel("Needs a person")).not_to_contain_text(WHY)
+    dialog.get_by_role("button", name="Use approval").click()
+    expect(dialog).to_contain_text("The approval is rejected.")
+    assert len(two.alice.world.get("revocations")["revocations"]) == 1
+
+
+def test_an_approved_key_is_made_and_shown(two: Two) -> None:
+    """F1300c: An API key that was approved is made from the overview as it was asked for."""
+    page = two.alice.page
+    two.alice.open("#/api-keys")
+    page.get_by_role("button", name="New API key…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("pipeline ö")
+    dialog.get_by_role("checkbox", name="may do everything").check()
+    dialog.get_by_role("button", name="Make the key").click()
+    two.ask(dialog)
+    two.approve()
+    two.use()
+    secret = page.locator("output.secret").inner_text()
+    page.get_by_role("button", name="I have stored it").click()
+    two.alice.world.seed.secrets["made"] = secret
+    made = two.alice.world.get("whoami", as_="made")
+    assert (made["api_key_name"], made["scopes"]) == ("pipeline ö", ["admin"])
+
+
+def test_a_whole_batch_is_taken_back_with_an_approval(two: Two) -> None:
+    """F1300d: One approval is for a whole batch: in the dialog, and anew from the overview."""
+    page, world = two.alice.page, two.alice.world
+    for number, from_overview in enumerate((False, True)):
+        names = [f"svc_wrt_{number}-{each}" for each in range(3)]
+        body = {"action": "revoke", "warrant_ids": names, "reason": "stolen"}
+        batch = world.post("revocations/batch", **body)["batch_id"]
+        two.alice.open(f"#/revocations?batch={batch}")
+        page.get_by_role("button", name="Take the whole batch back…").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Reason").fill("mistake")
+        dialog.get_by_role("button", name="Take 3 revocations back").click()
+        two.ask(dialog)
+        two.approve()
+        if from_overview:
+            expect(two.use()).to_have_count(0)
+        else:
+            dialog.get_by_role("button", name="Use approval").click()
+            expect(page.get_by_text("3 revocations are taken back.")).to_be_visible()
+        assert world.get("revocations")["revocations"] == []
+
+
+def test_a_key_is_told_what_the_service_says(two: Two, chromium: Browser) -> None:
+    """F1301a: A key is offered no approval, asks for none, and is told the service's words."""
+    console = Console.visit(chromium, two.alice.world)
+    asked_for: list[str] = []
+    console.page.on("request", lambda request: asked_for.append(request.url))
+    console.expect_failures(403)
+    console.sign_in()
+    page = console.page
+    console.open("#/api-keys")
+    page.get_by_role("button", name="New API key…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("pipeline")
+    dialog.get_by_role("checkbox", name="may do everything").check()
+    dialog.get_by_role("button", name="Make the key").click()
+    expect(dialog).to_contain_text("which only a person who is signed in can ask for")
+    expect(dialog.get_by_role("button", name="Ask for approval")).to_have_count(0)
+    assert not [each for each in asked_for if "/v1/approvals" in each]
+    console.check()

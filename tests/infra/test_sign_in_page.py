@@ -92,7 +92,9 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         settings = dict(re.findall(r"(\S+)=(\S+)", export.replace("$PWD", str(folder))))
         server = stack.enter_context(local_server(folder / ".data", settings=home | settings))
         made.url = server.url
-        assert "http://127.0.0.1/ of cli" in made.type(f"{bind} 2>&1")
+        said = made.type(f"{bind} 2>&1")
+        assert "http://127.0.0.1/ of cli" in said
+        assert "sign in at http://127.0.0.1:8080/?tenant=local" in said
         yield made
 
 

@@ -207,10 +207,10 @@ def add(
     caller = operator.caller(tenant)
     made = identity_providers.create(operator.ports, caller, kind=kind, change=change)
     operator.out.record({each: getattr(made, each) for each in _SHOWN})
-    operator.out.say(_next(made, url.rstrip("/")))
+    operator.out.say(_next(made, url.rstrip("/"), tenant))
 
 
-def _next(made: IdentityProvider, url: str) -> str:
+def _next(made: IdentityProvider, url: str, tenant: str) -> str:
     """Return what to do at the provider."""
     if made.kind is ProviderKind.PROGRAMS:
         return f"Programs ask for tokens with the audience {made.id}."
@@ -220,7 +220,9 @@ def _next(made: IdentityProvider, url: str) -> str:
     return (
         f"Register these redirect addresses at the provider:\n"
         f"  {url}/console/signed-in/{made.id} of {made.client_id}, for the console\n"
-        f"  http://127.0.0.1/ of {of_cli}, with any port, for rescind login --sso"
+        f"  http://127.0.0.1/ of {of_cli}, with any port, for rescind login --sso\n"
+        f"Then people sign in at {url}/?tenant={tenant}, or with "
+        f"rescind login --sso --tenant {tenant}."
     )
 
 

@@ -155,8 +155,8 @@ def test_a_whole_batch_is_taken_back_with_an_approval(two: Two) -> None:
     page, world = two.alice.page, two.alice.world
     for number, from_overview in enumerate((False, True)):
         names = [f"svc_wrt_{number}-{each}" for each in range(3)]
-        body = {"action": "revoke", "warrant_ids": names, "reason": "stolen"}
-        batch = world.post("revocations/batch", **body)["batch_id"]
+        made = world.post("revocations/batch", action="revoke", warrant_ids=names, reason="stolen")
+        batch = made["batch_id"]
         two.alice.open(f"#/revocations?batch={batch}")
         page.get_by_role("button", name="Take the whole batch back…").click()
         dialog = page.get_by_role("dialog")

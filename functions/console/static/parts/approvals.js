@@ -2,7 +2,7 @@
 
 import { all, ApiError, get, now, post, remove } from '../api.js'
 import { joined, sha256 } from '../bytes.js'
-import { count, hex, minute } from '../format.js'
+import { count, hex, minute, number, short } from '../format.js'
 import { html } from '../html.js'
 import { may, who } from '../session.js'
 import { change, parts } from './batch.js'
@@ -23,6 +23,8 @@ const ACTS = {
   'admin_keys.create': () => 'Make or replace an API key that may do everything',
   'access.change': () => 'Change who has access',
 }
+/** What the details of an approval are called. @type {Record<string, string>} */
+const DETAILS = { warrant_ids: 'Warrants', created_by: 'Revoked by', reasons: 'Revoked because', name: 'Name', scopes: 'Scopes', service_account_id: 'Account', expires_at: 'Ends', old: 'Before', new: 'After' }
 /** As the dialog to replace an API key offers them. */
 const GRACES = [0, 3600, 86_400, 604_800]
 
@@ -67,7 +69,7 @@ const words = (act, times) => ACTS[act]?.(times) ?? act
 function subject({ subject: it, details }) {
   const { name, warrant_ids: warrants } = details
   if (Array.isArray(warrants) && warrants.length === 1) return html`<code>${warrants[0]}</code>`
-  return typeof name === 'string' ? named(name) : html`<code>${it}</code>`
+  return typeof name === 'string' ? named(name) : html`<code>${it.startsWith('svc_bat_') ? short(it) : it}</code>`
 }
 
 /** What a person should know who decides. @param {Approval} approval */
@@ -76,11 +78,18 @@ const about = (approval) => facts([
   ['To', html`<code>${approval.subject}</code>`],
   ['Asked by', named(approval.requested_by)],
   ['Why', named(approval.reason)],
-  ...Object.entries(approval.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name.replaceAll('_', ' '), named(said(value))])),
+  ...Object.entries(approval.details).map(([name, value]) => /** @type {[string, unknown]} */ ([DETAILS[name] ?? name, named(said(value, name === 'warrant_ids' ? approval.remaining : 0))])),
 ])
 
-/** @param {unknown} value @returns {string} */
-const said = (value) => Array.isArray(value) ? value.map(said).join(', ') : typeof value === 'string' ? value : JSON.stringify(value)
+/**
+ * @param {unknown} value
+ * @param {number} all how many a list has, if these are only the first
+ * @returns {string}
+ */
+function said(value, all = 0) {
+  if (!Array.isArray(value)) return value === null ? 'none' : typeof value === 'string' ? value : JSON.stringify(value)
+  return `${value.map((each) => said(each)).join(', ')}${all > value.length ? ` and ${number(all - value.length)} more` : ''}`
+}
 
 /**
  * @param {Approval} approval

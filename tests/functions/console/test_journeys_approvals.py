@@ -1,5 +1,6 @@
 """Acts that need another person: asked for, approved and done in the console."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -62,7 +63,7 @@ class Two:
 
 
 @pytest.fixture
-def two(chromium: Browser, visitor: Console, world: World) -> Two:
+def two(chromium: Browser, visitor: Console, world: World) -> Iterator[Two]:
     operator = onboarding.operator(world.ports, handle="acme")
     provider = identities.bound(world.ports, operator)
     alice, bob = visitor, Console.visit(chromium, world)
@@ -73,7 +74,9 @@ def two(chromium: Browser, visitor: Console, world: World) -> Two:
     acts = [Act.RESTORE_OTHERS, Act.CREATE_ADMIN_KEY]
     world.call("PUT", "tenant/protected-acts", "alice", acts=acts, restore_above=None)
     alice.expect_failures(403, 404)
-    return Two(alice, bob)
+    yield Two(alice, bob)
+    bob.check()
+    bob.page.context.close()
 
 
 def test_what_another_person_approves_is_done(two: Two) -> None:
@@ -109,7 +112,6 @@ def test_what_another_person_approves_is_done(two: Two) -> None:
     assert alice.world.get(f"revocations/{revocation}")["id"] == revocation
     expect(two.use()).to_have_count(0)
     assert alice.world.get("revocations")["revocations"] == []
-    two.bob.check()
 
 
 def test_a_rejected_act_is_not_done(two: Two) -> None:
@@ -190,3 +192,4 @@ def test_a_key_is_told_what_the_service_says(two: Two, chromium: Browser) -> Non
     expect(dialog.get_by_role("button", name="Ask for approval")).to_have_count(0)
     assert not [each for each in asked_for if "/v1/approvals" in each]
     console.check()
+    console.page.context.close()

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
+from shared.model.identifiers import BATCH
 from shared.model.identities.approvals import Act
 from shared.operations.operator import onboarding
 from tests.functions.console import plans
@@ -130,6 +132,10 @@ def test_a_rejected_act_is_not_done(two: Two) -> None:
     expect(two.bob.panel("Needs a person")).not_to_contain_text(WHY)
     dialog.get_by_role("button", name="Use approval").click()
     expect(dialog).to_contain_text("The approval is rejected.")
+    dialog.get_by_role("button", name="Cancel").click()
+    two.alice.open("#/overview")
+    expect(two.alice.panel("Needs a person")).to_contain_text("API key")
+    expect(two.alice.panel("Needs a person")).not_to_contain_text(WHY)
     assert len(two.alice.world.get("revocations")["revocations"]) == 1
 
 
@@ -155,15 +161,18 @@ def test_an_approved_key_is_made_and_shown(two: Two) -> None:
 def test_a_whole_batch_is_taken_back_with_an_approval(two: Two) -> None:
     """F1300d: One approval is for a whole batch: in the dialog, and anew from the overview."""
     page, world = two.alice.page, two.alice.world
-    for number, from_overview in enumerate((False, True)):
-        names = [f"svc_wrt_{number}-{each}" for each in range(3)]
-        made = world.post("revocations/batch", action="revoke", warrant_ids=names, reason="stolen")
-        batch = made["batch_id"]
+    for size, from_overview in ((3, False), (1_001, True)):
+        names = [f"svc_wrt_{size}-{each}" for each in range(size)]
+        batch = world.ports.new_id(BATCH)
+        for some in (names[:1000], names[1000:]):
+            body: dict[str, Any] = {"action": "revoke", "batch_id": batch, "warrant_ids": some}
+            if some:
+                world.post("revocations/batch", reason="stolen", **body)
         two.alice.open(f"#/revocations?batch={batch}")
         page.get_by_role("button", name="Take the whole batch back…").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Reason").fill("mistake")
-        dialog.get_by_role("button", name="Take 3 revocations back").click()
+        dialog.get_by_role("button", name=f"Take {size:,} revocations back").click()
         two.ask(dialog)
         two.approve()
         if from_overview:

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from tests.kit.glewlwyd import has_glewlwyd
 from tests.kit.hsm import has_softhsm
 from tests.kit.pgbouncer import PROGRAM as PGBOUNCER
 from tests.kit.postgresql import of_debian
@@ -75,6 +76,7 @@ def test_what_is_missing_is_installed_at_once(tmp_path: Path) -> None:
         *([] if of_debian() else ["postgresql"]),
         *([] if PGBOUNCER.exists() else ["pgbouncer"]),
         *([] if has_softhsm() else ["softhsm2"]),
+        *([] if has_glewlwyd() else ["?exact-name(glewlwyd)", "dbconfig-no-thanks"]),
     ]
     code, printed = _run(tmp_path, _GOALS, CHROMIUM="no-such-browser")
     assert code == 0, printed

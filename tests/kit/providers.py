@@ -59,7 +59,8 @@ def provider(folder: Path, *kids: str, redirect: str = REDIRECT) -> Iterator[Pro
     port, file = free_port(), folder / "provider.pem"
     file.write_bytes(b"".join(certificate(HOST, False)))
     arguments = ["node", str(_PROGRAM), str(port), ISSUER, str(file), redirect]
-    group = Group(arguments, folder / "provider.log", lambda: _is_up(port))
+    path = "/.well-known/openid-configuration"
+    group = Group(arguments, folder / "provider.log", lambda: is_up(port, path))
     made = Provider(port, group, arguments)
     try:
         made.start(*kids)
@@ -68,9 +69,10 @@ def provider(folder: Path, *kids: str, redirect: str = REDIRECT) -> Iterator[Pro
         made.kill()
 
 
-def _is_up(port: int) -> bool:
+def is_up(port: int, path: str) -> bool:
+    """Whether a provider answers there."""
     try:
-        return Browser(port).get("/.well-known/openid-configuration")[0] == HTTPStatus.OK
+        return Browser(port).get(path)[0] == HTTPStatus.OK
     except OSError:
         return False
 
@@ -89,19 +91,24 @@ class Browser:
 
     def get(self, url: str, form: dict[str, str] | None = None) -> tuple[int, str, str]:
         """Status, location and page."""
+        method, body = ("GET", None) if form is None else ("POST", urlencode(form))
+        return self.send(method, url, body, "application/x-www-form-urlencoded")
+
+    def send(self, method: str, url: str, body: str | None, kind: str) -> tuple[int, str, str]:
+        """Status, location and page, for a body of this content type."""
         parts = urlsplit(url)
         # The connection is by number.
         self.context.check_hostname = False
         connection = HTTPSConnection(LOCAL, self.port, context=self.context, timeout=30)
         try:
             connection.request(
-                "GET" if form is None else "POST",
+                method,
                 f"{parts.path}?{parts.query}",
-                None if form is None else urlencode(form),
+                body,
                 {
                     "Host": self.host,
                     "Cookie": "; ".join(f"{n}={m.value}" for n, m in self.cookies.items()),
-                    "Content-Type": "application/x-www-form-urlencoded",
+                    "Content-Type": kind,
                 },
             )
             response = connection.getresponse()
@@ -156,13 +163,13 @@ def _filled(page: str, person: str) -> tuple[str, dict[str, str]]:
     return form.action, form.fields | {n: v for n, v in given.items() if n in form.fields}
 
 
-def authorization(endpoint: str, *, verifier: str, nonce: str) -> str:
+def authorization(endpoint: str, *, verifier: str, nonce: str, redirect: str = REDIRECT) -> str:
     """The address at which a sign-in begins."""
     challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     asked = {
         "client_id": CLIENT,
         "response_type": "code",
-        "redirect_uri": REDIRECT,
+        "redirect_uri": redirect,
         "scope": "openid email profile",
         "state": "s",
         "nonce": nonce,

@@ -22,6 +22,7 @@ ASKS: Final = "request"
 
 _MALFORMED: Final = f"{HEADER}: must be {ASKS}, or the identifier of an approval, once."
 _UNPROTECTED: Final = f"{HEADER}: this endpoint needs no approval; leave the header out."
+_NOT_ASKED: Final = f"{REASON}, {COUNT}: belong to a request with {HEADER}: {ASKS}."
 _COUNT: Final = re.compile("[1-9][0-9]{0,6}")
 _ID: Final = re.compile("svc_apr_[0-9a-z]{26}")
 
@@ -32,13 +33,15 @@ def asked(request: Request, raw: bytes, *, is_protected: bool) -> ApprovalHeader
     Raises `InvalidRequest` if it is malformed, or the endpoint would be called without asking.
     """
     values = request.headers.getlist(HEADER)
+    if values and not is_protected:
+        raise InvalidRequest(_UNPROTECTED)
+    if values and not (len(values) == 1 and (values[0] == ASKS or _ID.fullmatch(values[0]))):
+        raise InvalidRequest(_MALFORMED)
+    is_of_asking = is_protected and (REASON in request.headers or COUNT in request.headers)
+    if is_of_asking and values != [ASKS]:
+        raise InvalidRequest(_NOT_ASKED)
     if not values:
         return None
-    if not is_protected:
-        raise InvalidRequest(_UNPROTECTED)
-    is_one = len(values) == 1 and (values[0] == ASKS or _ID.fullmatch(values[0]))
-    if not is_one:
-        raise InvalidRequest(_MALFORMED)
     digest = hashlib.sha256(raw).hexdigest()
     bound = ApprovalHeader(request.method, request.scope["path"], digest)
     if values[0] != ASKS:

@@ -481,6 +481,8 @@ def test_a_key_rotates_itself(office: Office) -> None:
         ({"Rescind-Approval": "request"}, "Rescind-Approval-Reason:"),
         (ASKING | {"Rescind-Approval-Reason": "%20"}, "Rescind-Approval-Reason:"),
         (ASKING | {"Rescind-Approval-Reason": "%ff"}, "Rescind-Approval-Reason:"),
+        ({"Rescind-Approval-Reason": "why"}, "Rescind-Approval-Reason, Rescind-Approval-Count:"),
+        ({"Rescind-Approval-Count": "1"}, "Rescind-Approval-Reason, Rescind-Approval-Count:"),
         (ASKING | {"Rescind-Approval-Count": "0"}, "Rescind-Approval-Count:"),
         (ASKING | {"Rescind-Approval-Count": "1e3"}, "Rescind-Approval-Count:"),
     ],

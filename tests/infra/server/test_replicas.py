@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from shared.ports import Ports
 from tests.infra.replicas import LONG, Replicas, replicas
 from tests.kit import postgresql
 from tests.kit.api import Client, Tenant
@@ -20,8 +21,8 @@ pytestmark = pytest.mark.slow
 class ByTurns:
     """Sends each request to the next of several servers; a test uses it as one service."""
 
-    def __init__(self, *urls: str) -> None:
-        self._urls = cycle(urls)
+    def __init__(self, *urls: str, ports: Ports | None = None) -> None:
+        self._urls, self.ports = cycle(urls), ports
 
     def request(self, method: str, path: str, **options: Any) -> httpx2.Response:
         url = next(self._urls) + path
@@ -44,8 +45,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
 @pytest.fixture
 def tenant(found: Replicas) -> Iterator[Tenant]:
     """A new tenant of the service, whose requests go to the servers by turns."""
-    by_turns: Any = ByTurns(*(each.url for each in found.servers))
     with found.ports() as ports:
+        by_turns: Any = ByTurns(*(each.url for each in found.servers), ports=ports)
         yield Tenant(ports, by_turns, handle=ports.new_id("t").replace("_", "-"))
 
 

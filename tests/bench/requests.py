@@ -31,6 +31,7 @@ from shared.web.app import create_app, lambda_handler
 from tests.bench.measure import alternate
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.revoked import revoke, warrant_ids
+from tests.kit import identities
 from tests.kit.api import Tenant, serve
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.lambda_events import Request
@@ -77,6 +78,19 @@ def run(*, share: float = 1.0, rounds: int = 25) -> Iterator[Row]:
             found, theirs = alternate(*sides, rounds=rounds)
             against, unit = "FastAPI + Mangum hello", ("ms CPU", 1e3)
             yield compared(f"request: {said}", found, against, theirs, unit=unit, goal=goal)
+        progress("check with a session")
+
+        def whole(name: str) -> float:
+            """The same with the store: a session has one more read."""
+            started = time.process_time()
+            for _ in range(hellos):
+                clock.advance(seconds=_STEP_SECONDS)
+                calls[name]()
+            return (time.process_time() - started) / hellos
+
+        found, theirs = alternate(partial(whole, "session"), partial(whole, "check"), rounds=rounds)
+        said = "request: check with a session, and the store"
+        yield compared(said, found, "an API key", theirs, unit=("ms CPU", 1e3), goal="≤ 1.2")
         close(ports)
 
 
@@ -124,9 +138,12 @@ def _calls(ports: Ports) -> dict[str, Callable[[], None]]:
     revocation = lambda_handler(create_app(revocations, ports=lambda: ports))
     srl = lambda_handler(create_app(lists, ports=lambda: ports))
     held = (key, ("If-None-Match", etag))
+    begun = identities.signed_in(ports, identities.bound(ports, tenant.operator))
+    session = ("Authorization", f"Bearer {begun.secret}")
     posted = Request("POST", f"{_CHECK}-batch", headers=(key, is_json), body=batch)
     return {
         "check": _call(revocation, Request("GET", _CHECK, one, headers=(key,))),
+        "session": _call(revocation, Request("GET", _CHECK, one, headers=(session,))),
         "srl_304": _call(srl, Request("GET", _SIGNED, headers=held), status=304),
         "srl_200": _call(srl, Request("GET", _SIGNED, headers=(key,))),
         "batch": _call(revocation, posted),

@@ -15,7 +15,7 @@ from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.web import costs, freshness
 from tests.kit.api import Client, Tenant, serve
-from tests.kit.endpoints import ENDPOINTS, audited, call, shape
+from tests.kit.endpoints import ENDPOINTS, as_caller, audited, call, shape
 from tests.kit.faults import Script, raises, scripted
 from tests.web.outages import breaking, down, on_authentication
 
@@ -76,12 +76,14 @@ def test_every_call_may_fail(
     # The advice on polls is read once a minute, and may fail unseen too.
     reads_advice = key == ("GET", "/v1/revocations/feed")
     of_counting = ENDPOINTS[key].target(tenant)
+    counting = as_caller(key, counting)
     if reads_advice:
         call(key, counting, of_counting)
     start = len(script.calls)
     assert call(key, counting, of_counting).status_code == ENDPOINTS[key].status
     calls = script.calls[start:]
     target = ENDPOINTS[key].target(other_tenant)
+    failing = as_caller(key, failing)
     if reads_advice:
         call(key, failing, target)
     entries = audited(other_tenant)

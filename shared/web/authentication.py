@@ -55,8 +55,9 @@ def authenticate(
         # Here, so that requests with API keys load nothing of it.
         from shared.operations.identities import authentication  # noqa: PLC0415
 
-        found = authentication.authenticate(ports, secret, refusing=refusing)
-        return replace(found, source_ip=source_ip, request_id=request_id)
+        return authentication.authenticate(
+            ports, secret, source_ip=source_ip, request_id=request_id, refusing=refusing
+        )
     credential = api_keys.authenticate(ports, secret, refusing=refusing)
     caller = Caller(
         tenant_id=credential.tenant_id,

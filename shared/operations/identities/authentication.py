@@ -23,6 +23,11 @@ from shared.ports import Ports
 _ENDED = "The session has ended; sign in again."
 
 
+class _Origin(NamedTuple):
+    source_ip: str | None
+    request_id: str | None
+
+
 class SessionOwner(NamedTuple):
     """The person or account of a session as it is now."""
 
@@ -32,9 +37,14 @@ class SessionOwner(NamedTuple):
 
 
 def authenticate(
-    ports: Ports, secret: str, *, refusing: Callable[[], object] = lambda: None
+    ports: Ports,
+    secret: str,
+    *,
+    source_ip: str | None = None,
+    request_id: str | None = None,
+    refusing: Callable[[], object] = lambda: None,
 ) -> Caller:
-    """Return the caller with the secret of a session, after two reads.
+    """Return the caller with the secret of a session, after two reads, with these of its request.
 
     Raises `InvalidApiKey` if it is not accepted, after as many reads, and `Unavailable`. `refusing`
     is called before a refusal, and may raise instead (AUTH-9).
@@ -49,7 +59,8 @@ def authenticate(
     credential = SessionCredential.from_item(item)
     places = _places(credential)
     found = ports.store.get_many(places)
-    caller = _caller(ports, credential, [found.get(each) for each in places])
+    from_ = _Origin(source_ip, request_id)
+    caller = _caller(ports, credential, [found.get(each) for each in places], from_)
     if caller is None:
         refusing()
         raise InvalidApiKey(_ENDED)
@@ -81,7 +92,9 @@ def owner_address(tenant_id: str, owner: str) -> Address:
     return (people.people(tenant_id) if is_person else accounts(tenant_id)).address(owner)
 
 
-def _caller(ports: Ports, credential: SessionCredential, found: list[Item | None]) -> Caller | None:
+def _caller(
+    ports: Ports, credential: SessionCredential, found: list[Item | None], from_: _Origin
+) -> Caller | None:
     session_item, access_item, *vouching = found
     if session_item is None:
         return None
@@ -98,6 +111,8 @@ def _caller(ports: Ports, credential: SessionCredential, found: list[Item | None
         tenant_id=session.tenant_id,
         identity=owner.identity,
         scopes=role.scopes,
+        source_ip=from_.source_ip,
+        request_id=from_.request_id,
         key_expires_at=session.expires_at,
         operator=session.operator,
         name=owner.name,

@@ -35,7 +35,7 @@ export function life({ issued_at, expires_at }, now) {
  * @param {number} width
  */
 export function dialLayout(width) {
-  const radius = Math.max(60, Math.min(115, width / 2 - 36))
+  const radius = Math.max(60, Math.min(115, width / 2 - 44))
   const [x, y] = [width / 2, radius + 42]
   const at = (/** @type {number} */ fraction, /** @type {number} */ far) => [x - far * Math.cos(Math.PI * fraction), y - far * Math.sin(Math.PI * fraction)]
   const arc = (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ far) => {

@@ -105,9 +105,15 @@ class Caller:
         """Return whether the limits leave it a signing key, named with all above it."""
         return self.limits is None or not set(self.limits.signing_keys).isdisjoint(line)
 
+    @property
+    def is_in_person(self) -> bool:
+        """Whether this is the session of a person, or of an operator with a ticket."""
+        is_program = (self.owner_id or "").startswith(f"svc_{SERVICE_ACCOUNT}_")
+        return self.session_id is not None and not is_program
+
     def has_to_sign_in(self, now: datetime) -> bool:
-        """Return whether this is the session of a person whose sign-in is not fresh (AUTH-17)."""
-        if self.session_id is None or (self.owner_id or "").startswith(f"svc_{SERVICE_ACCOUNT}_"):
+        """Return whether it is in person, and the sign-in is not fresh (AUTH-17)."""
+        if not self.is_in_person:
             return False
         return self.authenticated_at is None or now - self.authenticated_at > FRESH
 
@@ -119,8 +125,7 @@ class Caller:
     @property
     def bounds_keys_at(self) -> datetime | None:
         """The latest end of the keys that the caller may create; None if any (APIKEY-4)."""
-        is_by_ticket = self.session_id is not None and self.owner_id is None
-        return None if is_by_ticket or self.person_id else self.key_expires_at
+        return None if self.is_in_person else self.key_expires_at
 
     @property
     def is_admin(self) -> bool:

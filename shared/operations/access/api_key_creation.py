@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from shared.errors import Conflict, InvalidRequest, InvalidState, NotFound
 from shared.model import api_keys as model
@@ -15,6 +16,9 @@ from shared.model.tenants import TenantSettings
 from shared.operations.base.allowance import find
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Increment, Put
+
+if TYPE_CHECKING:
+    from shared.model.identities.roles import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +85,8 @@ def check_role(ports: Ports, caller: Caller, scopes: tuple[Scope, ...], role: st
     """Raise `InvalidRequest` unless a key gets scopes, or a role that exists (AUTH-18)."""
     if bool(scopes) is (role is not None):
         raise InvalidRequest("scopes: give either scopes, or a role.")
-    if role is not None:
-        # Here, so that requests with API keys load nothing of it.
-        from shared.operations.identities import roles  # noqa: PLC0415
-
-        if role not in roles.of_tenant(ports, caller.tenant_id):
-            raise InvalidRequest("role: must be one of GET /v1/roles.")
+    if role is not None and _role(ports, caller.tenant_id, role) is None:
+        raise InvalidRequest("role: must be one of GET /v1/roles.")
 
 
 def admitted(
@@ -115,10 +115,15 @@ def _scopes(ports: Ports, key: ApiKey) -> tuple[Scope, ...]:
     """Return the scopes that a key gives, by its role if it has one."""
     if key.role is None:
         return key.scopes
-    from shared.operations.identities import roles  # noqa: PLC0415 (as in `check_role`)
-
-    found = roles.of_tenant(ports, key.tenant_id).get(key.role)
+    found = _role(ports, key.tenant_id, key.role)
     return found.scopes if found else ()
+
+
+def _role(ports: Ports, tenant_id: str, name: str) -> "Role | None":
+    # Here, so that requests with API keys load nothing of it.
+    from shared.operations.identities import roles  # noqa: PLC0415
+
+    return roles.of_tenant(ports, tenant_id).get(name)
 
 
 def check_outlives(caller: Caller, expires_at: datetime | None) -> None:

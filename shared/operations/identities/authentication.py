@@ -23,11 +23,6 @@ from shared.ports import Ports
 _ENDED = "The session has ended; sign in again."
 
 
-class _Origin(NamedTuple):
-    source_ip: str | None
-    request_id: str | None
-
-
 class SessionOwner(NamedTuple):
     """The person or account of a session as it is now."""
 
@@ -59,8 +54,8 @@ def authenticate(
     credential = SessionCredential.from_item(item)
     places = _places(credential)
     found = ports.store.get_many(places)
-    from_ = _Origin(source_ip, request_id)
-    caller = _caller(ports, credential, [found.get(each) for each in places], from_)
+    items = [found.get(each) for each in places]
+    caller = _caller(ports, credential, items, source_ip=source_ip, request_id=request_id)
     if caller is None:
         refusing()
         raise InvalidApiKey(_ENDED)
@@ -93,7 +88,12 @@ def owner_address(tenant_id: str, owner: str) -> Address:
 
 
 def _caller(
-    ports: Ports, credential: SessionCredential, found: list[Item | None], from_: _Origin
+    ports: Ports,
+    credential: SessionCredential,
+    found: list[Item | None],
+    *,
+    source_ip: str | None,
+    request_id: str | None,
 ) -> Caller | None:
     session_item, access_item, *vouching = found
     if session_item is None:
@@ -111,8 +111,8 @@ def _caller(
         tenant_id=session.tenant_id,
         identity=owner.identity,
         scopes=role.scopes,
-        source_ip=from_.source_ip,
-        request_id=from_.request_id,
+        source_ip=source_ip,
+        request_id=request_id,
         key_expires_at=session.expires_at,
         operator=session.operator,
         name=owner.name,

@@ -101,7 +101,10 @@ def request(ports: Ports, *, handle: str, reason: str, user: str | None = None) 
 
     Raises as `check_due` does; `InvalidState` if the removal needs no approval.
     """
-    tenant_id, operator = check_due(ports, handle=handle), _operator(ports, handle, user)
+    tenant_id, operator = (
+        check_due(ports, handle=handle),
+        onboarding.operator(ports, handle=handle, user=user),
+    )
     if not protected_acts.protected(ports, tenant_id).has(_REMOVE):
         raise InvalidState("The removal of this tenant needs no approval.")
     return approvals.requested(ports, operator, _REMOVE, tenant_id, reason=reason, details={})
@@ -139,10 +142,6 @@ def _approved(ports: Ports, operator: Caller, approval_id: str | None) -> list[C
     return approvals.used(ports, operator, found, 1)
 
 
-def _operator(ports: Ports, handle: str, user: str | None) -> Caller:
-    return onboarding.operator(ports, handle=handle, user=user)
-
-
 def _begin(
     ports: Ports, tenant_id: str, handle: str, user: str | None, approval_id: str | None
 ) -> None:
@@ -152,7 +151,7 @@ def _begin(
     settings = tenants.settings(ports, tenant_id)
     _check_grace(ports, settings)
     began = replace(entry, removal_began=True)
-    taken = _approved(ports, _operator(ports, handle, user), approval_id)
+    taken = _approved(ports, onboarding.operator(ports, handle=handle, user=user), approval_id)
     ports.store.write(
         Put(began.address, began.to_item(), Expect.ANYTHING),
         Check(settings.address, At(settings.version)),

@@ -34,7 +34,7 @@ PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --num
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
-.PHONY: help supported run build probe-writes wheels typescript release-rehearsal sbom audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format written pictures lock clean
+.PHONY: help supported run build probe-writes wheels typescript release-rehearsal sbom audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format written vendor pictures lock clean
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,13 @@ written: $(VENV)/.tests ## Write anew what docs/ has from the code: openapi.json
 	$(BIN)/python -m infra.openapi
 	$(BIN)/python -m tests.kit.endpoints
 	$(BIN)/python -m tests.data_model
+
+CONSOLE := functions/console/static/vendor/lit-html
+LIT := .tools/openapi/node_modules/lit-html
+vendor: .tools/openapi/.installed ## Take the library of the console from its package, pinned by hash.
+	@sed '/^..# sourceMappingURL/d' $(LIT)/lit-html.js >$(CONSOLE)/lit-html.js
+	@cp $(LIT)/LICENSE $(CONSOLE)
+	@sed -n 's/^  "version": "\(.*\)",/lit-html \1/p' $(LIT)/package.json >$(CONSOLE)/VERSION
 
 pictures: $(VENV)/.tests ## Keep pictures of the console in .build/console; the README's is docs/console.png.
 	@RESCIND_PICTURES=.build/console $(PYTEST) -m slow tests/functions/console -k "journeys"

@@ -37,7 +37,7 @@ SECURITY: Final[Mapping[str, str]] = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; worker-src 'self'; manifest-src 'none'; form-action 'none'; "
         "frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; "
-        "trusted-types rescind"
+        "trusted-types lit-html"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",

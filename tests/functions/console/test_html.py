@@ -58,9 +58,7 @@ def test_any_text_becomes_one_text_node_or_one_attribute(visitor: Console) -> No
 
 def test_what_would_run_or_leave_is_refused(visitor: Console) -> None:
     """F463b: Scripts in attributes, other schemes and other hosts raise; `innerHTML` is stopped."""
-    # The browser also stops some of this, and says so.
-    for message in ("Executing inline event", "Applying inline style", "This document requires"):
-        visitor.expected.append(message)
+    visitor.expected.append("This document requires")
     visitor.page.evaluate(
         "() => { window.stopped = []; reportViolation = (what) => stopped.push(what) }"
     )
@@ -76,7 +74,6 @@ def test_what_would_run_or_leave_is_refused(visitor: Console) -> None:
           style: () => html`<b style=${'color:red'}>x</b>`,
           srcdoc: () => html`<iframe srcdoc=${'x'}></iframe>`,
           action: () => html`<form action=${'/x'}></form>`,
-          part: () => html`<b class="a ${'b'}">x</b>`,
           noTemplate: () => html(['<b>x</b>']),
           forged: () => html(Object.freeze(['<img src=x onerror=alert(1)>'])),
         };
@@ -95,9 +92,9 @@ def test_what_would_run_or_leave_is_refused(visitor: Console) -> None:
         )
         == "stopped"
     )
-    visitor.page.wait_for_function("() => window.stopped.length === 3")
+    visitor.page.wait_for_function("() => window.stopped.length === 1")
     stopped = visitor.page.evaluate("() => window.stopped.map((each) => each.split(':')[0])")
-    assert stopped == ["script-src-attr", "style-src-attr", "require-trusted-types-for"]
+    assert stopped == ["require-trusted-types-for"]
 
 
 def test_children_lists_and_listeners(visitor: Console) -> None:
@@ -111,6 +108,6 @@ def test_children_lists_and_listeners(visitor: Console) -> None:
         put(root, html`<button type="button" ?disabled=${false} title=${null} @click=${press}>
           ${[1, [' ', 'two'], null, true, html`<i>3</i>`]}</button>`);
         root.querySelector('button').click();
-        return [pressed, root.innerHTML.replace(/>\\s+/, '>')];
+        return [pressed, root.innerHTML.replace(/<!--.*?-->/g, '').replace(/>\\s+/, '>')];
         """,
     ) == [1, '<button type="button">1 two<i>3</i></button>']

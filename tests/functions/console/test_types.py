@@ -1,6 +1,8 @@
 """The types of the console's scripts, by the comments in them and by the API document."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +15,9 @@ from tests.kit.processes import ROOT
 
 pytestmark = pytest.mark.slow
 
-_TOOLS: Final = ROOT / ".tools/openapi/node_modules/.bin"
+_MODULES: Final = ROOT / ".tools/openapi/node_modules"
+_TOOLS: Final = _MODULES / ".bin"
+_LIT: Final = _MODULES / "lit-html"
 _OPTIONS: Final = {
     "strict": True,
     "noEmit": True,
@@ -26,16 +30,11 @@ _OPTIONS: Final = {
     "module": "esnext",
     "moduleResolution": "bundler",
     "lib": ["es2024", "dom", "dom.iterable", "dom.asynciterable"],
+    "skipLibCheck": True,
     "types": [],
 }
-# What browsers have and TypeScript does not know yet.
-_BROWSERS: Final = """
-declare var trustedTypes: undefined | {
-  createPolicy(name: string, rules: Record<string, (text: string) => string>): {
-    createHTML(text: string): object; createScriptURL(text: string): object;
-  };
-};
-"""
+_VENDOR: Final = "vendor/lit-html"
+_is_code: Final = shutil.ignore_patterns("node", "development", "*.js", "*.map")
 
 
 def test_the_scripts_use_the_api_as_it_is_described(tmp_path: Path) -> None:
@@ -43,7 +42,11 @@ def test_the_scripts_use_the_api_as_it_is_described(tmp_path: Path) -> None:
     types = tmp_path / "openapi.d.ts"
     run(_TOOLS / "openapi-typescript", openapi.PATH, "--output", types)
     _write_globals(tmp_path)
-    files = sorted(map(str, STATIC.rglob("*.js")))
+    console = tmp_path / "console"
+    shutil.copytree(STATIC, console)
+    # The types of the library stand beside it.
+    shutil.copytree(_LIT, console / _VENDOR, ignore=_is_code, dirs_exist_ok=True)
+    files = sorted(str(each) for each in console.rglob("*.js") if each.parent != console / _VENDOR)
     options = {"compilerOptions": _OPTIONS, "files": [*files, str(tmp_path / "globals.d.ts")]}
     (tmp_path / "tsconfig.json").write_text(json.dumps(options))
     assert "error" not in run(_TOOLS / "tsc", "--project", tmp_path)
@@ -55,5 +58,17 @@ def _write_globals(folder: Path) -> None:
     lines = [
         f'type {each} = import("./openapi").components["schemas"]["{each}"];' for each in names
     ]
-    text = "\n".join(["declare namespace Api {", *lines, "}", _BROWSERS])
+    text = "\n".join(["declare namespace Api {", *lines, "}"])
     (folder / "globals.d.ts").write_text(text)
+
+
+def test_the_vendored_files_are_those_of_the_package() -> None:
+    """F1425a: The library of the console is the package that is pinned by hash, unchanged."""
+    version = json.loads((_LIT / "package.json").read_text())["version"]
+    assert (STATIC / _VENDOR / "VERSION").read_text() == f"lit-html {version}\n"
+    for file in (STATIC / _VENDOR).iterdir():
+        if file.name != "VERSION":
+            published = (_LIT / file.name).read_text()
+            assert file.read_text() == re.sub(r"//# sourceMappingURL=.*\n", "", published), (
+                file.name
+            )

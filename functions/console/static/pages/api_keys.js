@@ -2,7 +2,7 @@
 
 import { all, ApiError, get, now, post, remove } from '../api.js'
 import { count, date, short } from '../format.js'
-import { html, svg } from '../html.js'
+import { html, put, svg } from '../html.js'
 import { ask, field, showSecret } from '../parts/dialog.js'
 import { announce, banner, called, heading, left, named, panel, ready, when } from '../parts/panel.js'
 import { inWords, SCOPES } from '../parts/scopes.js'
@@ -30,8 +30,7 @@ export async function show(main, { route, signal }) {
   const panels = [panel(null, () => keys(signal, account, redraw), { signal, what: 'The API keys', wide: true })]
   if (id) panels.unshift(panel('This key', () => detail(id, signal, redraw), { signal, what: 'The API key', wide: true }))
   const make = may() && html`<button type="button" class="main" @click=${() => create(account, redraw)}>New API key…</button>`
-  main.replaceChildren(heading(title, account ? html`Keys of one account. <a href="#/api-keys">Show all keys</a>` : 'Each program and each person has a key of its own. Its secret is shown once, when it is made.', make))
-  main.append(...panels.map((each) => each.element))
+  put(main, heading(title, account ? html`Keys of one account. <a href="#/api-keys">Show all keys</a>` : 'Each program and each person has a key of its own. Its secret is shown once, when it is made.', make), panels.map((each) => each.element))
   await Promise.all(panels.map((each) => each.drawn))
   ready()
 }

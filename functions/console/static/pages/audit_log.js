@@ -40,7 +40,7 @@ export async function show(main, { route, signal }) {
     html`<button type="button" @click=${() => save('csv', query, place, signal)}>Export CSV</button>`,
     html`<button type="button" @click=${() => showCheck(place, signal)}>Check the log…</button>`,
   ]
-  main.replaceChildren(heading(title, 'Each change leaves an entry, in the same write as the change.', actions), place, filters(query), list.element)
+  put(main, heading(title, 'Each change leaves an entry, in the same write as the change.', actions), place, filters(query), list.element)
   await list.drawn
   ready()
 }
@@ -99,8 +99,9 @@ async function entries(query, signal) {
   const load = async (cursor) => {
     const answer = /** @type {Api.AuditEntryList} */ (await get('/v1/audit-logs', { signal, query: { limit: 100, ...asked, cursor } }))
     found.push(...answer.audit_logs)
-    const more = answer.cursor ? () => load(answer.cursor).catch((error) => place.append(problem(error, 'The next entries could not be loaded.'))) : null
-    put(place, html`<p class="soft">${total(answer.total, query)}</p>`, found.length ? days(found) : empty('Nothing happened that these filters find.'), more && footer(found.length, answer.total, more))
+    const more = answer.cursor ? () => load(answer.cursor).catch((error) => draw(problem(error, 'The next entries could not be loaded.'))) : null
+    const draw = (/** @type {unknown} */ fault = null) => void put(place, html`<p class="soft">${total(answer.total, query)}</p>`, found.length ? days(found) : empty('Nothing happened that these filters find.'), more && footer(found.length, answer.total, more), fault)
+    draw()
   }
   await load(null)
   return place
@@ -130,7 +131,7 @@ function days(found) {
     const day = date(entry.timestamp)
     byDay.set(day, [...(byDay.get(day) ?? []), entry])
   }
-  return [...byDay].map(([day, of]) => html`<section aria-label=${day}><h2>${day}</h2><div class="log">${folded(of).map(line)}</div></section>`)
+  return [...byDay].map(([day, of]) => html`<section aria-label=${day}><h2>${day}</h2><div class="log">${folded(of).map((run) => one(line(run)))}</div></section>`)
 }
 
 /** @param {Run} run */
@@ -139,7 +140,7 @@ function line(run) {
   const [newest] = run.entries
   const fill = (/** @type {Event} */ event) => {
     const details = /** @type {HTMLDetailsElement} */ (event.target)
-    if (details.open && details.childElementCount === 1) details.append(...run.entries.map((entry) => fact(entry)))
+    if (details.open && details.childElementCount === 1) details.append(...run.entries.map((entry) => one(fact(entry))))
   }
   return html`<details @toggle=${fill}><summary><time datetime=${newest.timestamp}>${second(newest.timestamp).slice(11)}</time>${mark(run.action)}<span class="said"><bdi>${who}</bdi> ${did} <bdi>${what}</bdi></span></summary></details>`
 }

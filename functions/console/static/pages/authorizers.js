@@ -30,7 +30,7 @@ export async function show(main, { route, signal }) {
   const [id] = route.parts
   const fleet = new Fleet(() => list.redraw())
   const list = panel(null, () => id ? detail(id, signal) : fleet.read(signal), { signal, what: 'The authorizers', wide: true })
-  main.replaceChildren(heading(title, id ? html`<a href="#/authorizers">All authorizers</a>` : html`What each of them said that it holds. Which of them refuse a warrant by now is told by its <a href="#/revocations">revocation</a>.`), list.element)
+  put(main, heading(title, id ? html`<a href="#/authorizers">All authorizers</a>` : html`What each of them said that it holds. Which of them refuse a warrant by now is told by its <a href="#/revocations">revocation</a>.`), list.element)
   await list.drawn
   ready()
   let looks = 0

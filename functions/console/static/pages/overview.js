@@ -158,16 +158,9 @@ function publisher(known, signal, alarm, fault, published) {
     button.disabled = false
   }
   const button = /** @type {HTMLButtonElement} */ (one(html`<button type="button" class="main" @click=${publish}>Publish now</button>`))
-  let before = ''
   const warn = () => {
     const kind = known.list && trouble(known.list, now())
-    const text = one(html`<div>${kind && known.list && warning(kind, known.list, now())}</div>`)
-    // What is read out again, and what takes the focus from the button, is replaced only if it differs.
-    if (`${kind}${text.textContent}` === before) return
-    before = `${kind}${text.textContent}`
-    const focused = document.activeElement === button
-    put(alarm, kind && banner(kind === 'expired' ? 'expired' : 'wait', [...text.childNodes], may() && button))
-    if (focused) button.focus()
+    put(alarm, kind && known.list && banner(kind === 'expired' ? 'expired' : 'wait', warning(kind, known.list, now()), may() && button))
   }
   return { warn }
 }

@@ -1,7 +1,7 @@
 /** Which programs call, and who stops one of them with all its keys? */
 
 import { post, remove } from '../api.js'
-import { html } from '../html.js'
+import { html, put } from '../html.js'
 import { ask, field } from '../parts/dialog.js'
 import { announce, called, heading, named, panel, ready, when } from '../parts/panel.js'
 import { empty, listing, table } from '../parts/table.js'
@@ -19,7 +19,7 @@ export const title = 'Accounts'
 export async function show(main, { signal }) {
   const list = panel(null, (redraw) => accounts(signal, redraw), { signal, what: 'The accounts', wide: true })
   const make = may() && html`<button type="button" class="main" @click=${() => create(list.redraw)}>New account…</button>`
-  main.replaceChildren(heading(title, 'An account stands for a program. Its keys come and go; in the audit log the name stays.', make), list.element)
+  put(main, heading(title, 'An account stands for a program. Its keys come and go; in the audit log the name stays.', make), list.element)
   await list.drawn
   ready()
 }

@@ -33,7 +33,7 @@ export const title = 'Settings'
  */
 export async function show(main, { signal }) {
   const list = panel(null, async () => forms(await get('/v1/tenant/settings', { signal })), { signal, what: 'The settings', wide: true, lines: 8 })
-  main.replaceChildren(heading(title, 'They hold for the whole tenant. Each is saved by itself.'), list.element)
+  put(main, heading(title, 'They hold for the whole tenant. Each is saved by itself.'), list.element)
   await list.drawn
   ready()
 }

@@ -2,7 +2,7 @@
 
 import { ApiError, get, post, remove, repeat } from '../api.js'
 import { count, number } from '../format.js'
-import { html } from '../html.js'
+import { html, put } from '../html.js'
 import { ask, field, showSecret } from '../parts/dialog.js'
 import { announce, called, heading, named, panel, ready, when } from '../parts/panel.js'
 import { empty, facts, listing, table } from '../parts/table.js'
@@ -35,8 +35,7 @@ export async function show(main, { route, signal }) {
   const shown = panel(null, (redraw) => id ? one(id, signal, redraw, follow) : webhooks(signal), { signal, what: 'The webhooks', wide: true })
   const sent = id ? panel('Messages', () => deliveries(id, signal), { signal, what: 'The messages', wide: true }) : null
   const make = !id && may() && html`<button type="button" class="main" @click=${() => create(shown.redraw)}>New webhook…</button>`
-  main.replaceChildren(heading(title, id ? html`<a href="#/webhooks">All webhooks</a>` : 'Each change is sent to these addresses, signed, for a day until they take it. An event may come twice.', make), shown.element)
-  if (sent) main.append(sent.element)
+  put(main, heading(title, id ? html`<a href="#/webhooks">All webhooks</a>` : 'Each change is sent to these addresses, signed, for a day until they take it. An event may come twice.', make), shown.element, sent?.element)
   await Promise.all([shown.drawn, sent?.drawn])
   ready()
 }

@@ -27,12 +27,11 @@ export function panel(heading, load, { signal, what, lines = 4, wide = false }) 
   let drawn = 0
   const element = /** @type {HTMLElement} */ (one(html`<section class=${wide ? 'panel wide' : 'panel'}>${heading && html`<h2>${heading}</h2>`}${stale}${body}</section>`))
   const redraw = async () => {
-    const grey = setTimeout(() => body.childNodes.length || put(body, skeleton(lines)), PATIENCE)
+    const grey = setTimeout(() => body.childElementCount || put(body, skeleton(lines)), PATIENCE)
     try {
       const content = await load(redraw)
       if (signal.aborted) return
-      // What is renewed in place stays in the document, with the focus in it.
-      if (content !== body.firstChild) put(body, content)
+      put(body, content)
       put(stale)
       drawn = now()
     } catch (error) {

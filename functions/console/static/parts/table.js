@@ -169,8 +169,9 @@ export async function listing(path, name, draw, { signal, query = {}, nothing })
   const load = async (cursor) => {
     const answer = /** @type {Record<string, any>} */ (await get(path, { signal, query: { limit: 100, ...query, cursor } }))
     rows.push(...answer[name])
-    const more = answer.cursor && (() => load(answer.cursor).catch((error) => place.append(problem(error, 'The next rows could not be loaded.'))))
-    put(place, rows.length ? [draw(rows), footer(rows.length, answer.total ?? null, more)] : nothing)
+    const more = answer.cursor && (() => load(answer.cursor).catch((error) => show(problem(error, 'The next rows could not be loaded.'))))
+    const show = (/** @type {unknown} */ fault = null) => put(place, rows.length ? [draw(rows), footer(rows.length, answer.total ?? null, more)] : nothing, fault)
+    show()
   }
   await load(null)
   return place

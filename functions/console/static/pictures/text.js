@@ -11,7 +11,7 @@ let canvas = null
  * @param {Font} [font]
  */
 export function measure(text, { size = 12.5, weight = 400 } = {}) {
-  if (!('document' in globalThis)) return [...text].length * size * 0.62
+  if (!('CanvasRenderingContext2D' in globalThis)) return [...text].length * size * 0.62
   canvas ??= /** @type {CanvasRenderingContext2D} */ (document.createElement('canvas').getContext('2d'))
   canvas.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`
   return canvas.measureText(text).width

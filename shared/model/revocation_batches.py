@@ -12,14 +12,14 @@ from shared.model.records import Record
 
 
 class BatchAction(StrEnum):
-    """What a call does with the warrants."""
+    """The act of a call on all its warrants."""
 
     REVOKE = "revoke"
     TAKE_BACK = "take_back"
 
 
 class BatchOutcome(StrEnum):
-    """What a call did with one warrant."""
+    """The outcome for one warrant of a call."""
 
     REVOKED = "revoked"
     ALREADY_REVOKED = "already_revoked"

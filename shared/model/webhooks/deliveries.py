@@ -28,7 +28,7 @@ _LATER: Final = (408, 429)
 
 
 class DeliveryOutcome(StrEnum):
-    """What an attempt to send met.
+    """The outcome of an attempt to send.
 
     `answered`: a status. `refused`: the address may not be used, and nothing was sent to it.
     `no_answer`: no connection, no valid certificate, or no well-formed answer in time.

@@ -48,7 +48,7 @@ _IDENTITY: Final = re.compile(r"[^@\s]{1,255}@[a-z0-9-]{1,63}\.svc")
 
 
 class HeartbeatStatus(StrEnum):
-    """What the service thinks of a heartbeat.
+    """The service's judgement of a heartbeat.
 
     `foreign`: the authorizer holds entries that this service did not publish.
     """

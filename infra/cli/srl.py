@@ -15,7 +15,7 @@ from infra.cli.errors import SHOWN, Exit, Limit, WarrantIds, WrongUsage, Yes
 from infra.cli.output import Column
 from shared.authorizer import files
 from shared.model import times
-from shared.model.lists.encoding import Payload
+from shared.model.lists.content import Payload
 from shared.model.lists.verification import public_key_bytes, verify_by_one_of
 
 _PATH: Final = "/v1/revocations/srl"

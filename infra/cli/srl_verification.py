@@ -27,7 +27,7 @@ from shared.authorizer.formats.trust import Use
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
 from shared.model import text as strict_json
-from shared.model.lists.encoding import Payload
+from shared.model.lists.content import Payload
 from shared.model.lists.statements import ReportedSigners
 from shared.model.lists.verification import (
     MAX_STEP,

@@ -18,7 +18,7 @@ from shared.authorizer.formats import warrants
 from shared.authorizer.formats.warrants import Claims, InvalidWarrant
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
-from shared.model.lists.encoding import Payload
+from shared.model.lists.content import Payload
 from shared.model.lists.verification import public_key_bytes, verify
 
 

@@ -16,7 +16,7 @@ import cbor2
 
 from shared.model import seeds
 from shared.model.callers import Caller
-from shared.model.lists import encoding as srl
+from shared.model.lists import content as srl
 from shared.model.lists.head import lists_folder
 from shared.operations.lists import decisions, in_force, publication, wake
 from shared.operations.lists.journal import Journals

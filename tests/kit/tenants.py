@@ -17,7 +17,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.fleet import authorizers as authorizer_model
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.lists import signers as srl_signers
-from shared.model.lists.encoding import Payload
+from shared.model.lists.content import Payload
 from shared.model.lists.verification import verify
 from shared.model.records import integer
 from shared.model.service_accounts import ServiceAccount
@@ -30,7 +30,7 @@ from shared.operations.access.api_key_creation import Created
 from shared.operations.base import counters
 from shared.operations.changes import key_revocation, revocations, signing_keys, srl, warrants
 from shared.operations.changes.warrants import Order
-from shared.operations.lists import facts, in_force, publication, verdicts
+from shared.operations.lists import facts, in_force, publication, records
 from shared.operations.lists.storage import Pen
 from shared.operations.operator import onboarding
 from shared.ports import Ports
@@ -243,7 +243,7 @@ class Tenant:
         counts = dict(ports.store.get(signing_key_model.counts_address(self.id)) or {})
         assert {name: count for name, count in counts.items() if count} == recount
         revoked = [key.signer for key in keys if key.status is KeyStatus.REVOKED]
-        assert verdicts.revoked_signers(ports, self.id) == tuple(sorted(map(str, revoked)))
+        assert records.revoked_signers(ports, self.id) == tuple(sorted(map(str, revoked)))
         held = signer_model.Count.of(ports.store.get(signer_model.count_address(self.id)))
         assert replace(held, version=1) == signer_model.Count.counting(revoked)
         for key in keys:

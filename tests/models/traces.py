@@ -30,7 +30,7 @@ from shared.authorizer.transport import Transport
 from shared.errors import ExpectationLost
 from shared.model import feed, seeds, warrants
 from shared.model import revocations as revocation_model
-from shared.model.lists import encoding, head, schedule
+from shared.model.lists import content, head, schedule
 from shared.operations.base import operation, seals
 from shared.operations.changes import list_signers, revocations
 from shared.operations.lists import in_force, publication, signers
@@ -288,7 +288,7 @@ class World:
         now, version = self.clock(), _FORGED + len(self.forged)
         until, sequence = now + timedelta(hours=1), self._head().sequence + above
         chain = hashlib.sha256(str(sequence).encode()).digest()
-        listed = self.forged[version] = encoding.Payload(version, now, until, []).encoded
+        listed = self.forged[version] = content.Payload(version, now, until, []).encoded
         base = wire.Base(version, sequence, chain, hashlib.sha256(listed).digest(), 0)
         payload = wire.SignedHead(self._id, sequence, chain, now, until, base).encode()
         signature = seeds.signature(wire.signed_part(payload), seed=self._stolen[signer])
@@ -327,7 +327,7 @@ class World:
             "feed": [(each.sequence, {*each.revoked}, {*each.removed}) for each in entries],
             "head": (newest.base.version, newest.base.sequence, reference and reference.number),
             "issued": issued_at,
-            "list": (listed.version, {*encoding.revoked_ids(body)}),
+            "list": (listed.version, {*content.revoked_ids(body)}),
             "signer": self._number(in_force.signer(self._ports, self._id).public_bytes),
             "leads": {name for name, each in self._leaders.items() if each._leads},
             "publications": {name: each.at for name, each in self._publications.items()},

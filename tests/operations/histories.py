@@ -15,7 +15,7 @@ from shared.model.signing_keys import SigningKey
 from shared.model.tenants import SettingsChange
 from shared.operations.access import api_keys, service_accounts, tenant_settings
 from shared.operations.changes import list_signers, revocations, signing_keys
-from shared.operations.lists import decisions, facts, publication, verdicts
+from shared.operations.lists import decisions, facts, publication
 from shared.operations.lists import records as srl_records
 from shared.operations.lists.decisions import Plan
 from shared.operations.lists.storage import Pen
@@ -111,7 +111,7 @@ class World:
             replace(recorded, signers=followed.content.signers),
             srl_records.tombstones(ports, tenant_id, changes=changes),
         )
-        assert followed.content.signers == verdicts.revoked_signers(ports, tenant_id)
+        assert followed.content.signers == srl_records.revoked_signers(ports, tenant_id)
 
     def lifetime(self, number: int) -> None:
         change = SettingsChange(srl_ttl_seconds=1800 * (number % 3 + 1))

@@ -13,10 +13,10 @@ from shared.model import times
 from shared.model.feed import LEAP, FeedHead
 from shared.model.items import Address
 from shared.model.lists import schedule
+from shared.model.lists.content import ListState
 from shared.model.lists.head import ListHead
 from shared.model.lists.schedule import IN_FLIGHT_MAX, Mark
 from shared.model.lists.signers import ListSigner, SignerStatus
-from shared.model.lists.state import ListState
 from shared.model.lists.tombstones import Tombstones
 from shared.model.tenants import TenantSettings
 from shared.operations.base.counters import Counted

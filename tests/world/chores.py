@@ -15,7 +15,7 @@ from shared.operations.audit import sealed_log
 from shared.operations.changes import key_revocation, revocations, signing_keys, warrants
 from shared.operations.changes.warrants import Order
 from shared.operations.fleet import authorizers, registering, registrations
-from shared.operations.lists import decisions, facts, publication, records, verdicts
+from shared.operations.lists import decisions, facts, publication, records
 from shared.operations.lists.storage import Pen
 from shared.operations.webhooks import managing
 from shared.ports import Ports
@@ -224,7 +224,7 @@ def compare_ways(ports: Ports, tenant_id: str) -> list[str]:
         return []
     making, followed = publication._planned(ports, pen, making, anew=False)
     recorded = publication._recorded(ports, making).content
-    signers = verdicts.revoked_signers(ports, tenant_id)
+    signers = records.revoked_signers(ports, tenant_id)
     ended = records.tombstones(ports, tenant_id, changes=followed.tombstones.changes)
     wanted = replace(recorded, signers=signers), ended
     is_same = (followed.content, followed.tombstones) == wanted

@@ -123,7 +123,7 @@ class ListHead(Record):
 
     `changes` is the sum of the shards' change counters, read before the content: a later change may
     be missing from the list. `sha256` is the hash of the blob, in hex; `size` is in bytes. `state`
-    is the blob of the signed state (`shared.model.lists.state`). `packed` is the blob of the same
+    is the blob of the signed state (`shared.model.lists.content`). `packed` is the blob of the same
     body in gzip, of `packed_size` bytes; short lists have none, and neither have those that are
     made after `packs_until`. The list covers the entries of the feed up to `sequence`. `base` is
     the blob of its payload in gzip, of `base_size` bytes;

@@ -7,8 +7,8 @@ from typing import Final, Self
 
 from shared.authorizer.formats.wire import Base
 from shared.model.items import Address, Partition, Table
+from shared.model.lists.content import Content
 from shared.model.lists.head import ListHead, version_prefix
-from shared.model.lists.state import Content
 from shared.model.records import Record
 
 # How long after its issue a row is kept. A list holds for seven days at most.

@@ -19,7 +19,7 @@ from shared.model import trust
 from shared.model.audit import head as model
 from shared.model.audit.head import LogHead
 from shared.model.audit.kept import Kept
-from shared.model.lists import journal, state
+from shared.model.lists import content, journal
 from shared.model.lists.head import states_folder, version_of
 from shared.operations.audit import log, signers
 from shared.operations.base import audit
@@ -67,7 +67,7 @@ def _every(ports: Ports, tenant_id: str) -> Iterator[tuple[str, _Among]]:
             yield name, _in_document
     newest_state = max(ports.blobs.names(states_folder(tenant_id)), key=version_of, default=None)
     if newest_state is not None:
-        yield newest_state, lambda blob: state.claimed_log(blob, tenant_id)
+        yield newest_state, lambda blob: content.claimed_log(blob, tenant_id)
 
 
 def _of(ports: Ports, tenant_id: str, name: str | None, among: _Among) -> set[Kept]:
@@ -97,7 +97,7 @@ def _newest_document(ports: Ports, tenant_id: str) -> str | None:
 def _in_journal(blob: bytes) -> LogAnchor | None:
     # What is no number of the journal names nothing.
     is_number = bool(journal.payload_of(blob))
-    return LogAnchor.among(state.claimed_members(blob, journal.PREFIX)) if is_number else None
+    return LogAnchor.among(content.claimed_members(blob, journal.PREFIX)) if is_number else None
 
 
 def _in_document(blob: bytes) -> LogAnchor | None:

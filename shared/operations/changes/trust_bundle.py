@@ -14,7 +14,7 @@ from shared.model.lists.signers import ListSigner
 from shared.model.signing_keys import SigningKey
 from shared.model.trust_bundle import TrustedKey
 from shared.operations.base.operation import operation
-from shared.operations.lists import signers, verdicts
+from shared.operations.lists import records, signers
 from shared.ports import Ports
 
 
@@ -69,7 +69,7 @@ def page(ports: Ports, caller: Caller, *, of: Revision, before: str | None) -> K
     )
     found = [SigningKey.from_item(row.item) for row in rows]
     # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
-    markers = verdicts.revoked_signers(ports, caller.tenant_id) if of.has_revoked else ()
+    markers = records.revoked_signers(ports, caller.tenant_id) if of.has_revoked else ()
     shown, revoked = found[: model.PAGE], frozenset(markers)
     position = shown[-1].id if len(found) > model.PAGE else None
     return KeyPage(

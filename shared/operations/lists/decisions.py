@@ -13,9 +13,9 @@ from shared.authorizer.formats.wire import Base, FeedEntry
 from shared.errors import Corrupt
 from shared.model import times
 from shared.model.feed import LEAP, FeedHead, StoredEntry
+from shared.model.lists.content import Content
 from shared.model.lists.head import ListHead
 from shared.model.lists.schedule import Turn, is_of_keys
-from shared.model.lists.state import Content
 from shared.model.lists.tombstones import Tombstones
 from shared.model.warrants import left_behind
 from shared.operations.lists.facts import Facts, Prior, Told

@@ -24,17 +24,17 @@ from shared.model import feed as feed_model
 from shared.model.audit.kept import Kept
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.items import Address, Item
-from shared.model.lists import encoding
+from shared.model.lists import content
 from shared.model.lists import signers as signer_model
+from shared.model.lists.content import ListState
 from shared.model.lists.head import ListHead, head_address
 from shared.model.lists.schedule import Mark, SignersMark
 from shared.model.lists.signers import ListSigner, SignerStatus
-from shared.model.lists.state import ListState
 from shared.model.lists.tombstones import Tombstones
 from shared.model.tenants import TenantSettings, settings_address
 from shared.operations.base import audit, counters, tenants
 from shared.operations.base.counters import Counted
-from shared.operations.lists import in_force, marks, records, verdicts
+from shared.operations.lists import in_force, marks, records
 from shared.ports import Ports
 
 T = TypeVar("T")
@@ -219,7 +219,7 @@ def prior(ports: Ports, facts: Facts, beside: Iterable[Callable[[], None]]) -> P
     log = reads.add(lambda: audit.newest_checkpoint(ports, facts.tenant_id))
     reads.make(ports)
     listed, state = _readable(body), _readable(stated)
-    ids = None if listed is None else encoding.revoked_ids(listed)
+    ids = None if listed is None else content.revoked_ids(listed)
     ended, changes = None, facts.counted().tombstones
     if state is not None and state.tombstones.changes != changes:
         ended = read_ended(ports, facts)
@@ -248,7 +248,7 @@ def told(ports: Ports, facts: Facts, known: Iterable[Told] = ()) -> list[Told] |
 
 def read_ended(ports: Ports, facts: Facts) -> tuple[tuple[str, ...], Tombstones]:
     """Read the revoked signers and the tombstones. Raises `Corrupt`, `Unavailable`."""
-    signers = verdicts.revoked_signers(ports, facts.tenant_id)
+    signers = records.revoked_signers(ports, facts.tenant_id)
     changes = facts.counted().tombstones
     return signers, records.tombstones(ports, facts.tenant_id, changes=changes)
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from shared.errors import Corrupt
 from shared.model import feed, trust
 from shared.model.feed import FeedHead, StoredEntry
+from shared.model.lists.content import ListState
 from shared.model.lists.head import (
     ListHead,
     head_address,
@@ -23,7 +24,6 @@ from shared.model.lists.head import (
     version_of,
 )
 from shared.model.lists.signers import ListSigner, SignerStatus, signers
-from shared.model.lists.state import ListState
 from shared.model.trust import TrustHead
 from shared.operations.base.operation import reread
 from shared.ports import Ports

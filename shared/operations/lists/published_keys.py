@@ -28,7 +28,7 @@ from shared.model.trust_bundle import TrustedKey
 from shared.operations.base import operation as operations
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation, settle
-from shared.operations.lists import in_force, storage, verdicts
+from shared.operations.lists import in_force, records, storage
 from shared.operations.lists.storage import Named, Pen
 from shared.ports import Ports
 from shared.ports.store import Change
@@ -44,7 +44,7 @@ def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
     """
     found = _versions(ports, tenant_id)
     # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
-    markers = frozenset(verdicts.revoked_signers(ports, tenant_id))
+    markers = frozenset(records.revoked_signers(ports, tenant_id))
     # A version without a public key, which only a repair leaves, verifies nothing.
     return tuple(
         each.published._replace(status=TrustedKey.of(each, markers=markers).status.value)

@@ -36,14 +36,15 @@ from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT, is_identifier
 from shared.model.items import Address, Partition
 from shared.model.lists import schedule
 from shared.model.lists import tombstones as tombstone_model
-from shared.model.lists.state import Content
+from shared.model.lists.content import Content
 from shared.model.lists.tombstones import Tombstone, Tombstones, TombstoneStatus
 from shared.model.records import integer, moment
-from shared.model.revocations import LONG_AGO, RevokedWarrant, by_key
+from shared.model.revocations import LONG_AGO, Count, RevokedWarrant, by_key
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
 from shared.model.warrants import Standing, WarrantRecord, left_behind
 from shared.operations.base import operation
+from shared.operations.base.operation import reread
 from shared.operations.lists import marks, verdicts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Item, Put
@@ -72,7 +73,7 @@ def for_list(
     Raises `Corrupt` if a warrant of `listed`, the list in force, is missing but still revoked;
     `Unavailable`.
     """
-    signers = verdicts.revoked_signers(ports, tenant_id)
+    signers = revoked_signers(ports, tenant_id)
     found = of_all(ports, tenant_id, signers, since=at - ttl)
     gone = found.content.missing(listed)
     still_revoked = [
@@ -120,6 +121,24 @@ def _misplaced(ends: _Ends, moved: _Ends, since: datetime | None) -> tuple[str, 
         return ()
     over = (each for each, at in ends.items() if at is not None and at < since - LONG_AGO)
     return tuple(islice(chain(moved, over), MOVED_A_LIST))
+
+
+def revoked_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
+    """Return all revoked signers of the tenant as text, sorted.
+
+    Raises `Corrupt` if there are fewer than the count says, also after `reread`; `Unavailable`.
+    """
+    return reread(lambda: _read_signers(ports, tenant_id))
+
+
+def _read_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
+    # Read before the markers: each one counted here must then be found.
+    item = ports.store.get(revocations.count_address(tenant_id))
+    pages = ports.store.column(revocations.markers(tenant_id), "revoked_at")
+    found = tuple(signer for page in pages for signer in page.names)
+    if len(found) < Count.of(item).signers:
+        raise Corrupt("the marker of a revoked key is missing")
+    return found
 
 
 def signed_by(

@@ -19,8 +19,8 @@ from shared.authorizer.formats.wire import Base, Reference
 from shared.errors import BlobExists, Corrupt, ExpectationLost, InvalidSrl, OutOfSpace, Unavailable
 from shared.model import feed, seeds, times
 from shared.model.feed import FeedHead, StoredEntry
-from shared.model.lists import encoding, journal
-from shared.model.lists.encoding import Payload
+from shared.model.lists import content, journal
+from shared.model.lists.content import ListState, Payload
 from shared.model.lists.head import (
     FORMAT,
     PACKED_FROM,
@@ -36,7 +36,6 @@ from shared.model.lists.head import (
     version_prefix,
 )
 from shared.model.lists.signers import ListSigner
-from shared.model.lists.state import ListState
 from shared.model.lists.verification import verify_own
 from shared.model.tenants import TenantSettings
 from shared.operations.base import operation, seals
@@ -268,13 +267,13 @@ def sign(
     is not valid, `Unavailable`.
     """
     seed = pen.seed(list_signer)
-    body = encoding.sign(payload, seed=seed)
+    body = content.sign(payload, seed=seed)
     try:
         verify_own(body, payload, public_key=list_signer.public_bytes, now=pen.now())
     except InvalidSrl as error:
         raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
-    packed = encoding.pack(body) if packs and len(body) >= PACKED_FROM else None
-    base = encoding.pack(payload.encoded)
+    packed = content.pack(body) if packs and len(body) >= PACKED_FROM else None
+    base = content.pack(payload.encoded)
     return SignedList(list_signer, payload, body, packed, base, state.sign(seed=seed))
 
 

@@ -15,7 +15,6 @@ from shared.model.items import Item
 from shared.model.revocations import Count, Marker, WarrantVerdict
 from shared.model.signing_keys import Signer
 from shared.model.warrants import Standing
-from shared.operations.base.operation import reread
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Put
 
@@ -67,24 +66,6 @@ def _by_signers(
         for warrant_id, signer in signers.items()
         if (revoker := model.revoker_of(found, signer)) is not None
     }
-
-
-def revoked_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
-    """Return all revoked signers of the tenant as text, sorted.
-
-    Raises `Corrupt` if there are fewer than the count says, also after `reread`; `Unavailable`.
-    """
-    return reread(lambda: _read_signers(ports, tenant_id))
-
-
-def _read_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
-    # Read before the markers: each one counted here must then be found.
-    item = ports.store.get(model.count_address(tenant_id))
-    pages = ports.store.column(model.markers(tenant_id), "revoked_at")
-    found = tuple(signer for page in pages for signer in page.names)
-    if len(found) < Count.of(item).signers:
-        raise Corrupt("the marker of a revoked key is missing")
-    return found
 
 
 def markers(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from shared.authorizer.formats.cose import Message, header
 from shared.authorizer.formats.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant, verify
 from shared.model import seeds, warrant_format
-from shared.model.lists import encoding as srl
-from shared.model.lists.encoding import Payload
+from shared.model.lists import content as srl
+from shared.model.lists.content import Payload
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SEED, OTHER_SEED = bytes(range(32)), bytes(32)

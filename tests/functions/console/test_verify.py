@@ -13,8 +13,8 @@ import cbor2
 import pytest
 
 from shared.model import times
-from shared.model.lists import encoding as srl
-from shared.model.lists.encoding import Payload
+from shared.model.lists import content as srl
+from shared.model.lists.content import Payload
 from shared.model.times import CLOCK_TOLERANCE
 from tests.model.lists import vectors
 from tests.model.lists.vectors import (

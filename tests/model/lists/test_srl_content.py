@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.authorizer.formats.wire import FeedEntry
-from shared.model.lists import state as srl_content
-from shared.model.lists.state import Content
+from shared.model.lists import content as srl_content
+from shared.model.lists.content import Content
 
 _NAMES = st.lists(st.sampled_from([f"svc_wrt_{number:02}" for number in range(40)]))
 

@@ -10,11 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.errors import Corrupt, InvalidSrl
 from shared.model import seeds
+from shared.model.lists import content as srl_state
 from shared.model.lists import signers as srl_signers
-from shared.model.lists import state as srl_state
-from shared.model.lists.encoding import Payload, sign
+from shared.model.lists.content import ListState, Payload, sign
 from shared.model.lists.signers import ListSigner
-from shared.model.lists.state import ListState
 from shared.model.lists.tombstones import Tombstone, Tombstones, TombstoneStatus
 from shared.model.lists.verification import verify
 from shared.model.signing_keys import KeyStatus

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from shared.errors import InvalidSrl
 from shared.model import identifiers
-from shared.model.lists import encoding as srl
+from shared.model.lists import content as srl
 from shared.model.lists import verification as srl_verification
-from shared.model.lists.encoding import Payload
+from shared.model.lists.content import Payload
 from shared.model.lists.verification import verify, verify_own
 from shared.model.times import CLOCK_TOLERANCE
 from tests.model.lists.vectors import (

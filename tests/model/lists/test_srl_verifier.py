@@ -11,8 +11,8 @@ import pytest
 
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import seeds
-from shared.model.lists import encoding as srl
-from shared.model.lists.encoding import Payload
+from shared.model.lists import content as srl
+from shared.model.lists.content import Payload
 from shared.model.lists.statements import ReportedSigners
 from shared.model.lists.verification import MAX_STEP, Seen, VerifierPolicy, verify_next
 from tests.kit.processes import ROOT

@@ -9,8 +9,8 @@ import cbor2
 import pytest
 
 from shared.model import seeds
-from shared.model.lists import encoding as srl
-from shared.model.lists.encoding import Payload
+from shared.model.lists import content as srl
+from shared.model.lists.content import Payload
 from shared.model.lists.statements import Form, Statement, follow
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

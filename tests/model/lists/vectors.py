@@ -9,8 +9,8 @@ from typing import Any
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shared.model.lists import encoding as srl
-from shared.model.lists.encoding import Payload
+from shared.model.lists import content as srl
+from shared.model.lists.content import Payload
 
 SEED, OTHER_SEED = b"\x01" * 32, b"\x02" * 32
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

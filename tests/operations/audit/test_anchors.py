@@ -12,7 +12,7 @@ from shared.model.audit import head as model
 from shared.model.audit import kept
 from shared.model.audit.kept import Kept
 from shared.model.items import Table
-from shared.model.lists import journal, state
+from shared.model.lists import content, journal
 from shared.operations.audit import log, outside, sealing
 from shared.operations.base import audit
 from shared.operations.operator import doctor
@@ -35,7 +35,7 @@ def anchored(ports: Ports, tenant: Tenant, anchor: LogAnchor | None, number: int
     """The name of a blob of the journal that names this checkpoint, as a list signer wrote it."""
     members = {} if anchor is None else {"Log": anchor.members()}
     name = journal.name_of(tenant.id, number)
-    ports.blobs.put(name, state.signed_blob(members, journal.PREFIX, seed=bytes(32)))
+    ports.blobs.put(name, content.signed_blob(members, journal.PREFIX, seed=bytes(32)))
     return name
 
 
@@ -208,7 +208,7 @@ def test_an_anchor_that_cannot_be_read_is_none_of_another_log(
     outside.check_anchors(ports, tenant.id)
     ports.blobs.put(
         journal.name_of(tenant.id, 2),
-        state.signed_blob({"Log": {"Size": -1}}, journal.PREFIX, seed=bytes(32)),
+        content.signed_blob({"Log": {"Size": -1}}, journal.PREFIX, seed=bytes(32)),
     )
     with pytest.raises(Corrupt, match=journal.name_of(tenant.id, 2)):
         outside.check_anchors(ports, tenant.id)

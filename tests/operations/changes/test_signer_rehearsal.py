@@ -18,7 +18,7 @@ from functions.srl.schemas import SrlKey, SrlKeyList
 from infra.cli import srl_verification
 from shared.errors import InvalidSrl
 from shared.model import seeds
-from shared.model.lists import encoding as srl
+from shared.model.lists import content as srl
 from shared.model.lists.statements import ReportedSigners, Statement
 from shared.model.lists.verification import Seen, VerifierPolicy, verify_next
 from shared.operations.base import seals

@@ -13,7 +13,7 @@ import pytest
 from shared.errors import Corrupt, ExpectationLost, InvalidSrl, Unavailable
 from shared.model import revocations as model
 from shared.model.lists import head as head_model
-from shared.model.lists.encoding import Payload
+from shared.model.lists.content import Payload
 from shared.model.lists.head import head_address, publications
 from shared.model.lists.verification import verify
 from shared.operations.changes import srl

@@ -15,7 +15,7 @@ from shared.model import seeds
 from shared.model import service_accounts as account_model
 from shared.model.api_keys import ApiKeyStatus
 from shared.model.items import Table
-from shared.model.lists.encoding import Payload
+from shared.model.lists.content import Payload
 from shared.model.lists.head import head_address, states_folder
 from shared.model.lists.signers import SignerStatus
 from shared.model.service_accounts import ServiceAccount

@@ -11,7 +11,6 @@ import pytest
 from shared.errors import Corrupt, InvalidSettings, Unavailable
 from shared.model.warrants import warrant_address
 from shared.operations.lists import records
-from shared.operations.lists import verdicts as srl_verdicts
 from shared.operations.lists.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
@@ -45,7 +44,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     for number in range(_REVOKED):
         tenant.revoke(ports, f"svc_wrt_{number:03}")
         revoked.append(f"svc_wrt_{number:03}")
-    signers = srl_verdicts.revoked_signers(ports, tenant.id)
+    signers = records.revoked_signers(ports, tenant.id)
     close(ports)
     content = (folder / "svc.db").read_bytes()
     return Image(folder, content, tenant.id, sorted(revoked), signers)

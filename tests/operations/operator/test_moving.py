@@ -10,7 +10,7 @@ from shared.adapters.fenced import AGE_SECONDS_MAX
 from shared.errors import Corrupt, InvalidSettings, InvalidState
 from shared.model.deployment import ADDRESS, SCHEMA, DeploymentPart
 from shared.model.items import Address, Table
-from shared.model.lists import encoding
+from shared.model.lists import content
 from shared.operations.audit import log, sealing
 from shared.operations.base import audit, operation
 from shared.operations.lists import in_force
@@ -55,7 +55,7 @@ def _moved(tenant: Tenant, ports: Ports) -> Tenant:
 
 
 def _listed(ports: Ports, tenant: Tenant) -> list[str]:
-    return encoding.revoked_ids(in_force.body(ports, in_force.head(ports, tenant.id)))
+    return content.revoked_ids(in_force.body(ports, in_force.head(ports, tenant.id)))
 
 
 def _checked(tenant: Tenant) -> list[bool]:

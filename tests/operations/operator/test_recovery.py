@@ -11,9 +11,9 @@ import pytest
 
 from shared.errors import Corrupt, InvalidApiKey
 from shared.model.items import Partition, Table
-from shared.model.lists import encoding as model
+from shared.model.lists import content as model
 from shared.model.lists import signers as srl_signers
-from shared.model.lists.encoding import Payload
+from shared.model.lists.content import Payload
 from shared.model.lists.head import ListHead, blob_name, lists_folder, states_folder, version_of
 from shared.model.lists.schedule import ISSUES, TURNS, Turn, issue_address
 from shared.model.lists.verification import verify

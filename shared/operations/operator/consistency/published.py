@@ -13,14 +13,14 @@ from shared.model import feed as model
 from shared.model import revocations
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.items import Item, Row
-from shared.model.lists import encoding, schedule
+from shared.model.lists import schedule
+from shared.model.lists.content import Content, revoked_ids
 from shared.model.lists.head import ListHead
 from shared.model.lists.schedule import SignersMark
 from shared.model.lists.signers import ListSigner, signers
-from shared.model.lists.state import Content
 from shared.model.signing_keys import Signer
 from shared.operations.base import counters, tenants
-from shared.operations.lists import in_force, marks, records, verdicts
+from shared.operations.lists import in_force, marks, records
 from shared.operations.lists.records import signed_by
 from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.operator.consistency.revocations import published_again, repaired
@@ -142,11 +142,11 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     head = in_force.head(ports, tenant_id)
     counted = counters.counted(ports, tenant_id)
     listed = in_force.body(ports, head)
-    signers = verdicts.revoked_signers(ports, tenant_id)
+    signers = records.revoked_signers(ports, tenant_id)
     content = records.of_all(ports, tenant_id, signers).content
     # The marks before the feed: what had a mark when its change was read has one, or an entry.
     marked = _marked(ports, tenant_id)
-    made = _followed(ports, tenant_id, head, encoding.revoked_ids(listed))
+    made = _followed(ports, tenant_id, head, revoked_ids(listed))
     if made is not None:
         ttl = tenants.settings(ports, tenant_id).srl_ttl
         wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)

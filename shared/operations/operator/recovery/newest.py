@@ -18,13 +18,12 @@ from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.audit.kept import Kept
 from shared.model.feed import LEAP
-from shared.model.lists import encoding, state
+from shared.model.lists import content
 from shared.model.lists import journal as model
-from shared.model.lists.encoding import Payload
+from shared.model.lists.content import ListState, Payload
 from shared.model.lists.head import lists_folder, states_folder, version_of
 from shared.model.lists.journal import merged
 from shared.model.lists.signers import ENDED, ListSigner, SignerStatus, archive, signers
-from shared.model.lists.state import ListState
 from shared.model.lists.statements import Statement, follow
 from shared.model.lists.tombstones import Tombstones
 from shared.model.lists.verification import verify
@@ -373,7 +372,7 @@ def _believed(
 
 def _statements(ports: Ports, tenant_id: str, blob: str) -> Iterator[dict[str, str]]:
     with suppress(Corrupt):
-        for form in state.claimed_statements(in_force.read(ports, blob)):
+        for form in content.claimed_statements(in_force.read(ports, blob)):
             with suppress(KeyError, TypeError, ValueError):
                 if Statement.opened(form).tenant_id == tenant_id:
                     yield form
@@ -387,7 +386,7 @@ def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
     body = in_force.read(ports, blob)
     for key in keys:
         with suppress(InvalidSrl):
-            payload = verify(body, public_key=key, now=encoding.issued_at(body))
+            payload = verify(body, public_key=key, now=content.issued_at(body))
             if payload.version == version_of(blob):
                 return payload
     raise Corrupt(_UNKNOWN_SIGNER.format(blob))
@@ -413,7 +412,7 @@ def _states(
 def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> ListState:
     data = in_force.read(ports, blob)
     for key in keys:
-        with suppress(state.NotSigned):
+        with suppress(content.NotSigned):
             return ListState.opened(
                 data, public_key=key, tenant_id=tenant_id, version=version_of(blob)
             )

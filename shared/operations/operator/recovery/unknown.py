@@ -13,10 +13,10 @@ from shared.model import api_keys, revocations, service_accounts, signing_keys, 
 from shared.model.api_keys import ApiKey, Usage
 from shared.model.deployment import Restored
 from shared.model.lists import schedule
+from shared.model.lists.content import ListState
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import TURNS, Turn
 from shared.model.lists.signers import ENDED, ListSigner, SignerStatus, signers
-from shared.model.lists.state import ListState
 from shared.model.lists.tombstones import Tombstones, TombstoneStatus
 from shared.model.records import integer
 from shared.model.service_accounts import ServiceAccount

@@ -30,8 +30,7 @@ from shared.web.errors import (
     code_of,
 )
 from shared.web.errors import response as response_to
-from shared.web.idempotency import KEY, REPLAYED
-from shared.web.routes import ContractRoute
+from shared.web.routes import IDEMPOTENCY_KEY, REPLAYED, ContractRoute
 
 PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
 
@@ -143,7 +142,7 @@ def _repeat(described: dict[str, Any], reasons: dict[str, str]) -> None:
     """Add the header by which a request can be repeated, and what it leads to."""
     schema = {"type": "string", "pattern": f"^{KEY_PATTERN}$", "maxLength": 255}
     described.setdefault("parameters", []).append(
-        {"name": KEY, "in": "header", "required": False, "schema": schema}
+        {"name": IDEMPOTENCY_KEY, "in": "header", "required": False, "schema": schema}
         | {"description": REPEATED.request}
     )
     for response in described["responses"].values():

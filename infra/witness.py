@@ -26,9 +26,9 @@ from infra import private_files
 from shared.authorizer.formats.ed25519 import is_signed
 from shared.errors import InvalidSettings
 from shared.model import seeds
-from shared.model.audit import checkpoint, cosignatures, merkle
+from shared.model.audit import checkpoint, merkle, witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.cosignatures import BYTES_MAX, Submission
+from shared.model.audit.witnesses import BYTES_MAX, Submission
 
 _FILE: Final = "witness.db"
 _BUSY_SECONDS: Final = 5.0
@@ -111,7 +111,7 @@ class WitnessIdentity(NamedTuple):
     @property
     def key(self) -> NoteKey:
         """The public key, as those who trust the witness have it."""
-        return cosignatures.cosigner(self.name, seed=self.seed)
+        return witnesses.cosigner(self.name, seed=self.seed)
 
 
 class Memory:
@@ -271,7 +271,7 @@ def sign(memory: Memory, body: bytes) -> str:
     name, seed = memory.identity
     with memory.of_log(stated.origin) as held:
         check_extends(asked, stated, held.last())
-        line = cosignatures.cosigned(asked.note, name, datetime.now(UTC), seed=seed)
+        line = witnesses.cosigned(asked.note, name, datetime.now(UTC), seed=seed)
         held.keep(Signed(stated.size, stated.root), f"{stated.text}\n{lines}{line}")
     return line
 

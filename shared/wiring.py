@@ -25,8 +25,15 @@ from shared.model.deployment import Deployment
 from shared.model.outbound import Network
 from shared.ports import Gather, NewId, Ports, sequentially
 from shared.ports.blobs import BlobStore
-from shared.ports.held_keys import RootSigner, Sealer
-from shared.ports.outside import AuditSink, Outbound, Queue, Sender, WitnessClient
+from shared.ports.outside import (
+    AuditSink,
+    Outbound,
+    Queue,
+    RootSigner,
+    Sealer,
+    Sender,
+    WitnessClient,
+)
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
 from shared.settings import Duties, Mode, Settings, Uri
@@ -113,9 +120,9 @@ def queue_from_environment() -> Queue:
 @cache
 def sender_from_environment() -> Sender:
     """Return what sends to webhooks. Raises `InvalidSettings`."""
-    from shared.adapters import https_sender
+    from shared.adapters import https
 
-    return https_sender.HttpsSender(load_outbound_networks(os.environ))
+    return https.HttpsSender(load_outbound_networks(os.environ))
 
 
 @cache
@@ -146,9 +153,9 @@ def witnesses() -> WitnessPolicy | None:
 
 def witness_client() -> WitnessClient:
     """Return what asks witnesses."""
-    from shared.adapters import http_witnesses
+    from shared.adapters import https
 
-    return http_witnesses.HttpWitnesses()
+    return https.HttpWitnesses()
 
 
 @cache
@@ -487,11 +494,11 @@ def _root_file(file: str, passphrase: bytes | None) -> RootSigner:
 
 
 def _root_in_kms(key_id: str, _: bytes | None) -> RootSigner:
-    from shared.adapters import kms, kms_root
+    from shared.adapters import kms
 
     # The ARN of a key has the region that it is in: arn:aws:kms:REGION:…
     region = "".join(key_id.split(":")[3:4]) or None
-    return kms_root.KmsRoot(_early(lambda: kms.connect(region=region)), key_id=key_id)
+    return kms.KmsRoot(_early(lambda: kms.connect(region=region)), key_id=key_id)
 
 
 def _root_in_hsm(location: str, _: bytes | None) -> RootSigner:

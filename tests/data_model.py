@@ -19,7 +19,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from infra.server.leader import LeaderItem
 from shared.adapters.stored_usage import StoredUsage
 from shared.model import identifiers
-from shared.model.audit import cosignatures
+from shared.model.audit import witnesses
 from shared.model.audit.merkle import WIDTH
 from shared.model.audit.witnesses import Witness, WitnessPolicy
 from shared.model.items import Address, Item, Partition, Table
@@ -28,7 +28,7 @@ from shared.model.tenants import blob_folders
 from shared.operations.audit import statements, witnessing
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import restored
-from shared.operations.trust import renewal
+from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
 from shared.ports.store import MOST_CHANGES, Check, Store
@@ -232,7 +232,7 @@ def drive(folder: Path) -> Seen:
     Journals().catch_up(ports, tenant.id)
     LeaderItem(store).take(wants=True)
     tenant.admin.post("/v1/keys", json={"type": "root", "name": "waits"})
-    renewal.keep(replace(ports, root=None), tenant.id)
+    publishing.keep(replace(ports, root=None), tenant.id)
     for part in blob_folders(tenant.id):
         seen.blobs += ports.blobs.names(part)
     close(plain)
@@ -245,7 +245,7 @@ def _seal(plain: Ports, ports: Ports, clock: Clock, tenant_id: str) -> None:
     for start in range(0, WIDTH, MOST_CHANGES):
         plain.store.write(*made[start : start + MOST_CHANGES])
     statements.sweep(ports, tenant_id)
-    witness = Witness(cosignatures.cosigner("w.example", seed=bytes(range(32))), "http://w.example")
+    witness = Witness(witnesses.cosigner("w.example", seed=bytes(range(32))), "http://w.example")
     away = Witnessed({witness.url: lambda _: WitnessAnswer(0)})
     witnessing.Round(ports, away, WitnessPolicy(1, (witness,))).cosign(tenant_id)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from functions.revocations import counts_schemas
+from functions.revocations import schemas
 from functions.revocations.schemas import BATCH_BODY_MAX, BATCH_MAX
 from functions.signing_keys.schemas import PAYLOAD_MAX
 from shared.authorizer.formats import warrants
@@ -81,7 +81,7 @@ _NUMBERS: Final[dict[str, Iterable[int]]] = {
     "WARRANT-4": (PAYLOAD_MAX,),
     "TRUST-2": (trust_bundle.PAGE,),
     "TRUST-4": (signing_keys.ANCESTORS_MAX, warrants.CLOCK_TOLERANCE // timedelta(minutes=1)),
-    "REVOKE-31": (revocation_counts.DAYS_MAX, counts_schemas.DAYS_DEFAULT),
+    "REVOKE-31": (revocation_counts.DAYS_MAX, schemas.DAYS_DEFAULT),
     "CHECK-4": (BATCH_MAX,),
     "SIGNER-3": (signers.KEPT,),
     "SIGNER-8": (signers.KEPT,),

@@ -8,8 +8,8 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field, JsonValue
 
 from shared.errors import Conflict, NotFound
+from shared.model.audit.checkpoint import AuditSigner as Signer
 from shared.model.audit.merkle import Place
-from shared.model.audit.signers import AuditSigner as Signer
 from shared.model.identifiers import AUDIT_ENTRY, SIGNING_KEY, TENANT
 from shared.operations.audit import sealed_log
 from shared.operations.audit.sealed_log import AuditSigners, InclusionProof

@@ -1,21 +1,23 @@
-"""The feed of changes over HTTP (POLL-1 to POLL-6)."""
+"""The feed of changes over HTTP (POLL-1 to POLL-6), and how often to poll it (FLEET-8)."""
 
 import hashlib
 import re
+from collections import OrderedDict
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
-from functions.feed.poll_advice import PollAdvice
 from functions.feed.schemas import FeedAnswer
 from shared.authorizer.formats.wire import NUMBER_MAX
-from shared.errors import NotFound
+from shared.errors import NotFound, Unavailable
 from shared.model.feed import FeedHead, head_address
 from shared.model.lists.head import CACHE_CONTROL
 from shared.model.rate_limit import Purpose
 from shared.operations.changes import feed
+from shared.operations.fleet import authorizers
 from shared.web import stored as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches
@@ -24,6 +26,46 @@ from shared.web.freshness import AGE, FRESHNESS
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
 from shared.web.work import HeldResponse, Wait, WorkKind
+
+# How long the advice for a tenant is used again, so that a poll does not cost one more read.
+_KEPT: Final = timedelta(minutes=1)
+_TENANTS_MAX: Final = 10_000
+
+
+class _Advice(NamedTuple):
+    seconds: int
+    at: datetime
+
+
+class PollAdvice:
+    """The pause between polls that this instance advises, by tenant."""
+
+    def __init__(self) -> None:
+        self._given = OrderedDict[str, _Advice]()
+
+    def seconds(self, here: ApiRequest) -> int:
+        """Return how many seconds a client should wait between two polls.
+
+        That is 1 if the service holds polls until there is news: then polls cost little. If
+        the number of authorizers cannot be read, the last advice stays: a poll must not fail.
+        """
+        if here.wait_max:
+            return authorizers.POLL_SECONDS_MIN
+        tenant_id, now = here.caller.tenant_id, here.ports.now()
+        given = self._given.get(tenant_id)
+        if given is None or not given.at <= now < given.at + _KEPT:
+            given = _Advice(self._read(here, given), now)
+            self._given[tenant_id] = given
+            if len(self._given) > _TENANTS_MAX:
+                self._given.popitem(last=False)
+        return given.seconds
+
+    def _read(self, here: ApiRequest, given: _Advice | None) -> int:
+        try:
+            return here.run(authorizers.poll_seconds)
+        except Unavailable:
+            return given.seconds if given else authorizers.POLL_SECONDS_MIN
+
 
 _ADVICE: Final = PollAdvice()
 

@@ -6,11 +6,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from shared.model.callers import Scope
 from shared.model.identifiers import IDENTITY_PROVIDER, PERSON, SESSION, SIGNING_KEY
-from shared.model.identities import grants, providers
+from shared.model.identities import providers
 from shared.model.identities.claims import Discovered
-from shared.model.identities.grants import Grant
 from shared.model.identities.people import PersonStatus
-from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
 from shared.model.identities.roles import LIMITS_MAX, NAME_PATTERN, PREFIX_PATTERN, Role
 from shared.model.identities.roles import name as role_name
 from shared.operations.identities.identity_providers import ProviderChange
@@ -126,7 +125,7 @@ ProviderId = Annotated[
     str, shown("Identifier of the identity provider.", **identifier(IDENTITY_PROVIDER))
 ]
 PersonId = Annotated[str, shown("Identifier of the person.", **identifier(PERSON))]
-Condition = Annotated[str, Field(min_length=1, max_length=grants.VALUE_MAX)]
+Condition = Annotated[str, Field(min_length=1, max_length=providers.VALUE_MAX)]
 ClientId = Annotated[str, Field(max_length=providers.CLIENT_ID_MAX, pattern="^[!-~]*$")]
 Issuer = Annotated[str, AfterValidator(providers.issuer)]
 Domains = Annotated[
@@ -147,7 +146,7 @@ class GrantBody(RequestBody):
 
     when: dict[Condition, Condition] = Field(
         min_length=1,
-        max_length=grants.CONDITIONS_MAX,
+        max_length=providers.CONDITIONS_MAX,
         description="Values of claims by name, which must all match. A claim that is a list must "
         "contain the value. `*` at the end of a value stands for any text.",
     )
@@ -163,7 +162,7 @@ class GrantBody(RequestBody):
         return Grant(self.when, self.role, self.service_account)
 
 
-Grants = Annotated[list[GrantBody], Field(min_length=1, max_length=grants.GRANTS_MAX)]
+Grants = Annotated[list[GrantBody], Field(min_length=1, max_length=providers.GRANTS_MAX)]
 ClientSecret = Annotated[str, Field(max_length=providers.SECRET_MAX)]
 
 

@@ -6,15 +6,16 @@ from typing import Annotated
 from fastapi import Path, Query, Response
 
 from functions.revocations.batch_schemas import ChangeRevocations, RevocationChanges
-from functions.revocations.counts_schemas import CountsQuery, RevocationCounts
 from functions.revocations.propagation_schemas import RevocationPropagation, Wait
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
     CheckRevocations,
+    CountsQuery,
     CreateRevocation,
     FollowedRevocation,
     NamedRevocation,
     RevocationCheck,
+    RevocationCounts,
     RevocationId,
     RevocationList,
     RevocationQuery,
@@ -24,7 +25,7 @@ from functions.revocations.schemas import (
 from shared.errors import NotFound
 from shared.operations.audit import revocation_counts
 from shared.operations.changes import revocation_batches, revocations
-from shared.operations.fleet import progress as propagation
+from shared.operations.fleet import propagation
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import Reason, WarrantId
 from shared.web.paging import Pager
@@ -173,7 +174,7 @@ async def get_revocation(
 
 
 @routes.get("/v1/revocations/{id}/propagation", response_model=RevocationPropagation)
-@serves(propagation.of_revocation, raises=(NotFound,))
+@serves(propagation.progress_of, raises=(NotFound,))
 async def get_revocation_propagation(
     here: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")], query: Wait
 ) -> Response:
@@ -190,7 +191,7 @@ async def get_revocation_propagation(
 
     404: there is no such revocation, or it was deleted.
     """
-    progress = here.run(propagation.of_revocation, revocation_id=revocation_id)
+    progress = here.run(propagation.progress_of, revocation_id=revocation_id)
     body = RevocationPropagation.of(progress).model_dump_json()
     seconds = min(query.wait, here.wait_max)
     # Nothing more follows if the warrant has ended.

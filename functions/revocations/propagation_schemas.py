@@ -9,7 +9,7 @@ from functions.revocations.schemas import RevocationId
 from shared.model.fleet import propagation as model
 from shared.model.fleet.propagation import Judged, Proof
 from shared.model.identifiers import AUTHORIZER
-from shared.operations.fleet.progress import Progress
+from shared.operations.fleet.propagation import Progress
 from shared.web.fields import (
     MomentOut,
     RecordBody,

@@ -25,8 +25,7 @@ from shared.ports import Ports
 from shared.web import bodies
 from shared.web.app import lambda_handler
 from shared.web.errors import MethodNotAllowed
-from shared.web.gate import report
-from shared.web.keyless import Keyless
+from shared.web.gate import Keyless, report
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work, WorkKind
 

@@ -1,11 +1,13 @@
-"""Bodies of the signing key endpoints (KEY-6, WARRANT-4)."""
+"""Bodies of the signing key endpoints (KEY-6, WARRANT-4).
+
+The examples for the API document are a key, and a warrant that it signed and that verifies.
+"""
 
 import base64
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
 
-from functions.signing_keys import examples
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import ALGORITHM
 from shared.model.signing_keys import KeyStatus, Type
@@ -33,9 +35,56 @@ from shared.web.fields import (
     example,
     identifier,
     optional,
+    sample,
     shown,
 )
 from shared.web.paging import PageBody, PageQuery
+
+_PUBLIC_KEY: Final = "/5lp4vugTaeGeBxn21sH0Fa+7/XyhWABmbdHrhhvxdE="
+
+KEY_EXAMPLE: Final[dict[str, JsonValue]] = {
+    "id": sample(SIGNING_KEY),
+    "type": "issuer",
+    "name": "Payments",
+    "status": "active",
+    "parent_id": "svc_key_01kbm4w9d2a7x5t8v3q6h1j4pz",
+    "public_key": _PUBLIC_KEY,
+    "created_at": "2026-11-21T12:00:00Z",
+    "expires_at": "2027-12-31T00:00:00Z",
+}
+
+_ROTATED_EXAMPLE: Final[dict[str, JsonValue]] = {
+    name: KEY_EXAMPLE[name] for name in ("id", "type", "name", "status", "public_key")
+} | {"rotated_at": "2026-11-21T13:00:00Z"}
+
+_VERSION_EXAMPLE: Final[dict[str, JsonValue]] = {
+    "key_id": "svc_key_01kbm9h2r5c8e1f4g7j0k3m6np",
+    "version": 1,
+    "status": "rotated",
+    "public_key": _PUBLIC_KEY,
+    "created_at": "2026-11-21T12:00:00Z",
+    "rotated_at": "2026-11-21T13:00:00Z",
+}
+
+_SIGNED_EXAMPLE: Final[dict[str, JsonValue]] = {
+    "warrant_id": "svc_wrt_pay-1",
+    "key_id": sample(SIGNING_KEY),
+    "key_version": 1,
+    "algorithm": "Ed25519",
+    "public_key": _PUBLIC_KEY,
+    "warrant": (
+        "0oRYLaMBJwMYPQRYJHN2Y19rZXlfMDFrYm00eHQzcmZ6OGM1dzd5MnE5bjZkMWUjMaBYWKUBeCJzdmNfdG50XzAx"
+        "a2JtNHh0M3JmejhjNXc3eTJxOW42ZDFlBBprXnmABhprAYfAB01zdmNfd3J0X3BheS0xOgABAABRbWF5IHBheSB1"
+        "cCB0byAxMDBYQMILj/3EaAFWBtryry8CDQ4+f9a3d1SAU0x7mGm4Fwy/nO5RNlQpn2HM4/Ckro8BcC5n9bkGFXBG"
+        "vd2kVA8i+gQ="
+    ),
+    "signed_at": "2026-11-21T12:00:00Z",
+    "expires_at": "2027-01-31T00:00:00Z",
+}
+
+_WARRANT_EXAMPLE: Final[dict[str, JsonValue]] = {
+    name: _SIGNED_EXAMPLE[name] for name in ("warrant_id", "key_version", "signed_at", "expires_at")
+}
 
 PAYLOAD_MAX: Final = 64 * 1024
 
@@ -179,7 +228,7 @@ _CurrentId = Annotated[str, Field(json_schema_extra=identifier(SIGNING_KEY))]
 class SigningKeyBody(RecordBody):
     """A signing key, or a superseded version of one."""
 
-    model_config = example(**examples.KEY)
+    model_config = example(**KEY_EXAMPLE)
 
     id: SigningKeyId
     type: Type = shown("What kind of key it is.")
@@ -235,7 +284,7 @@ class ListedSigningKey(SigningKeyBody):
 class SigningKeyList(PageBody):
     """A page of signing keys."""
 
-    model_config = example(keys=[examples.KEY], total=132, cursor=CURSOR)
+    model_config = example(keys=[KEY_EXAMPLE], total=132, cursor=CURSOR)
 
     keys: list[ListedSigningKey] = shown("The keys of this page, newest first.")
     total: Total
@@ -245,7 +294,7 @@ class SigningKeyList(PageBody):
 class RotatedSigningKey(RecordBody):
     """A signing key in its new version."""
 
-    model_config = example(**examples.ROTATED)
+    model_config = example(**_ROTATED_EXAMPLE)
 
     id: SigningKeyId
     type: Type = shown("What kind of key it is.")
@@ -259,7 +308,7 @@ class SuspendedSigningKey(SigningKeyBody):
     """A signing key that is suspended."""
 
     model_config = example(
-        **examples.KEY | {"status": "suspended"}, suspended_at="2026-11-21T13:00:00Z"
+        **KEY_EXAMPLE | {"status": "suspended"}, suspended_at="2026-11-21T13:00:00Z"
     )
 
     suspended_at: MomentOut = shown("When the key was suspended.")
@@ -269,7 +318,7 @@ class RevokedSigningKey(SigningKeyBody):
     """A signing key that is revoked, or with `dry_run` the key as it stands."""
 
     model_config = example(
-        **examples.KEY | {"status": "revoked"},
+        **KEY_EXAMPLE | {"status": "revoked"},
         revoked_at="2026-11-21T13:00:00Z",
         reason="old laptop stolen",
     )
@@ -300,7 +349,7 @@ class RevokedSigningKey(SigningKeyBody):
 class SigningKeyVersion(RecordBody):
     """One version of a signing key."""
 
-    model_config = example(**examples.VERSION)
+    model_config = example(**_VERSION_EXAMPLE)
 
     key_id: SigningKeyId = Field(
         validation_alias="id",
@@ -325,7 +374,7 @@ class SigningKeyVersion(RecordBody):
 class SigningKeyVersionList(ResponseBody):
     """All versions of a signing key, newest first."""
 
-    model_config = example(versions=[examples.VERSION])
+    model_config = example(versions=[_VERSION_EXAMPLE])
 
     versions: list[SigningKeyVersion] = shown("The versions.")
 
@@ -333,7 +382,7 @@ class SigningKeyVersionList(ResponseBody):
 class SignedWarrantBody(ResponseBody):
     """A warrant, and what verifies it."""
 
-    model_config = example(**examples.SIGNED)
+    model_config = example(**_SIGNED_EXAMPLE)
 
     warrant_id: SignedWarrantId
     key_id: SigningKeyId
@@ -369,7 +418,7 @@ class SignedWarrantBody(ResponseBody):
 class IssuedWarrant(RecordBody):
     """One warrant that a key signed."""
 
-    model_config = example(**examples.WARRANT)
+    model_config = example(**_WARRANT_EXAMPLE)
 
     warrant_id: SignedWarrantId
     key_version: KeyVersionNumber
@@ -383,7 +432,7 @@ class IssuedWarrant(RecordBody):
 class IssuedWarrantList(PageBody):
     """A page of the warrants that a key signed."""
 
-    model_config = example(warrants=[examples.WARRANT], total=132, cursor=CURSOR)
+    model_config = example(warrants=[_WARRANT_EXAMPLE], total=132, cursor=CURSOR)
 
     warrants: list[IssuedWarrant] = shown("The warrants of this page, newest first.")
     total: Total

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, JsonValue
 
-from functions.signing_keys import examples
+from functions.signing_keys import schemas
 from shared.model import signing_keys
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.lists import signers
@@ -28,7 +28,7 @@ from shared.web.fields import (
 from shared.web.paging import Pager
 
 _KEY: Final[dict[str, JsonValue]] = {
-    name: examples.KEY[name] for name in ("type", "parent_id", "public_key", "expires_at")
+    name: schemas.KEY_EXAMPLE[name] for name in ("type", "parent_id", "public_key", "expires_at")
 } | {
     "key_id": sample(SIGNING_KEY),
     "key_version": 1,

@@ -12,7 +12,7 @@ from shared import logs, wiring
 from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.base import operation, tenants
 from shared.operations.lists import in_force
-from shared.operations.trust import renewal
+from shared.operations.trust import publishing
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ def _renew(ports: Ports, context: Any, tenant_id: str) -> str:
     if context is not None and context.get_remaining_time_in_millis() < _LEFT_MILLISECONDS:
         return "left"
     try:
-        outcome = renewal.keep(ports, tenant_id)
+        outcome = publishing.keep(ports, tenant_id)
         head = in_force.trust_head(ports, tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
         figures = {"TrustFailed": 1}

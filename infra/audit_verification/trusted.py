@@ -8,7 +8,7 @@ from infra.audit_verification.tree import Leaves, check_history
 from shared.authorizer.formats.trust import TrustDocument, Use
 from shared.errors import Corrupt
 from shared.model import times
-from shared.model.audit import checkpoint, cosignatures
+from shared.model.audit import checkpoint, witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
 from shared.model.audit.records import AuditRecord
 
@@ -60,7 +60,7 @@ class TrustedLog:
             return
         keys = [_key(each) for each in named.keys]
         known = [each for each in keys if each is not None]
-        at = cosignatures.agreed_at(note, known, named.quorum, now + _AHEAD)
+        at = witnesses.agreed_at(note, known, named.quorum, now + _AHEAD)
         if at is None:
             report.findings.append(f"fewer than {named.quorum} witnesses signed the checkpoint")
         elif now - at > FRESH:

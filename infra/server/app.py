@@ -28,7 +28,7 @@ from shared.ports import Ports
 from shared.ports.one_machine import LinkedBlobs
 from shared.web.app import create_app
 from shared.web.conditional import matches
-from shared.web.keyless import Keyless
+from shared.web.gate import Keyless
 from shared.web.stored import StoredFile
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import WorkKind
@@ -98,7 +98,7 @@ def _ports() -> Ports:
     ports = _unmeasured()
     if data_folder.METRICS_VARIABLE not in os.environ:
         return ports
-    measured: Ports = importlib.import_module("infra.server.measured_store").measured(ports)
+    measured: Ports = importlib.import_module("infra.server.metrics").measured(ports)
     return measured
 
 

@@ -9,9 +9,10 @@ import logging
 import time
 from collections import Counter as Counted
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -21,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from infra.server.board import Board
 from shared import __version__, logs
-from shared.errors import Corrupt, InvalidSettings, Unavailable
+from shared.errors import Corrupt, ExpectationLost, InvalidSettings, Unavailable
 from shared.model.expiring import DAYS, ExpiringKind
 from shared.operations.lists import expiring
 from shared.operations.operator import readiness
@@ -29,6 +30,7 @@ from shared.operations.operator.readiness import Lists
 from shared.operations.trust.state import TrustSurvey
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
+from shared.ports.store import wrapped
 
 # All keys are read to count those that expire soon.
 _COUNT_SECONDS: Final = 600
@@ -293,3 +295,57 @@ class Exposition:
         """Return body and content type, in the format that an Accept header asks for."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
+
+
+def measured(ports: Ports) -> Ports:
+    """Return the ports with a store that measures its calls."""
+    return replace(ports, store=wrapped(ports.store, _measured))
+
+
+def _measured(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def measured_call(*args: Any, **kwargs: Any) -> Any:
+        with _watched(verb):
+            found = call(*args, **kwargs)
+        return _steps(verb, found) if isinstance(found, Iterator) else found
+
+    return measured_call
+
+
+def _steps(verb: str, rows: Iterator[Any]) -> Iterator[Any]:
+    """Yield the rows. The time in which the reader uses them is not measured."""
+    seconds, ended = 0.0, object()
+    try:
+        while True:
+            began = time.perf_counter()
+            try:
+                with _failures(verb):
+                    row = next(rows, ended)
+            finally:
+                seconds += time.perf_counter() - began
+            if row is ended:
+                return
+            yield row
+    finally:
+        STORE_SECONDS.labels(verb).observe(seconds)
+
+
+@contextmanager
+def _watched(verb: str) -> Iterator[None]:
+    began = time.perf_counter()
+    try:
+        with _failures(verb):
+            yield
+    finally:
+        STORE_SECONDS.labels(verb).observe(time.perf_counter() - began)
+
+
+@contextmanager
+def _failures(verb: str) -> Iterator[None]:
+    try:
+        yield
+    except ExpectationLost:
+        STORE_CONFLICTS.inc()
+        raise
+    except Unavailable:
+        STORE_UNAVAILABLE.labels(verb).inc()
+        raise

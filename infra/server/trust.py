@@ -7,8 +7,8 @@ import time
 from typing import Final
 
 from shared.operations.base import tenants
-from shared.operations.trust import renewal
-from shared.operations.trust.renewal import TrustOutcome
+from shared.operations.trust import publishing
+from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 
 _ROUND_SECONDS: Final = 3600.0
@@ -89,7 +89,7 @@ class TrustKeeper:
         if self._stopped.is_set():
             return
         try:
-            outcome = renewal.keep(self._ports, tenant_id)
+            outcome = publishing.keep(self._ports, tenant_id)
         except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
             if tenant_id not in self._failing:
                 words = "the trust document of tenant %s could not be made; it is tried again"

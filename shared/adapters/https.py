@@ -1,23 +1,44 @@
-"""HTTPS to the programs of others, on the sockets of this machine."""
+"""HTTPS to the programs of others: webhooks, identity providers, witnesses.
 
+It runs on the sockets of this machine.
+"""
+
+import re
 import socket
 import ssl
 import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Final
 from urllib.parse import quote_plus, urlencode, urlsplit
 
+from urllib3 import PoolManager, Timeout
+from urllib3.exceptions import HTTPError
+from urllib3.response import BaseHTTPResponse
+
+from shared.model.audit.witnesses import BYTES_MAX
 from shared.model.outbound import PORT, Network, is_allowed
-from shared.model.webhooks.deliveries import DeliveryOutcome
+from shared.model.webhooks.deliveries import (
+    ANSWER_MAX,
+    RETRY_AFTER_MAX,
+    DeliveryAnswer,
+    DeliveryOutcome,
+    EventMessage,
+)
 from shared.ports.outside import (
     OUTBOUND_ANSWER_MAX,
     OUTBOUND_PATIENCE_SECONDS,
+    SENDER_PATIENCE_SECONDS,
+    WITNESS_PATIENCE_SECONDS,
     OutboundAnswer,
+    WitnessAnswer,
 )
 
 # Returns the IP addresses of a name. Raises `OSError` if there are none.
@@ -189,3 +210,109 @@ def _basic(name: str, secret: str) -> str:
     """Return the header of a client with a secret (RFC 6749, 2.3.1)."""
     pair = f"{quote_plus(name)}:{quote_plus(secret)}"
     return f"Basic {b64encode(pair.encode()).decode()}"
+
+
+_IN_FLIGHT_MAX: Final = 8
+_SECONDS: Final = re.compile(r"\d{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpsSender(Https):
+    """A `Sender`."""
+
+    patience: float = SENDER_PATIENCE_SECONDS
+
+    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
+        """Post the messages, up to eight at a time."""
+        with ThreadPoolExecutor(_IN_FLIGHT_MAX, thread_name_prefix="send") as pool:
+            return list(pool.map(lambda each: self._send(url, each), messages))
+
+    def _send(self, url: str, message: EventMessage) -> DeliveryAnswer:
+        started = time.monotonic()
+        deadline = started + self.patience
+        try:
+            with self.exchange("POST", url, message.body, message.headers, deadline) as response:
+                answer = _answer(response)
+        except NotAllowed:
+            answer = DeliveryAnswer(DeliveryOutcome.REFUSED, 0)
+        # A malformed response, or an error of a library, is no answer.
+        except (OSError, HTTPException, ValueError):
+            answer = DeliveryAnswer(DeliveryOutcome.NO_ANSWER, 0)
+        milliseconds = int((time.monotonic() - started) * 1000)
+        return DeliveryAnswer(
+            answer.outcome, milliseconds, answer.status, answer.retry_after, answer.body
+        )
+
+
+def _answer(response: HTTPResponse) -> DeliveryAnswer:
+    try:
+        body = response.read1(ANSWER_MAX)
+    except (OSError, HTTPException, ValueError):
+        # The status is what counts.
+        body = b""
+    return DeliveryAnswer(
+        DeliveryOutcome.ANSWERED,
+        0,
+        status=response.status,
+        retry_after=_retry_after(response.headers.get("Retry-After")),
+        body=body[:ANSWER_MAX].decode(errors="replace"),
+    )
+
+
+def _retry_after(value: str | None) -> int | None:
+    """Return the seconds that a `Retry-After` asks for, None if it cannot be read."""
+    if value is None:
+        return None
+    if _SECONDS.fullmatch(value.strip()):
+        return min(int(value), RETRY_AFTER_MAX)
+    try:
+        moment = parsedate_to_datetime(value)
+        wait = (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds()
+    except (ValueError, OverflowError, TypeError):
+        return None
+    return min(max(int(wait), 0), RETRY_AFTER_MAX)
+
+
+_PART: Final = 4096
+
+
+class HttpWitnesses:
+    """A `WitnessClient`. `patience` is the longest time of a request in seconds."""
+
+    def __init__(self, patience: float = WITNESS_PATIENCE_SECONDS) -> None:
+        self._patience = patience
+        self._http = PoolManager(timeout=Timeout(total=patience), retries=False)
+
+    def ask(self, asked: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
+        """Post these bodies to these addresses at the same time."""
+        if not asked:
+            return []
+        with ThreadPoolExecutor(len(asked), thread_name_prefix="witness") as pool:
+            return list(pool.map(self._post, asked))
+
+    def _post(self, asked: tuple[str, bytes]) -> WitnessAnswer:
+        url, body = asked
+        deadline = time.monotonic() + self._patience
+        try:
+            answer = self._http.request(
+                "POST", url, body=body, redirect=False, preload_content=False
+            )
+        except (HTTPError, OSError, ValueError):
+            return WitnessAnswer(0)
+        try:
+            return WitnessAnswer(answer.status, _read(answer, deadline))
+        except (HTTPError, OSError, ValueError):
+            return WitnessAnswer(0)
+        finally:
+            answer.close()
+
+
+def _read(answer: BaseHTTPResponse, deadline: float) -> bytes:
+    """Return the whole body. Raises `OSError` if it is too long or too slow."""
+    found = b""
+    # `read1` returns what has arrived, so that a body that drips is given up in time.
+    while part := answer.read1(_PART):
+        found += part
+        if len(found) > BYTES_MAX or time.monotonic() > deadline:
+            raise OSError("the answer of a witness is too long or too slow")
+    return found

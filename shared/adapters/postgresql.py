@@ -13,15 +13,15 @@ from typing import Final
 
 import cbor2
 
-from shared.adapters import postgresql_flaws, postgresql_news
+from shared.adapters import postgresql_database, postgresql_flaws
 from shared.adapters.postgresql_database import (
     BEGUN,
     Borrowed,
     Parameters,
     PostgresqlDatabase,
+    PostgresqlListener,
     pipelined,
 )
-from shared.adapters.postgresql_news import PostgresqlListener
 from shared.adapters.preconditions import added, check_write
 from shared.errors import Corrupt, ExpectationLost
 from shared.model.lists import schedule
@@ -266,7 +266,7 @@ class PostgresqlStore:
         in_order = sorted(changes, key=lambda each: _key(each.address))
         token = uuid.uuid4()
         has_news = any(schedule.is_mark(each.address) for each in changes)
-        then = postgresql_news.NOTIFY if has_news else None
+        then = postgresql_database.NOTIFY if has_news else None
         self.database.run(lambda connection: _attempt(connection, token, in_order, then))
 
 

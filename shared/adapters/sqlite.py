@@ -12,13 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from shared.adapters import (
-    sqlite_audit,
-    sqlite_conversion,
-    sqlite_encoding,
-    sqlite_format,
-    sqlite_items,
-)
+from shared.adapters import sqlite_audit, sqlite_conversion, sqlite_encoding, sqlite_items
 from shared.adapters.bells import Bells
 from shared.adapters.preconditions import check_write
 from shared.adapters.sqlite_audit import Span
@@ -85,7 +79,7 @@ class SqliteStore:
     def __init__(self, path: str, *, busy_seconds: float = 5) -> None:
         with translated():
             sqlite_conversion.convert(path, busy_seconds=busy_seconds)
-        self._database = Database(path, sqlite_format.prepare, busy_seconds=busy_seconds)
+        self._database = Database(path, sqlite_items.prepare, busy_seconds=busy_seconds)
         # What is beside the file itself, whatever link led to it.
         self._beside = None if path == MEMORY else str(Path(path).resolve())
         self._bells = Bells(Path(f"{self._beside}-news")) if self._beside else None
@@ -121,7 +115,7 @@ class SqliteStore:
     def problems(self, *, quickly: bool = False) -> Iterator[str]:
         """Read the whole file and yield a sentence for each problem. Raises `Unavailable`."""
         with self._database as connection:
-            found = list(sqlite_format.problems(connection, quickly=quickly))
+            found = list(sqlite_items.problems(connection, quickly=quickly))
         yield from found
 
     def made_at(self) -> str:

@@ -18,8 +18,8 @@ from typing import Final
 
 import cbor2
 
-from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_format
-from shared.adapters.sqlite_format import version
+from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_items
+from shared.adapters.sqlite_items import version
 from shared.errors import InvalidSettings
 from shared.model import deployment
 from shared.model.items import Address, Item
@@ -28,7 +28,7 @@ from shared.model.items import Address, Item
 # indexed anew, by what seals it.
 OLDEST: Final = 4
 _CONVERSION: Final = (
-    sqlite_format.ITEMS,
+    sqlite_items.ITEMS,
     # As bytes, so that a key that is damaged is taken over, and reported when it is read.
     """INSERT INTO items_5 SELECT partition(CAST(tbl AS BLOB), CAST(pk AS BLOB)) AS key, sk, item,
         checksum FROM items ORDER BY key, sk""",
@@ -36,7 +36,7 @@ _CONVERSION: Final = (
     "DROP TABLE tallies",
     "DROP TABLE unindexed",
     *sqlite_audit.SCHEMA,
-    f"PRAGMA user_version = {sqlite_format.FORMAT}",
+    f"PRAGMA user_version = {sqlite_items.FORMAT}",
 )
 
 _TENANTS: Final = "SELECT pk FROM items WHERE tbl = 'keys' AND sk = 'settings'"

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import cbor2
 
-from shared.authorizer.formats.cose import Message, decode, header
-from shared.authorizer.formats.warrants import CONTENT_TYPE, Claims
+from shared.authorizer.formats.warrants import CONTENT_TYPE, Claims, Message, decode, header
 from shared.model import seeds
 
 # The structures that COSE signs or authenticates begin with one of these texts (RFC 9052, 4.4, 5.3

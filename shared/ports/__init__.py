@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 from shared.errors import Unavailable
 from shared.model.audit.witnesses import WitnessPolicy
 from shared.ports.blobs import BlobStore
-from shared.ports.held_keys import RootSigner, Sealer
-from shared.ports.outside import Outbound
+from shared.ports.outside import Outbound, RootSigner, Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
 

@@ -1,4 +1,7 @@
-"""The programs and places outside that the service sends to: its queue, and those of others."""
+"""The world outside: the queue, the programs of others, and the keys that are held elsewhere.
+
+One of these keys seals seeds (KEY-2), one signs trust documents (TRUST-7).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,4 +119,43 @@ class WitnessClient(Protocol):
 
     def ask(self, asked: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
         """Post these bodies to these addresses at the same time; return the answers in order."""
+        ...
+
+
+class Sealer(Protocol):
+    """Authenticated encryption of short secrets with a key that never leaves the sealer.
+
+    - A seal can be opened only with the context that it was made with.
+    - Two seals of one secret differ.
+    - It is safe to share between threads.
+    """
+
+    def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
+        """Seal up to 4096 bytes, bound to `context` (at least one pair). Raises `Unavailable`."""
+        ...
+
+    def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
+        """Return the secret in a seal that `seal` made.
+
+        Raises `Corrupt` if the bytes were altered, or sealed with another context or key, and
+        `Unavailable`.
+        """
+        ...
+
+
+class RootSigner(Protocol):
+    """A root key of Ed25519 that never leaves the signer.
+
+    - Its public key never changes, and is not of small order.
+    - Each signature that it returns was verified with this key.
+    - It is safe to share between threads.
+    """
+
+    @property
+    def public_key(self) -> bytes:
+        """The public key (32 bytes). Raises `Unavailable`."""
+        ...
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the signature (64 bytes) over 1 to 4096 bytes. Raises `Unavailable`."""
         ...

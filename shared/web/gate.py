@@ -2,14 +2,15 @@
 
 It authenticates the caller, then applies the rate limit (API-6), so that unauthenticated callers
 learn nothing about routes or bodies. It adds the headers of every response, and it is the only
-place where an error becomes a response.
+place where an error becomes a response. A request that needs no key takes a token of its source
+address instead (AUTH-9).
 """
 
 import logging
 import secrets
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -265,3 +266,50 @@ def report(error: Exception, request_id: str) -> None:
     frames = "".join(traceback.format_tb(error.__traceback__))
     name = type(error).__name__
     _log.critical("request %s: %s at\n%s", request_id, name, frames, extra=_CRASHED)
+
+
+class Keyless:
+    """ASGI middleware. All responses have the headers of API-8, and `common` unless they set them.
+
+    The application finds the address of the caller in `scope["source_ip"]`, and what identifies the
+    request in `scope["request_id"]`.
+    """
+
+    def __init__(
+        self,
+        anonymous: AnonymousLimiter,
+        trusted_proxies: Callable[[], Sequence[Network]],
+        common: Mapping[str, str],
+    ) -> None:
+        self._anonymous, self._trusted_proxies = anonymous, trusted_proxies
+        self._common = common
+
+    async def answer(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, bucket: str = ""
+    ) -> None:
+        """Let `app` answer, unless the address has no token left in its bucket of this name."""
+        request_id, started = secrets.token_hex(16), False
+        address = source_address(Request(scope), self._trusted_proxies())
+        holder = f"{group(address)}{bucket}"
+        scope = {**scope, "source_ip": address, "request_id": request_id}
+
+        async def completed(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                for name, value in self._common.items():
+                    headers.setdefault(name, value)
+                figures = self._anonymous.look(holder)
+                for name_, value_ in headers_of_every_response(request_id, figures):
+                    headers[name_.decode()] = value_.decode()
+            await send(message)
+
+        try:
+            self._anonymous.take(holder)
+            await app(scope, receive, completed)
+        except Exception as error:
+            report(error, request_id)
+            if started:
+                raise
+            await errors.response(error)(scope, receive, completed)

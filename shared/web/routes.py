@@ -4,6 +4,7 @@ The order is that of API-6: scope, body, parameters. Before that, `shared.web.ga
 the caller and takes a token of the rate limit; the rest of the cost of a request is taken here.
 """
 
+import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import replace
@@ -21,7 +22,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
+from shared import logs
 from shared.errors import ApprovalRequested, InvalidRequest, RequestError
+from shared.model import idempotency as model
 from shared.model.callers import Caller
 from shared.model.idempotency import Request as Once
 from shared.model.rate_limit import Purpose
@@ -29,7 +32,7 @@ from shared.operations.base import allowance
 from shared.operations.base.idempotency import Repeatable, StoredAnswer
 from shared.operations.base.operation import Operation
 from shared.ports import Ports
-from shared.web import approvals, bodies, costs, idempotency
+from shared.web import approvals, bodies, costs
 from shared.web.authentication import authenticate
 from shared.web.bodies import Body
 from shared.web.costs import Asked
@@ -42,6 +45,40 @@ from shared.web.work import (
     settled,
     unless_gone,
 )
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+REPLAYED: Final = "Idempotent-Replayed"
+
+_METHODS: Final = ("POST", "PATCH")
+_REPLAY: Final = logs.fields(metrics={"Replays": 1})
+
+_log = logging.getLogger(__name__)
+
+
+def repetition(request: Request, caller: Caller, raw: bytes) -> model.Request | None:
+    """Return what the header asks of a request with the body `raw`; None if it asks nothing.
+
+    Raises `InvalidRequest` if the header is malformed or repeated.
+    """
+    keys = request.headers.getlist(IDEMPOTENCY_KEY)
+    if not keys or request.method not in _METHODS:
+        return None
+    if len(keys) > 1:
+        raise InvalidRequest(f"{IDEMPOTENCY_KEY}: must not be repeated.")
+    path = request.scope["path"]
+    try:
+        return model.Request.of(caller, method=request.method, path=path, key=keys[0], body=raw)
+    except ValueError as error:
+        raise InvalidRequest(f"{IDEMPOTENCY_KEY}: {error}.") from None
+
+
+def marked(response: Response, *, is_replayed: bool) -> Response:
+    """Return the response; if it repeats an earlier one, give it the header and count it."""
+    if is_replayed:
+        response.headers[REPLAYED] = "true"
+        _log.info("replay", extra=_REPLAY)
+    return response
+
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -205,7 +242,7 @@ class ContractRoute(APIRoute):
             self._check_body(body)
             call = self._approving(request, call, raw)
             is_repeatable = isinstance(operation, Repeatable)
-            once = idempotency.asked(request, call.caller, raw) if is_repeatable else None
+            once = repetition(request, call.caller, raw) if is_repeatable else None
             here = ApiRequest(request, call, body, once)
             _check_query(here, allowed=parameters)
             if is_first:
@@ -221,7 +258,7 @@ class ContractRoute(APIRoute):
         self, here: ApiRequest, answer: Callable[[Request], Coroutine[Any, Any, Response]]
     ) -> Response:
         try:
-            return idempotency.marked(result_of(answer(here)), is_replayed=here.is_replayed)
+            return marked(result_of(answer(here)), is_replayed=here.is_replayed)
         except ApprovalRequested as requested:
             return approvals.answer(requested)
         except RequestValidationError as error:

@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from shared.adapters.http_witnesses import HttpWitnesses
-from shared.model.audit.cosignatures import BYTES_MAX
+from shared.adapters.https import HttpWitnesses
+from shared.model.audit.witnesses import BYTES_MAX
 from shared.ports.outside import WitnessAnswer
 
 PATIENCE = 0.5

@@ -13,8 +13,8 @@ from email.utils import format_datetime
 import pytest
 
 from shared import settings
-from shared.adapters import https_sender
-from shared.adapters.https_sender import HttpsSender
+from shared.adapters import https
+from shared.adapters.https import HttpsSender
 from shared.errors import InvalidSettings
 from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
 from tests.kit.receivers import HOST, Received, Script, answer, raw, receiving, trusting
@@ -203,7 +203,7 @@ def test_the_second_address_is_tried() -> None:
 def test_names_are_resolved_by_the_system() -> None:
     """What looks like a name and is an address in another notation resolves, and is refused."""
     for name in ("localhost", "127.1", "0x7f.1", "2130706433"):
-        assert "127.0.0.1" in https_sender.resolve(name)
+        assert "127.0.0.1" in https.resolve(name)
         assert send(HttpsSender(), f"https://{name}/").outcome is DeliveryOutcome.REFUSED
 
 

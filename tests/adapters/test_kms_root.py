@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from shared import wiring
 from shared.adapters import kms
-from shared.adapters.kms_root import KmsRoot
+from shared.adapters.kms import KmsRoot
 from shared.authorizer.formats import ed25519
 from shared.errors import Unavailable
 from tests import aws_local

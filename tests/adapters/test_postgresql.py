@@ -11,11 +11,10 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from shared.adapters import postgresql_news, postgresql_schema
+from shared.adapters import postgresql_database, postgresql_schema
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_blobs import PostgresqlBlobs
-from shared.adapters.postgresql_database import PostgresqlDatabase, check_url
-from shared.adapters.postgresql_news import PostgresqlListener
+from shared.adapters.postgresql_database import PostgresqlDatabase, PostgresqlListener, check_url
 from shared.errors import Corrupt, InvalidSettings, Unavailable
 from shared.model.items import Address, Item, Table
 from shared.model.lists.schedule import mark_address
@@ -223,7 +222,7 @@ def test_a_mark_is_heard_by_other_servers(
 
     If its connection breaks, it pretends news, and hears again on another one.
     """
-    monkeypatch.setattr(postgresql_news, "_CONNECT_SECONDS", 0)
+    monkeypatch.setattr(postgresql_database, "_CONNECT_SECONDS", 0)
     with (
         closing(PostgresqlDatabase(postgresql.empty(), connections=1)) as other,
         closing(PostgresqlListener(database)) as listener,

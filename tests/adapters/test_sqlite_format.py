@@ -13,7 +13,7 @@ from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqlite_conversion import OLDEST
 from shared.adapters.sqlite_encoding import decoded, partition, partition_of, plain
-from shared.adapters.sqlite_format import FORMAT
+from shared.adapters.sqlite_items import FORMAT
 from shared.errors import Corrupt, InvalidSettings, Unavailable
 from shared.model.revocations import count_address
 from shared.ports.store import (

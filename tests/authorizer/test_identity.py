@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
 from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as other_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from shared.authorizer import FileFloor, events, files, identity
+from shared.authorizer import FileFloor, events, files, reporter
 from shared.authorizer.floor import MemoryFloor
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
-from shared.authorizer.identity import DamagedIdentity, IdentityKey
+from shared.authorizer.reporter import DamagedIdentity, IdentityKey
 from shared.authorizer.reports import Reporting
 from tests.authorizer.clients import Made
 from tests.authorizer.feeds import TENANT, signer
@@ -71,11 +71,11 @@ def report(body: dict[str, Any], key: bytes) -> ProvenReport:
 def test_the_key_is_beside_the_floor(tmp_path: Path) -> None:
     """F780a: The key is made once, in a file that only its owner can read."""
     folder = tmp_path / "floor"
-    made = identity.of_folder(folder)
+    made = reporter.of_folder(folder)
     assert stat.S_IMODE((folder / "identity.key").stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [each.name for each in folder.iterdir()] == ["identity.key"]
-    assert identity.of_folder(folder).public_key == made.public_key
+    assert reporter.of_folder(folder).public_key == made.public_key
     assert IdentityKey.new().public_key != IdentityKey.new().public_key
 
 
@@ -92,9 +92,9 @@ def test_processes_that_share_a_folder_share_the_key(
             meeting.wait(0.2)
         replace(path, data)
 
-    monkeypatch.setattr("shared.authorizer.identity.files.replace", slow)
+    monkeypatch.setattr("shared.authorizer.reporter.files.replace", slow)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: identity.of_folder(tmp_path / "floor"), range(32)))
+        found = list(pool.map(lambda _: reporter.of_folder(tmp_path / "floor"), range(32)))
     assert (len(made), len({each.public_key for each in found})) == (1, 1)
 
 
@@ -112,7 +112,7 @@ def test_a_damaged_key_is_not_replaced(
     path.write_bytes(data)
     path.chmod(0o600)
     with pytest.raises(DamagedIdentity, match="Delete it"):
-        identity.of_folder(tmp_path)
+        reporter.of_folder(tmp_path)
     seen: list[events.Event] = []
     client = made(floor=FileFloor(tmp_path), on_event=seen.append).start()
     soon(lambda: any(isinstance(each, events.ReportFailed) for each in seen))
@@ -126,14 +126,14 @@ def test_a_damaged_key_is_not_replaced(
 
 def test_a_key_that_others_can_read(tmp_path: Path) -> None:
     """F780d: A key that others can read is not used until it is private again."""
-    made = identity.of_folder(tmp_path)
+    made = reporter.of_folder(tmp_path)
     path = tmp_path / "identity.key"
     for mode in (0o640, 0o604, 0o660):
         path.chmod(mode)
         with pytest.raises(DamagedIdentity, match=f"chmod 600 {path}"):
-            identity.of_folder(tmp_path)
+            reporter.of_folder(tmp_path)
     path.chmod(0o600)
-    assert identity.of_folder(tmp_path).public_key == made.public_key
+    assert reporter.of_folder(tmp_path).public_key == made.public_key
 
 
 def test_without_a_file_reports_go_on(tmp_path: Path, service: Service, made: Made) -> None:
@@ -162,7 +162,7 @@ def test_a_client_signs_what_it_reports(service: Service, made: Made, tmp_path: 
     service.revoke("svc_wrt_a")
     soon(lambda: len(posted(service, "heartbeat")) > 1)
     registered = proof(posted(service, REGISTER)[0])
-    key = identity.of_folder(tmp_path).public_key
+    key = reporter.of_folder(tmp_path).public_key
     assert (registered.name, registered.public_key) == ("gate", key)
     first, second = posted(service, "heartbeat")[:2]
     found = report(second, key)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from functions.revocations.propagation_schemas import RevocationPropagation
 from shared.adapters.dynamodb_items import encode_address, encode_item
-from shared.authorizer import identity
+from shared.authorizer import reporter
 from shared.authorizer.formats.proofs import ProvenReport
 from shared.model import times
 from shared.model.fleet import authorizers as model
@@ -22,7 +22,7 @@ from shared.model.fleet.heartbeats import Description, Heartbeat, SignedStatemen
 from shared.model.identifiers import AUTHORIZER
 from shared.model.items import Address, Item, Partition
 from shared.operations.changes import revocations
-from shared.operations.fleet import progress as propagation
+from shared.operations.fleet import propagation
 from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put, Store
@@ -59,7 +59,7 @@ def _verified(size: int, rounds: int) -> Row:
 
     They are those of the most authorizers of a tenant, in the time in which each reports once.
     """
-    tenant_id, key = "svc_tnt_bench", identity.IdentityKey.new()
+    tenant_id, key = "svc_tnt_bench", reporter.IdentityKey.new()
     new = Authorizer.new(
         "svc_azr_bench",
         Description("gateway", public_key=key.public_key.hex(), is_proven=True),
@@ -97,7 +97,7 @@ def _proven(filled: Tenant, revocation_id: str, size: int, rounds: int) -> Itera
     ports = replace(filled.ports, store=watched)
 
     def prove() -> bytes:
-        found = propagation.of_revocation(ports, filled.operator, revocation_id=revocation_id)
+        found = propagation.progress_of(ports, filled.operator, revocation_id=revocation_id)
         if found.propagation.unknown != size // 10:
             raise NotMeasured("the proof is wrong")
         return RevocationPropagation.of(found).model_dump_json().encode()

@@ -13,7 +13,7 @@ from shared.authorizer.answers import Answer
 from shared.authorizer.formats import wire
 from shared.operations.base import seals
 from shared.operations.lists import in_force, publication
-from shared.operations.trust import renewal
+from shared.operations.trust import publishing
 from tests.authorizer.feeds import sealed
 from tests.conformance import runner
 from tests.conformance.cases import base64_of, text_of
@@ -66,7 +66,7 @@ class Follower:
 
     def read_documents(self) -> None:
         """The client reads what documents it lacks, which are made if they are due."""
-        renewal.keep(self.tenant.ports, self.tenant.id)
+        publishing.keep(self.tenant.ports, self.tenant.id)
         response = self.tenant.authorizer.get(f"/v1/trust?after={self.version}").text
         told = {"now": text_of(self.clock.moment), "response": response}
         self.version = self.ask({"trust": told})["version"]

@@ -28,8 +28,7 @@ from shared.adapters.dynamodb_buckets import DynamoBuckets, DynamoUsage
 from shared.adapters.file_root import FileRoot
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
-from shared.adapters.kms import KmsSealer
-from shared.adapters.kms_root import KmsRoot
+from shared.adapters.kms import KmsRoot, KmsSealer
 from shared.adapters.pkcs11_root import Pkcs11Root
 from shared.adapters.pkcs11_uri import Pkcs11Uri
 from shared.adapters.postgresql import PostgresqlStore
@@ -42,9 +41,8 @@ from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqs import SqsQueue
 from shared.adapters.stored_usage import StoredUsage
 from shared.ports.blobs import BlobStore
-from shared.ports.held_keys import RootSigner, Sealer
 from shared.ports.one_machine import LinkedBlobs
-from shared.ports.outside import Queue
+from shared.ports.outside import Queue, RootSigner, Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
 from shared.settings import prepares

@@ -1,4 +1,4 @@
-"""What every root signer promises (`shared.ports.held_keys.RootSigner`)."""
+"""What every root signer promises (`shared.ports.outside.RootSigner`)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from shared.authorizer.formats.documents import SignedDocument, signed_part
 from shared.authorizer.formats.following import TrustState, follow
 from shared.authorizer.formats.trust import Roots, TrustDocument
 from shared.authorizer.formats.wire import Position
-from shared.ports.held_keys import RootSigner
+from shared.ports.outside import RootSigner
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -1,11 +1,11 @@
-"""What every sealer promises (`shared.ports.held_keys.Sealer`)."""
+"""What every sealer promises (`shared.ports.outside.Sealer`)."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from shared.errors import Corrupt
-from shared.ports.held_keys import Sealer
+from shared.ports.outside import Sealer
 
 SECRET = bytes(range(32))
 CONTEXT = {"tenant": "t1", "key": "svc_key_1"}

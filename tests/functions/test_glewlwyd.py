@@ -11,7 +11,7 @@ import pytest
 
 from functions.sign_in.handler import SignIn, keyless
 from shared.ports import Ports
-from shared.web.keyless import Keyless
+from shared.web.gate import Keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.api import Instance, Tenant
 from tests.kit.glewlwyd import ISSUER, SECRET, Glewlwyd, glewlwyd, needs_glewlwyd

@@ -8,9 +8,8 @@ import pytest
 
 from shared import wiring
 from shared.model.audit import checkpoint as checkpoint_model
-from shared.model.audit import cosignatures, merkle, records
-from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.signers import signers
+from shared.model.audit import merkle, records, witnesses
+from shared.model.audit.checkpoint import Checkpoint, NoteKey, signers
 from shared.operations.audit import log, sealed_log, sealing, witnessing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
@@ -166,5 +165,5 @@ def test_cosignatures_are_served(
     witnessing.Round(ports, client, policy(1, memory)).cosign(tenant.id)
     answer = tenant.read_only.get(f"{AT}/checkpoint?witnessed=true")
     assert answer.headers["Content-Type"].startswith("text/plain")
-    assert cosignatures.cosigned_at(answer.text, memory.identity.key)
+    assert witnesses.cosigned_at(answer.text, memory.identity.key)
     assert answer.text.startswith(tenant.read_only.get(f"{AT}/checkpoint").text)

@@ -17,7 +17,7 @@ from shared.model.trust import head_address
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force
 from shared.ports import Ports
-from shared.ports.held_keys import RootSigner
+from shared.ports.outside import RootSigner
 from shared.ports.store import Expect, Put
 from tests.infra.templates import LAMBDAS, events
 from tests.kit.lambda_events import streamed

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import backup, data_folder, restore
-from infra.backup import BackupDamaged, BackupFailed
+from infra import backup, data_folder
+from infra.backup import BackupDamaged, BackupFailed, RestoreRefused
 from infra.data_folder import FolderInUse
-from infra.restore import RestoreRefused
 from shared import wiring
 from shared.model.audit import audit_log
 from shared.model.audit.audit_log import EntryFilters
@@ -81,7 +80,7 @@ def test_a_backup_has_what_a_lost_machine_needs(data: Path, made: Path, tmp_path
     assert len([name for name in names if "/lists/" in name]) == 1  # that in force, and no older
     assert json.loads((made / "manifest.json").read_bytes())["tenants"] == 1
     new = tmp_path / "new"
-    done = restore.restore(made, new, key=data / "master.key")
+    done = backup.restore(made, new, key=data / "master.key")
     assert (done.handles, done.set_aside) == (("acme",), None)
     shutil.copy(data / "master.key", new)
     assert _revoked(new, BEFORE, AFTER) == [True, False]
@@ -93,7 +92,7 @@ def test_a_backup_has_what_a_lost_machine_needs(data: Path, made: Path, tmp_path
 def test_the_master_key_comes_along_if_it_is_asked_for(data: Path, tmp_path: Path) -> None:
     """F404b, OPS-15: A backup with the master key is enough by itself."""
     backup.back_up(data, data / "master.key", tmp_path / "all", with_key=True)
-    restore.restore(tmp_path / "all", tmp_path / "new")
+    backup.restore(tmp_path / "all", tmp_path / "new")
     assert (tmp_path / "new/master.key").read_bytes() == (data / "master.key").read_bytes()
     assert (tmp_path / "new/master.key").stat().st_mode & 0o777 == 0o600
     assert _revoked(tmp_path / "new", BEFORE) == [True]
@@ -103,8 +102,8 @@ def test_a_restore_keeps_newer_lists_and_the_store_that_it_replaces(data: Path, 
     """F405a, OPS-15: A restore sets the store aside, and keeps the newer lists for recover."""
     _revoke(data, AFTER)
     with pytest.raises(RestoreRefused, match="--replace"):
-        restore.restore(made, data)
-    done = restore.restore(made, data, replace=True)
+        backup.restore(made, data)
+    done = backup.restore(made, data, replace=True)
     assert done.set_aside is not None
     with closing(sqlite3.connect(done.set_aside)) as file:
         query = "SELECT count(*) FROM items_5 WHERE sk = ?"
@@ -124,7 +123,7 @@ def test_a_restored_store_is_reviewed_before_it_counts_as_recovered(data: Path, 
     with opened(data) as ports:
         operator = onboarding.operator(ports, handle="acme")
         revocations.create(ports, operator, warrant_id=AFTER, reason="r")
-    restore.restore(made, data, replace=True)
+    backup.restore(made, data, replace=True)
     for reviewed, is_open in [(True, True), (False, True), (True, False), (False, False)]:
         with opened(data) as ports:
             done = recovery.recover(ports, operator, reviewed=reviewed)
@@ -148,7 +147,7 @@ def test_a_restored_store_is_reviewed_before_it_counts_as_recovered(data: Path, 
 
 def test_no_server_starts_on_a_restored_store_before_recover(data: Path, made: Path) -> None:
     """F577b, OPS-22: A server on a restored store starts only after `recover`."""
-    restore.restore(made, data, replace=True)
+    backup.restore(made, data, replace=True)
     refused = start_in_vain(data, port=free_port())
     assert refused.returncode == 1
     assert "Run: recover acme" in refused.stderr
@@ -163,7 +162,7 @@ def test_a_restore_leaves_nothing_of_the_store_before(data: Path, made: Path) ->
     left = {end: (data / f"svc.db{end}") for end in ("-wal", "-shm")}
     for end, path in left.items():
         path.write_bytes(f"of the store before {end}".encode())
-    done = restore.restore(made, data, replace=True)
+    done = backup.restore(made, data, replace=True)
     assert done.set_aside is not None
     for end in left:
         aside = done.set_aside.with_name(done.set_aside.name + end)
@@ -178,7 +177,7 @@ def test_a_restore_replaces_damaged_blobs(data: Path, made: Path) -> None:
     path.chmod(0o600)
     _flip(path)
     assert path.read_bytes() != held
-    restore.restore(made, data, replace=True)
+    backup.restore(made, data, replace=True)
     assert path.read_bytes() == held
 
 
@@ -215,7 +214,7 @@ def test_a_damaged_backup_is_not_put_back(
     harm(made)
     before = (data / "svc.db").read_bytes()
     with pytest.raises(BackupDamaged, match=said):
-        restore.restore(made, data, replace=True)
+        backup.restore(made, data, replace=True)
     assert (data / "svc.db").read_bytes() == before
 
 
@@ -223,17 +222,17 @@ def test_a_backup_is_not_put_back_with_another_key(made: Path, tmp_path: Path) -
     """F405c, OPS-15: A restore finds out that the master key is missing, or of other data."""
     new = tmp_path / "new"
     with pytest.raises(RestoreRefused, match=r"master\.key is missing"):
-        restore.restore(made, new)
+        backup.restore(made, new)
     data_folder.prepare(tmp_path / "other")
     with pytest.raises(BackupDamaged, match="cannot be used with"):
-        restore.restore(made, new, key=tmp_path / "other/master.key")
+        backup.restore(made, new, key=tmp_path / "other/master.key")
     assert not (new / "svc.db").exists()
 
 
 def test_a_backup_is_not_put_back_below_a_server(data: Path, made: Path) -> None:
     """F405d: While a server runs on the data folder, nothing is put back."""
     with local_server(data), pytest.raises(FolderInUse, match="Stop it first"):
-        restore.restore(made, data, replace=True)
+        backup.restore(made, data, replace=True)
 
 
 def test_no_server_starts_while_a_backup_is_put_back(data: Path) -> None:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.console import handler as console
 from shared import wiring
-from shared.adapters.https_sender import HttpsSender
+from shared.adapters.https import HttpsSender
 from shared.model import feed as feed_model
 from shared.model import revocations as model
 from shared.model import times
@@ -46,7 +46,7 @@ from shared.operations.base import tenants
 from shared.operations.changes import revocations, signing_keys, srl, warrants
 from shared.operations.changes.warrants import Order
 from shared.operations.fleet import propagation
-from shared.operations.fleet.progress import canary, watched
+from shared.operations.fleet.propagation import canary, watched
 from shared.operations.fleet.registering import register
 from shared.operations.identities import sign_in, tickets
 from shared.operations.lists import decisions, expiring, in_force, publication, records

@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from infra import restore
-from shared.adapters import sqlite_conversion, sqlite_format
+from infra import backup
+from shared.adapters import sqlite_conversion, sqlite_items
 from shared.model.items import Table
 from shared.model.lists.signers import ListSigner, signers
 from shared.model.lists.verification import verify
@@ -130,7 +130,7 @@ def test_lists_and_feed_of_a_release_go_on(upgraded: Upgraded) -> None:
 def test_a_backup_of_a_release_is_restored(left: Golden, tmp_path: Path) -> None:
     """OPS-15, F587a: A backup of an earlier release is restored completely."""
     data = tmp_path / "data"
-    restored = restore.restore(left.folder / "backup", data)
+    restored = backup.restore(left.folder / "backup", data)
     assert restored.handles == (left.facts["handle"],)
     ports = embedded(data, Clock(left.now), store=str(data / "svc.db"))
     caller = Client(serve(ports), left.facts["admin_key"])
@@ -171,7 +171,7 @@ def test_a_conversion_that_is_killed_changes_nothing(left: Golden) -> None:
     assert file.with_name("svc.db-journal").stat().st_size > 0
     assert _rows(file, "items") == before
     with closing(sqlite3.connect(file)) as connection:
-        assert sqlite_format.version(connection) == sqlite_conversion.OLDEST
+        assert sqlite_items.version(connection) == sqlite_conversion.OLDEST
     ports = embedded(left.data, Clock(left.now), store=str(file))
     assert list(ports.store.problems()) == []  # type: ignore[attr-defined]
     close(ports)
@@ -181,7 +181,7 @@ def test_a_restore_sets_aside_what_a_killed_conversion_left(left: Golden) -> Non
     """F587b, OPS-15: A backup that is put back is not mixed with a conversion that was killed."""
     file = left.data / "svc.db"
     assert processes.run("-c", _STOPPED, str(file)).returncode == -signal.SIGKILL
-    done = restore.restore(left.folder / "backup", left.data, replace=True)
+    done = backup.restore(left.folder / "backup", left.data, replace=True)
     assert done.set_aside is not None
     assert _rows(done.set_aside, "items") == _rows(left.folder / "backup/svc.db", "items")
     ports = embedded(left.data, Clock(left.now), store=str(file))

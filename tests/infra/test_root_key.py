@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import backup, data_folder, restore
+from infra import backup, data_folder
 from infra.cli.operator import setup
 from infra.cli.output import Output
 from infra.server.places import Stores
@@ -165,7 +165,7 @@ def test_a_backup_has_the_root_only_with_the_master_key(tmp_path: Path) -> None:
     backup.back_up(data, data / "master.key", tmp_path / "without")
     assert not (tmp_path / "without/root.key").exists()
     backup.back_up(data, data / "master.key", tmp_path / "with", with_key=True)
-    restore.restore(tmp_path / "with", tmp_path / "new")
+    backup.restore(tmp_path / "with", tmp_path / "new")
     assert (tmp_path / "new/root.key").read_bytes() == (data / "root.key").read_bytes()
     assert (tmp_path / "new/root.key").stat().st_mode & 0o777 == 0o600
 
@@ -178,5 +178,5 @@ def test_a_restore_keeps_the_root_that_is_there(tmp_path: Path) -> None:
     backup.back_up(data, data / "master.key", tmp_path / "with", with_key=True)
     shutil.move(data / "root.key", tmp_path / "old.key")
     present = FileRoot.create(data / "root.key").public_key
-    restore.restore(tmp_path / "with", data, replace=True)
+    backup.restore(tmp_path / "with", data, replace=True)
     assert _root(data) == present

@@ -20,7 +20,7 @@ from shared.authorizer.formats.trust import (
     Witnesses,
 )
 from shared.authorizer.formats.wire import Position
-from shared.model.audit import cosignatures, records
+from shared.model.audit import records, witnesses
 from shared.model.audit.checkpoint import Checkpoint
 from shared.model.audit.merkle import NOTHING
 from tests.kit.sealed_copies import NOW, ORIGIN, SEED, SIZE, START, TENANT, Log, entry, of
@@ -28,7 +28,7 @@ from tests.kit.sealed_copies import NOW, ORIGIN, SEED, SIZE, START, TENANT, Log,
 THIEF: Final = bytes(range(1, 33))
 WITNESSES: Final = [bytes([each]) * 32 for each in (1, 2, 3)]
 NAMES: Final = [f"w{each[0]}.example" for each in WITNESSES]
-PUBLIC: Final = cosignatures.cosigner("", seed=SEED).public_key
+PUBLIC: Final = witnesses.cosigner("", seed=SEED).public_key
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def document(
 ) -> TrustDocument:
     """A document that names these keys, a checkpoint, and three witnesses."""
     names = [
-        str(cosignatures.cosigner(*each[:1], seed=each[1]))
+        str(witnesses.cosigner(*each[:1], seed=each[1]))
         for each in zip(NAMES, WITNESSES, strict=True)
     ]
     return TrustDocument(
@@ -71,7 +71,7 @@ def witnessed(log: Log, size: int, number: int, at: datetime = NOW) -> str:
     """A checkpoint of the log, cosigned by as many witnesses."""
     note = stated(log, size).signed([SEED])
     pairs = list(zip(NAMES, WITNESSES, strict=True))[:number]
-    return note + "".join(cosignatures.cosigned(note, name, at, seed=seed) for name, seed in pairs)
+    return note + "".join(witnesses.cosigned(note, name, at, seed=seed) for name, seed in pairs)
 
 
 def checked(log: Log, trusted: TrustDocument, *pins: Pin, now: datetime = NOW) -> Report:
@@ -96,7 +96,7 @@ def test_another_signer_is_not_believed(log: Log) -> None:
     log.seal()
     report = checked(log, document())
     assert report.findings == ["signature: no audit signer of the tenant signed the checkpoint"]
-    thief = cosignatures.cosigner("", seed=THIEF).public_key
+    thief = witnesses.cosigner("", seed=THIEF).public_key
     old = Pin(stated(log, 5).signed([SEED]), (str(TrustedLog(document()).keys(ORIGIN)[0]),))
     assert checked(log, document(keys=(thief,)), old).is_whole
 
@@ -168,7 +168,7 @@ def test_a_quorum_is_demanded(log: Log) -> None:
         (
             lambda log: (
                 stated(log, SIZE).signed([SEED])
-                + 2 * cosignatures.cosigned(log.note, NAMES[0], NOW, seed=WITNESSES[0])
+                + 2 * witnesses.cosigned(log.note, NAMES[0], NOW, seed=WITNESSES[0])
             ),
             "fewer than 2 witnesses signed",
         ),

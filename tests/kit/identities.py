@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from shared.model.callers import Caller, Scope
 from shared.model.identities.claims import IdentityClaims
-from shared.model.identities.grants import Grant
-from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
 from shared.operations.identities import identity_providers, sign_in
 from shared.operations.identities.admission import Stranger, admit
 from shared.operations.identities.identity_providers import ProviderChange

@@ -12,7 +12,7 @@ from functions.sign_in.handler import SignIn, keyless
 from infra.server.routers import ROUTERS
 from shared.ports import Ports
 from shared.web.app import create_app
-from shared.web.keyless import Keyless
+from shared.web.gate import Keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.processes import HOST
 

@@ -28,7 +28,7 @@ ROOT: Final = Path(__file__).parent.parent.parent
 # What commands load to show help.
 _HELP: Final = ("rich.markdown", "typer.rich_utils")
 # These load the library for metrics.
-_OF_METRICS: Final = frozenset({"app", "measured_store", "metrics", "ops"})
+_OF_METRICS: Final = frozenset({"app", "metrics", "ops"})
 _REQUEST_BYTES: Final = 128 * 1024
 
 

@@ -16,8 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from shared.adapters.https import Https
-from shared.adapters.https_sender import HttpsSender
+from shared.adapters.https import Https, HttpsSender
 
 HOST = "hooks.example.com"
 LOOPBACK = (IPv4Network("127.0.0.0/8"),)

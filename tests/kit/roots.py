@@ -9,9 +9,9 @@ from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import Roots
 from shared.model.callers import Caller
 from shared.operations.lists import in_force
-from shared.operations.trust import documents, publishing, renewal
+from shared.operations.trust import documents, publishing
 from shared.ports import Ports
-from shared.ports.held_keys import RootSigner
+from shared.ports.outside import RootSigner
 from tests.kit.api import Tenant
 
 
@@ -63,7 +63,7 @@ def body_of(signed: SignedDocument) -> dict[str, Any]:
 
 def pin_of(tenant: Tenant) -> str:
     """The pin of the roots of a tenant, whose documents are made if they are due."""
-    renewal.keep(tenant.ports, tenant.id)
+    publishing.keep(tenant.ports, tenant.id)
     head = in_force.trust_head(tenant.ports, tenant.id)
     assert head is not None
     return documents.read(tenant.ports, tenant.id, head.version).document.roots.pin

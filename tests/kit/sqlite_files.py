@@ -7,7 +7,7 @@ from pathlib import Path
 
 import cbor2
 
-from shared.adapters import sqlite_encoding, sqlite_format
+from shared.adapters import sqlite_encoding, sqlite_items
 from shared.adapters.sqlite_encoding import LETTERS, partition, partition_of
 from shared.ports.store import Address, Item, Table
 from tests.kit.processes import ROOT
@@ -44,7 +44,7 @@ def _insert(
     item: bytes,
 ) -> None:
     of, pk, sk = address
-    row = (*keys, item, sqlite_format.checksum(sqlite_format.seed(of, pk), sk, item))
+    row = (*keys, item, sqlite_items.checksum_of(sqlite_items.seed_of(of, pk), sk, item))
     connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
     connection.execute("INSERT INTO places VALUES (?, ?)", (sqlite_encoding.place(of, pk), sk))
 

@@ -14,8 +14,8 @@ from shared.operations.changes import revocations
 from shared.operations.fleet import propagation, stale
 from shared.operations.identities import protected_acts, sessions, sign_in, tickets
 from shared.operations.lists import expiring, publication, schedule, signers
-from shared.operations.trust import renewal
-from shared.operations.trust.renewal import TrustOutcome
+from shared.operations.trust import publishing
+from shared.operations.trust.publishing import TrustOutcome
 from shared.operations.webhooks import delivery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
@@ -204,4 +204,4 @@ def _change_signers(tenant: Tenant, clock: Clock) -> None:
     cursor = tenant.admin.get(path).json()["cursor"]
     assert tenant.admin.get(f"{path}?cursor={cursor}").json()["keys"]
     # The root of this machine is none of the document's.
-    assert renewal.keep(tenant.ports, tenant.id) is TrustOutcome.WAITS
+    assert publishing.keep(tenant.ports, tenant.id) is TrustOutcome.WAITS

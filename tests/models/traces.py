@@ -34,7 +34,7 @@ from shared.model.lists import content, head, schedule
 from shared.operations.base import operation, seals
 from shared.operations.changes import list_signers, revocations
 from shared.operations.lists import in_force, publication, signers
-from shared.operations.trust import documents, renewal
+from shared.operations.trust import documents, publishing
 from shared.ports.store import Change
 from shared.web.freshness import FRESHNESS
 from tests.kit.api import Tenant, serve
@@ -261,7 +261,7 @@ class World:
         self._keys.append(self._standby())
 
     def renew(self, **_: Any) -> None:
-        renewal.keep(self._ports, self._id)
+        publishing.keep(self._ports, self._id)
 
     def ask(self, *, client: str, **_: Any) -> None:
         FRESHNESS.forget()

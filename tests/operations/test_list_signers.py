@@ -11,7 +11,7 @@ from shared.model.lists.signers import ListSigner, SignerStatus, standby_address
 from shared.operations.changes import list_signers
 from shared.operations.lists import signers
 from shared.operations.operator import doctor
-from shared.operations.trust import renewal
+from shared.operations.trust import publishing
 from shared.ports import Ports
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant
@@ -30,7 +30,7 @@ def _rotate(ports: Ports, tenant: Tenant) -> object:
 
 def _with_document(ports: Ports) -> Tenant:
     tenant = Tenant.another(ports)
-    renewal.keep(ports, tenant.id)
+    publishing.keep(ports, tenant.id)
     return tenant
 
 
@@ -65,7 +65,7 @@ def test_a_theft_meets_a_rotation(ports: Ports) -> None:
         (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
         is_revoked = not isinstance(race.first, NotFound)
         assert is_revoked == (active.id != stolen[-1].id)
-        renewal.keep(ports, race.world.id)
+        publishing.keep(ports, race.world.id)
     assert list(doctor.examine(ports)) == []
 
 
@@ -88,7 +88,7 @@ def test_a_rotation_after_one_that_is_visible_in_part(ports: Ports, verb: str) -
     tenant, shown = _with_document(ports), list[Item | None]()
     before = ports.store.get(standby_address(tenant.id))
     _rotate(ports, tenant)
-    renewal.keep(ports, tenant.id)
+    publishing.keep(ports, tenant.id)
 
     def late(call: Call) -> Any:
         if call.arguments[:1] == (standby_address(tenant.id),) and not shown:

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from shared.model.callers import Scope
-from shared.model.identities.grants import Grant
-from shared.model.identities.providers import ProviderKind
+from shared.model.identities.providers import Grant, ProviderKind
 from shared.model.identities.roles import Role
 from shared.operations.access import api_keys, service_accounts
 from shared.operations.identities import identity_providers, people, roles, sessions

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Final
 from shared.model.audit import audit_log, records
 from shared.model.audit import head as head_model
 from shared.model.audit.audit_log import EntryFilters
-from shared.model.audit.checkpoint import Checkpoint, is_signed_by, origin
+from shared.model.audit.checkpoint import (
+    AuditSigner,
+    Checkpoint,
+    Kept,
+    is_signed_by,
+    origin,
+    signers,
+)
 from shared.model.audit.head import LogHead
-from shared.model.audit.kept import Kept
 from shared.model.audit.records import AuditRecord
-from shared.model.audit.signers import AuditSigner, signers
 from shared.model.items import Address, Item
 from shared.operations.audit import outside, sealing, statements
 from shared.ports import Ports

@@ -9,8 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.requests import Request
 
 from functions.feed import handler as feed_endpoints
-from functions.feed.handler import FeedQuery
-from functions.feed.poll_advice import PollAdvice
+from functions.feed.handler import FeedQuery, PollAdvice
 from functions.trust import handler as trust_endpoints
 from functions.trust.handler import TrustQuery
 from infra.server.feed import Feed

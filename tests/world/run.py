@@ -19,7 +19,7 @@ from shared.operations.access import tenant_settings
 from shared.operations.access.api_key_creation import Created
 from shared.operations.lists import in_force
 from shared.operations.operator import consistency
-from shared.operations.trust import documents, renewal
+from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from tests.kit.roots import OFFLINE
 from tests.kit.tenants import Tenant
@@ -91,7 +91,7 @@ def genesis() -> Genesis:
         for each in tenants:
             change = SettingsChange(authorizers_max=QUOTA)
             tenant_settings.update(ports, each.operator, change=change)
-            renewal.keep(ports, each.id)
+            publishing.keep(ports, each.id)
             head = in_force.trust_head(ports, each.id)
             assert head is not None
             pins.append(documents.read(ports, each.id, head.version).document.roots.pin)

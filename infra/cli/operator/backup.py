@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from infra import backup, data_folder, restore
+from infra import backup, data_folder
 from infra.cli.commands import local_command
 from infra.cli.operator.operators import DataOption, KeysOption
 from infra.cli.output import Output
@@ -71,7 +71,7 @@ def put_back(
     each tenant before you start the server.
     """
     data = _named(data)
-    done = restore.restore(folder, data, key=keys, replace=replace)
+    done = backup.restore(folder, data, key=keys, replace=replace)
     if done.set_aside is not None:
         out.say(f"The store that was there is {done.set_aside} now.")
     out.say(f"Put the backup of {done.manifest.made_at} back. Before you start the server, run:")

@@ -17,11 +17,9 @@ from infra.cli.errors import WrongUsage, checked
 from infra.cli.operator.operators import Operator, handle, operator_command
 from infra.cli.output import Column
 from shared.model import text
-from shared.model.identities import grants as grant_rules
 from shared.model.identities import providers as model
 from shared.model.identities import roles
-from shared.model.identities.grants import Grant
-from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
 from shared.operations.identities import identity_providers
 from shared.operations.identities.identity_providers import ProviderChange
 
@@ -112,7 +110,7 @@ def _grant(value: str) -> Grant:
     """Return the grant that is written so. Raises `ValueError` if it is none."""
     condition, _, role = value.rpartition(":")
     claim, _, wanted = condition.partition("=")
-    if not claim or not 0 < len(wanted) <= grant_rules.VALUE_MAX or not role:
+    if not claim or not 0 < len(wanted) <= model.VALUE_MAX or not role:
         raise ValueError("write CLAIM=VALUE:ROLE, such as groups=security:admin")
     return Grant({claim: wanted}, roles.name(role))
 

@@ -16,9 +16,8 @@ from shared.model.deployment import SCHEMA
 from shared.model.lists.verification import public_key_bytes
 from shared.operations.access import api_keys
 from shared.operations.base import tenants
-from shared.operations.fleet import progress as canary
 from shared.operations.fleet import propagation as registry
-from shared.operations.fleet.progress import Progress
+from shared.operations.fleet.propagation import Progress
 from shared.operations.lists import in_force, publication
 from shared.operations.operator import deployment, doctor, restored
 from shared.operations.operator.recovery import recovery
@@ -219,10 +218,10 @@ def _measured(
     ports: Ports, caller: Caller, seconds: float, report: Report
 ) -> tuple[float, Progress]:
     """Return how long it took, and what was known then."""
-    with canary.canary(ports, caller) as record:
+    with registry.canary(ports, caller) as record:
         report(f"Revoked {record.warrant_id} ({record.id}).")
         said = ""
-        for passed, progress in canary.watched(ports, caller, record.id, seconds=seconds):
+        for passed, progress in registry.watched(ports, caller, record.id, seconds=seconds):
             if (now := _described(progress)) != said:
                 said = now
                 report(f"{passed:6.1f} s: {now}")

@@ -22,8 +22,8 @@ from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import Roots
 from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
-from shared.operations.trust import renewal
-from shared.ports.held_keys import RootSigner
+from shared.operations.trust import publishing
+from shared.ports.outside import RootSigner
 
 _PASSPHRASE_MIN: Final = 12
 
@@ -114,11 +114,11 @@ def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
     ports = operator.ports
     caller = onboarding.operator(ports, handle=tenant, user=private_files.name())
     confirm(f"Have every client of {tenant} pinned anew?", yes=yes)
-    renewal.begin_anew(ports, caller)
+    publishing.begin_anew(ports, caller)
     if ports.root is None:
         operator.out.say("Now have a first document signed: rescind trust draft --new-root …")
         return
-    renewal.keep(ports, caller.tenant_id)
+    publishing.keep(ports, caller.tenant_id)
     head = in_force.trust_head(ports, caller.tenant_id)
     if head is not None:
         operator.out.record({"tenant": tenant, "version": head.version, "pin": head.pin})

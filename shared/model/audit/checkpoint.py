@@ -1,18 +1,28 @@
 """Checkpoints: signed statements of size and root of the sealed log (C2SP tlog-checkpoint, LOG-3).
 
 A checkpoint is a signed note (C2SP signed-note): a text, an empty line, and a line for each
-signature.
+signature. An audit signer is a key that signs checkpoints (LOG-9). The newest checkpoint is also
+kept outside the store, in the name of a blob (LOG-12).
 """
 
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final, NamedTuple, Self
 
 from shared.authorizer.formats import ed25519
 from shared.authorizer.formats.ed25519 import is_signed
-from shared.model import seeds
+from shared.authorizer.formats.trust import LogAnchor
+from shared.errors import Corrupt
+from shared.model import seeds, times
+from shared.model.audit import merkle
+from shared.model.audit.head import LogHead
 from shared.model.audit.merkle import HASH_BYTES
+from shared.model.items import Address, Partition, Table
+from shared.model.records import SPARSE, Record
+from shared.model.seeds import ALGORITHM, SeedPurpose
 
 ED25519: Final = b"\x01"
 # Of timestamped cosignatures (C2SP tlog-cosignature).
@@ -123,3 +133,114 @@ def _decoded(text: str) -> bytes:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSigner(Record):
+    """A key that signs checkpoints.
+
+    `public_key` is base64 of the 32 raw bytes. `signs_until` is None for the current signer. One
+    that was replaced signs until then, beside its successor. `precedes_log` is true if it was made
+    before the log had a head: then it does not say that there was one.
+    """
+
+    id: str
+    tenant_id: str
+    public_key: str
+    created_at: datetime
+    sealed_seed: bytes | None = field(repr=False)
+    version: int = 1
+    signs_until: datetime | None = None
+    precedes_log: bool = field(default=False, metadata=SPARSE)
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm of the key."""
+        return ALGORITHM
+
+    @property
+    def address(self) -> Address:
+        """Where the record is stored."""
+        return signers(self.tenant_id).address(self.id)
+
+    @property
+    def seal_context(self) -> dict[str, str]:
+        """The context that the sealed seed is bound to."""
+        return seeds.seal_context(self.tenant_id, self.id, purpose=SeedPurpose.AUDIT)
+
+    def key(self, origin: str) -> NoteKey:
+        """Return the public key as notes of this origin mention it."""
+        return NoteKey(origin, base64.b64decode(self.public_key))
+
+    def signs(self, now: datetime) -> bool:
+        """Return whether the key signs checkpoints at `now`."""
+        return not times.has_passed(self.signs_until, now)
+
+    def replaced(self, *, signs_until: datetime) -> Self:
+        """Return the key, replaced by another one."""
+        return replace(self, version=self.version + 1, signs_until=signs_until)
+
+    def ended(self) -> Self:
+        """Return the key without its seed, because it has ceased to sign."""
+        return replace(self, version=self.version + 1, sealed_seed=None)
+
+
+def signers(tenant_id: str) -> Partition:
+    """Return the partition of a tenant's audit signers, in order of creation."""
+    return Partition(Table.KEYS, f"{tenant_id}#audit-keys")
+
+
+_GENERATIONS: Final = 10**8
+_SIZES: Final = 10**16
+
+
+class Kept(NamedTuple):
+    """A statement of a log: its generation, its number of leaves, and the root over them.
+
+    They compare as the log grows.
+    """
+
+    generation: int
+    size: int
+    root: bytes
+
+    @classmethod
+    def of(cls, head: LogHead) -> Self:
+        """Return what a head states."""
+        return cls(head.generation, head.size, head.root)
+
+    @classmethod
+    def begun(cls, generation: int) -> Self:
+        """Return what is stated of a generation that has no leaf yet."""
+        return cls(generation, 0, merkle.EMPTY)
+
+    @classmethod
+    def named(cls, anchor: LogAnchor, tenant_id: str) -> Self:
+        """Return what an anchor of this tenant's log states. Raises `Corrupt` for another log."""
+        generation = anchor.origin.rpartition("/")[2]
+        if not generation.isdecimal() or anchor.origin != origin(tenant_id, int(generation)):
+            raise Corrupt(f"it names the sealed log {anchor.origin}, which is not of {tenant_id}")
+        return cls(int(generation), anchor.size, anchor.root)
+
+    def anchor(self, tenant_id: str) -> LogAnchor:
+        """Return the statement as trust documents and journals name it (TRUST-6)."""
+        return LogAnchor(origin(tenant_id, self.generation), self.size, self.root)
+
+    def name(self, tenant_id: str) -> str:
+        """Return the name of the blob. The newest one is the first or the second of its folder."""
+        generation, size = _GENERATIONS - self.generation, _SIZES - self.size
+        return f"{folder(tenant_id)}/{generation:08d}-{size:016d}-{self.root.hex()}"
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """Return what the blob of this name states. Raises `Corrupt`."""
+        try:
+            generation, size, root = name.rpartition("/")[2].split("-")
+            return cls(_GENERATIONS - int(generation), _SIZES - int(size), bytes.fromhex(root))
+        except ValueError:
+            raise Corrupt("a blob among the checkpoints of a log has another name") from None
+
+
+def folder(tenant_id: str) -> str:
+    """Return the folder of a tenant's checkpoints."""
+    return f"checkpoints/{tenant_id}"

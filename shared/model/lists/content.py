@@ -1,6 +1,6 @@
-"""What a list says: its response body (SRL-1 to SRL-3), its content, and its state.
+"""The content of a list: its response body (SRL-1 to SRL-3), and its state.
 
-The state is what the list lacks, for the next one and for a restore. It is stored beside its list
+The state has what the list lacks, for the next one and for a restore. It is stored beside its list
 and signed by the same signer (OPS-8, docs/adr/14), as a signed blob: the signature (64 bytes), a
 prefix, and members as CBOR. The signature covers everything after it. The prefix says what the blob
 is, so that none passes for another, nor for a list, whose payload is a CBOR map.
@@ -24,7 +24,7 @@ from shared.authorizer.formats.trust import LogAnchor
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt, InvalidSrl, SrlReason
 from shared.model import seeds, times
-from shared.model.audit.kept import Kept
+from shared.model.audit.checkpoint import Kept
 from shared.model.lists.signers import ListSigner
 from shared.model.lists.tombstones import Tombstones
 

@@ -17,8 +17,8 @@ from shared.authorizer.formats.trust import LogAnchor
 from shared.errors import Corrupt
 from shared.model import trust
 from shared.model.audit import head as model
+from shared.model.audit.checkpoint import Kept
 from shared.model.audit.head import LogHead
-from shared.model.audit.kept import Kept
 from shared.model.lists import content, journal
 from shared.model.lists.head import states_folder, version_of
 from shared.operations.audit import log, signers

@@ -7,9 +7,9 @@ from typing import Final
 from shared.errors import Conflict, NotFound
 from shared.model.audit import checkpoint as model
 from shared.model.audit.audit_log import Action
+from shared.model.audit.checkpoint import AuditSigner
 from shared.model.audit.head import LogHead
 from shared.model.audit.merkle import Place
-from shared.model.audit.signers import AuditSigner
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import AUDIT_ENTRY, is_identifier
 from shared.model.items import Item

@@ -22,9 +22,8 @@ from shared.model.audit import head as head_model
 from shared.model.audit import head as model
 from shared.model.audit import records as record_model
 from shared.model.audit.audit_log import Action, EntryFilters
-from shared.model.audit.checkpoint import Checkpoint
+from shared.model.audit.checkpoint import Checkpoint, Kept
 from shared.model.audit.head import APPENDED_MAX, LogHead
-from shared.model.audit.kept import Kept
 from shared.model.audit.records import AuditRecord
 from shared.model.identifiers import AUDIT_ENTRY, before_all_of
 from shared.model.items import Address, Row

@@ -10,11 +10,9 @@ from shared.model import seeds
 from shared.model.audit import head as model
 from shared.model.audit import merkle, records
 from shared.model.audit.audit_log import Action
-from shared.model.audit.checkpoint import Checkpoint
+from shared.model.audit.checkpoint import AuditSigner, Checkpoint, Kept, signers
 from shared.model.audit.head import LogHead
-from shared.model.audit.kept import Kept
 from shared.model.audit.merkle import BUNDLES, WIDTH, Place
-from shared.model.audit.signers import AuditSigner, signers
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.items import Value
 from shared.model.lists.schedule import Mark, trust_mark_address

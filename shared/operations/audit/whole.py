@@ -12,8 +12,8 @@ from shared.errors import Corrupt
 from shared.model.audit import audit_log, checkpoint, records
 from shared.model.audit import head as model
 from shared.model.audit.audit_log import EntryFilters
+from shared.model.audit.checkpoint import Kept
 from shared.model.audit.head import LogHead
-from shared.model.audit.kept import Kept
 from shared.model.audit.merkle import NOTHING, WIDTH, Edge
 from shared.model.audit.records import AuditRecord
 from shared.model.items import Row

@@ -11,11 +11,10 @@ from http import HTTPStatus
 from typing import Final
 
 from shared.errors import ExpectationLost
-from shared.model.audit import checkpoint, cosignatures
+from shared.model.audit import checkpoint
 from shared.model.audit import witnesses as model
-from shared.model.audit.cosignatures import Submission
 from shared.model.audit.head import LogHead
-from shared.model.audit.witnesses import LogWitnessing, Witness, WitnessPolicy
+from shared.model.audit.witnesses import LogWitnessing, Submission, Witness, WitnessPolicy
 from shared.operations.audit import log
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer, WitnessClient
@@ -116,12 +115,12 @@ class Round:
             said = _PROBLEMS.get(answer.status, f"it answers with status {answer.status}")
             return found.refused(witness, said)
         note = head.checkpoint + answer.body.decode(errors="replace")
-        at = cosignatures.cosigned_at(note, witness.key)
+        at = model.cosigned_at(note, witness.key)
         if at is None:
             return found.refused(witness, "its answer has no signature by its key")
         if at > self._ports.now() + _AHEAD:
             return found.refused(witness, "its clock is ahead")
-        return found.signed(witness, cosignatures.lines_of(note, witness.key), head.size)
+        return found.signed(witness, model.lines_of(note, witness.key), head.size)
 
 
 def _body(head: LogHead, found: LogWitnessing, witness: Witness, tree: log.Tree) -> bytes:
@@ -133,7 +132,7 @@ def _body(head: LogHead, found: LogWitnessing, witness: Witness, tree: log.Tree)
 def _conflicted(found: LogWitnessing, witness: Witness, body: bytes, size: int) -> LogWitnessing:
     """Return what follows from the number of leaves that a witness says it has signed."""
     try:
-        known = cosignatures.number(body.decode().removesuffix("\n"))
+        known = model.number(body.decode().removesuffix("\n"))
     except ValueError:
         return found.refused(witness, "it does not say how many leaves it has signed")
     if known > size:

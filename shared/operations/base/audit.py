@@ -13,10 +13,10 @@ from shared.errors import BlobExists
 from shared.model import api_keys
 from shared.model.api_keys import ApiKey
 from shared.model.audit import audit_log as model
-from shared.model.audit import kept as kept_model
+from shared.model.audit import checkpoint as kept_model
 from shared.model.audit import records
 from shared.model.audit.audit_log import Action, AuditEntry
-from shared.model.audit.kept import Kept
+from shared.model.audit.checkpoint import Kept
 from shared.model.callers import Caller
 from shared.model.identifiers import AUDIT_ENTRY
 from shared.model.items import Value

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from shared.errors import Corrupt
-from shared.model.audit.signers import AuditSigner
+from shared.model.audit.checkpoint import AuditSigner
 from shared.model.fleet.native import NativeSigner
 from shared.model.lists.signers import ListSigner
 from shared.model.signing_keys import SigningKey

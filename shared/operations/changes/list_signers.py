@@ -33,7 +33,7 @@ from shared.operations.base.operation import operation
 from shared.operations.lists import in_force, marks, publication
 from shared.operations.lists import records as srl_records
 from shared.operations.lists import signers as srl_signers
-from shared.operations.trust import documents, renewal
+from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Put
 
@@ -322,7 +322,7 @@ def _named(ports: Ports, facts: _SignerFacts, found: Sequence[ListSigner]) -> li
     """
     named = _known(ports, facts, found)
     if not named and ports.root is not None:
-        renewal.keep(ports, facts.active.tenant_id)
+        publishing.keep(ports, facts.active.tenant_id)
         named = _known(ports, facts, found)
     return named
 

@@ -21,8 +21,8 @@ from shared.model.fleet.heartbeats import Heartbeat, RefusedReport
 from shared.model.identifiers import AUTHORIZER, is_identifier
 from shared.model.items import Item
 from shared.operations.base import audit, operation, tenants
+from shared.operations.fleet import registering
 from shared.operations.fleet import registrations as rules
-from shared.operations.fleet import room
 from shared.ports import Ports
 from shared.ports.store import Change
 
@@ -195,7 +195,7 @@ def _revived(
     settings = tenants.settings(ports, caller.tenant_id)
     if is_kept:
         try:
-            room.check(ports, caller, facts.numbers, settings)
+            registering.check_room(ports, caller, facts.numbers, settings)
         except AuthorizerLimit:
             return HeartbeatOutcome.NOT_FOUND, []
     changes = rules.revival(caller.tenant_id, before, after, is_kept=is_kept)

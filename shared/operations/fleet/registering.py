@@ -1,15 +1,18 @@
-"""Registering an authorizer: a new one, or one that is known by its name (FLEET-2, FLEET-27)."""
+"""Registering an authorizer: a new one, or one that is known by its name (FLEET-2, FLEET-27).
+
+A new one is registered only if the registry has room for one more of its caller (FLEET-3).
+"""
 
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from shared.errors import Conflict
+from shared.errors import AuthorizerLimit, Conflict
 from shared.model import times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.fleet import authorizers as model
 from shared.model.fleet import proofs
-from shared.model.fleet.authorizers import Authorizer, Registered
+from shared.model.fleet.authorizers import Authorizer, OfOwner, Registered
 from shared.model.fleet.heartbeats import Description, SignedStatement
 from shared.model.identifiers import AUTHORIZER
 from shared.model.items import Address, Item
@@ -18,7 +21,6 @@ from shared.operations.base import audit, tenants
 from shared.operations.base.idempotency import Keep, nested, once
 from shared.operations.base.idempotency import Outcome as Kept
 from shared.operations.fleet import registrations as rules
-from shared.operations.fleet import room
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
@@ -120,7 +122,7 @@ def _made(
 ) -> Registration:
     """Make a new registration."""
     settings = tenants.settings(ports, caller.tenant_id)
-    room.check(ports, caller, known.numbers, settings)
+    check_room(ports, caller, known.numbers, settings)
     new = Authorizer.new(
         ports.new_id(AUTHORIZER),
         described,
@@ -160,7 +162,7 @@ def _again(
     found = Registration(after, is_new=False, numbers=known.numbers)
     settings = tenants.settings(ports, tenant_id)
     if known.is_kept:
-        room.check(ports, caller, known.numbers, settings)
+        check_room(ports, caller, known.numbers, settings)
     ports.store.write(
         *rules.revival(tenant_id, before, after, is_kept=known.is_kept),
         _entry(ports, caller, after, settings, is_revived=is_revived),
@@ -180,3 +182,46 @@ def _entry(
     details = rules.details(of, is_revived=is_revived)
     action = Action.AUTHORIZER_REGISTER
     return audit.entry(ports, caller, action, of.id, settings=settings, **details)
+
+
+# How long a client waits that found no room: the registrations are counted again by then.
+_RETRY_AFTER: Final = 300
+
+_FULL: Final = (
+    f"The tenant has {model.REGISTERED_MAX:,} authorizers, which is the most; remove some, or "
+    "retry after the time in Retry-After."
+)
+
+
+def check_room(ports: Ports, caller: Caller, numbers: Registered, settings: TenantSettings) -> None:
+    """Raise `AuthorizerLimit` if the caller or the tenant has as many authorizers as it may."""
+    most = settings.authorizers_max
+    is_at_quota = _of_owner(ports, caller, numbers, most) >= most
+    if numbers.room and not is_at_quota:
+        return
+    if rules.is_due(numbers, ports.now(), is_full=True):
+        rules.recount(ports, caller.tenant_id, numbers)
+    message = _at_quota(caller, most) if is_at_quota else _FULL
+    raise AuthorizerLimit(retry_after=_RETRY_AFTER, message=message)
+
+
+def _of_owner(ports: Ports, caller: Caller, numbers: Registered, most: int) -> int:
+    """Return how many authorizers the caller has registered; 0 for the service itself."""
+    if caller.key_id is None:
+        return 0
+    address = model.of_owners(caller.tenant_id).address(caller.identity)
+    item = ports.store.get(address)
+    is_due = rules.is_due(numbers, ports.now(), is_full=True)
+    if item is None and numbers.count >= most and is_due:
+        # Release 0.3.0 did not count them.
+        rules.recount(ports, caller.tenant_id, numbers)
+        item = ports.store.get(address)
+    return 0 if item is None else OfOwner.from_item(item).count
+
+
+def _at_quota(caller: Caller, most: int) -> str:
+    return (
+        f"{caller.identity} has registered {most:,} authorizers, which is the setting "
+        "authorizers_max of the tenant; remove some (`rescind authorizers remove`), or raise the "
+        "setting (`rescind settings set authorizers_max=…`)."
+    )

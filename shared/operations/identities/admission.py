@@ -1,6 +1,6 @@
 """The end of a sign-in: one write with the person, the session, the used token and the entry.
 
-The claims of a provider were checked before, in shared/operations/identities/tokens.py.
+The claims of a provider were checked before, in shared/operations/identities/sign_in.py.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,10 @@ from shared.model import text
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.identifiers import PERSON
-from shared.model.identities import grants, people, sessions
+from shared.model.identities import people, providers, sessions
 from shared.model.identities.claims import IdentityClaims, SignInFault, SignInRefused
-from shared.model.identities.grants import Grant
 from shared.model.identities.people import Person, PersonStatus
-from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
 from shared.model.service_accounts import AccountStatus, ServiceAccount, accounts, name_address
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
@@ -65,7 +64,7 @@ def _attempt(
     used = sessions.used_token_address(claims.digest)
     if not provider.reusable_tokens and ports.store.get(used) is not None:
         raise SignInRefused(SignInFault.INVALID_GRANT, "The token was used before.")
-    grant = grants.first(provider.granted, claims.members)
+    grant = providers.first(provider.granted, claims.members)
     if grant is None:
         raise SignInRefused(SignInFault.DENIED, "No grant of the identity provider matches.")
     role = roles.of_tenant(ports, provider.tenant_id).get(grant.role)

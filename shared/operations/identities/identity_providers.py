@@ -7,11 +7,9 @@ from shared.errors import Conflict, InvalidRequest
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import IDENTITY_PROVIDER
-from shared.model.identities import grants as grant_rules
 from shared.model.identities import providers as model
 from shared.model.identities.claims import Discovered
-from shared.model.identities.grants import Grant
-from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
 from shared.model.items import Value
 from shared.model.records import integer
 from shared.operations.base import audit
@@ -243,7 +241,7 @@ def _check_grant(provider: IdentityProvider, grant: Grant) -> None:
         raise InvalidRequest("grants: programs name a service_account each, and people none.")
     # People of a shared issuer are told apart by the domain of their e-mail.
     if not (is_of_people and provider.email_domains) and not grant.names_owner(provider.issuer):
-        claims = " or ".join(grant_rules.owners_of(provider.issuer))
+        claims = " or ".join(model.owners_of(provider.issuer))
         raise InvalidRequest(
             f"grants: others use this issuer too; name {claims} in each `when`, with your own "
             "value before any `*`."

@@ -1,20 +1,34 @@
-"""Sign-ins: the providers of a tenant, and what a code or a token of one is exchanged for."""
+"""Sign-ins: the providers of a tenant, and what a code or a token of one is exchanged for.
+
+A token is checked against the keys of its issuer.
+"""
 
 import json
 import logging
 import re
 from collections.abc import Mapping
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final
 
 from shared import logs
-from shared.errors import Unavailable
+from shared.errors import Corrupt, Unavailable
+from shared.model import text
 from shared.model.identifiers import IDENTITY_PROVIDER, is_identifier
+from shared.model.identities import jwts, key_sets
 from shared.model.identities import providers as model
-from shared.model.identities.claims import IdentityClaims, IssuerBinding, SignInFault, SignInRefused
+from shared.model.identities.claims import (
+    IdentityClaims,
+    IssuerBinding,
+    SignInFault,
+    SignInRefused,
+    TokenFault,
+)
+from shared.model.identities.key_sets import KeySet
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
 from shared.model.tenants import handle_address
-from shared.operations.identities import issuers, tickets, tokens
+from shared.model.webhooks.deliveries import DeliveryOutcome
+from shared.operations.identities import issuers, tickets
 from shared.operations.identities.admission import Stranger, admit
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
@@ -84,7 +98,7 @@ def _by_code(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) 
     own_client = provider.cli_client_id if is_cli else None
     client_id = own_client or provider.client_id
     binding = _binding(provider, client_id)
-    token = tokens.redeemed(
+    token = redeemed(
         ports,
         binding,
         code=code,
@@ -93,7 +107,7 @@ def _by_code(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) 
         client_id=client_id,
         client_secret=None if own_client else _secret(ports, provider),
     )
-    return tokens.checked(ports, binding, token, nonce=nonce)
+    return checked(ports, binding, token, nonce=nonce)
 
 
 def _by_token(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) -> IdentityClaims:
@@ -102,7 +116,7 @@ def _by_token(ports: Ports, provider: IdentityProvider, form: Mapping[str, str])
         _refuse("subject_token_type: must be that of a jwt or an id_token (RFC 8693).")
     # A token that a program got for another service or another tenant has another audience.
     client_id = provider.cli_client_id or provider.client_id
-    return tokens.checked(ports, _binding(provider, client_id or provider.id), token)
+    return checked(ports, _binding(provider, client_id or provider.id), token)
 
 
 def _binding(provider: IdentityProvider, audience: str) -> IssuerBinding:
@@ -157,3 +171,86 @@ def _required(form: Mapping[str, str], name: str) -> str:
 
 def _refuse(message: str) -> None:
     raise SignInRefused(SignInFault.INVALID_REQUEST, message)
+
+
+# The errors of RFC 6749 that are about the client, and not about the code.
+_OF_CLIENT: Final = frozenset({"invalid_client", "unauthorized_client"})
+
+
+def checked(
+    ports: Ports, binding: IssuerBinding, token: str, *, nonce: str | None = None
+) -> IdentityClaims:
+    """Return the claims of a JWT of the issuer for the audience.
+
+    `nonce` is that of the sign-in if a code was redeemed. Raises `SignInRefused`, or `Unavailable`
+    if the keys of the issuer cannot be known now.
+    """
+    found = jwts.parsed(token)
+    jwts.check_signature(found, _keys(ports, binding, found.kid))
+    return jwts.claimed(found, binding, ports.now(), nonce=nonce)
+
+
+def redeemed(  # noqa: PLR0913 (those of the request)
+    ports: Ports,
+    binding: IssuerBinding,
+    *,
+    code: str,
+    verifier: str,
+    redirect_uri: str,
+    client_id: str,
+    client_secret: str | None,
+) -> str:
+    """Return the ID token, not yet checked, for an authorization code (RFC 6749, RFC 7636).
+
+    Raises `SignInRefused` if the provider refuses the code, `Unavailable` if it does not answer.
+    """
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "code_verifier": verifier,
+        "redirect_uri": redirect_uri,
+    }
+    if client_secret is None:
+        form["client_id"] = client_id
+    user = None if client_secret is None else (client_id, client_secret)
+    answer = ports.outbound().ask(binding.token_endpoint, form, user=user)
+    status = answer.status
+    if (
+        answer.outcome is not DeliveryOutcome.ANSWERED
+        or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        or status == HTTPStatus.TOO_MANY_REQUESTS
+    ):
+        raise Unavailable("The identity provider does not answer; try again later.")
+    return _id_token(status, _members(answer.body))
+
+
+def _keys(ports: Ports, binding: IssuerBinding, kid: str) -> KeySet:
+    if binding.jwks is None:
+        return issuers.keys_of(ports, binding.jwks_uri, kid)
+    try:
+        return key_sets.parse(binding.jwks)
+    except ValueError:
+        raise Corrupt from None
+
+
+def _members(body: bytes) -> dict[str, Any]:
+    try:
+        found = text.parse(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _id_token(status: int, members: dict[str, Any]) -> str:
+    token = members.get("id_token")
+    if status == HTTPStatus.OK and isinstance(token, str):
+        return token
+    if status == HTTPStatus.UNAUTHORIZED or members.get("error") in _OF_CLIENT:
+        raise SignInRefused(
+            TokenFault.CLIENT, "The provider refuses the client; compare its id and secret."
+        )
+    if status == HTTPStatus.OK:
+        raise SignInRefused(
+            TokenFault.CODE, "The provider gave no ID token; the sign-in needs the scope openid."
+        )
+    raise SignInRefused(TokenFault.CODE, "The provider refuses the code; sign in again.")

@@ -21,7 +21,7 @@ from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt
 from shared.model import feed as feed_model
-from shared.model.audit.kept import Kept
+from shared.model.audit.checkpoint import Kept
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.items import Address, Item
 from shared.model.lists import content

@@ -19,7 +19,7 @@ from shared.model.tenants import DirectoryEntry
 from shared.operations.audit import signers as generations
 from shared.operations.audit import whole, witnessing
 from shared.operations.base import seals, tenants
-from shared.operations.fleet import progress
+from shared.operations.fleet import propagation
 from shared.operations.lists import expiring, in_force, unpublished
 from shared.operations.operator import consistency, readiness, restored
 from shared.operations.operator.readiness import Probe
@@ -329,7 +329,7 @@ def _changes_are_published(
 
 def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
     """Find authorizers that may admit a warrant that was revoked minutes ago."""
-    found, total = progress.stragglers(ports, tenant.tenant_id)
+    found, total = propagation.stragglers(ports, tenant.tenant_id)
     for each in found[:_STRAGGLERS]:
         remedy = f"see {_FLEET}; if it is gone, DELETE /v1/authorizers/{each.judged.authorizer.id}"
         yield Finding(tenant.handle, each.problem, remedy)

@@ -16,7 +16,7 @@ from shared.operations.base import audit, tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import marks, publication, records, signers
 from shared.operations.operator import deployment, restored
-from shared.operations.trust import renewal
+from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
@@ -84,7 +84,7 @@ def first_document(ports: Ports, tenant_id: str) -> None:
     if ports.root is None:
         return
     try:
-        renewal.keep(ports, tenant_id)
+        publishing.keep(ports, tenant_id)
     except Unavailable:
         _log.warning("the first trust document could not be made yet", exc_info=True)
 

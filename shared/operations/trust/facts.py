@@ -21,7 +21,7 @@ from shared.authorizer.formats.trust import (
 )
 from shared.authorizer.formats.wire import Position
 from shared.model import times
-from shared.model.audit.signers import AuditSigner
+from shared.model.audit.checkpoint import AuditSigner
 from shared.model.feed import FeedHead
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner

@@ -6,15 +6,15 @@ from typing import Any
 import cbor2
 import pytest
 
-from shared.authorizer.formats import cose, ed25519
-from shared.authorizer.formats.cose import Message
+from shared.authorizer.formats import ed25519, warrants
+from shared.authorizer.formats.warrants import Message
 from shared.model import seeds, warrant_format
 from shared.model.warrant_format import signed_message
 from tests.kit.reserved import RESERVED
 
 SEED = bytes(range(32))
 KEY = base64.b64decode(seeds.public_key(SEED))
-PROTECTED = cose.header(key_id=b"svc_key_a#1", content_type=61)
+PROTECTED = warrants.header(key_id=b"svc_key_a#1", content_type=61)
 MESSAGE = signed_message(PROTECTED, b"payload", seed=SEED)
 
 
@@ -40,8 +40,8 @@ def test_a_message_of_the_cose_working_group() -> None:
 
 def test_a_message_comes_back() -> None:
     """What is signed is parsed to the same parts, and its header tells the key."""
-    assert cose.parse(MESSAGE.encode()) == MESSAGE
-    assert cose.key_id_of(MESSAGE.protected, content_type=61) == b"svc_key_a#1"
+    assert warrants.parse(MESSAGE.encode()) == MESSAGE
+    assert warrants.key_id_of(MESSAGE.protected, content_type=61) == b"svc_key_a#1"
     assert ed25519.is_signed(MESSAGE.signed, MESSAGE.signature, public_key=KEY)
 
 
@@ -73,7 +73,7 @@ def test_the_header_is_that_of_a_cwt() -> None:
 def test_what_is_no_such_message(data: bytes) -> None:
     """F42: another tag, shape or encoding, unprotected headers, a detached payload: refused."""
     with pytest.raises(ValueError, match="expected"):
-        cose.parse(data)
+        warrants.parse(data)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_is_no_such_message(data: bytes) -> None:
 def test_other_headers(protected: bytes) -> None:
     """F42: another algorithm or content type, no key, critical or unknown fields: refused."""
     with pytest.raises(ValueError, match="expected"):
-        cose.key_id_of(protected, content_type=61)
+        warrants.key_id_of(protected, content_type=61)
 
 
 @pytest.mark.parametrize("payload", RESERVED, ids=lambda payload: payload[:12].hex())

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.authorizer.formats.cose import Message, header
-from shared.authorizer.formats.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant, verify
+from shared.authorizer.formats.warrants import (
+    CLOCK_TOLERANCE,
+    Claims,
+    InvalidWarrant,
+    Message,
+    header,
+    verify,
+)
 from shared.model import seeds, warrant_format
 from shared.model.lists import content as srl
 from shared.model.lists.content import Payload

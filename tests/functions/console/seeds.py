@@ -18,7 +18,7 @@ from typing import Any, Final
 from shared.model import times
 from shared.operations.audit import sealing
 from shared.operations.lists import publication
-from shared.operations.trust import renewal
+from shared.operations.trust import publishing
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.processes import ROOT
 from tests.kit.worlds import Clock, close, embedded, in_memory
@@ -152,7 +152,7 @@ def run_schedule(ports: Any, tenant_id: str) -> None:
     Document and list are made if they are due.
     """
     sealing.extend(ports, tenant_id)
-    renewal.keep(ports, tenant_id)
+    publishing.keep(ports, tenant_id)
     publication.publish_feed(ports, tenant_id)
     publication.publish_if_due(ports, tenant_id)
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from shared.model.callers import Scope
 from shared.model.identifiers import IDENTITY_PROVIDER
-from shared.model.identities.grants import Grant
+from shared.model.identities.providers import Grant
 from shared.model.identities.sessions import SessionRecord
 from shared.operations.identities import people, sessions
 from shared.operations.operator import onboarding

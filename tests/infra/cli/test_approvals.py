@@ -57,7 +57,7 @@ def test_many_are_taken_back_by_one_approval(desk: Desk) -> None:
     words = ("unrevoke", *office.revoked(3), "--reason", "mistake")
     assert "approval_required" in desk.run(office.alice, *words).err
     monkeypatch = desk.monkeypatch
-    monkeypatch.setattr("infra.cli.batches._MOST", 2)
+    monkeypatch.setattr("infra.cli.revoking._MOST", 2)
     approval = desk.asked(office.alice, *words)
     found = office.seen(approval)
     assert (found["count"], found["reason"]) == (3, "Über 9000")

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from infra.cli import batches, profiles
+from infra.cli import profiles, revoking
 from infra.cli.client import Api
 from infra.cli.errors import NoUsableAnswer
 from tests.infra.cli.conftest import Shell
@@ -134,7 +134,7 @@ def test_a_batch_that_stopped_goes_on(
     admin: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F357f: A batch that was stopped prints how it continues, and then does only the rest."""
-    monkeypatch.setattr(batches, "_MOST", 10)
+    monkeypatch.setattr(revoking, "_MOST", 10)
     lost = _file(tmp_path, *(f"svc_wrt_stop-{number}" for number in range(30)))
     post, calls = Api.post, list[Any]()
 

@@ -26,7 +26,7 @@ from shared.model import times
 from shared.model.lists.verification import VerifierPolicy, verify_next
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force
-from shared.operations.trust import documents, publishing, renewal
+from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from tests.infra.commands import Command
 from tests.kit import processes
@@ -350,7 +350,7 @@ def _sign(members: dict[str, Any]) -> tuple[bytes, str]:
 def _rooted(verifier: Verifier, after: int = 0) -> tuple[str, ...]:
     """The options for the roots of the service, with the documents of now."""
     ports, tenant = verifier.ports, verifier.tenant
-    renewal.keep(ports, tenant.id)
+    publishing.keep(ports, tenant.id)
     head = documents.newest(ports, tenant.operator)
     found = documents.since(ports, tenant.operator, of=head, after=after)
     file = verifier.file("trust.json", answer(found).decode())

@@ -18,7 +18,7 @@ from infra import data_folder
 from infra.server import app
 from shared.operations.operator import onboarding
 from shared.ports import Ports
-from shared.web.keyless import Keyless
+from shared.web.gate import Keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.infra.folders import chosen
 from tests.kit import identities, issuers

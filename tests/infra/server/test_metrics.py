@@ -21,8 +21,7 @@ from starlette.routing import Route
 from infra.server import metrics
 from infra.server import ops as local_ops
 from infra.server.board import PUBLISHER, Board
-from infra.server.measured_store import measured
-from infra.server.metrics import Gauges, Handler
+from infra.server.metrics import Gauges, Handler, measured
 from shared import logs
 from shared.errors import ExpectationLost, Unavailable
 from shared.model.items import Partition, Table

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from shared.model.audit import cosignatures, merkle, records
+from shared.model.audit import merkle, records, witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.cosignatures import Submission
+from shared.model.audit.witnesses import Submission
 
 SEED: Final = bytes(range(32))
 ORIGIN: Final = "rescind/svc_tnt_a/1"
-KEY: Final = NoteKey(ORIGIN, cosignatures.cosigner("", seed=SEED).public_key)
+KEY: Final = NoteKey(ORIGIN, witnesses.cosigner("", seed=SEED).public_key)
 
 
 class History:

@@ -11,7 +11,7 @@ import pytest
 
 from infra.witness import Memory
 from shared import wiring
-from shared.adapters.http_witnesses import HttpWitnesses
+from shared.adapters.https import HttpWitnesses
 from shared.model.audit import checkpoint
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
 from shared.model.audit.witnesses import Witness, WitnessPolicy

@@ -18,9 +18,9 @@ from starlette.testclient import TestClient
 from infra import witness as service
 from infra.witness import Memory, NotCosigned
 from shared.errors import InvalidSettings
-from shared.model.audit import cosignatures
+from shared.model.audit import witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.cosignatures import Submission
+from shared.model.audit.witnesses import Submission
 from tests.infra.witness.histories import KEY, ORIGIN, OTHER, SEED, TRUE
 from tests.kit.witnesses import made
 
@@ -105,7 +105,7 @@ def test_it_signs_what_extends_what_it_signed(client: TestClient, memory: Memory
     for old, size in ((0, 3), (3, 3), (3, 20), (20, 64)):
         status, line = post(client, TRUE.asked(old, size))
         assert status == 200
-        at = cosignatures.cosigned_at(TRUE.note(size) + line, memory.identity.key)
+        at = witnesses.cosigned_at(TRUE.note(size) + line, memory.identity.key)
         assert at
         assert abs(at - datetime.now(UTC)) < timedelta(minutes=5)
     status, text = post(client, TRUE.asked(20, 64))
@@ -138,7 +138,7 @@ def test_the_empty_tree_has_one_root(client: TestClient) -> None:
 def test_a_log_is_known_by_its_keys(client: TestClient, memory: Memory) -> None:
     """LOG-33, F802e: Only a known key of the log counts, and a wrong line under it refuses all."""
     other = bytes(range(1, 33))
-    second = NoteKey(ORIGIN, cosignatures.cosigner("", seed=other).public_key)
+    second = NoteKey(ORIGIN, witnesses.cosigner("", seed=other).public_key)
     stranger = Checkpoint.parse(TRUE.note(3)).signed([other])
     assert post(client, Submission(0, (), stranger).encode())[0] == 403
     assert post(client, Submission(0, (), TRUE.note(3) + second.line(bytes(64))).encode())[0] == 200
@@ -157,7 +157,7 @@ def test_a_log_is_known_by_its_keys(client: TestClient, memory: Memory) -> None:
 def test_a_malformed_request_is_refused(client: TestClient, body: bytes) -> None:
     """LOG-33, F802f: What is no request of tlog-witness gets 400, and too much of it 413."""
     assert post(client, body)[0] == 400
-    assert post(client, body + b"x" * (cosignatures.BYTES_MAX + 1))[0] == 413
+    assert post(client, body + b"x" * (witnesses.BYTES_MAX + 1))[0] == 413
 
 
 def test_it_shows_what_it_signed_last(client: TestClient, memory: Memory) -> None:

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.authorizer.formats.members import to_base64
-from shared.model.audit import checkpoint, cosignatures, merkle, records
+from shared.model.audit import checkpoint, merkle, records, witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.cosignatures import Submission
+from shared.model.audit.witnesses import Submission
 
 SEED: Final = bytes(range(32))
 OTHER: Final = bytes(range(1, 33))
 NOW: Final = datetime(2026, 11, 26, 12, tzinfo=UTC)
 NOTE: Final = Checkpoint("example.com/log", 5, bytes(32)).signed([OTHER])
-KEY: Final = cosignatures.cosigner("w.example/1", seed=SEED)
+KEY: Final = witnesses.cosigner("w.example/1", seed=SEED)
 LEAVES: Final = [records.leaf(bytes([each])) for each in range(70)]
 
 # The request in the text of C2SP tlog-witness.
@@ -118,50 +118,50 @@ def test_another_request_is_malformed(body: bytes) -> None:
 
 def test_a_cosignature_is_of_a_note_a_key_and_a_time() -> None:
     """LOG-31, F801e: A cosignature counts for its checkpoint, key and time, and for no other."""
-    line = cosignatures.cosigned(NOTE, KEY.name, NOW, seed=SEED)
-    assert cosignatures.cosigned_at(NOTE + line, KEY) == NOW
-    assert cosignatures.cosigned_at(NOTE, KEY) is None
+    line = witnesses.cosigned(NOTE, KEY.name, NOW, seed=SEED)
+    assert witnesses.cosigned_at(NOTE + line, KEY) == NOW
+    assert witnesses.cosigned_at(NOTE, KEY) is None
     assert not checkpoint.is_signed_by(NOTE + line, NoteKey(KEY.name, KEY.public_key))
     for other in (
         KEY._replace(name="w.example/2"),
-        cosignatures.cosigner(KEY.name, seed=OTHER),
+        witnesses.cosigner(KEY.name, seed=OTHER),
         KEY._replace(kind=checkpoint.ED25519),
     ):
-        assert cosignatures.cosigned_at(NOTE + line, other) is None
+        assert witnesses.cosigned_at(NOTE + line, other) is None
     grown = Checkpoint("example.com/log", 6, bytes(32)).signed([OTHER])
-    assert cosignatures.cosigned_at(grown + line, KEY) is None
+    assert witnesses.cosigned_at(grown + line, KEY) is None
     (signature,) = checkpoint.signatures(NOTE + line, KEY)
     later = KEY.line((int(NOW.timestamp()) + 1).to_bytes(8, "big") + signature[8:])
-    assert cosignatures.cosigned_at(NOTE + later, KEY) is None
+    assert witnesses.cosigned_at(NOTE + later, KEY) is None
     for at in (0, 2**63, 2**64 - 1):
-        assert cosignatures.cosigned_at(NOTE + KEY.line(at.to_bytes(8, "big")), KEY) is None
+        assert witnesses.cosigned_at(NOTE + KEY.line(at.to_bytes(8, "big")), KEY) is None
 
 
 def test_the_newest_cosignature_of_a_witness_counts() -> None:
     """LOG-31, F801f: Of several lines of a witness the newest valid one counts and is kept."""
     times = (NOW, NOW + timedelta(hours=1), NOW - timedelta(hours=1))
-    lines = [cosignatures.cosigned(NOTE, KEY.name, each, seed=SEED) for each in times]
+    lines = [witnesses.cosigned(NOTE, KEY.name, each, seed=SEED) for each in times]
     note = NOTE + "".join(lines) + KEY.line(bytes(72)) + "— junk\n— w.example/1 é\n"
-    assert cosignatures.cosigned_at(note, KEY) == times[1]
-    assert cosignatures.lines_of(note, KEY) == lines[1]
-    assert cosignatures.lines_of(NOTE, KEY) == ""
+    assert witnesses.cosigned_at(note, KEY) == times[1]
+    assert witnesses.lines_of(note, KEY) == lines[1]
+    assert witnesses.lines_of(NOTE, KEY) == ""
 
 
 def test_a_quorum_is_of_different_witnesses() -> None:
     """LOG-32, F801g: A quorum is reached by as many witnesses, at the time of the oldest."""
     seeds = [bytes([each]) * 32 for each in range(1, 4)]
-    keys = [cosignatures.cosigner(f"w{each[0]}", seed=each) for each in seeds]
+    keys = [witnesses.cosigner(f"w{each[0]}", seed=each) for each in seeds]
     note = NOTE
     for hours, seed in enumerate(seeds):
         at = NOW + timedelta(hours=hours)
-        note += 2 * cosignatures.cosigned(note, f"w{seed[0]}", at, seed=seed)
+        note += 2 * witnesses.cosigned(note, f"w{seed[0]}", at, seed=seed)
     late, early = NOW + timedelta(hours=9), NOW + timedelta(hours=1)
-    moments = [cosignatures.agreed_at(note, keys, each, late) for each in (1, 2, 3)]
+    moments = [witnesses.agreed_at(note, keys, each, late) for each in (1, 2, 3)]
     assert moments == [NOW + timedelta(hours=each) for each in (2, 1, 0)]
-    assert cosignatures.agreed_at(note, keys, 4, late) is None
-    assert cosignatures.agreed_at(note, keys[:1], 2, late) is None
-    assert cosignatures.agreed_at(note, keys, 2, early) == NOW
-    assert cosignatures.agreed_at(note, keys, 3, early) is None
+    assert witnesses.agreed_at(note, keys, 4, late) is None
+    assert witnesses.agreed_at(note, keys[:1], 2, late) is None
+    assert witnesses.agreed_at(note, keys, 2, early) == NOW
+    assert witnesses.agreed_at(note, keys, 3, early) is None
 
 
 @pytest.mark.parametrize(

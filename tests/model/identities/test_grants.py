@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from shared.model.callers import Scope
-from shared.model.identities import grants
-from shared.model.identities.grants import Grant
+from shared.model.identities import providers
+from shared.model.identities.providers import Grant
 
 GITHUB = "https://token.actions.githubusercontent.com"
 
@@ -42,9 +42,9 @@ def test_a_grant_matches_whole_texts(
 def test_the_first_match_counts() -> None:
     """IDENTITY-2, F1144b: Of several grants that match, the first one counts."""
     both = [Grant({"sub": "a"}, Scope.REVOKER), Grant({"sub": "*"}, Scope.ADMIN)]
-    assert grants.first(both, {"sub": "a"}) is both[0]
-    assert grants.first(both, {"sub": "b"}) is both[1]
-    assert grants.first(both[:1], {"sub": "b"}) is None
+    assert providers.first(both, {"sub": "a"}) is both[0]
+    assert providers.first(both, {"sub": "b"}) is both[1]
+    assert providers.first(both[:1], {"sub": "b"}) is None
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 
 from shared.authorizer.formats.trust import LogAnchor, TrustDocument
 from shared.errors import Corrupt
+from shared.model.audit import checkpoint
 from shared.model.audit import head as model
-from shared.model.audit import kept
-from shared.model.audit.kept import Kept
+from shared.model.audit.checkpoint import Kept
 from shared.model.items import Table
 from shared.model.lists import content, journal
 from shared.operations.audit import log, outside, sealing
@@ -41,7 +41,7 @@ def anchored(ports: Ports, tenant: Tenant, anchor: LogAnchor | None, number: int
 
 def forget(ports: Ports, tenant: Tenant) -> None:
     """Remove the checkpoints that are kept, as one who can write to the blobs may."""
-    for name in list(ports.blobs.names(kept.folder(tenant.id))):
+    for name in list(ports.blobs.names(checkpoint.folder(tenant.id))):
         ports.blobs.remove(name)
 
 

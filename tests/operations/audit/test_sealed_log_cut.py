@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import Corrupt, Unavailable
-from shared.model.audit import audit_log, kept, signers
+from shared.model.audit import audit_log, checkpoint
 from shared.model.audit import head as model
 from shared.model.audit.head import LogHead
 from shared.model.items import Table
@@ -31,7 +31,7 @@ def remove_the_head(ports: Ports, tenant: Tenant) -> None:
 def remove_the_log(ports: Ports, tenant: Tenant) -> None:
     """The head, the tiles, and all that was kept in the folder of checkpoints."""
     remove_the_head(ports, tenant)
-    for folder in (model.folder(tenant.id), kept.folder(tenant.id)):
+    for folder in (model.folder(tenant.id), checkpoint.folder(tenant.id)):
         for name in list(ports.blobs.names(folder)):
             ports.blobs.remove(name)
 
@@ -39,8 +39,8 @@ def remove_the_log(ports: Ports, tenant: Tenant) -> None:
 def remove_log_and_signers(ports: Ports, tenant: Tenant) -> None:
     """The same, and the signers: only the state of the newest list still tells."""
     remove_the_log(ports, tenant)
-    for row in list(ports.store.query(signers.signers(tenant.id))):
-        ports.store.write(Delete(signers.signers(tenant.id).address(row.sk), Expect.PRESENT))
+    for row in list(ports.store.query(checkpoint.signers(tenant.id))):
+        ports.store.write(Delete(checkpoint.signers(tenant.id).address(row.sk), Expect.PRESENT))
 
 
 def begin_anew(ports: Ports, tenant: Tenant) -> None:
@@ -110,7 +110,7 @@ def test_an_older_log_is_neither_extended_nor_forked(
     entered(ports, clock, tenant.id)
     with pytest.raises(Corrupt, match="it has 1 leaves in generation 1, but 2 were sealed"):
         sealing.extend(ports, tenant.id)
-    for_two = next(iter(ports.blobs.names(kept.folder(tenant.id))))
+    for_two = next(iter(ports.blobs.names(checkpoint.folder(tenant.id))))
     ports.blobs.remove(for_two)
     sealing.extend(ports, tenant.id)
     ports.blobs.put(for_two, b"")
@@ -122,8 +122,10 @@ def test_an_older_log_is_neither_extended_nor_forked(
 
 def log_of_two_roots(ports: Ports, tenant: Tenant) -> None:
     """Let the newest name be that of the other tree."""
-    names = list(ports.blobs.names(kept.folder(tenant.id)))
-    own = {kept.Kept.of(head).name(tenant.id) for head in [log.head(ports, tenant.id)] if head}
+    names = list(ports.blobs.names(checkpoint.folder(tenant.id)))
+    own = {
+        checkpoint.Kept.of(head).name(tenant.id) for head in [log.head(ports, tenant.id)] if head
+    }
     for each in own.intersection(names):
         ports.blobs.remove(each)
     sealing.extend(ports, tenant.id)
@@ -145,8 +147,8 @@ def test_a_pass_may_end_before_its_checkpoint_is_kept(
     entered(ports, clock, tenant.id)
     sealing.extend(ports, tenant.id)
     assert len(sealed(ports, tenant.id)) == 4
-    name = next(ports.blobs.names(kept.folder(tenant.id)))
-    assert kept.Kept.parse(name).size == 4
+    name = next(ports.blobs.names(checkpoint.folder(tenant.id)))
+    assert checkpoint.Kept.parse(name).size == 4
 
 
 def change(ports: Ports, tenant: Tenant, made: list[str], clock: Clock) -> str:

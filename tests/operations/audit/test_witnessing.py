@@ -10,10 +10,9 @@ import pytest
 from infra.witness import Memory
 from shared import wiring
 from shared.errors import Corrupt, NotFound
-from shared.model.audit import cosignatures, witnesses
+from shared.model.audit import witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.cosignatures import Submission
-from shared.model.audit.witnesses import LogWitnessing, WitnessPolicy
+from shared.model.audit.witnesses import LogWitnessing, Submission, WitnessPolicy
 from shared.operations.audit import sealed_log, sealing, witnessing
 from shared.operations.operator import doctor
 from shared.ports import Ports
@@ -59,7 +58,7 @@ class Three:
         note = sealed_log.checkpoint(self.ports, self.tenant.operator, witnessed=True)
         keys = [each.key for each in self.policy.witnesses]
         late = self.ports.now() + timedelta(days=1)
-        assert cosignatures.agreed_at(note, keys, 2, late)
+        assert witnesses.agreed_at(note, keys, 2, late)
         return Checkpoint.parse(note).size
 
 
@@ -190,7 +189,7 @@ def _stranger(three: Three) -> Memory:
 def _line(three: Three, origin: str) -> str:
     name, seed = three.memories[0].identity
     note = Checkpoint(origin, 1, bytes(32)).signed([])
-    return cosignatures.cosigned(note, name, three.ports.now(), seed=seed)
+    return witnesses.cosigned(note, name, three.ports.now(), seed=seed)
 
 
 @pytest.mark.parametrize("lie", LIES)
@@ -273,7 +272,7 @@ def test_witnesses_refuse_another_history(
     head = head_of(ports, tenant.id)
     other = Checkpoint(f"rescind/{tenant.id}/1", head.size, bytes(32))
     seed = bytes(32)
-    public = cosignatures.cosigner("", seed=seed).public_key
+    public = witnesses.cosigner("", seed=seed).public_key
     three.memories[0].add(NoteKey(other.origin, public))
     forged = Submission(0, (), other.signed([seed])).encode()
     assert answering(three.memories[0])(forged).status == 200
@@ -356,8 +355,8 @@ def test_damage_is_no_answer(three: Three, ports: Ports, spoilt: dict[str, objec
         three.agreed()
 
 
-KEY = str(cosignatures.cosigner("w.example/1", seed=bytes(range(32))))
-OTHER = str(cosignatures.cosigner("w.example/2", seed=bytes(range(1, 33))))
+KEY = str(witnesses.cosigner("w.example/1", seed=bytes(range(32))))
+OTHER = str(witnesses.cosigner("w.example/2", seed=bytes(range(1, 33))))
 
 
 def test_a_policy_names_quorum_keys_and_addresses() -> None:

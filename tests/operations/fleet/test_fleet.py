@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.operations.fleet import progress
+from shared.operations.fleet import propagation
 from tests.kit.fleets import Fleet
 from tests.kit.worlds import Clock, embedded
 
@@ -45,7 +45,7 @@ def test_a_revocation_reaches_a_fleet(
     shown = []
     for after in (0.6, seconds):
         fleet.run(began + after)
-        found = progress.of_revocation(ports, fleet.caller, revocation_id=revocation_id)
+        found = propagation.progress_of(ports, fleet.caller, revocation_id=revocation_id)
         shown.append((found.propagation.holding == size, found.propagation.is_complete))
     assert shown == [(False, False), (True, True)]
     rest, news = (

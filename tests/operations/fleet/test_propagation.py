@@ -10,9 +10,8 @@ from shared.model.fleet import authorizers as model
 from shared.model.fleet.propagation import Proof, Propagation
 from shared.model.lists.schedule import warrant_mark_address
 from shared.operations.changes import srl
-from shared.operations.fleet import progress as propagation
 from shared.operations.fleet import propagation as of_tenant
-from shared.operations.fleet.progress import Progress
+from shared.operations.fleet.propagation import Progress
 from shared.operations.lists import publication
 from shared.operations.operator import doctor
 from shared.ports import Ports
@@ -35,7 +34,7 @@ def fleet(ports: Ports, tenant: Tenant) -> Fleet:
 
 
 def progress(ports: Ports, tenant: Tenant, revocation_id: str) -> Progress:
-    return propagation.of_revocation(ports, tenant.operator, revocation_id=revocation_id)
+    return of_tenant.progress_of(ports, tenant.operator, revocation_id=revocation_id)
 
 
 def counts(found: Propagation) -> tuple[int, int, int, int, bool]:
@@ -213,7 +212,7 @@ def test_new_entries_hide_no_straggler(
             ).chain
             fleet.beat("north", number - 2, chain.hex(), staleness=None)
         clock.advance(minutes=1)
-    stragglers, total = propagation.stragglers(ports, tenant.id)
+    stragglers, total = of_tenant.stragglers(ports, tenant.id)
     assert ([each.judged.authorizer.name for each in stragglers], total) == (["south"], 1)
     assert stragglers[0].sequence == 3
 

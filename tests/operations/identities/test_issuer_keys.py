@@ -13,7 +13,7 @@ from shared.errors import Corrupt, Unavailable
 from shared.model.identities import key_sets
 from shared.model.identities.claims import SignInRefused, TokenFault
 from shared.model.identities.key_sets import IssuerKeys
-from shared.operations.identities import tokens
+from shared.operations.identities import sign_in
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put, wrapped
 from tests.kit.issuers import (
@@ -62,7 +62,7 @@ def _accepted(ports: Ports, kid: str = "old") -> bool:
     now = int(ports.now().timestamp())
     said = {"iss": ISSUER, "sub": "a", "aud": AUDIENCE, "iat": now, "exp": now + 300}
     try:
-        tokens.checked(ports, BINDING, signed({"alg": "ES256", "kid": kid}, said, key("ES256")))
+        sign_in.checked(ports, BINDING, signed({"alg": "ES256", "kid": kid}, said, key("ES256")))
     except SignInRefused as refused:
         if refused.reason is not TokenFault.UNKNOWN_KEY:
             raise

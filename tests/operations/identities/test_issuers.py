@@ -9,12 +9,11 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from shared.adapters.https import Https
-from shared.adapters.https_sender import HttpsSender
+from shared.adapters.https import Https, HttpsSender
 from shared.errors import InvalidRequest, Unavailable
 from shared.model.identities.claims import IssuerBinding, SignInRefused, TokenFault
 from shared.model.webhooks.deliveries import DeliveryOutcome, EventMessage
-from shared.operations.identities import issuers, tokens
+from shared.operations.identities import issuers, sign_in
 from shared.ports import Ports
 from tests.kit import identities
 from tests.kit.issuers import ISSUER as KIT
@@ -45,7 +44,7 @@ def _discover(ports: Ports, script: Script, issuer: str = ISSUER) -> Any:
 
 
 def _redeem(ports: Ports, secret: str | None = "s3cret") -> str:
-    return tokens.redeemed(
+    return sign_in.redeemed(
         ports,
         BINDING,
         code="c",

@@ -9,7 +9,7 @@ import pytest
 
 from shared.errors import Unavailable
 from shared.model.identities.claims import IdentityClaims, IssuerBinding, SignInRefused, TokenFault
-from shared.operations.identities import issuers, tokens
+from shared.operations.identities import issuers, sign_in
 from shared.ports import Ports
 from tests.kit.providers import (
     CLIENT,
@@ -64,7 +64,7 @@ def _code(ports: Ports, port: int) -> str:
 
 
 def _redeemed(ports: Ports, code: str, *, verifier: str = VERIFIER, secret: str = SECRET) -> str:
-    return tokens.redeemed(
+    return sign_in.redeemed(
         ports,
         _binding(ports),
         code=code,
@@ -77,18 +77,18 @@ def _redeemed(ports: Ports, code: str, *, verifier: str = VERIFIER, secret: str 
 
 def _signed_in(ports: Ports, port: int) -> IdentityClaims:
     token = _redeemed(ports, _code(ports, port))
-    return tokens.checked(ports, _binding(ports), token, nonce=NONCE)
+    return sign_in.checked(ports, _binding(ports), token, nonce=NONCE)
 
 
 def test_a_person_signs_in(reaching: Ports, running: Provider) -> None:
     """F1187a: A certified provider's code is redeemed by PKCE and secret, and its token holds."""
     code = _code(reaching, running.port)
     token = _redeemed(reaching, code)
-    found = tokens.checked(reaching, _binding(reaching), token, nonce=NONCE)
+    found = sign_in.checked(reaching, _binding(reaching), token, nonce=NONCE)
     assert (found.issuer, found.subject, found.email) == (ISSUER, "ann", "ann@acme.example")
     assert (found.name, found.audience) == ("Ann", (CLIENT,))
     with pytest.raises(SignInRefused) as other_sign_in:
-        tokens.checked(reaching, _binding(reaching), token, nonce="another")
+        sign_in.checked(reaching, _binding(reaching), token, nonce="another")
     assert other_sign_in.value.reason is TokenFault.NONCE
     with pytest.raises(SignInRefused) as again:
         _redeemed(reaching, code)
@@ -121,13 +121,13 @@ def test_a_provider_is_killed(reaching: Ports, running: Provider, clock: Clock) 
     """F1187d: If a provider is killed, tokens are checked by its keys, and no code is redeemed."""
     binding = _binding(reaching)
     token = _redeemed(reaching, _code(reaching, running.port))
-    assert tokens.checked(reaching, binding, token, nonce=NONCE).subject == "ann"
+    assert sign_in.checked(reaching, binding, token, nonce=NONCE).subject == "ann"
     running.kill()
     cold = replace(reaching, issuer_keys={})
-    assert tokens.checked(cold, binding, token, nonce=NONCE).subject == "ann"
+    assert sign_in.checked(cold, binding, token, nonce=NONCE).subject == "ann"
     for ask in (lambda: _redeemed(reaching, "code"), lambda: issuers.discovered(reaching, ISSUER)):
         with pytest.raises(Unavailable):
             ask()
     clock.advance(hours=25)
     with pytest.raises(Unavailable):
-        tokens.checked(replace(cold, issuer_keys={}), binding, token, nonce=NONCE)
+        sign_in.checked(replace(cold, issuer_keys={}), binding, token, nonce=NONCE)

@@ -11,7 +11,7 @@ import pytest
 
 from shared.errors import Corrupt, Unavailable
 from shared.model.identities.claims import IdentityClaims, IssuerBinding, SignInRefused, TokenFault
-from shared.operations.identities import tokens
+from shared.operations.identities import sign_in
 from shared.ports import Ports
 from tests.kit.issuers import (
     AUDIENCE,
@@ -62,7 +62,7 @@ def issuer(ports: Ports) -> Ports:
 
 
 def _checked(ports: Ports, token: str, binding: IssuerBinding = BINDING) -> IdentityClaims:
-    return tokens.checked(ports, binding, token, nonce="n-0S6_WzA2Mj")
+    return sign_in.checked(ports, binding, token, nonce="n-0S6_WzA2Mj")
 
 
 def _token(claims: Mapping[str, Any] | None = None, /, **header: Any) -> str:
@@ -326,7 +326,7 @@ def test_a_token_of_a_cloud(ports: Ports, cloud: str) -> None:
     """F1182e: Tokens as GitHub, Kubernetes, Google Cloud and AWS make them are accepted."""
     made = of_cloud(cloud, _SVC_IDP, _NOW)
     binding = IssuerBinding(made.issuer, _SVC_IDP, jwks=made.keys)
-    found = tokens.checked(ports, binding, made.token)
+    found = sign_in.checked(ports, binding, made.token)
     assert (found.subject, found.members) == (made.claims["sub"], made.claims)
 
 

@@ -22,7 +22,7 @@ from shared.operations.changes import list_signers
 from shared.operations.lists import decisions, in_force, publication
 from shared.operations.lists import marks as srl_marks
 from shared.operations.operator.recovery.recovery import recover
-from shared.operations.trust import renewal
+from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.reads import reading
@@ -402,7 +402,7 @@ def test_a_client_whose_clock_was_ahead_too(ports: Ports, tenant: Tenant, clock:
     tenant.regenerate(ports)
     clock.moment -= ahead
     assert polled() == {NEW}
-    renewal.keep(ports, tenant.id)
+    publishing.keep(ports, tenant.id)
     assert polled() == {NEW}
     tenant.regenerate(ports)
     assert current(ports, tenant.id).signed.issued_at == clock()

@@ -22,7 +22,7 @@ from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, publication, storage
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
-from shared.operations.trust import documents, renewal
+from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from tests.kit.faults import Script, meeting, scripted
 from tests.kit.tenants import Tenant
@@ -133,7 +133,7 @@ def _refusal(ports: Ports, tenant: Tenant, belief: Belief) -> str:
 
 def _followed(ports: Ports, tenant: Tenant, belief: Belief) -> Belief:
     """The belief after the client has read the documents."""
-    renewal.keep(ports, tenant.id)
+    publishing.keep(ports, tenant.id)
     head = documents.newest(ports, tenant.operator)
     found = documents.since(ports, tenant.operator, of=head, after=belief.version)
     return belief.followed(found, ports.now())
@@ -147,7 +147,7 @@ def test_a_restore_to_before_a_rotation(
     Before the recovery a client that knows a newer document refuses the feed. Nobody has to visit a
     client: the root is that of before.
     """
-    renewal.keep(ports, tenant.id)
+    publishing.keep(ports, tenant.id)
     root = ports.root
     assert root is not None
     new = Belief.of(tenant.id, Roots((root.public_key,), 1).pin, ())

@@ -22,7 +22,7 @@ from shared.operations.lists.journal import Journals
 from shared.operations.lists.verdicts import verdicts
 from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import newest, recovery
-from shared.operations.trust import renewal
+from shared.operations.trust import publishing
 from shared.ports import Ports
 from tests.kit import faults
 from tests.kit.intercepted import Call, Intercepted
@@ -262,7 +262,7 @@ def test_a_revocation_of_a_signer_that_was_stopped(
     Its revocation was stopped between the state and the list; what it signed later is replayed.
     """
     ports = deployment.ports
-    renewal.keep(ports, tenant.id)
+    publishing.keep(ports, tenant.id)
 
     def stop(call: Call) -> Any:
         if call.verb == "put" and states_folder(tenant.id) not in call.arguments[0]:

@@ -21,8 +21,8 @@ from shared.operations.lists import in_force, journal, wake
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import newest, recovery
-from shared.operations.trust import documents, renewal
-from shared.operations.trust.renewal import TrustOutcome
+from shared.operations.trust import documents, publishing
+from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 from tests.kit import faults
 from tests.kit.intercepted import Call, Intercepted
@@ -297,13 +297,13 @@ def test_a_bare_copy_is_known_by_a_trust_document(
     A document that was stored by a process that was stopped says no more than they do.
     """
     begun(ports, clock, tenant, "svc_wrt_a")
-    assert renewal.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
+    assert publishing.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
     copy = deployment.copy()
     clock.advance(seconds=5)
     tenant.revoke(ports, "svc_wrt_b")
     assert wake.publish_soon(ports, tenant.id).entries == 1
     clock.advance(days=2)
-    assert renewal.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
+    assert publishing.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
     restored.check_recovered(ports)
     deployment.restore(copy)
     with pytest.raises(InvalidSettings, match="older than trust document"):
@@ -313,7 +313,7 @@ def test_a_bare_copy_is_known_by_a_trust_document(
     before = documents.highest(ports, tenant.id)
     clock.advance(days=2)
     with pytest.raises(faults.Crash):
-        renewal.keep(stopped_after_a_put(ports), tenant.id)
+        publishing.keep(stopped_after_a_put(ports), tenant.id)
     assert documents.highest(ports, tenant.id) > before
     restored.check_recovered(ports)
 
@@ -322,11 +322,11 @@ def test_the_next_document_exceeds_those_of_the_journal(
     deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
 ) -> None:
     """OPS-23, F828e: A document that the journal names is exceeded, if its blob is lost too."""
-    assert renewal.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
+    assert publishing.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
     tenant.regenerate(ports)
     copy = deployment.copy()
     clock.advance(days=2)
-    assert renewal.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
+    assert publishing.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
     published(ports, tenant)
     assert last(ports, tenant).trust == 2
     # As after a restore before, whose document and blobs are lost.

@@ -11,8 +11,8 @@ from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.following import TrustState
 from shared.model import trust as model
 from shared.operations.lists import in_force
-from shared.operations.trust import documents, renewal
-from shared.operations.trust.renewal import TrustOutcome
+from shared.operations.trust import documents, publishing
+from shared.operations.trust.publishing import TrustOutcome
 from shared.operations.trust.state import has_documents
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
@@ -40,11 +40,11 @@ def test_documents_of_other_roots_need_another_pin(
 
     With the old pin it keeps what it holds, and believes nothing else.
     """
-    renewal.keep(ports, tenant.id)
+    publishing.keep(ports, tenant.id)
     old = _polls(ports, tenant, TrustState(tenant.id, _pin(ports, tenant)))
     other = replace(ports, root=FileRoot.create(tmp_path / "other.key"))
-    assert renewal.begin_anew(other, tenant.operator)
-    assert renewal.keep(other, tenant.id) is TrustOutcome.PUBLISHED
+    assert publishing.begin_anew(other, tenant.operator)
+    assert publishing.keep(other, tenant.id) is TrustOutcome.PUBLISHED
     with pytest.raises(NotTrusted, match="root"):
         _polls(other, tenant, old)
     new = _polls(other, tenant, old.pinned(_pin(other, tenant)))
@@ -54,19 +54,19 @@ def test_documents_of_other_roots_need_another_pin(
 
 def test_a_new_beginning_may_be_repeated(ports: Ports, tenant: Tenant) -> None:
     """TRUST-21: Without a document there is nothing to begin anew."""
-    assert not renewal.begin_anew(ports, tenant.operator)
-    renewal.keep(ports, tenant.id)
-    assert renewal.begin_anew(ports, tenant.operator)
-    assert not renewal.begin_anew(ports, tenant.operator)
+    assert not publishing.begin_anew(ports, tenant.operator)
+    publishing.keep(ports, tenant.id)
+    assert publishing.begin_anew(ports, tenant.operator)
+    assert not publishing.begin_anew(ports, tenant.operator)
 
 
 def test_the_service_never_begins_anew(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:
     """TRUST-21, F716b: With another root at hand the service waits for those of the document."""
-    renewal.keep(ports, tenant.id)
+    publishing.keep(ports, tenant.id)
     pin = _pin(ports, tenant)
     other = replace(ports, root=FileRoot.create(tmp_path / "other.key"))
     later = replace(other, now=lambda: ports.now() + model.LIFETIME)
-    assert renewal.keep(later, tenant.id) is TrustOutcome.WAITS
+    assert publishing.keep(later, tenant.id) is TrustOutcome.WAITS
     assert _pin(ports, tenant) == pin
 
 
@@ -78,6 +78,6 @@ def test_documents_are_known_by_record_or_blob(ports: Ports, tenant: Tenant) -> 
     ports.blobs.put(model.document_blob(tenant.id, 1), b"a document")
     assert has_documents(ports)
     ports.blobs.remove(model.document_blob(tenant.id, 1))
-    renewal.keep(ports, tenant.id)
+    publishing.keep(ports, tenant.id)
     ports.blobs.remove(model.document_blob(tenant.id, 1))
     assert has_documents(ports)

@@ -8,8 +8,8 @@ from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import PublishedKeys
 from shared.model.lists.signers import ListSigner
 from shared.operations.lists import in_force, published_keys, signers
-from shared.operations.trust import documents, renewal
-from shared.operations.trust.renewal import TrustOutcome
+from shared.operations.trust import documents, publishing
+from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
 
@@ -58,4 +58,4 @@ def without_root(ports: Ports) -> Ports:
 
 
 def keep(ports: Ports, tenant: Tenant) -> TrustOutcome:
-    return renewal.keep(ports, tenant.id)
+    return publishing.keep(ports, tenant.id)

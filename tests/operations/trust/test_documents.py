@@ -28,9 +28,9 @@ from shared.operations.lists import (
 )
 from shared.operations.lists.storage import Named, Pen
 from shared.operations.trust import documents
-from shared.operations.trust.renewal import TrustOutcome
+from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
-from shared.ports.held_keys import RootSigner
+from shared.ports.outside import RootSigner
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.roots import SeedRoot
 from tests.kit.tenants import Tenant, item_at

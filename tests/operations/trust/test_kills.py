@@ -9,7 +9,7 @@ from shared.errors import TrustUnsigned
 from shared.model import trust as model
 from shared.operations.changes import list_signers
 from shared.operations.trust import documents
-from shared.operations.trust.renewal import TrustOutcome
+from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 from tests.kit.faults import Crash, Script, broken_at, meeting, scripted
 from tests.kit.tenants import Tenant

@@ -13,8 +13,8 @@ import cbor2
 
 from shared.errors import BlobExists, Corrupt
 from shared.model import deployment, seeds
-from shared.model.audit.kept import folder as kept_folder
-from shared.model.audit.signers import AuditSigner
+from shared.model.audit.checkpoint import AuditSigner
+from shared.model.audit.checkpoint import folder as kept_folder
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
 from shared.model.items import Address, Item, Table, Value

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from shared.authorizer.formats.journal import JournalNumber
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import Corrupt, InvalidSrl
-from shared.model.audit.kept import Kept
+from shared.model.audit.checkpoint import Kept
 from shared.model.feed import LEAP
 from shared.model.lists import content
 from shared.model.lists import journal as model

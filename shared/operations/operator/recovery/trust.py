@@ -20,8 +20,8 @@ from shared.model.trust import TrustHead
 from shared.operations.base.operation import settle
 from shared.operations.lists import in_force, marks, published_keys
 from shared.operations.operator.recovery.run import Run
-from shared.operations.trust import documents, renewal
-from shared.operations.trust.renewal import TrustOutcome
+from shared.operations.trust import documents, publishing
+from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
 
@@ -57,7 +57,7 @@ def publish(run: Run) -> None:
     if in_force.trust_head(run.ports, run.tenant_id) is None:
         return
     try:
-        outcome = renewal.keep(run.ports, run.tenant_id)
+        outcome = publishing.keep(run.ports, run.tenant_id)
     except Unavailable as error:
         run.report(f"The next trust document could not be made yet: {error}")
         return

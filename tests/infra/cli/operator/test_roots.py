@@ -19,7 +19,7 @@ from shared.authorizer.formats.following import TrustState, follow
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.trust import NamedSigner, Roots, TrustDocument
 from shared.authorizer.formats.wire import Position
-from shared.ports.held_keys import RootSigner
+from shared.ports.outside import RootSigner
 from tests.infra.cli.conftest import Shell
 from tests.kit.hsm import needs_softhsm, softhsm
 

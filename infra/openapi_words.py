@@ -182,6 +182,11 @@ ERRORS: Final = {
             errors.Conflict("The identifier is taken, or a limit is reached."),
         ),
     ),
+    "410": ErrorAnswer(
+        "Gone",
+        "What changed since is not known any more",
+        (errors.Gone("changed_since: is older than an hour; read all authorizers."),),
+    ),
     "413": ErrorAnswer(
         "PayloadTooLarge",
         "The body is larger than the operation takes",

@@ -99,6 +99,12 @@ class NotFound(RequestError):
         super().__init__(message)
 
 
+class Gone(RequestError):
+    """What changed since is not known any more."""
+
+    code = "gone"
+
+
 class InvalidState(RequestError):
     """The present state does not allow the transition."""
 

@@ -10,6 +10,8 @@ from functions.authorizers.schemas import (
     AuthorizerBody,
     AuthorizerId,
     AuthorizerList,
+    AuthorizerQuery,
+    FleetSummaryBody,
     HeartbeatTaken,
     RegisterAuthorizer,
     RegisteredAuthorizer,
@@ -18,14 +20,15 @@ from functions.authorizers.schemas import (
     SendReports,
 )
 from functions.authorizers.stock_schemas import NativeKey
-from shared.errors import AuthorizerLimit, Conflict, NotFound
+from shared.errors import AuthorizerLimit, Conflict, Gone, NotFound
 from shared.model.identifiers import API_KEY
 from shared.model.rate_limit import Purpose
-from shared.operations.fleet import authorizers, native_list, registering
+from shared.operations.fleet import authorizers, native_list, present, registering
 from shared.web.app import create_app, lambda_handler
+from shared.web.conditional import condition, tagged
 from shared.web.fields import sample
-from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
+from shared.web.stored import header
 
 routes = router("Authorizers")
 
@@ -103,15 +106,45 @@ async def send_reports(here: ApiRequest, body: SendReports) -> ReportsTaken:
 
 
 @routes.get("/v1/authorizers")
-@serves(authorizers.page)
-async def list_authorizers(here: ApiRequest, query: Paging) -> AuthorizerList:
+@serves(authorizers.page, raises=(Gone,))
+async def list_authorizers(
+    here: ApiRequest, query: Annotated[AuthorizerQuery, Query()]
+) -> AuthorizerList:
     """List the authorizers, newest first.
 
     Authorizers that did not report for 30 days are not listed. `total` may still count them.
+
+    With `include=proof` each has its state for the newest entry of the feed. The response then has
+    a `changed_since`: with that of the first page, a later call returns only what has changed.
+
+    410: `changed_since` is older than an hour. Read all authorizers.
     """
-    pages = Pager(here.caller, query.cursor, "authorizers")
-    page = here.run(authorizers.page, before=pages.before, limit=query.limit)
-    return AuthorizerList.of(page, pages)
+    pages = query.pages(here.caller)
+    if query.include is None:
+        page = here.run(authorizers.page, before=pages.before, limit=query.limit)
+        return AuthorizerList.of(page, pages)
+    since = query.since(here.caller)
+    found = here.run(present.page, since=since, before=pages.before, limit=query.limit)
+    return AuthorizerList.proven(found, pages, query.tokens(here.caller))
+
+
+@routes.get(
+    "/v1/authorizers/summary",
+    response_model=FleetSummaryBody,
+    responses={
+        200: {"headers": {"ETag": header("Identifies this content.")}},
+        304: {"description": "The content is that of `If-None-Match`"},
+    },
+    openapi_extra=condition("The `ETag` of the summary that you have."),
+)
+@serves(present.summary)
+async def get_authorizer_summary(here: ApiRequest) -> Response:
+    """Count the authorizers by their state for the newest entry of the feed.
+
+    The states are those of the proof of propagation.
+    """
+    body = FleetSummaryBody.of(here.run(present.summary)).model_dump_json()
+    return tagged(here, body.encode())
 
 
 @routes.get("/v1/authorizers/{id}")

@@ -3,12 +3,15 @@
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from shared.authorizer.formats.wire import NUMBER_MAX
+from shared.errors import InvalidRequest
 from shared.model import text
+from shared.model.callers import Caller
 from shared.model.fleet.authorizers import REPORTS_MAX, Registered, native_version
 from shared.model.fleet.heartbeats import (
     REASONS_MAX,
@@ -18,9 +21,11 @@ from shared.model.fleet.heartbeats import (
     SignedStatement,
     are_reasons,
 )
+from shared.model.fleet.propagation import Judged, Proof, Published
 from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
 from shared.operations.fleet.authorizers import HeartbeatAnswer, HeartbeatStatus
 from shared.operations.fleet.heartbeats import HeartbeatOutcome, Taken
+from shared.operations.fleet.present import ProvenPage, Since
 from shared.operations.fleet.registering import Registration
 from shared.web.fields import (
     CURSOR,
@@ -33,10 +38,11 @@ from shared.web.fields import (
     Total,
     example,
     identifier,
+    optional,
     sample,
     shown,
 )
-from shared.web.paging import PageBody
+from shared.web.paging import PageBody, PageQuery, Pager
 
 _HASH: Final[dict[str, JsonValue]] = {"pattern": "^[0-9a-f]{64}$"}
 _HEX: Final = re.compile("[0-9a-f]{64}")
@@ -67,7 +73,7 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
 # The longest base64 of a payload, with room for one that is refused as too large (TRUST-10).
 _BASE64_MAX: Final = 8192
 
-# A registration is stored in one item of at most 2 KB (FLEET-3).
+# A registration is stored in one item of at most 2.25 KB (FLEET-3).
 _NAME_BYTES_MAX: Final = 255
 WORD_BYTES_MAX: Final = 64
 METADATA_BYTES_MAX: Final = 512
@@ -126,6 +132,7 @@ Hash = Annotated[str, AfterValidator(_hex), Field(json_schema_extra=_HASH)]
 Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 Base64 = Annotated[str, Field(max_length=_BASE64_MAX)]
 AuthorizerId = Annotated[str, shown("Identifier of the authorizer.", **identifier(AUTHORIZER))]
+Identifiers = list[str]
 
 
 LatestSequence = Annotated[int, shown("The last entry of the feed; 0 before the first.", minimum=0)]
@@ -462,16 +469,126 @@ class AuthorizerBody(RecordBody):
         validation_alias="trust",
         description="The version of the trust document that it held; 0 if it held none.",
     )
+    proof: Proof | None = optional(
+        "Its state for the newest entry, in a list with `include=proof`. `holding`: it reported "
+        "it. `closed`: it did not, but refuses every request unless it has it. `unknown`: it may "
+        "let requests through."
+    )
+    denies_all_from: MomentOut | None = optional(
+        "Likewise: from when on it refuses every request unless it has the entry; absent if that "
+        "is not known."
+    )
+    behind: int | None = optional(
+        "Likewise: how many entries it is behind the newest; absent if it reported none."
+    )
+
+    @classmethod
+    def judged(cls, judged: Judged, newest: Published | None) -> Self:
+        """Return the body for what is known of an authorizer for the newest entry."""
+        authorizer, last = judged.authorizer, 0 if newest is None else newest.sequence
+        behind = None if authorizer.sequence is None else max(0, last - authorizer.sequence)
+        told = {"proof": judged.proof, "denies_all_from": judged.denies_all_from, "behind": behind}
+        return cls.of(authorizer).model_copy(update=told)
 
 
 class AuthorizerList(PageBody):
-    """A page of authorizers."""
+    """A page of authorizers; the fields after `cursor` only with `include=proof`."""
 
     model_config = example(authorizers=[_AUTHORIZER], total=240, cursor=CURSOR)
 
     authorizers: list[AuthorizerBody] = shown("The authorizers of this page, newest first.")
     total: Total
     cursor: NextCursor
+    sequence: int | None = optional("The newest entry of the feed; absent before the first.")
+    issued_at: MomentOut | None = optional("When it was published.")
+    removed: Identifiers | None = optional(
+        "Authorizers that were removed since, or did not report for 30 days; some may come twice."
+    )
+    changed_since: str | None = optional("Pass this as `changed_since` to get only what changed.")
+    next_change_at: MomentOut | None = optional(
+        "When the time alone next changes the `proof` of an authorizer that was read for the page."
+    )
+
+    @classmethod
+    def proven(cls, found: ProvenPage, pager: Pager, tokens: Pager) -> Self:
+        """Return the body for a page with proofs; `tokens` makes its `changed_since`."""
+        newest = found.newest
+        return cls(
+            authorizers=[AuthorizerBody.judged(each, newest) for each in found.judged],
+            total=found.total,
+            cursor=pager.after(found.next_before),
+            sequence=None if newest is None else newest.sequence,
+            issued_at=None if newest is None else newest.issued_at,
+            removed=found.removed,
+            changed_since=tokens.after(str(found.token)),
+            next_change_at=found.next_change_at,
+        )
+
+
+class AuthorizerInclude(StrEnum):
+    """What a list of authorizers has besides."""
+
+    PROOF = "proof"
+
+
+class AuthorizerQuery(PageQuery):
+    """The query of GET /v1/authorizers."""
+
+    include: AuthorizerInclude | None = Field(
+        default=None, description="`proof`: each authorizer has its state for the newest entry."
+    )
+    changed_since: str | None = Field(
+        default=None,
+        description="The `changed_since` of an earlier response, with `include=proof`. Only what "
+        "has changed since is returned; if there is a newer entry, that is all.",
+    )
+
+    def pages(self, caller: Caller) -> Pager:
+        """Return the position in the list. Raises `InvalidRequest`."""
+        if self.changed_since is not None and self.include is None:
+            raise InvalidRequest("changed_since: needs include=proof.")
+        listed = "authorizers" if self.include is None else f"authorizers?{self.changed_since}"
+        return Pager(caller, self.cursor, listed)
+
+    def tokens(self, caller: Caller) -> Pager:
+        """Return what makes and reads `changed_since`."""
+        return Pager(caller, self.changed_since, "authorizers#since")
+
+    def since(self, caller: Caller) -> Since | None:
+        """Return the moment that `changed_since` is of. Raises `InvalidRequest`."""
+        try:
+            found = self.tokens(caller).before
+        except InvalidRequest:
+            raise InvalidRequest("changed_since: must come from an earlier response.") from None
+        return None if found is None else Since.parse(found)
+
+
+class FleetSummaryBody(RecordBody):
+    """How many authorizers are registered, and what is known of them for the newest entry."""
+
+    model_config = example(
+        sequence=61,
+        issued_at="2026-11-21T12:00:01Z",
+        registered=240,
+        holding=236,
+        closed=3,
+        unknown=1,
+        silent=2,
+        allow_when_stale=1,
+        next_change_at="2026-11-21T12:01:31Z",
+    )
+
+    sequence: int | None = shown("The newest entry of the feed; null before the first.")
+    issued_at: MomentOut | None = shown("When it was published; null before the first.")
+    registered: int = shown("All that are registered, and were seen in the last 30 days.")
+    holding: int = shown("Those that reported the entry, with the right chain.")
+    closed: int = shown("Those that did not, but refuse every request unless they have the entry.")
+    unknown: int = shown("The others.")
+    silent: int = shown("Those whose heartbeat is missing.")
+    allow_when_stale: int = shown("Those that let requests through with an old state.")
+    next_change_at: MomentOut | None = shown(
+        "When the time alone next closes one that is unknown; null if it never will."
+    )
 
 
 def latest(sequence: int | None) -> dict[str, int]:

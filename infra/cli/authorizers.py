@@ -45,6 +45,12 @@ def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
     session.out.page(page, "authorizers", _COLUMNS)
 
 
+@command(app, "summary", example="rescind authorizers summary")
+def summary(session: ApiSession) -> None:
+    """Count the authorizers that hold the newest entry, refuse everything, or are unknown."""
+    session.out.record(session.api.get(f"{_PATH}/summary"))
+
+
 @command(app, "show", example="rescind authorizers show svc_azr_01J…")
 def show(session: ApiSession, authorizer: AuthorizerId) -> None:
     """Show the last report of an authorizer."""

@@ -1,8 +1,11 @@
 """Conditional requests and content codings (SRL-16, SRL-18; RFC 9110)."""
 
+import hashlib
+from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from shared.web import header_values
 
@@ -20,6 +23,14 @@ def condition(description: str) -> dict[str, Any]:
 def matches(request: Request, *, etag: str) -> bool:
     """Return whether the caller has the representation of `etag`, so that the answer is 304."""
     return not {"*", etag}.isdisjoint(tags(request))
+
+
+def tagged(request: Request, body: bytes) -> Response:
+    """Return the response with this JSON and its `ETag`; 304 if the caller has it."""
+    headers = {"ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"'}
+    if matches(request, etag=headers["ETag"]):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(body, media_type="application/json", headers=headers)
 
 
 def tags(request: Request) -> list[str]:

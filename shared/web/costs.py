@@ -37,8 +37,8 @@ class Cost(NamedTuple):
     """The tokens of an endpoint: `flat`, and `_SEARCH` if the query has one of `searched`.
 
     One token more is for each `a_token` entries of the members `entries` of the body, where "" is
-    the body itself. `by_fleet`: the registered authorizers are read. `by_window`: each part of the
-    window between `from` and `to` is read.
+    the body itself. `by_fleet`: the registered authorizers are read; `fleet_for`: only if the query
+    has this parameter. `by_window`: each part of the window between `from` and `to` is read.
     """
 
     flat: int = 0
@@ -46,6 +46,7 @@ class Cost(NamedTuple):
     entries: tuple[str, ...] = ()
     a_token: int = 1
     by_fleet: bool = False
+    fleet_for: str = ""
     by_window: bool = False
 
 
@@ -56,6 +57,8 @@ COSTS: Final[Mapping[str, Cost]] = {
     "count_revocations": Cost(flat=1),
     "list_revocations": Cost(searched=_OF_REVOCATIONS),
     "get_revocation_propagation": Cost(by_fleet=True),
+    "get_authorizer_summary": Cost(by_fleet=True),
+    "list_authorizers": Cost(fleet_for="changed_since"),
     "send_reports": Cost(entries=("reports",)),
     "count_stock_events": Cost(entries=("",), a_token=10),
     "remove_authorizers_of_owner": Cost(flat=100),
@@ -90,7 +93,7 @@ def of_request(asked: Asked, *, now: datetime, fleet: Callable[[], int]) -> int:
     tokens += sum(_length(asked.body, each) for each in cost.entries) // cost.a_token
     if "limit" in asked.parameters:
         tokens += _rows(asked.query) // _ROWS_A_TOKEN
-    if cost.by_fleet:
+    if cost.by_fleet or cost.fleet_for in asked.query:
         tokens += fleet() // _AUTHORIZERS_A_TOKEN
     if cost.by_window:
         tokens += _days(asked.query, now) // _DAYS_A_TOKEN

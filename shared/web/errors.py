@@ -54,6 +54,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     errors.InvalidState: 409,
     errors.Conflict: 409,
     errors.TrustUnsigned: 409,
+    errors.Gone: 410,
     PayloadTooLarge: 413,
     UnsupportedMediaType: 415,
     errors.RateLimited: 429,

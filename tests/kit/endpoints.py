@@ -850,6 +850,12 @@ _ROWS = (
         is_kept=False,
     ),
     _row("GET /v1/authorizers listAuthorizers", _page("authorizers", _AUTHORIZER), on=_authorizer),
+    _row(
+        "GET /v1/authorizers/summary getAuthorizerSummary",
+        "sequence issued_at registered holding closed unknown silent allow_when_stale "
+        "next_change_at",
+        on=lambda tenant: _authorizer(tenant) and None,
+    ),
     _row("GET /v1/authorizers/{id} getAuthorizer", _AUTHORIZER, on=_authorizer),
     _row(
         "DELETE /v1/authorizers removeAuthorizersOfOwner authorizer.remove_batch",

@@ -72,6 +72,7 @@ ADDED: dict[tuple[str, str], Any] = {
     ("Authorizer", "proven_key"): b"",
     ("Authorizer", "number"): 0,
     ("Authorizer", "trust"): 0,
+    ("Authorizer", "stored"): 0,
     ("Deployment", "part"): DeploymentPart.SERVING,
     ("DirectoryEntry", "removal_began"): False,
     ("LogHead", "late"): 0,

@@ -249,6 +249,7 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     assert authorizer.authorizers.get_native_signer().algorithm
     found = admin.authorizers.list_authorizers().authorizers
     assert [admin.authorizers.get_authorizer(each.id) for each in found] == found
+    assert admin.authorizers.get_authorizer_summary().registered == len(found)
     for each in found:
         admin.authorizers.remove_authorizer(each.id, expected=204)
     admin.authorizers.remove_authorizers_of_owner(owner=found[0].api_key_id, expected=204)

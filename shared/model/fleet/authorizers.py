@@ -25,12 +25,21 @@ REMEMBERED: Final = timedelta(days=400)
 # shorter than the shortest pause between heartbeats, which no client keeps to the second.
 STORED_EVERY: Final = timedelta(seconds=270)
 
+# For how long the service says which registrations changed or were removed since (FLEET-29).
+CHANGES_KEPT: Final = timedelta(hours=1)
+_SECOND_DIGITS: Final = 12
+# Sorts after those notes, and before what release 0.3.0 kept in their partition.
+AFTER_REMOVED: Final = "9" * _SECOND_DIGITS + "~"
+
 # The pause between two polls of the feed, in seconds, above a number of authorizers that poll.
 # 10,000 of them then stay below the 1,000 polls per second that a tenant has (AUTH-11).
 POLL_SECONDS_MIN: Final = 1
 _POLL_SECONDS: Final = ((6_000, 15), (1_000, 10), (200, 5))
 
 _REPORT_AFTER_MIN: Final = 300
+# A client may take a quarter more, and its heartbeat some time to be stored.
+_LATE: Final = 1.25
+_STORED_WITHIN: Final = 30
 _IDLE_PER_SECOND: Final = 50
 _NEWS_PER_SECOND: Final = 200
 
@@ -47,7 +56,8 @@ class Authorizer(Record):
     `public_key` is a key that it told, and `proven_key` (32 bytes, or none) in its place one that
     it proved to have; then only reports that it signed count. `number` is that of the last one, and
     `trust` the version of the trust document that it held (TRUST-10). All registrations are read to
-    prove that a revocation has reached them, so they are stored small.
+    prove that a revocation has reached them, so they are stored small. `stored` is when this was
+    stored, in seconds since 1970; 0 if an earlier release stored it.
     """
 
     id: str
@@ -72,6 +82,7 @@ class Authorizer(Record):
     proven_key: bytes = field(default=b"", metadata=SPARSE)
     number: int = field(default=0, metadata=SPARSE)
     trust: int = field(default=0, metadata=SPARSE)
+    stored: int = field(default=0, metadata=SPARSE)
 
     @classmethod
     def new(
@@ -95,6 +106,7 @@ class Authorizer(Record):
             metadata=dict(described.metadata),
             relay=described.relay,
             key_id=key_id,
+            stored=int(now.timestamp()),
             **_key(described),
         )
 
@@ -162,6 +174,7 @@ class Authorizer(Record):
             relay=described.relay,
             seen_at=max(now, self.seen_at),
             version=self.version + 1,
+            stored=int(now.timestamp()),
         )
 
     def _without_report(self) -> "Authorizer":
@@ -189,6 +202,7 @@ class Authorizer(Record):
             refused=dict(beat.refused),
             is_foreign=is_foreign,
             version=self.version + 1,
+            stored=int(now.timestamp()),
         )
 
     def says_more_than(self, before: "Authorizer") -> bool:
@@ -202,6 +216,7 @@ class Authorizer(Record):
             number=self.number,
             trust=self.trust,
             version=self.version,
+            stored=self.stored,
         )
         return not same or self.seen_at - before.seen_at >= STORED_EVERY
 
@@ -237,6 +252,11 @@ class Registered(Record):
         return max(_REPORT_AFTER_MIN, -(-self.count // _IDLE_PER_SECOND))
 
     @property
+    def silent_after(self) -> timedelta:
+        """How long after a heartbeat the next one is missing."""
+        return timedelta(seconds=self.report_after_seconds * _LATE + _STORED_WITHIN)
+
+    @property
     def spread_seconds(self) -> int:
         """The seconds over which the authorizers spread their heartbeats after an advance."""
         return max(0, self.count // _NEWS_PER_SECOND)
@@ -269,8 +289,16 @@ def ended(tenant_id: str) -> Partition:
 
 
 def removed(tenant_id: str) -> Partition:
-    """Return the partition of what release 0.3.0 kept of removed authorizers, which has no use."""
+    """Return the partition of the notes that registrations were removed or ended, by time.
+
+    What release 0.3.0 kept there has no use.
+    """
     return Partition(Table.REVOCATIONS, f"{tenant_id}#removed-authorizers")
+
+
+def removed_sk(moment: datetime, authorizer_id: str = "") -> str:
+    """Return the sort key of such a note; it sorts before all that release 0.3.0 kept."""
+    return f"{int(moment.timestamp()):0{_SECOND_DIGITS}d}#{authorizer_id}"
 
 
 def stale(tenant_id: str) -> Partition:

@@ -6,13 +6,14 @@ So at that age of the entry, an authorizer has applied it, or refuses everything
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from shared.model.fleet.authorizers import Authorizer
+from shared.model.fleet.authorizers import Authorizer, Registered
 
 # The most stragglers that are named.
 STRAGGLERS_MAX: Final = 100
@@ -96,12 +97,7 @@ def propagation(
 
     If `only_signed`, authorizers without a key are unknown (FLEET-27).
     """
-    judged = [
-        Judged(each, Proof.UNKNOWN, counts=False)
-        if only_signed and not each.is_proven
-        else judge(each, published, now)
-        for each in authorizers
-    ]
+    judged = [judge(each, published, now, only_signed=only_signed) for each in authorizers]
     behind = [each for each in judged if each.proof is not Proof.HOLDING]
     closed = sum(each.proof is Proof.CLOSED for each in behind)
     return Propagation(
@@ -114,8 +110,65 @@ def propagation(
     )
 
 
-def judge(authorizer: Authorizer, published: Published | None, now: datetime) -> Judged:
-    """Return what is known of one authorizer."""
+@dataclass(frozen=True, slots=True)
+class FleetSummary:
+    """How many authorizers are registered, and what is known of them for the newest entry.
+
+    `silent` are those whose heartbeat is missing, and `allow_when_stale` those that let requests
+    through with an old state. At `next_change_at` the time alone closes one; None if it never will.
+    """
+
+    sequence: int | None
+    issued_at: datetime | None
+    registered: int
+    holding: int
+    closed: int
+    unknown: int
+    silent: int
+    allow_when_stale: int
+    next_change_at: datetime | None
+
+
+def summary(
+    authorizers: Iterable[Authorizer],
+    newest: Published | None,
+    now: datetime,
+    *,
+    only_signed: bool = False,
+) -> FleetSummary:
+    """Return what is known of all authorizers for the entry `newest` (FLEET-28)."""
+    judged = [judge(each, newest, now, only_signed=only_signed) for each in authorizers]
+    proofs = Counter(each.proof for each in judged)
+    heard_after = now - Registered(len(judged)).silent_after
+    return FleetSummary(
+        None if newest is None else newest.sequence,
+        None if newest is None else newest.issued_at,
+        len(judged),
+        proofs[Proof.HOLDING],
+        proofs[Proof.CLOSED],
+        proofs[Proof.UNKNOWN],
+        silent=sum(each.authorizer.seen_at < heard_after for each in judged),
+        allow_when_stale=sum(each.authorizer.allow_when_stale for each in judged),
+        next_change_at=next_closing(judged),
+    )
+
+
+def next_closing(judged: Iterable[Judged]) -> datetime | None:
+    """Return when the time alone closes the next of these authorizers; None if it never will."""
+    unknown = (each.denies_all_from for each in judged if each.proof is Proof.UNKNOWN)
+    return min(filter(None, unknown), default=None)
+
+
+def judge(
+    authorizer: Authorizer,
+    published: Published | None,
+    now: datetime,
+    *,
+    only_signed: bool = False,
+) -> Judged:
+    """Return what is known of one authorizer; if `only_signed`, nothing of one without a key."""
+    if only_signed and not authorizer.is_proven:
+        return Judged(authorizer, Proof.UNKNOWN, counts=False)
     if published is None:
         return Judged(authorizer, Proof.UNKNOWN)
     if _holds(authorizer, published):

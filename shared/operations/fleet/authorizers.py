@@ -135,6 +135,7 @@ def remove(ports: Ports, caller: Caller, *, authorizer_id: str) -> None:
     removal = rules.forgetting if kept else rules.removal
     ports.store.write(
         *removal(caller.tenant_id, gone),
+        *rules.noting(caller.tenant_id, ports.now(), gone),
         audit.entry(ports, caller, Action.AUTHORIZER_REMOVE, gone.id, name=gone.name),
     )
 
@@ -175,7 +176,7 @@ def _remove_some(
 ) -> None:
     named: list[Value] = [{"id": each.id, "name": each.name} for each in gone]
     entry = audit.entry(ports, caller, Action.AUTHORIZER_REMOVE_BATCH, owner, authorizers=named)
-    ports.store.write(*changes, entry)
+    ports.store.write(*changes, *rules.noting(caller.tenant_id, ports.now(), *gone), entry)
 
 
 def _well_formed(authorizer_id: str) -> list[str]:

@@ -71,8 +71,8 @@ def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> tuple[Tra
     # The authorizers first: what they report was published before the feed is read.
     registered = list(registrations(ports, tenant_id))
     traced = reach.traced(ports, tenant_id, record)
-    only_signed = _only_signed(ports, tenant_id)
-    found = propagation.propagation(registered, traced.published, now, only_signed=only_signed)
+    signed = only_signed(ports, tenant_id)
+    found = propagation.propagation(registered, traced.published, now, only_signed=signed)
     return traced, found
 
 
@@ -94,8 +94,8 @@ def of_feed(ports: Ports, tenant_id: str) -> Settled | None:
     published = reach.published_before(ports, newest, now - SETTLED_AFTER)
     if published is None:
         return None
-    only_signed = _only_signed(ports, tenant_id)
-    found = propagation.propagation(registered, published, now, only_signed=only_signed)
+    signed = only_signed(ports, tenant_id)
+    found = propagation.propagation(registered, published, now, only_signed=signed)
     return Settled(published, found)
 
 
@@ -137,7 +137,8 @@ def registrations(ports: Ports, tenant_id: str) -> Iterator[Authorizer]:
     return (each for each in found if not each.is_expired(now))
 
 
-def _only_signed(ports: Ports, tenant_id: str) -> bool:
+def only_signed(ports: Ports, tenant_id: str) -> bool:
+    """Return whether only signed reports count for the tenant (FLEET-27). Raises `Unavailable`."""
     return tenants.settings(ports, tenant_id).reports is CountedReports.SIGNED
 
 

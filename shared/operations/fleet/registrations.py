@@ -22,9 +22,9 @@ COUNTED_EVERY_IF_FULL: Final = timedelta(minutes=10)
 
 # The most registrations that one count moves or forgets.
 _REMOVED_MAX: Final = 1_000
-# How many registrations one write removes: three changes for each, one for the numbers, and one
+# How many registrations one write removes: four changes for each, one for the numbers, and one
 # for the audit entry.
-AT_ONCE: Final = (MOST_CHANGES - 2) // 3
+AT_ONCE: Final = (MOST_CHANGES - 2) // 4
 
 
 def registered(item: Item | None) -> Registered:
@@ -124,9 +124,17 @@ def name_address(tenant_id: str, of: Authorizer | Description, owner: str = "") 
     return model.name_address(tenant_id, owner=owner, name=of.name, public_key=public_key)
 
 
-def _ending(tenant_id: str, gone: Sequence[Authorizer]) -> list[Change]:
+def noting(tenant_id: str, now: datetime, *gone: Authorizer) -> list[Put]:
+    """Return the changes that note which registrations are gone, for who has read them before."""
+    partition = model.removed(tenant_id)
+    addresses = (partition.address(model.removed_sk(now, each.id)) for each in gone)
+    return [Put(each, {}, Expect.ANYTHING) for each in addresses]
+
+
+def _ending(tenant_id: str, now: datetime, gone: Sequence[Authorizer]) -> list[Change]:
     """Return the changes after which registrations are no more than remembered."""
     return [
+        *noting(tenant_id, now, *gone),
         *(Delete(_address(tenant_id, each.id), At(each.version)) for each in gone),
         *(Put(_ended(tenant_id, each.id), each.to_item(), Expect.ANYTHING) for each in gone),
         *_uncounting(tenant_id, gone),
@@ -194,7 +202,7 @@ def recount(ports: Ports, tenant_id: str, numbers: Registered) -> None:
     }
     _add(ports, Increment(model.registered_address(tenant_id), more, At(numbers.version + 1)))
     _correct_owners(ports, tenant_id, found.of_owners)
-    _end(ports, tenant_id, found.ended)
+    _end(ports, tenant_id, found.ended, now)
     _forget(ports, tenant_id, now)
 
 
@@ -239,19 +247,19 @@ def _correct_owners(ports: Ports, tenant_id: str, found: Counter[str]) -> None:
             _add(ports, Increment(partition.address(owner), more, expected))
 
 
-def _end(ports: Ports, tenant_id: str, gone: Sequence[Authorizer]) -> None:
+def _end(ports: Ports, tenant_id: str, gone: Sequence[Authorizer], now: datetime) -> None:
     """Move some registrations to those that are remembered, unless a heartbeat comes meanwhile."""
     rest = iter(gone[:_REMOVED_MAX])
     while batch := list(islice(rest, AT_ONCE)):
         try:
-            ports.store.write(*_ending(tenant_id, batch))
+            ports.store.write(*_ending(tenant_id, now, batch))
         except ExpectationLost:
             # The next count moves the others of the batch.
             continue
 
 
 def _forget(ports: Ports, tenant_id: str, now: datetime) -> None:
-    """Forget registrations that ended long ago, and what only release 0.3.0 used.
+    """Forget registrations that ended long ago, old notes, and what only release 0.3.0 used.
 
     It looks at those that were registered first: whoever is behind them is forgotten later.
     """
@@ -259,7 +267,8 @@ def _forget(ports: Ports, tenant_id: str, now: datetime) -> None:
     old = [each for row in rows if (each := Authorizer.from_item(row.item)).is_forgotten(now)]
     operation.apply_steps(ports, [forgetting(tenant_id, each) for each in old], most=2)
     partition = model.removed(tenant_id)
-    unused = [row.sk for row in ports.store.query(partition, limit=_REMOVED_MAX)]
+    rows, kept = ports.store.query(partition, limit=_REMOVED_MAX), now - 2 * model.CHANGES_KEPT
+    unused = [row.sk for row in rows if not model.removed_sk(kept) < row.sk < model.AFTER_REMOVED]
     operation.apply_steps(
         ports, [[Delete(partition.address(sk), Expect.ANYTHING)] for sk in unused], most=1
     )

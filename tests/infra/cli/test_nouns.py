@@ -93,6 +93,7 @@ def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) 
     )
     authorizer = made.json()["id"]
     assert "cli-gate" in admin.run("authorizers", "list", columns=200).out
+    assert admin.json("authorizers", "summary")["registered"] == 1
     revoked = admin.run("revoke", "svc_wrt_wait-1", "--reason", "x", "--wait", "--timeout", "1")
     assert revoked.code == 1
     assert "cli-gate (unknown)" in revoked.out

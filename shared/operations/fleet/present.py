@@ -1,0 +1,176 @@
+"""The state of the fleet for the newest entry: counted, or the rows that changed (FLEET-28)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Self
+
+from shared.errors import Gone
+from shared.model import times
+from shared.model.callers import Caller, Scope
+from shared.model.feed import FeedHead
+from shared.model.fleet import authorizers as model
+from shared.model.fleet.authorizers import Authorizer
+from shared.model.fleet.propagation import (
+    VISIBLE_AFTER,
+    FleetSummary,
+    Judged,
+    Proof,
+    Published,
+    judge,
+    next_closing,
+)
+from shared.model.fleet.propagation import summary as summary_of
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import count
+from shared.operations.fleet import propagation
+from shared.operations.fleet import registrations as rules
+from shared.operations.lists import in_force, reach
+from shared.ports import Ports
+
+# The most removed registrations that one answer names.
+_REMOVED_MAX: Final = 5_000
+_GONE: Final = "changed_since: what changed since is not known any more; read all authorizers."
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """When authorizers were read, and by what they were judged: another basis changes every row.
+
+    The basis is the newest entry, and whether only signed reports count.
+    """
+
+    read_at: datetime
+    basis: str
+
+    def __str__(self) -> str:
+        return f"{int(self.read_at.timestamp())}/{self.basis}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return what `str` gave."""
+        seconds, _, basis = text.partition("/")
+        return cls(datetime.fromtimestamp(int(seconds), UTC), basis)
+
+    @property
+    def visible_from(self) -> datetime:
+        """A moment before which every write was visible when the authorizers were read."""
+        return self.read_at - VISIBLE_AFTER
+
+
+@dataclass(slots=True)
+class ProvenPage:
+    """A page of authorizers, each judged for the `newest` entry.
+
+    `token` is when the first page was read, and `removed` are those that are gone.
+    """
+
+    token: Since
+    newest: Published | None
+    total: int = 0
+    judged: list[Judged] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    next_before: str | None = None
+    next_change_at: datetime | None = None
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def summary(ports: Ports, caller: Caller) -> FleetSummary:
+    """Return what is known of all authorizers for the newest entry. Raises `Unavailable`."""
+    now = ports.now()
+    # The authorizers first: what they report was published before the feed is read.
+    registered = list(propagation.registrations(ports, caller.tenant_id))
+    newest = _latest(in_force.feed_head(ports, caller.tenant_id))
+    only_signed = propagation.only_signed(ports, caller.tenant_id)
+    return summary_of(registered, newest, now, only_signed=only_signed)
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def page(
+    ports: Ports, caller: Caller, *, since: Since | None, before: str | None, limit: int
+) -> ProvenPage:
+    """Return a page of the authorizers that changed since, or of all, newest first (FLEET-29).
+
+    `before` carries the token of the first page. Raises `Gone` if it is not known what changed;
+    `Corrupt`, `Unavailable`.
+    """
+    now, tenant_id = ports.now(), caller.tenant_id
+    if since is not None and not now - model.CHANGES_KEPT < since.read_at <= now + VISIBLE_AFTER:
+        raise Gone(_GONE)
+    head = in_force.feed_head(ports, tenant_id)
+    only_signed = propagation.only_signed(ports, tenant_id)
+    basis = f"{None if head is None else head.sequence}/{only_signed}"
+    first, _, last = (before or "").partition("#")
+    token = Since.parse(first) if first else Since(times.whole(now), basis)
+    found = ProvenPage(token, _latest(head))
+    found.total = count(ports, model.registered_address(tenant_id))
+    if since is not None and not before:
+        found.removed = _removed(ports, tenant_id, since, now)
+    everything = since is None or since.basis != basis
+    for each in _registered(ports, tenant_id, last or None):
+        if each.is_expired(now):
+            if since is not None and each.expires_at > since.visible_from:
+                found.removed.append(each.id)
+            continue
+        judged = judge(each, found.newest, now, only_signed=only_signed)
+        found.next_change_at = _earlier(found.next_change_at, next_closing([judged]))
+        if not (everything or _has_changed(judged, since)):
+            continue
+        if len(found.judged) == limit:
+            found.next_before = f"{token}#{found.judged[-1].authorizer.id}"
+            break
+        found.judged.append(judged)
+    if any(_is_newer(each.authorizer, head) for each in found.judged):
+        # They hold an entry that was published since the head was read.
+        found.newest = _latest(in_force.feed_head(ports, tenant_id))
+        found.judged = [
+            judge(each.authorizer, found.newest, now, only_signed=only_signed)
+            for each in found.judged
+        ]
+    return found
+
+
+def _is_newer(authorizer: Authorizer, head: FeedHead | None) -> bool:
+    known = -1 if head is None else head.sequence
+    return not authorizer.is_foreign and (authorizer.sequence or 0) > known
+
+
+def _registered(ports: Ports, tenant_id: str, before: str | None) -> Iterator[Authorizer]:
+    rows = ports.store.query(model.authorizers(tenant_id), before=before, newest_first=True)
+    return (Authorizer.from_item(row.item) for row in rows)
+
+
+def _has_changed(judged: Judged, since: Since | None) -> bool:
+    """Return whether an authorizer was stored since, or the time has closed it since.
+
+    An earlier release does not say when it stored one.
+    """
+    if since is None:
+        return True
+    stored, closed_at = judged.authorizer.stored, judged.denies_all_from
+    if not stored or stored >= since.visible_from.timestamp():
+        return True
+    return judged.proof is Proof.CLOSED and closed_at is not None and closed_at > since.read_at
+
+
+def _removed(ports: Ports, tenant_id: str, since: Since, now: datetime) -> list[str]:
+    """Return those that were noted as gone since, and are not registered again."""
+    rows = ports.store.query(
+        model.removed(tenant_id),
+        after=model.removed_sk(since.visible_from),
+        before=model.AFTER_REMOVED,
+        limit=_REMOVED_MAX + 1,
+    )
+    noted = [row.sk.partition("#")[2] for row in rows]
+    if len(noted) > _REMOVED_MAX:
+        raise Gone(_GONE)
+    again = rules.registered_by_id(ports, tenant_id, noted) if noted else {}
+    return [each for each in noted if each not in again or again[each].is_expired(now)]
+
+
+def _latest(head: FeedHead | None) -> Published | None:
+    return None if head is None else reach.latest(head)
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    return min(filter(None, (one, other)), default=None)

@@ -1,0 +1,158 @@
+"""The state of the fleet: what changed since is all that changed, and every answer agrees."""
+
+import random
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+
+from shared.errors import Gone
+from shared.model.callers import Caller
+from shared.model.fleet import authorizers as model
+from shared.model.fleet.propagation import Judged, Proof
+from shared.model.tenants import CountedReports, SettingsChange
+from shared.operations.access import tenant_settings
+from shared.operations.fleet import authorizers, present, registrations
+from shared.operations.fleet import progress as propagation
+from shared.operations.fleet.present import Since
+from shared.operations.lists import publication
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.kit.tenants import Tenant
+from tests.kit.worlds import Clock
+from tests.operations.fleets import Fleet
+
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
+
+@dataclass
+class Watcher:
+    """A client that reads all authorizers once, and then only what changed."""
+
+    ports: Ports
+    caller: Caller
+    limit: int = 2
+    rows: dict[str, Judged] = field(default_factory=dict)
+    token: Since | None = None
+
+    def read(self) -> dict[str, Judged]:
+        """What it knows of each, after another look."""
+        since, before, first = self.token, None, None
+        while True:
+            found = present.page(
+                self.ports, self.caller, since=since, before=before, limit=self.limit
+            )
+            first = first or found.token
+            assert found.token == first
+            for each in found.removed:
+                self.rows.pop(each, None)
+            self.rows |= {each.authorizer.id: each for each in found.judged}
+            before = found.next_before
+            if before is None:
+                break
+        self.token = Since.parse(str(first))
+        return self.rows
+
+
+def test_what_changed_is_all_that_changed(
+    ports: Ports, tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FLEET-28, FLEET-29, F1370a: Whoever reads only what changed knows what a full read says.
+
+    After each of many random steps the summary and the proof of a revocation count the same.
+    """
+    monkeypatch.setattr(model, "UNSEEN", timedelta(minutes=20))
+    chance, fleet = random.Random(1370), Fleet(ports, tenant).add("a", "b", "c")
+    watcher, number, revoked = Watcher(ports, tenant.operator), 0, ""
+    proofs = set[Proof]()
+
+    def revoke() -> None:
+        nonlocal revoked
+        revoked = tenant.revoke(ports, ports.new_id("wrt"))
+        publication.publish_feed(ports, tenant.id)
+
+    def remove() -> None:
+        name = chance.choice(list(fleet.ids))
+        authorizers.remove(ports, tenant.operator, authorizer_id=fleet.ids.pop(name))
+
+    def recount() -> None:
+        item = ports.store.get(model.registered_address(tenant.id))
+        registrations.recount(ports, tenant.id, registrations.registered(item))
+
+    def report() -> None:
+        found = present.page(ports, tenant.operator, since=None, before=None, limit=100)
+        alive = {each.authorizer.id for each in found.judged}
+        names = [name for name, own in fleet.ids.items() if own in alive]
+        for name in chance.sample(names, min(len(names), 2)):
+            fleet.report(name, staleness=chance.choice([30, 600, None]))
+
+    for step in range(200):
+        clock.advance(seconds=chance.choice([0, 1, 2, 20, 70, 300]))
+        kind = chance.choice(["revoke", "report", "report", "report", "add", "remove", "recount"])
+        if kind == "add" or len(fleet.ids) < 3:
+            number += 1
+            fleet.add(f"n{number}")
+        else:
+            {"revoke": revoke, "report": report, "remove": remove, "recount": recount}[kind]()
+        if reports := {100: CountedReports.SIGNED, 110: CountedReports.ANY}.get(step):
+            change = SettingsChange(reports=reports)
+            tenant_settings.update(ports, tenant.operator, change=change)
+        known = watcher.read()
+        everything = Watcher(ports, tenant.operator).read()
+        assert known == everything, step
+        counted = present.summary(ports, tenant.operator)
+        found = [each.proof for each in everything.values()]
+        proofs |= {*found}
+        assert counted.registered == len(found)
+        assert [counted.holding, counted.closed, counted.unknown] == [
+            found.count(each) for each in Proof
+        ]
+    assert proofs == {*Proof}
+    revoke()
+    of_one = propagation.of_revocation(ports, tenant.operator, revocation_id=revoked).propagation
+    now = present.summary(ports, tenant.operator)
+    assert (of_one.holding, of_one.closed, of_one.unknown) == (now.holding, now.closed, now.unknown)
+
+
+def test_an_earlier_release_does_not_say_when_it_stored(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
+    """F1371a: A registration that an earlier release stored always counts as changed."""
+    fleet = Fleet(ports, tenant).add("old", "new")
+    watcher = Watcher(ports, tenant.operator)
+    clock.advance(minutes=2)
+    watcher.read()
+    address = model.authorizers(tenant.id).address(fleet.ids["old"])
+    item = dict(ports.store.get(address) or {})
+    del item["stored"]
+    ports.store.write(Put(address, item, Expect.PRESENT))
+    clock.advance(minutes=5)
+    found = present.page(ports, tenant.operator, since=watcher.token, before=None, limit=9)
+    assert [each.authorizer.name for each in found.judged] == ["old"]
+
+
+def test_a_look_that_is_too_old_is_gone(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """FLEET-29, F1372a: After an hour the service does not claim to know what changed."""
+    watcher = Watcher(ports, tenant.operator)
+    watcher.read()
+    clock.advance(minutes=59)
+    assert watcher.read() == {}
+    clock.advance(minutes=61)
+    with pytest.raises(Gone):
+        watcher.read()
+
+
+def test_the_time_of_the_next_change(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """FLEET-28, F1373a: The summary says when the time alone closes the next authorizer."""
+    fleet = Fleet(ports, tenant).add("a", "b")
+    fleet.beat("a", 0, staleness=30)
+    fleet.beat("b", 0, staleness=None)
+    tenant.revoke(ports, "svc_wrt_a")
+    publication.publish_feed(ports, tenant.id)
+    found = present.summary(ports, tenant.operator)
+    assert (found.unknown, found.next_change_at) == (2, clock() + timedelta(seconds=90))
+    clock.advance(seconds=90)
+    found = present.summary(ports, tenant.operator)
+    assert (found.closed, found.unknown, found.next_change_at, found.silent) == (1, 1, None, 0)
+    clock.advance(seconds=316)
+    assert present.summary(ports, tenant.operator).silent == 2

@@ -73,7 +73,8 @@ class Genesis:
 
 
 @cache
-def _sealer() -> FileSealer:
+def sealer() -> FileSealer:
+    """What seals the seeds of every world."""
     with TemporaryDirectory() as folder:
         return FileSealer.create(Path(folder) / "key")
 
@@ -83,7 +84,7 @@ def genesis() -> Genesis:
     """Two tenants with a list, a feed and a trust document."""
     world = World("genesis", Records(), Blobs())
     machine = world.machine("genesis")
-    ports = ports_of(world, machine, _sealer(), OFFLINE)
+    ports = ports_of(world, machine, sealer(), OFFLINE)
     with world.in_force(*upgrades.patches(world)):
         tenants = [Tenant.create(ports, name) for name in ("acme", "globex")]
         admins = [each.api_key(ports) for each in tenants]
@@ -158,7 +159,7 @@ class Life:
 
     def ports(self, machine: Machine, root: object = None) -> Ports:
         """The ports as a machine has them."""
-        return ports_of(self.world, machine, _sealer(), root)
+        return ports_of(self.world, machine, sealer(), root)
 
     def _server(self, name: str) -> Server:
         machine = self.world.machine(name)

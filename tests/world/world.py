@@ -138,10 +138,11 @@ class World(Perils):
 
     # --- actors ---
 
-    def start(self, name: str, machine: Machine | None, run: Callable[[], object]) -> None:
+    def start(self, name: str, machine: Machine | None, run: Callable[[], object]) -> Seat:
         """Let an actor come in, who lives as long as its machine."""
         seat = self.stage.enter(f"{name}~{next(self.numbers)}", run)
         self._homes[seat] = [(machine, machine.life)] if machine else []
+        return seat
 
     def sleep(self, seconds: float) -> None:
         """Let time pass for the actor whose thread this is."""

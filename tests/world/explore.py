@@ -192,35 +192,6 @@ def explore_stops(
                 break
 
 
-def play(
-    start: Start,
-    actors: Mapping[str, Actor],
-    choose: Choose,
-    *,
-    observe: Observer = _nothing,
-    torn: Iterable[str] = (),
-    stop: Stop | None = None,
-) -> Run:
-    """One schedule: `choose` says who goes on, of those who could, or ends it with None."""
-    start.restore()
-    run = Run(stop)
-    _played(start, actors, run, choose, observe, (), torn)
-    return run
-
-
-def follow(schedule: Iterable[str]) -> Choose:
-    """Who goes on, as an earlier run had it. Raises `LookupError` where they cannot."""
-    left = iter(schedule)
-
-    def choose(pending: Mapping[str, Footprint]) -> str | None:
-        name = next(left, None)
-        if name is not None and name not in pending:
-            raise LookupError(f"{name} makes no further call")
-        return name
-
-    return choose
-
-
 def rest() -> None:
     """Let the actor whose thread this is wait until no write is in flight."""
     seat = current_thread()

@@ -1,6 +1,5 @@
 """The scheduler: it leaves out no schedule that matters, and repeats none that does not."""
 
-import random
 import secrets
 from collections.abc import Iterable
 from functools import partial
@@ -24,9 +23,7 @@ from tests.world.explore import (
     Start,
     explore,
     explore_stops,
-    follow,
     in_memory,
-    play,
     rest,
 )
 
@@ -297,17 +294,6 @@ def test_an_actor_dies_at_any_step(world: Start) -> None:
     assert left == {(1, 1, ""), (2, 1, ""), (2, 1, "a"), (2, 2, "a")}
 
 
-def test_a_schedule_is_repeated(world: Start) -> None:
-    """Any schedule gives the same again, and a schedule that cannot be is refused."""
-    actors = {name: doing([partial(bump, A), partial(copy, A)]) for name in "ab"}
-    whim = random.Random(1)
-    run = play(world, actors, lambda pending: whim.choice(sorted(pending)))
-    first = end(world, run)
-    assert end(world, play(world, actors, follow(run.schedule))) == first
-    with pytest.raises(LookupError):
-        play(world, actors, follow("a" * 5))
-
-
 def test_an_observer_is_asked_after_each_change(world: Start) -> None:
     """And what it raises ends the exploration."""
     seen: list[int] = []
@@ -322,25 +308,8 @@ def test_an_observer_is_asked_after_each_change(world: Start) -> None:
     assert seen == [0, 1, 3]
 
 
-def test_an_actor_must_do_the_same_again(world: Start) -> None:
-    """What depends on anything but the ports cannot be explored."""
-    moods = iter([1, 2] * 10)
-    actors = {
-        "moody": lambda ports: [add(A, ports) for _ in range(next(moods))],
-        "second": doing([partial(add, A)]),
-        "third": doing([partial(add, A)]),
-    }
-    with pytest.raises(AssertionError, match="does not do the same again"):
-        list(explore(world, actors))
-
-
 def test_a_schedule_is_described(world: Start) -> None:
     """By the calls that changed something or that others mind, and who lost."""
     actors = {name: doing([partial(look, B), partial(bump, A)]) for name in "ab"}
-    run = play(world, actors, follow("aabbab"))
-    assert str(run).splitlines() == [
-        "  a: get shelf/a",
-        "  b: get shelf/a",
-        "  a: write shelf/a",
-        "  b: write shelf/a (lost)",
-    ]
+    told = "  a: get shelf/a\n  b: get shelf/a\n  a: write shelf/a\n  b: write shelf/a (lost)"
+    assert told in {str(run) for run in explore(world, actors)}

@@ -69,34 +69,14 @@ def changed(path: str, raw: bytes) -> bytes:
     return b"{" + b",".join(members) + b"}"
 
 
-# --- values that are not JSON, or not what it says ---
+# --- values that are not JSON, or not what it says: tests/model/test_strict_json.py has all ---
 
 VALUES = {
-    "NaN": b"NaN",
-    "Infinity": b"Infinity",
-    "-Infinity": b"-Infinity",
-    "a float past all bounds": b"1e999",
-    "an integer of 20 digits": b"99999999999999999999",
-    "an integer of 21 digits": b"1" * 21,
-    "an integer of 5000 digits": b"7" * 5000,
-    "a negative one of 5000 digits": b"-" + b"7" * 5000,
     "a fraction of 5000 digits": b"0." + b"7" * 5000,
-    "a hexadecimal": b"0x7",
-    "an octal": b"007",
     "a lone high surrogate": rb'"zq7mark\ud800"',
-    "a lone low surrogate": rb'"zq7mark\udc00"',
-    "surrogates in the wrong order": rb'"zq7mark\udc00\ud800"',
     "a lone surrogate as a key": rb'{"zq7mark\ud800": 1}',
     "NUL, escaped": rb'"svc_wrt_zq7mark\u0000"',
-    "NUL, raw": b'"svc_wrt_zq7mark\x00"',
-    "a line break, raw": b'"svc_wrt_zq7mark\n"',
-    "a broken escape": rb'"zq7mark\u12"',
     "broken UTF-8": b'"zq7mark\xff"',
-    "cut UTF-8": b'"zq7mark\xc3"',
-    "overlong UTF-8": b'"zq7mark\xc0\x80"',
-    "a surrogate in UTF-8": b'"zq7mark\xed\xa0\x80"',
-    "past the last code point": b'"zq7mark\xf4\x90\x80\x80"',
-    "single quotes": b"'zq7mark'",
     "true": b"true",
     "false": b"false",
     "1": b"1",
@@ -104,8 +84,6 @@ VALUES = {
     "null": b"null",
     "an object": b'{"zq7mark": 1}',
     "an array": b'["zq7mark"]',
-    "a comment": b'"zq7mark" /* zq7mark */',
-    "undefined": b"undefined",
     "nothing": b"",
 }
 
@@ -135,37 +113,20 @@ def spoilt(path: str) -> dict[str, bytes]:
     mark = json.dumps(MARK).encode()
     return {
         "nothing": b"",
-        "white space": b" \r\n\t",
         "null": b"null",
-        "true": b"true",
-        "a number": b"5",
         "text": mark,
         "an array": b"[" + valid.encode() + b"]",
         "an empty array": b"[]",
         "an empty object": b"{}",
         "an array of pairs": json.dumps(list(BODIES[path].items())).encode(),
-        "a byte order mark": b"\xef\xbb\xbf" + valid.encode(),
         "UTF-16": valid.encode("utf-16"),
-        "UTF-16, little endian": valid.encode("utf-16-le"),
-        "UTF-16, big endian": valid.encode("utf-16-be"),
-        "UTF-32": valid.encode("utf-32"),
         "trailing text": valid.encode() + mark,
-        "a second value": valid.encode() * 2,
-        "a trailing comma": valid.encode() + b",",
-        "a trailing NUL": valid.encode() + b"\x00",
-        "a comma at the end": valid[:-1].encode() + b",}",
-        "a cut object": valid[:-1].encode(),
         "a duplicate key": b"{" + first + b":" + mark + b"," + valid[1:].encode(),
-        "a duplicate key, escaped": b'{"\\u00' + b"%02x" % first[1] + first[2:] + b":1,"
-        + valid[1:].encode(),
-        "an unknown duplicate": b'{"zq7mark!":1,"zq7mark!":1,' + valid[1:].encode(),
-        "a duplicate further in": b'{"zq7mark":{"a":1,"a":1},' + valid[1:].encode(),
         "an unknown field": b'{"zq7mark!":1,' + valid[1:].encode(),
         "an unknown field, null": b'{"svc_zq7mark":null,' + valid[1:].encode(),
         "an empty field name": b'{"":1,' + valid[1:].encode(),
         "a field of objects": b'{"__proto__":{"zq7mark":1},' + valid[1:].encode(),
         "a form": b"name=zq7mark&scopes=admin",
-        "a comment": valid.encode() + b"// zq7mark",
     }  # fmt: skip
 
 

@@ -33,19 +33,14 @@ def refused(answer: Any, *names: str) -> None:
     assert all(name in answer.json()["error"]["message"] for name in names)
 
 
-# --- names and reasons ---
+# --- names and reasons: tests/model/test_text.py has all of them ---
 
 KEPT = {
-    "one character": "a",
     "punctuation": 'o\'Neill & sons <b> "x" \\ / {}',
-    "inner spaces": "a  b",
-    "emoji": "🔑🔑",
     "a family of emoji": "👨‍👩‍👧‍👦",
-    "composed": unicodedata.normalize("NFC", "é"),
     "decomposed": unicodedata.normalize("NFD", "é"),
     "a joiner within a word": "\u0915\u094d\u200d\u0937",
     "a non-joiner within a word": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
-    "a right-to-left script": "\u05e9\u05dc\u05d5\u05dd",
     "an escape of JSON": "\\u0000",
     "SQL": "'; DROP TABLE items; --",
 }
@@ -54,29 +49,12 @@ REFUSED = {
     "a space": " ",
     "line breaks": "\r\n",
     "ideographic spaces": "\u3000\u3000",
-    "NUL": "zq7\x00mark",
-    "carriage return": "zq7\rmark",
-    "a line separator": "zq7\u2028mark",
-    "a paragraph separator": "zq7\u2029mark",
-    "right-to-left override": "zq7\u202emark",
-    "bidi isolates": "\u2066zq7mark\u2069",
     "a zero-width space": "zq7\u200bmark",
-    "zero-width spaces alone": "\u200b\u200b",
-    "a byte order mark": "zq7\ufeffmark",
-    "a soft hyphen": "zq7\u00admark",
     "a joiner at the end": "zq7\u200d",
     "a joiner before a space": "zq7\u200d mark",
     "two joiners": "zq7\u200d\u200dmark",
-    "no character": "zq7\uffff",
-    "the last code point": "zq7\U0010ffff",
     "a filler that shows nothing": "\u3164",
     "a mark on nothing": "\u0301",
-    "escape": "zq7\x1bmark",
-    "unit separator": "zq7\x1fmark",
-    "delete": "zq7\x7fmark",
-    "next line": "zq7\x85mark",
-    "the last control character": "zq7\x9fmark",
-    "NUL alone": "\x00",
 }
 
 

@@ -33,9 +33,10 @@ def test_nothing_acknowledged_is_lost(part: int) -> None:
     In worlds from 100 seeds, near relays and far from them, nobody is CLEAR of what is revoked for
     longer than it may be. Neither feed nor list falls, forks or differs from the other. No client
     accepts what nobody published, parts of answers or altered ones. When all is quiet, all is
-    current without a command. No API key opens after its end, or what is another tenant's; no quota
-    is exceeded; and each acknowledged change is in the audit log once, which is sealed once. After
-    a failover, in force is what arrived; after a move, nobody learns anything from the source.
+    current without a command, and a list that follows is the one made from all records. No API key
+    opens after its end, or what is another tenant's; no quota is exceeded; and each acknowledged
+    change is in the audit log once, which is sealed once. After a failover, in force is what
+    arrived; after a move, nobody learns anything from the source.
     """
     size = _SEEDS // 4
     _live_all([*range(part * size, (part + 1) * size), *_RARE[part : part + 1]])
@@ -43,7 +44,7 @@ def test_nothing_acknowledged_is_lost(part: int) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_lost_in_many_worlds() -> None:
-    """F950b, F22, F25, F48, OPS-24, OPS-16: In 1,100 further worlds nothing breaks either."""
+    """F950b, F22, F25, SRL-7, F48a, OPS-24, OPS-16: In 1,100 further worlds nothing breaks."""
     _live_all(range(_SEEDS, _SEEDS + 1_100))
 
 

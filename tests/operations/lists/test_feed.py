@@ -15,13 +15,12 @@ from shared.authorizer.policy import Reason, RefusedAnswer
 from shared.errors import Corrupt
 from shared.model import feed as model
 from shared.model import revocations as revocation_model
-from shared.model.feed import LEAP, StoredEntry, entry_address, head_address
+from shared.model.feed import StoredEntry, entry_address, head_address
 from shared.model.lists import head as head_model
 from shared.model.lists.head import states_folder
 from shared.operations.changes import list_signers
 from shared.operations.lists import decisions, in_force, publication
 from shared.operations.lists import marks as srl_marks
-from shared.operations.operator.recovery.recovery import recover
 from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
@@ -29,7 +28,6 @@ from tests.kit.reads import reading
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 from tests.operations.followers import Follower, current
-from tests.operations.restores import Deployment
 
 pytestmark = pytest.mark.usefixtures("few_partitions", "at_once")
 
@@ -185,7 +183,7 @@ def test_a_warrant_that_ends_before_the_next_list(
 
 
 def test_a_rebuild_repairs_each_client(ports: Ports) -> None:
-    """F237b: The feed states differences from all records; no client needs a base."""
+    """F237a: The feed states differences from all records; no client needs a base."""
     tenant, client = _changed_tenant(ports)
     shard = revocation_model.shard_of(tenant.id, "svc_wrt_lost")
     ports.store.write(Put(shard.address("svc_wrt_lost"), {}, Expect.ABSENT))
@@ -196,35 +194,6 @@ def test_a_rebuild_repairs_each_client(ports: Ports) -> None:
     assert "svc_wrt_lost" in listed
     assert client.poll(ports).refuses == set(listed)
     assert client.bases == 1
-
-
-def test_after_a_restore_clients_go_on(deployment: Deployment, ports: Ports) -> None:
-    """OPS-9, F237a: After a restore the sequence leaps, and clients of before go on from the base.
-
-    Entries that the backup lacks are lost; what lists had is not.
-    """
-    tenant, _ = _changed_tenant(ports)
-    copy = deployment.copy()
-    tenant.revoke(ports, "svc_wrt_listed")
-    tenant.regenerate(ports)
-    for number in range(3):
-        tenant.revoke(ports, f"svc_wrt_{number}")
-        publish(ports, tenant)
-    client = Follower(tenant).poll(ports)
-    seen = client.state
-    assert seen is not None
-    deployment.restore(copy)
-    with pytest.raises(RefusedAnswer) as refused:
-        client.poll(ports)
-    assert refused.value.reason is Reason.ROLLBACK
-    recover(ports, tenant.operator)
-    assert current(ports, tenant.id).sequence >= seen.sequence + LEAP - 3
-    assert client.poll(ports).refuses == set(tenant.published(ports).revoked_ids)
-    assert {BEFORE, NEW, SIGNED, "svc_wrt_listed"} <= client.refuses
-    tenant.revoke(ports, "svc_wrt_1")
-    publish(ports, tenant)
-    assert "svc_wrt_1" in client.poll(ports).refuses
-    assert client.bases == 2
 
 
 def _without_sequence(ports: Ports, tenant: Tenant) -> None:

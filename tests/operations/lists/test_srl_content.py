@@ -1,11 +1,8 @@
-"""A list that follows from the one before is, byte for byte, the one made from all records."""
+"""How a list follows from the one before; worlds hold it to the one made from all records."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from shared.model import revocations as revocation_model
 from shared.model.lists.head import head_address
@@ -14,43 +11,6 @@ from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.faults import Script, scripted
 from tests.kit.tenants import Tenant
-from tests.operations import histories
-from tests.operations.histories import STEPS, TOMBSTONE_STEPS
-
-_ANY_STEPS = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 5)), max_size=30)
-
-
-@pytest.mark.usefixtures("few_partitions")
-@settings(max_examples=20)
-# Revoked by itself, and by its key as well.
-@example([("sign", 0), ("revoke", 0), ("revoke key", 0)])
-# Stated by the feed, and over long before the next list.
-@example([("sign", 0), ("revoke", 0), ("state", 0), ("wait", 5)])
-# One after the other, each is the only change since the list before it.
-@example([each for move in TOMBSTONE_STEPS for each in (("publish", 0), move)])
-@given(_ANY_STEPS)
-def test_both_ways_make_the_same_list(steps: list[tuple[str, int]]) -> None:
-    """SRL-7, F48a: A list that is derived from the last equals one that is made from all records.
-
-    The state beside the list is the same too, with all tombstones.
-    """
-    _compare_after(steps)
-
-
-@pytest.mark.slow
-@settings(max_examples=200)
-@given(_ANY_STEPS)
-def test_both_ways_make_the_same_list_in_the_long_run(steps: list[tuple[str, int]]) -> None:
-    """F48: The same for more steps."""
-    _compare_after(steps)
-
-
-def _compare_after(steps: list[tuple[str, int]]) -> None:
-    with TemporaryDirectory() as folder:
-        world = histories.world(Path(folder))
-        for name, number in steps:
-            STEPS[name](world, number)
-        world.compare()
 
 
 @pytest.mark.usefixtures("few_partitions")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import pytest
 
@@ -72,12 +71,6 @@ def _create_key(ports: Ports, tenant: Tenant, _id: str) -> object:
     )
 
 
-def _rotate_key(grace_seconds: int, ports: Ports, tenant: Tenant, key_id: str) -> object:
-    return api_key_rotation.rotate(
-        ports, tenant.operator, key_id=key_id, grace_seconds=grace_seconds
-    )
-
-
 def _root(ports: Ports, tenant: Tenant) -> str:
     return tenant.key(ports).id
 
@@ -105,14 +98,6 @@ def _superseded(ports: Ports, tenant: Tenant) -> str:
 def _create_child(ports: Ports, tenant: Tenant, parent_id: str) -> SigningKey:
     parent = signing_keys.get(ports, tenant.operator, key_id=parent_id)
     return tenant.key(ports, parent)
-
-
-def _revoke_signing_key(ports: Ports, tenant: Tenant, key_id: str) -> object:
-    return key_revocation.revoke(ports, tenant.operator, key_id=key_id, reason="lost")
-
-
-def _sign(ports: Ports, tenant: Tenant, key_id: str) -> object:
-    return warrants.sign(ports, tenant.operator, key_id=key_id, order=Order(b"grant"))
 
 
 def register(ports: Ports, tenant: Tenant) -> str:
@@ -162,14 +147,6 @@ def pending_signer(ports: Ports, tenant: Tenant) -> str:
     return list_signers.create(ports, tenant.operator).record.id
 
 
-def _activate_signer(ports: Ports, tenant: Tenant, key_id: str) -> object:
-    return list_signers.activate(ports, tenant.operator, key_id=key_id, force=True)
-
-
-def _revoke_signer(ports: Ports, tenant: Tenant, key_id: str) -> object:
-    return list_signers.revoke(ports, tenant.operator, key_id=key_id)
-
-
 def _revoke_batch(ports: Ports, tenant: Tenant) -> object:
     batch = Batch(BatchAction.REVOKE, ("svc_wrt_a",), reason="stolen")
     return revocation_batches.apply(ports, tenant.operator, batch=batch)
@@ -202,11 +179,6 @@ def _disabled_webhook(ports: Ports, tenant: Tenant) -> str:
     return webhook_id
 
 
-def _rotate_secret(ports: Ports, tenant: Tenant, webhook_id: str) -> object:
-    operator = tenant.operator
-    return managing.rotate_secret(ports, operator, webhook_id=webhook_id, grace_seconds=60)
-
-
 def _person(ports: Ports, tenant: Tenant) -> str:
     provider = identities.bound(ports, tenant.operator)
     return identities.signed_in(ports, provider).session.owner
@@ -230,11 +202,6 @@ def _provider(ports: Ports, tenant: Tenant) -> str:
 def _sign_in(ports: Ports, tenant: Tenant, provider_id: str) -> object:
     provider = identity_providers.get(ports, tenant.operator, provider_id=provider_id)
     return identities.signed_in(ports, provider)
-
-
-def _update_provider(ports: Ports, tenant: Tenant, provider_id: str) -> object:
-    change = ProviderChange(client_secret="new", session_seconds=300)
-    return identity_providers.update(ports, tenant.operator, provider_id=provider_id, change=change)
 
 
 def _put_role(ports: Ports, tenant: Tenant, _: str, *, scope: Scope = Scope.SIGNER) -> str:
@@ -270,10 +237,6 @@ def _reject(ports: Ports, tenant: Tenant, approval_id: str) -> object:
     return approvals.reject(ports, person(ports, tenant), approval_id=approval_id)
 
 
-def _override(ports: Ports, tenant: Tenant, approval_id: str) -> object:
-    return approvals.override(ports, tenant.operator, approval_id=approval_id, reason="ill")
-
-
 def person(ports: Ports, tenant: Tenant, name: str = "bob") -> Caller:
     """A person with the role `admin` who has just signed in, without a record."""
     return replace(
@@ -285,12 +248,23 @@ def person(ports: Ports, tenant: Tenant, name: str = "bob") -> Caller:
     )
 
 
+def _on(
+    action: str,
+    prepare: Callable[[Ports, Tenant], str],
+    run: Callable[..., object],
+    name: str,
+    **more: object,
+) -> Case:
+    """A case whose mutation takes the identifier of what it is about by this name."""
+    return Case(action, prepare, lambda p, t, i: run(p, t.operator, **{name: i}, **more))
+
+
 CASES = [
     Case("api_key.create", _nothing, _create_key),
-    Case("api_key.rotate", _key, partial(_rotate_key, 60)),
-    Case("api_key.rotate", _key, partial(_rotate_key, 0)),
-    Case("api_key.revoke", _key, lambda p, t, i: api_keys.revoke(p, t.operator, key_id=i)),
-    Case("api_key.delete", _key, lambda p, t, i: api_keys.delete(p, t.operator, key_id=i)),
+    _on("api_key.rotate", _key, api_key_rotation.rotate, "key_id", grace_seconds=60),
+    _on("api_key.rotate", _key, api_key_rotation.rotate, "key_id", grace_seconds=0),
+    _on("api_key.revoke", _key, api_keys.revoke, "key_id"),
+    _on("api_key.delete", _key, api_keys.delete, "key_id"),
     Case("revocation.create", _nothing, lambda p, t, _: t.revoke(p, "svc_wrt_a")),
     Case("revocation.create_batch", _nothing, lambda p, t, _: _revoke_batch(p, t)),
     Case("revocation.delete_batch", _revoked_one, _take_back),
@@ -302,9 +276,9 @@ CASES = [
     Case("srl.rotate_key", _nothing, lambda p, t, _: list_signers.rotate(p, t.operator)),
     Case("srl.rotate_key", pending_signer, lambda p, t, _: list_signers.rotate(p, t.operator)),
     Case("srl.create_key", _nothing, lambda p, t, _: list_signers.create(p, t.operator)),
-    Case("srl.activate_key", pending_signer, _activate_signer),
-    Case("srl.revoke_key", pending_signer, _revoke_signer),
-    Case("srl.revoke_key", _signer, _revoke_signer),
+    _on("srl.activate_key", pending_signer, list_signers.activate, "key_id", force=True),
+    _on("srl.revoke_key", pending_signer, list_signers.revoke, "key_id"),
+    _on("srl.revoke_key", _signer, list_signers.revoke, "key_id"),
     Case(
         "srl.revoke_key",
         _nothing,
@@ -312,29 +286,17 @@ CASES = [
     ),
     Case("key.create", _nothing, lambda p, t, _: t.key(p)),
     Case("key.create", _root, _create_child),
-    Case("key.rotate", _busy, lambda p, t, i: signing_keys.rotate(p, t.operator, key_id=i)),
-    Case("key.suspend", _busy, lambda p, t, i: signing_keys.suspend(p, t.operator, key_id=i)),
-    Case("key.enable", _suspended, lambda p, t, i: signing_keys.enable(p, t.operator, key_id=i)),
-    Case("key.revoke", _busy, _revoke_signing_key),
-    Case("key.revoke", _suspended, _revoke_signing_key),
-    Case("key.revoke", _superseded, _revoke_signing_key),
-    Case("key.sign", _busy, _sign),
+    _on("key.rotate", _busy, signing_keys.rotate, "key_id"),
+    _on("key.suspend", _busy, signing_keys.suspend, "key_id"),
+    _on("key.enable", _suspended, signing_keys.enable, "key_id"),
+    _on("key.revoke", _busy, key_revocation.revoke, "key_id", reason="lost"),
+    _on("key.revoke", _suspended, key_revocation.revoke, "key_id", reason="lost"),
+    _on("key.revoke", _superseded, key_revocation.revoke, "key_id", reason="lost"),
+    _on("key.sign", _busy, warrants.sign, "key_id", order=Order(b"grant")),
     Case("service_account.create", _nothing, lambda p, t, _: _account(p, t)),
-    Case(
-        "service_account.disable",
-        _staffed,
-        lambda p, t, i: service_accounts.disable(p, t.operator, account_id=i),
-    ),
-    Case(
-        "service_account.enable",
-        _disabled,
-        lambda p, t, i: service_accounts.enable(p, t.operator, account_id=i),
-    ),
-    Case(
-        "service_account.delete",
-        _account,
-        lambda p, t, i: service_accounts.delete(p, t.operator, account_id=i),
-    ),
+    _on("service_account.disable", _staffed, service_accounts.disable, "account_id"),
+    _on("service_account.enable", _disabled, service_accounts.enable, "account_id"),
+    _on("service_account.delete", _account, service_accounts.delete, "account_id"),
     Case("authorizer.register", _nothing, lambda p, t, _: register(p, t)),
     Case(
         "authorizer.remove_batch",
@@ -342,56 +304,38 @@ CASES = [
         lambda p, t, _: authorizers.remove_of_owner(p, t.operator, owner=_KEY),
     ),
     Case("authorizer.register", _removed_authorizer, lambda p, t, _: register(p, t)),
-    Case(
-        "authorizer.remove",
-        register,
-        lambda p, t, i: authorizers.remove(p, t.operator, authorizer_id=i),
-    ),
+    _on("authorizer.remove", register, authorizers.remove, "authorizer_id"),
     Case("tenant.update_settings", _nothing, _update_settings),
     Case("identity_provider.create", _nothing, lambda p, t, _: _provider(p, t)),
-    Case("identity_provider.update", _provider, _update_provider),
-    Case(
-        "identity_provider.delete",
+    _on(
+        "identity_provider.update",
         _provider,
-        lambda p, t, i: identity_providers.delete(p, t.operator, provider_id=i),
+        identity_providers.update,
+        "provider_id",
+        change=ProviderChange(client_secret="new", session_seconds=300),
     ),
+    _on("identity_provider.delete", _provider, identity_providers.delete, "provider_id"),
     Case("session.create", _provider, _sign_in),
-    Case("session.delete", _session, lambda p, t, i: sessions.delete(p, t.operator, session_id=i)),
-    Case("person.disable", _person, lambda p, t, i: people.disable(p, t.operator, person_id=i)),
-    Case(
-        "person.enable", _disabled_person, lambda p, t, i: people.enable(p, t.operator, person_id=i)
-    ),
-    Case("person.sign_out", _person, lambda p, t, i: people.sign_out(p, t.operator, person_id=i)),
+    _on("session.delete", _session, sessions.delete, "session_id"),
+    _on("person.disable", _person, people.disable, "person_id"),
+    _on("person.enable", _disabled_person, people.enable, "person_id"),
+    _on("person.sign_out", _person, people.sign_out, "person_id"),
     Case("role.put", _nothing, _put_role),
     Case("role.put", _role, _put_role),
-    Case("role.delete", _role, lambda p, t, i: roles.delete(p, t.operator, name=i)),
+    _on("role.delete", _role, roles.delete, "name"),
     Case("tenant.protect_acts", _two_people, _protect),
     Case("approval.request", _nothing, lambda p, t, _: _asked(p, t)),
     Case("approval.approve", _asked, _approve),
     Case("approval.reject", _asked, _reject),
-    Case("approval.override", _asked, _override),
+    _on("approval.override", _asked, approvals.override, "approval_id", reason="ill"),
     Case("webhook.create", _nothing, lambda p, t, _: _webhook(p, t)),
-    Case(
-        "webhook.update",
-        _webhook,
-        lambda p, t, i: managing.update(p, t.operator, webhook_id=i, events=("key.sign",)),
-    ),
-    Case("webhook.rotate_secret", _webhook, _rotate_secret),
-    Case(
-        "webhook.enable",
-        _disabled_webhook,
-        lambda p, t, i: managing.enable(p, t.operator, webhook_id=i),
-    ),
-    Case(
-        "webhook.disable", _webhook, lambda p, t, i: managing.disable(p, t.operator, webhook_id=i)
-    ),
-    Case("webhook.test", _webhook, lambda p, t, i: managing.test(p, t.operator, webhook_id=i)),
-    Case(
-        "webhook.replay",
-        _webhook,
-        lambda p, t, i: managing.replay(p, t.operator, webhook_id=i, from_index=0),
-    ),
-    Case("webhook.delete", _webhook, lambda p, t, i: managing.delete(p, t.operator, webhook_id=i)),
+    _on("webhook.update", _webhook, managing.update, "webhook_id", events=("key.sign",)),
+    _on("webhook.rotate_secret", _webhook, managing.rotate_secret, "webhook_id", grace_seconds=60),
+    _on("webhook.enable", _disabled_webhook, managing.enable, "webhook_id"),
+    _on("webhook.disable", _webhook, managing.disable, "webhook_id"),
+    _on("webhook.test", _webhook, managing.test, "webhook_id"),
+    _on("webhook.replay", _webhook, managing.replay, "webhook_id", from_index=0),
+    _on("webhook.delete", _webhook, managing.delete, "webhook_id"),
 ]
 EACH_CASE = pytest.mark.parametrize(
     "case", CASES, ids=[f"{case.action}-{case.prepare.__name__}" for case in CASES]

@@ -114,10 +114,11 @@ format: $(VENV)/.tests ## Rewrite the code in the project's format.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-written: $(VENV)/.tests ## Write anew what docs/ has from the code: openapi.json, AUTH-4, data-model.md.
+written: $(VENV)/.tests ## Write anew what docs/ and infra/ have from the code: openapi.json, AUTH-4, data-model.md, alerts.
 	$(BIN)/python -m infra.openapi
 	$(BIN)/python -m tests.kit.endpoints
 	$(BIN)/python -m tests.data_model
+	$(BIN)/python -m infra.monitoring
 
 CONSOLE := functions/console/static/vendor/lit-html
 LIT := .tools/openapi/node_modules/lit-html

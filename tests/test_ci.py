@@ -76,6 +76,7 @@ def test_what_is_missing_is_installed_at_once(tmp_path: Path) -> None:
         *([] if of_debian() else ["postgresql"]),
         *([] if PGBOUNCER.exists() else ["pgbouncer"]),
         *([] if has_softhsm() else ["softhsm2"]),
+        *([] if shutil.which("promtool") else ["prometheus"]),
         *([] if has_glewlwyd() else ["?exact-name(glewlwyd)", "dbconfig-no-thanks"]),
     ]
     code, printed = _run(tmp_path, _GOALS, CHROMIUM="no-such-browser")

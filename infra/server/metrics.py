@@ -20,6 +20,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from infra.monitoring import METRICS
 from infra.server.board import Board
 from shared import __version__, logs
 from shared.errors import Corrupt, ExpectationLost, InvalidSettings, Unavailable
@@ -39,28 +40,34 @@ _TENANTS_MAX: Final = 200
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
-_REQUESTS: Final = Counter(
-    "rescind_requests", "Requests, by operation and outcome.", ["operation", "outcome"]
-)
-_REQUEST_SECONDS: Final = Histogram(
-    "rescind_request_seconds", "Time to answer a request.", ["operation"], buckets=_BUCKETS
-)
-_REFUSED: Final = Counter("rescind_refused", "Requests that were refused, by reason.", ["reason"])
-STORE_SECONDS: Final = Histogram(
-    "rescind_store_seconds", "Time of a call of the store.", ["verb"], buckets=_BUCKETS
-)
-STORE_CONFLICTS: Final = Counter(
-    "rescind_store_conflicts", "Writes that lost a race against another one."
-)
-STORE_UNAVAILABLE: Final = Counter(
-    "rescind_store_unavailable", "Calls of the store that failed.", ["verb"]
-)
+
+def _counter(name: str) -> Counter:
+    made = METRICS[name]
+    return Counter(name, made.help, made.labels)
+
+
+def _histogram(name: str) -> Histogram:
+    made = METRICS[name]
+    return Histogram(name, made.help, made.labels, buckets=_BUCKETS)
+
+
+def _gauge(name: str, value: float | None = None) -> GaugeMetricFamily:
+    made = METRICS[name]
+    return GaugeMetricFamily(name, made.help, value, made.labels or None)
+
+
+_REQUESTS: Final = _counter("rescind_requests_total")
+_REQUEST_SECONDS: Final = _histogram("rescind_request_seconds")
+_REFUSED: Final = _counter("rescind_refused_total")
+STORE_SECONDS: Final = _histogram("rescind_store_seconds")
+STORE_CONFLICTS: Final = _counter("rescind_store_conflicts_total")
+STORE_UNAVAILABLE: Final = _counter("rescind_store_unavailable_total")
 
 # Set by the process that counts them, each fifth minute.
 _AUTHORIZERS: Final = Gauge(
     "rescind_authorizers",
-    "Authorizers, by their state for the newest entry of five minutes ago.",
-    ["state"],
+    METRICS["rescind_authorizers"].help,
+    METRICS["rescind_authorizers"].labels,
     multiprocess_mode="mostrecent",
 )
 _STATES: Final = {
@@ -72,38 +79,22 @@ _STATES: Final = {
 _REASONS: Final = {"Refused401": "unauthorized", "Refused403": "scope", "Refused429": "rate"}
 # Metrics of log lines, by their name on AWS.
 _COUNTED: Final = {
-    "Unavailable": Counter("rescind_unavailable", "Requests that failed with 503."),
-    "Crashed": Counter("rescind_crashed", "Requests that met a bug or wrong settings."),
-    "LimiterOpen": Counter("rescind_limiter_open", "Requests without a rate limit."),
-    "FeedCaughtUp": Counter(
-        "rescind_feed_caught_up", "Entries of the feed that the schedule published late."
-    ),
-    "TakenBack": Counter("rescind_taken_back", "Revocations that were taken back."),
-    "ApprovalsOverridden": Counter(
-        "rescind_approvals_overridden", "Approvals by the operator in place of a person."
-    ),
-    "HeadInFuture": Counter("rescind_head_in_future", "Publications after a list of the future."),
-    "EquivocationReported": Counter(
-        "rescind_equivocation_reported", "Authorizers that reported entries of nobody."
-    ),
-    "EventsVerified": Counter("rescind_events_verified", "Events of stock authorizers."),
-    "EventsRefused": Counter("rescind_events_refused", "Events with a wrong signature."),
-    "Replays": Counter(
-        "rescind_idempotent_replays", "Requests that were answered as an earlier one."
-    ),
+    "Unavailable": _counter("rescind_unavailable_total"),
+    "Crashed": _counter("rescind_crashed_total"),
+    "LimiterOpen": _counter("rescind_limiter_open_total"),
+    "FeedCaughtUp": _counter("rescind_feed_caught_up_total"),
+    "TakenBack": _counter("rescind_taken_back_total"),
+    "ApprovalsOverridden": _counter("rescind_approvals_overridden_total"),
+    "HeadInFuture": _counter("rescind_head_in_future_total"),
+    "EquivocationReported": _counter("rescind_equivocation_reported_total"),
+    "EventsVerified": _counter("rescind_events_verified_total"),
+    "EventsRefused": _counter("rescind_events_refused_total"),
+    "Replays": _counter("rescind_idempotent_replays_total"),
 }
 # Metrics of log lines with labels, which are the values of these dimensions.
 _LABELLED: Final = {
-    "BatchItems": (
-        Counter("rescind_batch_items", "Results in batches.", ["action", "outcome"]),
-        ("Action", "Outcome"),
-    ),
-    "WebhookDeliveries": (
-        Counter(
-            "rescind_webhook_deliveries", "Attempts to send an event, by outcome.", ["outcome"]
-        ),
-        ("Outcome",),
-    ),
+    "BatchItems": (_counter("rescind_batch_items_total"), ("Action", "Outcome")),
+    "WebhookDeliveries": (_counter("rescind_webhook_deliveries_total"), ("Outcome",)),
 }
 
 
@@ -158,35 +149,19 @@ class Gauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all gauges."""
-        build = GaugeMetricFamily(
-            "rescind_build_info", "The version that runs.", labels=["version"]
-        )
+        build = _gauge("rescind_build_info")
         build.add_metric([__version__], 1)
         yield build
-        yield GaugeMetricFamily(
-            "rescind_schedule_idle_seconds",
-            "Time since the last round of the schedule.",
-            self._board.schedule_seconds(),
-        )
-        yield GaugeMetricFamily(
-            "rescind_leader_seconds",
-            "Time since any server was seen to publish.",
-            self._board.leader_seconds(),
-        )
-        yield GaugeMetricFamily(
-            "rescind_audit_unsealed_seconds",
-            "Time since the audit logs of all tenants were sealed.",
-            self._board.sealed_seconds(),
-        )
+        yield _gauge("rescind_schedule_idle_seconds", self._board.schedule_seconds())
+        yield _gauge("rescind_leader_seconds", self._board.leader_seconds())
+        yield _gauge("rescind_audit_unsealed_seconds", self._board.sealed_seconds())
         yield from self._processes()
         try:
             lists = readiness.look(self._ports())
         except (InvalidSettings, Unavailable):
             # The ports cannot be made while the store is away.
             lists = None
-        yield GaugeMetricFamily(
-            "rescind_ready", "1 if all places that hold data answer.", int(lists is not None)
-        )
+        yield _gauge("rescind_ready", int(lists is not None))
         if lists is not None and self._board.is_leader():
             yield from _of_lists(lists)
             yield from self._unpublished()
@@ -197,12 +172,9 @@ class Gauges(Collector):
     def _processes(self) -> Iterator[Metric]:
         """Yield which processes of the server run, and how often each has ended."""
         down = set(self._board.down())
-        up = GaugeMetricFamily("rescind_process_up", "1 if the process runs.", labels=["process"])
-        ends = CounterMetricFamily(
-            "rescind_process_ends",
-            "Ends of the process, each followed by a start.",
-            labels=["process"],
-        )
+        up = _gauge("rescind_process_up")
+        made = METRICS["rescind_process_ends_total"]
+        ends = CounterMetricFamily("rescind_process_ends", made.help, labels=made.labels)
         for name in self._board.names:
             up.add_metric([name], name not in down)
             ends.add_metric([name], self._board.ends(name))
@@ -213,27 +185,15 @@ class Gauges(Collector):
         """Yield how old the oldest change is that is not in a feed, and how many feeds are late."""
         with suppress(Unavailable):
             waiting = readiness.waiting(self._ports())
-            yield GaugeMetricFamily(
-                "rescind_unpublished_seconds",
-                "Time since the oldest change of all tenants that is not in a feed.",
-                waiting.oldest_seconds,
-            )
-            yield GaugeMetricFamily(
-                "rescind_feeds_late", "Tenants with a change that waits too long.", waiting.late
-            )
+            yield _gauge("rescind_unpublished_seconds", waiting.oldest_seconds)
+            yield _gauge("rescind_feeds_late", waiting.late)
 
     def _trust(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many trust documents are due, and how many have expired."""
         with suppress(Unavailable):
             found = self._documents(self._ports())
-            yield GaugeMetricFamily(
-                "rescind_trust_due",
-                "Tenants whose trust document ends soon or waits for signatures.",
-                found.due,
-            )
-            yield GaugeMetricFamily(
-                "rescind_trust_expired", "Tenants whose trust document has expired.", found.expired
-            )
+            yield _gauge("rescind_trust_due", found.due)
+            yield _gauge("rescind_trust_expired", found.expired)
 
     def _webhooks(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many webhooks there are by state, if there are few tenants."""
@@ -243,7 +203,7 @@ class Gauges(Collector):
             return
         if found is None:
             return
-        gauge = GaugeMetricFamily("rescind_webhook_endpoints", "Webhooks.", labels=["state"])
+        gauge = _gauge("rescind_webhook_endpoints")
         for state in dispatch.DispatchState:
             gauge.add_metric([state], found[state])
         yield gauge
@@ -256,31 +216,19 @@ class Gauges(Collector):
                 self._count_at = time.monotonic() + _COUNT_SECONDS
         if self._expiring is None:
             return
-        gauge = GaugeMetricFamily(
-            "rescind_credentials_expiring",
-            "API keys and signing keys that expire soon.",
-            labels=["kind", "within"],
-        )
+        gauge = _gauge("rescind_credentials_expiring")
         for kind, days in product(ExpiringKind, DAYS):
             gauge.add_metric([kind, f"{days}d"], self._expiring[kind, days])
         yield gauge
 
 
 def _of_lists(lists: Lists) -> Iterator[GaugeMetricFamily]:
-    yield GaugeMetricFamily(
-        "rescind_lists_late", "Lists that should have been replaced.", lists.late
-    )
-    ages = {
-        "rescind_list_age_seconds": ("Age of the oldest list in force.", lists.oldest_age_seconds),
-        "rescind_list_expires_in_seconds": (
-            "Time until the first list in force expires; negative if one has.",
-            lists.soonest_expiry_seconds,
-        ),
-    }
-    for name, (text, value) in ages.items():
-        # A server without a list has no age.
-        if value is not None:
-            yield GaugeMetricFamily(name, text, value)
+    yield _gauge("rescind_lists_late", lists.late)
+    # A server without a list has no age.
+    if lists.oldest_age_seconds is not None:
+        yield _gauge("rescind_list_age_seconds", lists.oldest_age_seconds)
+    if lists.soonest_expiry_seconds is not None:
+        yield _gauge("rescind_list_expires_in_seconds", lists.soonest_expiry_seconds)
 
 
 class Exposition:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 from moto.events.models import EventPattern
 
+from infra.monitoring import ALERTS
 from tests.infra.templates import ALARMS, LAMBDAS, of_kind
 from tests.kit.aws import STAGE, STATEFUL
 from tests.kit.processes import ROOT
@@ -28,12 +29,13 @@ def test_an_alarm_says_what_to_do() -> None:
 
 
 def test_the_runbook_has_a_section_for_each_alarm() -> None:
-    """Under "Alarms" there is a section for every alarm and event, and for nothing else."""
+    """Under "Alarms" there is a section for every alarm, event and alert, and for nothing else."""
     runbook = (ROOT / "docs" / "runbook.md").read_text()
     alarms = runbook.split("\n## Alarms\n")[1].split("\n## ")[0]
     sections = [line.removeprefix("### ") for line in alarms.splitlines() if line[:4] == "### "]
     named = [alarm["AlarmDescription"].rpartition("#")[2] for alarm in ALARMED.values()]
     named += [rule["Description"].rpartition("#")[2] for rule in RULES.values()]
+    named += {each.anchor for each in ALERTS} - {*named}
     assert sorted(each.lower().replace(" ", "-") for each in sections) == sorted(named)
 
 

@@ -18,6 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from infra.data_folder import METRICS_VARIABLE
+from infra.monitoring import METRICS
 from infra.server import metrics
 from infra.server import ops as local_ops
 from infra.server.board import PUBLISHER, Board
@@ -75,6 +77,41 @@ def test_the_address_serves_metrics_and_health_alone(tmp_path: Path) -> None:
         found = _samples(http.get(f"{ops}/metrics"))
         assert found[_of("ready")] == 0
         assert _of("list_age_seconds") not in found
+
+
+# What a process of the server logs when it cannot be made to within a minute.
+_RARE = """
+import logging
+from infra.server.metrics import Handler, STORE_UNAVAILABLE
+from shared import logs
+
+by = {"Action": "revoke", "Outcome": "revoked"}
+for metric in ("AuthorizersUnknown", "BatchItems", "WebhookDeliveries"):
+    Handler().emit(logging.makeLogRecord(logs.fields(metrics={metric: 1}, by=by)))
+STORE_UNAVAILABLE.labels("get").inc()
+"""
+
+
+def test_each_metric_that_is_watched_is_served(tmp_path: Path) -> None:
+    """F1342: A scrape has each metric of the table, of its kind and with its labels; no other one.
+
+    The expressions of alerts and dashboard name these metrics alone (F1340b).
+    """
+    with _server(tmp_path / "data") as (server, ops), httpx2.Client() as http:
+        _ask(server, 1)
+        assert http.get(f"{server.url}{CHECK}").status_code == 401
+        settings = {METRICS_VARIABLE: str(tmp_path / "data/metrics" / ops.removeprefix("http://"))}
+        rare = processes.run("-c", _RARE, settings=settings)
+        assert rare.returncode == 0, rare.stderr
+        text = http.get(f"{ops}/metrics").text
+    served = {}
+    for family in parsed(text):
+        labels = {label for sample in family.samples for label in sample.labels} - {"le", "pid"}
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        served[name] = (family.type, labels, family.documentation)
+    assert served == {
+        name: (each.kind, {*each.labels}, each.help) for name, each in METRICS.items()
+    }
 
 
 def _ask(server: processes.LocalServer, times: int) -> None:

@@ -1,0 +1,160 @@
+"""`infra/monitoring.py`: the alerts fire, are explained, and are what is written."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from infra import monitoring
+from infra.monitoring import ALERTS, METRICS, PANELS
+
+_needs_promtool: Final = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="no promtool: `apt-get install prometheus`"
+)
+_DRAWN: Final = [expression for _, _, lines in PANELS for expression in lines.values()]
+# What is wrong begins in this minute of a test.
+_WRONG_AT: Final = 40
+
+
+def _named(*expressions: str) -> set[str]:
+    found = {name for each in expressions for name in re.findall(r"rescind_\w+", each)}
+    return {each.removesuffix("_bucket") for each in found}
+
+
+def test_what_is_written_is_of_today() -> None:
+    """F1340a: Rules, dashboard and tables are what `make written` writes."""
+    assert monitoring.RULES.read_text() == monitoring.rules(), "run `make written`"
+    assert monitoring.DASHBOARD.read_text() == monitoring.dashboard(), "run `make written`"
+    page = monitoring.PAGE.read_text()
+    assert page == monitoring.page(page), "run `make written`"
+    assert all(f"| `{name}` |" in page for name in METRICS)
+
+
+def test_each_metric_is_drawn() -> None:
+    """F1340b: The dashboard has every metric, and alerts and panels name no other one."""
+    assert _named(*_DRAWN) == set(METRICS)
+    assert _named(*(each.expression for each in ALERTS)) <= set(METRICS)
+    assert not re.search(r"[\[\]]", "".join(each.help for each in METRICS.values()))
+
+
+def _promtool(*arguments: str | Path, good: bool = True) -> str:
+    ran = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
+    said = ran.stdout + ran.stderr
+    assert (ran.returncode == 0) is good, said
+    return said
+
+
+@pytest.mark.slow
+@_needs_promtool
+def test_promtool_reads_rules_and_panels(tmp_path: Path) -> None:
+    """F1341a: Prometheus reads each alert, and each expression of the dashboard."""
+    assert f"{len(ALERTS)} rules found" in _promtool("check", "rules", monitoring.RULES)
+    targets = [
+        target["expr"]
+        for panel in json.loads(monitoring.DASHBOARD.read_text())["panels"]
+        for target in panel["targets"]
+    ]
+    assert targets == _DRAWN
+    rules = [{"record": f"panel:{n}", "expr": each} for n, each in enumerate(targets)]
+    drawn = tmp_path / "drawn.yaml"
+    drawn.write_text(yaml.safe_dump({"groups": [{"name": "drawn", "rules": rules}]}))
+    assert f"{len(targets)} rules found" in _promtool("check", "rules", drawn)
+
+
+def _turns(good: float, bad: float) -> str:
+    """A series that is right, and then wrong for an hour and a half."""
+    return f"{good}x{_WRONG_AT - 1} {bad}x90"
+
+
+def _slow(operation: str, first: int, then: int) -> dict[str, str]:
+    """Hundred requests a minute; so many of them take at most 2.5 seconds, first and then."""
+    name = f'rescind_request_seconds_bucket{{operation="{operation}",le='
+    fast = f"0+{first}x{_WRONG_AT - 1} {first * _WRONG_AT}+{then}x90"
+    whole = "0+100x130"
+    return {f'{name}"2.5"}}': fast, f'{name}"10"}}': whole, f'{name}"+Inf"}}': whole}
+
+
+# For each alert the series of a test. Up to their thresholds, none fires.
+_SERIES: Final[dict[str, dict[str, str]]] = {
+    "NoServer": {"rescind_build_info": f"1x{_WRONG_AT - 1} stale"},
+    "NotReady": {"rescind_ready": _turns(1, 0)},
+    "ProcessDown": {'rescind_process_up{process="publisher"}': _turns(1, 0)},
+    "NoLeader": {"rescind_leader_seconds": _turns(60, 61)},
+    "ScheduleIdle": {"rescind_schedule_idle_seconds": _turns(180, 181)},
+    "FeedsLate": {"rescind_feeds_late": _turns(0, 1)},
+    "LateLists": {"rescind_lists_late": _turns(0, 1)},
+    "ExpiredLists": {"rescind_list_expires_in_seconds": _turns(0, -1)},
+    "TrustDue": {"rescind_trust_due": _turns(0, 1), "rescind_trust_expired": "0x130"},
+    "AuditUnsealed": {"rescind_audit_unsealed_seconds": _turns(300, 301)},
+    "AuthorizersUnknown": {
+        'rescind_authorizers{state="unknown"}': _turns(0, 1),
+        'rescind_authorizers{state="closed"}': "9x130",
+    },
+    "WebhookFailing": {
+        'rescind_webhook_endpoints{state="failing"}': _turns(0, 1),
+        'rescind_webhook_endpoints{state="enabled"}': "9x130",
+    },
+    "WebhookDisabled": {'rescind_webhook_endpoints{state="disabled"}': _turns(1, 2)},
+    "TakenBack": {"rescind_taken_back_total": f"0+10x{_WRONG_AT - 1} 400+30x90"},
+    "ApprovalsOverridden": {"rescind_approvals_overridden_total": _turns(1, 2)},
+    "EquivocationReported": {"rescind_equivocation_reported_total": _turns(1, 2)},
+    "HeadInFuture": {"rescind_head_in_future_total": _turns(1, 2)},
+    # A poll waits for changes, and is not slow.
+    "SlowAnswers": {**_slow("sign_warrant", 100, 98), **_slow("poll_feed", 0, 0)},
+    "Crashed": {"rescind_crashed_total": _turns(1, 2)},
+    "Unavailable": {"rescind_unavailable_total": f"0x{_WRONG_AT - 1} 0+2x90"},
+    "LimiterOpen": {"rescind_limiter_open_total": _turns(1, 2)},
+    "UnknownCallers": {
+        'rescind_refused_total{reason="unauthorized"}': f"0+100x{_WRONG_AT - 1} 4000+300x90",
+        'rescind_refused_total{reason="rate"}': "0+1000x130",
+    },
+}
+
+
+def _test_of(alert: monitoring.Alert) -> dict[str, Any]:
+    """A test of promtool: nothing fires, then this alert alone, after its time."""
+    series = {"rescind_build_info": "1x130"} | _SERIES[alert.name]
+    lasts = int(alert.lasts.removesuffix("m"))
+    # A mean over some minutes takes as long to rise.
+    settles = max(map(int, re.findall(r"\[(\d+)m\]", alert.expression)), default=0)
+    firing = 'count by (alertname, severity) (ALERTS{alertstate="firing"})'
+    labels = f'{{alertname="{alert.name}", severity="{alert.severity}"}}'
+    moments = {_WRONG_AT - 1: False, _WRONG_AT + lasts - 1: False, _WRONG_AT + lasts + 1: True}
+    if settles:
+        moments = {_WRONG_AT - 1: False, _WRONG_AT + lasts + settles - 1: True}
+    return {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": each} for name, each in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": firing,
+                "eval_time": f"{minute}m",
+                "exp_samples": [{"labels": labels, "value": 1}] if fires else [],
+            }
+            for minute, fires in moments.items()
+        ],
+    }
+
+
+@pytest.mark.slow
+@_needs_promtool
+def test_each_alert_fires(tmp_path: Path) -> None:
+    """F1341b: Each alert fires when what it watches is wrong for its time; before that none does.
+
+    A test of an alert that stays quiet fails.
+    """
+    assert list(_SERIES) == [each.name for each in ALERTS]
+    shutil.copy(monitoring.RULES, tmp_path / "alerts.yaml")
+    tests = [_test_of(each) for each in ALERTS]
+    document = {"rule_files": ["alerts.yaml"], "evaluation_interval": "1m", "tests": tests}
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump(document))
+    _promtool("test", "rules", file)
+    tests[1]["input_series"] = [{"series": "rescind_ready", "values": "1x130"}]
+    file.write_text(yaml.safe_dump(document))
+    assert "NotReady" in _promtool("test", "rules", file, good=False)

@@ -65,7 +65,7 @@ typescript: .tools/typescript/.installed ## Pack the client for TypeScript in di
 	@.tools/typescript/node_modules/.bin/tsc --project $(STAGE)
 	@npm pack --silent --ignore-scripts --pack-destination $(DIST) $(abspath $(STAGE))
 
-RELEASE := audit files go typescript
+RELEASE := audit files go kubernetes typescript
 release-rehearsal: $(VENV)/.tests $(RELEASE:%=.tools/%/.installed) ## Build a release of the commit twice in dist/, compare, and use it (TAG=v0.4.0).
 	@$(BIN)/python -m infra.release --dist $(DIST) --tag "$(TAG)"
 

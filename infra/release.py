@@ -30,6 +30,16 @@ _TOOLS: Final = _ROOT / ".tools"
 _BIN: Final = Path(sys.executable).parent
 _PYTHON: Final = (".", "infra/clients/python")
 _GO: Final = "infra/clients/go"
+_REPOSITORY: Final = "https://github.com/rescind/rescind"
+_MODULE: Final = f"{_REPOSITORY.removeprefix('https://')}/{_GO}"
+_IMAGE: Final = "ghcr.io/rescind/rescind"
+_DOCKERFILE: Final = "infra/container/Dockerfile"
+# Where a manifest names the image.
+_NAMED_IMAGE: Final = re.compile(
+    r"(?<=image: )rescind$|registry\.example\.com/rescind:[\w.]+", re.MULTILINE
+)
+_IMAGES: Final = re.compile(r"^\s*image(?:: | = )\"?([\w./:-]+)", re.MULTILINE)
+_MANIFESTS: Final = ("infra/kubernetes/*", "infra/container/*.toml", "infra/container/container-*")
 _PLATFORMS: Final = ("linux/amd64", "linux/arm64", "darwin/arm64")
 _SECONDS: Final = 30.0
 
@@ -64,6 +74,9 @@ def rehearse(dist: Path) -> None:
         compare(dist, Path(name) / "dist")
         for each in dist.glob("*.tar.gz"):
             check_source(each, dist, Path(name) / "again")
+        check_tags(_checkout(Path(name) / "tagged"), dist, Path(name) / "modules")
+        check_manifests(dist, Path(name) / "manifests")
+        print(check_image(dist / f"rescind-{__version__}.tar.gz", Path(name) / "image"), flush=True)
         _ran(_TOOLS / "files/bin/twine", "check", "--strict", *_distributions(dist))
         use(dist, Path(name))
     sums = [f"{_hash(each)}  {each.name}" for each in sorted(dist.iterdir())]
@@ -76,18 +89,40 @@ def check_version(root: Path, tag: str = "") -> None:
     said = re.search(r'__version__ = "(.*)"', (root / "shared/__init__.py").read_text())
     version = said[1] if said else ""
     package = json.loads((root / "infra/clients/typescript/package.json").read_text())["version"]
-    if package.replace("-dev.", ".dev") != version:
+    if package != _semantic(version):
         raise ReleaseRefused(
             f"package.json has the version {package}, and shared/__init__.py {version}"
         )
+    changelog = (root / "CHANGELOG.md").read_text()
     if not tag and ".dev" in version:
+        _check_upgrade("Unreleased", changelog)
         return
-    if tag not in ("", f"v{version}"):
+    if tag not in ("", tags(version)[0]):
         raise ReleaseRefused(f"the tag is {tag}, and the version {version}")
-    if f"\n## {version} - " not in (root / "CHANGELOG.md").read_text():
+    if f"\n## {version} - " not in changelog:
         raise ReleaseRefused(
             f"CHANGELOG.md has no section {version}; write what changed, and its date"
         )
+    _check_upgrade(version, changelog)
+
+
+def _check_upgrade(title: str, changelog: str) -> None:
+    section = changelog.partition(f"\n## {title}")[2].partition("\n## ")[0]
+    if not re.search(r"^### Upgrade\n\n\w", section, re.MULTILINE):
+        raise ReleaseRefused(
+            f'the section {title} of CHANGELOG.md has no part "Upgrade"; say how, or that nothing '
+            "is to be done"
+        )
+
+
+def tags(version: str) -> tuple[str, str]:
+    """Return the tags of a release: of the whole, and of the module for Go."""
+    return f"v{_semantic(version)}", f"{_GO}/v{_semantic(version)}"
+
+
+def _semantic(version: str) -> str:
+    """Return a version of Python in the form of npm and Go."""
+    return version.replace(".dev", "-dev.")
 
 
 def build(tree: Path, dist: Path) -> None:
@@ -100,7 +135,8 @@ def build(tree: Path, dist: Path) -> None:
     _ran("make", "--silent", "-o", installed, "typescript", f"DIST={dist}", folder=tree)
     for platform in _PLATFORMS:
         _go(tree / _GO, dist, platform)
-    _module(tree / _GO, dist)
+    _module(tree, dist)
+    _manifests(tree, dist)
     for each in ("requirements.lock", "infra/requirements.lock"):
         name = each.replace("/", "-").replace(".lock", "")
         form = ("--output-reproducible", "--output-format", "JSON")
@@ -123,6 +159,92 @@ def check_source(source: Path, dist: Path, folder: Path) -> None:
     name = next(folder.glob(f"{source.name.partition('-')[0]}-*.whl")).name
     if _content(folder / name) != _content(dist / name):
         raise ReleaseRefused(f"the wheel that is built from {source.name} is not {name}")
+
+
+def check_tags(tree: Path, dist: Path, folder: Path, *names: str) -> None:
+    """Tag a tree, and fetch the module by its tag and from `dist`, as `go get` does.
+
+    Raises `ReleaseRefused` unless both are the same. `names` are other tags than those of the
+    release.
+    """
+    version = tags(__version__)[0]
+    git = ("git", "-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.com")
+    for command in (
+        ("init", "--quiet"),
+        ("add", "--all", "--force"),
+        ("commit", "--quiet", "--no-verify", "--message", "release"),
+        *(("tag", each) for each in names or tags(__version__)),
+    ):
+        _ran(*git, *command, folder=tree)
+    proxy = folder / "proxy" / _MODULE / "@v"
+    proxy.mkdir(parents=True)
+    (proxy / "list").write_text(f"{version}\n")
+    (proxy / f"{version}.info").write_text(json.dumps({"Version": version}))
+    shutil.copy(tree / _GO / "go.mod", proxy / f"{version}.mod")
+    shutil.copy(dist / f"rescind-go-{__version__}.zip", proxy / f"{version}.zip")
+    instead = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_VALUE_0": _REPOSITORY}
+    instead["GIT_CONFIG_KEY_0"] = f"url.file://{tree}.insteadOf"
+    served = _fetched(folder / "served", version, {"GOPROXY": f"file://{folder / 'proxy'}"})
+    tagged = _fetched(folder / "tagged", version, {"GOPROXY": "direct", **instead})
+    if served != tagged:
+        raise ReleaseRefused(f"rescind-go-{__version__}.zip is not what {_MODULE}@{version} names")
+
+
+def _fetched(folder: Path, version: str, settings: Mapping[str, str]) -> str:
+    """Return the hash that Go gives the module of a version."""
+    folder.mkdir()
+    own = {**_go_settings(), "GOSUMDB": "off", "GOMODCACHE": str(folder), **settings}
+    own["GOFLAGS"] = "-mod=mod -modcacherw"
+    command = (_go_program(), "mod", "download", "-json", f"{_MODULE}@{version}")
+    found: str = json.loads(_ran(*command, folder=folder, settings=own))["Sum"]
+    return found
+
+
+def check_manifests(dist: Path, folder: Path) -> None:
+    """Raise `ReleaseRefused` unless the manifests are valid, and name this version's image."""
+    with zipfile.ZipFile(dist / f"rescind-manifests-{__version__}.zip") as packed:
+        packed.extractall(folder)  # noqa: S202 (what was just packed)
+    texts = {each: each.read_text() for each in folder.rglob("*") if each.is_file()}
+    named = {image for text in texts.values() for image in _IMAGES.findall(text)}
+    if named != {f"{_IMAGE}:{__version__}"}:
+        raise ReleaseRefused(f"the manifests name {', '.join(sorted(named))}")
+    kinds = [
+        each for each, text in texts.items() if re.search("^kind: (?!Kus)", text, re.MULTILINE)
+    ]
+    _ran(_TOOLS / "kubernetes/bin/kubernetes-validate", "--strict", *kinds)
+
+
+def check_image(source: Path, folder: Path) -> str:
+    """Build the image from a source distribution, if that can be done here; return what was done.
+
+    Raises `ReleaseRefused` if the distribution lacks something, or the image is of another version.
+    """
+    with tarfile.open(source) as packed:
+        packed.extractall(folder, filter="data")
+    (tree,) = folder.iterdir()
+    lines = (_ROOT / _DOCKERFILE).read_text()
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", lines, re.MULTILINE)
+    for each in (_DOCKERFILE, f"{_DOCKERFILE}.dockerignore", *" ".join(copied).split()):
+        if not (tree / each).exists():
+            raise ReleaseRefused(f"{source.name} lacks {each}, which the image needs")
+    builder = shutil.which("buildah")
+    if builder is None:
+        return "image: not built, because there is no buildah"
+    places = ("--root", folder / "layers", "--runroot", folder / "run")
+    own = (builder, *places, "--storage-driver", "vfs")
+    (base,) = re.findall(r"^FROM (\S+) AS python$", lines, re.MULTILINE)
+    try:
+        _ran(*own, "pull", "--quiet", "--policy", "missing", base)
+    except ReleaseRefused:
+        return f"image: not built, because {base} cannot be pulled"
+    ignored = ("--ignorefile", tree / f"{_DOCKERFILE}.dockerignore")
+    built = ("build", "--isolation", "chroot", *ignored, "--file", tree / _DOCKERFILE)
+    _ran(*own, *built, "--tag", "rescind", tree)
+    container = _ran(*own, "from", "rescind").strip()
+    said = _ran(*own, "run", "--isolation", "chroot", container, "--", "rescind", "--version")
+    if said.strip() != f"rescind {__version__}":
+        raise ReleaseRefused(f"the image says {said.strip()}")
+    return f"image: built, {said.strip()}"
 
 
 def use(dist: Path, folder: Path) -> None:
@@ -187,25 +309,57 @@ def _checkout(folder: Path) -> Path:
     return folder
 
 
+def _go_program() -> Path:
+    (programs,) = (_TOOLS / "go/lib").glob("python*/site-packages/go/bin")
+    return programs / "go"
+
+
+def _go_settings() -> dict[str, str]:
+    """Return the settings with which Go asks no registry."""
+    settings = {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GOPROXY": "off"}
+    return settings | {"CGO_ENABLED": "0", "GOCACHE": str(_TOOLS / "go/cache")}
+
+
 def _go(source: Path, dist: Path, platform: str) -> None:
     system, machine = platform.split("/")
-    (programs,) = (_TOOLS / "go/lib").glob("python*/site-packages/go/bin")
-    settings = {"GOOS": system, "GOARCH": machine, "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod"}
-    settings |= {"GOTOOLCHAIN": "local", "GOPROXY": "off", "GOCACHE": str(_TOOLS / "go/cache")}
+    settings = {**_go_settings(), "GOOS": system, "GOARCH": machine}
     output = dist / f"rescind-authorizer-{__version__}-{system}-{machine}"
     flags = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=")
-    command = (programs / "go", "build", *flags, "-o", output, "./cmd/rescind-authorizer")
+    command = (_go_program(), "build", *flags, "-o", output, "./cmd/rescind-authorizer")
     _ran(*command, folder=source, settings=settings)
 
 
-def _module(source: Path, dist: Path) -> None:
-    """Pack the module as proxies of Go have it: each file below the module and its version."""
-    (line,) = re.findall(r"^module (.*)$", (source / "go.mod").read_text(), re.MULTILINE)
-    files = sorted(each for each in source.rglob("*") if each.is_file())
-    with zipfile.ZipFile(dist / f"rescind-go-{__version__}.zip", "w", zipfile.ZIP_DEFLATED) as made:
-        for each in files:
-            name = f"{line}@v{__version__}/{each.relative_to(source)}"
-            made.writestr(zipfile.ZipInfo(name), each.read_bytes(), zipfile.ZIP_DEFLATED)
+def _module(tree: Path, dist: Path) -> None:
+    """Pack the module as Go does: each file below the module and its version, and the license."""
+    source = tree / _GO
+    files = {str(each.relative_to(source)): each for each in source.rglob("*") if each.is_file()}
+    files.setdefault("LICENSE", tree / "LICENSE")
+    version = tags(__version__)[0]
+    packed = {f"{_MODULE}@{version}/{name}": each.read_bytes() for name, each in files.items()}
+    _packed(dist / f"rescind-go-{__version__}.zip", packed)
+
+
+def _manifests(tree: Path, dist: Path) -> None:
+    """Pack the manifests with the image of this version, and copy what Prometheus and Grafana read.
+
+    The overlay of a user adds settings and namespace.
+    """
+    image = f"{_IMAGE}:{__version__}"
+    files = [each for pattern in _MANIFESTS for each in tree.glob(pattern)]
+    packed = {
+        str(each.relative_to(tree / "infra")): _NAMED_IMAGE.sub(image, each.read_text()).encode()
+        for each in files
+    }
+    _packed(dist / f"rescind-manifests-{__version__}.zip", packed)
+    for name in ("alerts.yaml", "dashboard.json"):
+        shutil.copy(tree / "infra" / name, dist / name)
+
+
+def _packed(file: Path, content: Mapping[str, bytes]) -> None:
+    """Pack files in an order and at a time that are always the same."""
+    with zipfile.ZipFile(file, "w") as made:
+        for name in sorted(content):
+            made.writestr(zipfile.ZipInfo(name), content[name], zipfile.ZIP_DEFLATED)
 
 
 def _distributions(dist: Path) -> Iterator[Path]:

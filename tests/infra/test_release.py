@@ -4,12 +4,14 @@ import json
 import re
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from infra import release
-from tests.kit import go, typescript
+from shared import __version__
+from tests.kit import go, processes, typescript
 from tests.kit.processes import ROOT
 
 
@@ -37,13 +39,29 @@ def test_versions_agree(tmp_path: Path) -> None:
     with pytest.raises(release.ReleaseRefused, match=re.escape("no section 9.9.9")):
         release.check_version(tree, "v9.9.9")
     changelog = (tree / "CHANGELOG.md").read_text()
-    (tree / "CHANGELOG.md").write_text(f"{changelog}\n## 9.9.9 - 2026-12-01\n")
+    dated = f"{changelog}\n## 9.9.9 - 2026-12-01\n"
+    (tree / "CHANGELOG.md").write_text(dated)
+    with pytest.raises(
+        release.ReleaseRefused, match=re.escape('9.9.9 of CHANGELOG.md has no part "U')
+    ):
+        release.check_version(tree, "v9.9.9")
+    (tree / "CHANGELOG.md").write_text(f"{dated}\n### Upgrade\n\nNothing is to be done.\n")
     release.check_version(tree, "v9.9.9")
+    for wrong in ("9.9.9", "v9.9.9-dev.0", "infra/clients/go/v9.9.9"):
+        with pytest.raises(release.ReleaseRefused, match=re.escape(f"the tag is {wrong}")):
+            release.check_version(tree, wrong)
     (tree / "infra/clients/typescript/package.json").write_text('{"version": "9.9.8"}')
     with pytest.raises(
         release.ReleaseRefused, match=re.escape("package.json has the version 9.9.8")
     ):
         release.check_version(tree, "v9.9.9")
+
+
+def test_a_wrong_version_ends_the_rehearsal() -> None:
+    """F1344: The rehearsal of a tag that is not the version's ends at once, and says why."""
+    ended = processes.run("-m", "infra.release", "--tag", "v9.9.9")
+    assert ended.returncode == 1
+    assert ended.stderr == f"error: the tag is v9.9.9, and the version {__version__}\n"
 
 
 def test_builds_that_differ_are_refused(tmp_path: Path) -> None:
@@ -64,20 +82,65 @@ def test_builds_that_differ_are_refused(tmp_path: Path) -> None:
 def test_a_rehearsal_from_the_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """F1090c: A rehearsal builds twice, and puts each installed client through the suite.
 
-    A source distribution that lacks a file is refused.
+    It fetches the module for Go by its tag. What is broken is refused: a source distribution that
+    lacks a file, a tag that names no module, a manifest with another image or a wrong field.
     """
     typescript.node()
     dist = tmp_path / "dist"
     release.rehearse(dist)
-    assert len(re.findall(r"(\d+) of \1 cases passed", capsys.readouterr().out)) == 3
-    assert len((dist / "SHA256SUMS").read_text().splitlines()) == 11
-    source = next(dist.glob("rescind_authorizer-*.tar.gz"))
-    with tarfile.open(source) as whole:
-        whole.extractall(tmp_path, filter="data")
-    (tree,) = tmp_path.glob("rescind_authorizer-*")
-    (tree / "package/floor.py").unlink()
-    broken = tmp_path / source.name
-    with tarfile.open(broken, "w:gz") as packed:
-        packed.add(tree, tree.name)
+    said = capsys.readouterr().out
+    assert len(re.findall(r"(\d+) of \1 cases passed", said)) == 3
+    assert re.search(r"^image: (built, rescind \d|not built, because .*)", said, re.MULTILINE)
+    assert len((dist / "SHA256SUMS").read_text().splitlines()) == 14
+    _refuse_a_tag(dist, tmp_path)
+    _refuse_manifests(dist, tmp_path)
+    _refuse_sources(dist, tmp_path)
+
+
+def _refuse_a_tag(dist: Path, folder: Path) -> None:
+    tree = release._checkout(folder / "tagged")
+    whole, _ = release.tags(__version__)
+    with pytest.raises(release.ReleaseRefused, match=f"unknown revision {release._GO}/{whole}"):
+        release.check_tags(tree, dist, folder / "modules", whole)
+
+
+def _refuse_manifests(dist: Path, folder: Path) -> None:
+    file = f"rescind-manifests-{__version__}.zip"
+    with zipfile.ZipFile(dist / file) as packed:
+        packed.extractall(folder / "manifests")
+    for n, (name, line, wrong, said) in enumerate(
+        [
+            ("fly.toml", f":{__version__}", ":0.3.0", "the manifests name .*:0.3.0"),
+            ("deployment.yaml", "replicas: 3", "replica: 3", "'replica' was unexpected"),
+        ]
+    ):
+        (place,) = (folder / "manifests").rglob(name)
+        text = place.read_text()
+        place.write_text(text.replace(line, wrong))
+        broken = folder / f"broken-{n}"
+        broken.mkdir()
+        shutil.make_archive(str(broken / file.removesuffix(".zip")), "zip", folder / "manifests")
+        with pytest.raises(release.ReleaseRefused, match=said):
+            release.check_manifests(broken, broken / "unpacked")
+        place.write_text(text)
+
+
+def _refuse_sources(dist: Path, folder: Path) -> None:
+    broken = _without(dist, folder, "rescind_authorizer", "package/floor.py")
     with pytest.raises(release.ReleaseRefused, match="the wheel that is built from"):
-        release.check_source(broken, dist, tmp_path / "again")
+        release.check_source(broken, dist, folder / "again")
+    broken = _without(dist, folder, "rescind", release._DOCKERFILE)
+    with pytest.raises(release.ReleaseRefused, match=f"lacks {release._DOCKERFILE}"):
+        release.check_image(broken, folder / "image")
+
+
+def _without(dist: Path, folder: Path, project: str, lost: str) -> Path:
+    """A source distribution that lacks a file."""
+    source = next(dist.glob(f"{project}-*.tar.gz"))
+    with tarfile.open(source) as whole:
+        whole.extractall(folder / project, filter="data")
+    (tree,) = (folder / project).iterdir()
+    (tree / lost).unlink()
+    with tarfile.open(folder / source.name, "w:gz") as packed:
+        packed.add(tree, tree.name)
+    return folder / source.name

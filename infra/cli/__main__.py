@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from infra import renamed
 from shared import __version__
 
 _VERSION = (["--version"], ["version"])
@@ -17,6 +16,8 @@ def main() -> int:
     if sys.argv[1:2] in _VERSION:
         print(f"rescind {__version__}")
         return 0
+    from infra import renamed  # noqa: PLC0415 (the version is told without it)
+
     if (code := renamed.command(sys.argv[1:])) is not None:
         return code
     from infra.cli.app import NAME, app  # noqa: PLC0415 (Typer takes a while to load)

@@ -113,13 +113,15 @@ def test_a_request_as_curl_does_the_same(admin: Shell, service: LocalServer) -> 
 
 
 def test_programs_load_no_tables() -> None:
-    """F1083a: `--version` loads no parser of arguments, and results in JSON draw no tables."""
+    """F1083a, F1345: `--version` parses nothing; results in JSON load no tables and no schemas."""
     program = (
         "import sys; from infra.cli.__main__ import main; sys.argv[1:] = {}\n"
         "try: main()\nexcept SystemExit: pass\nprint({!r} in sys.modules)"
     )
     for words, module in (
         (["--version"], "typer"),
+        (["--version"], "infra.renamed"),
+        (["logout", "--profile", "nobody", "-o", "json"], "pydantic"),
         (["logout", "--profile", "nobody", "-o", "json"], "rich.table"),
     ):
         ended = subprocess.run(

@@ -20,7 +20,7 @@ AWS_PORT ?= 4566
 
 VENV ?= .venv
 BIN  := $(VENV)/bin
-TOOLS := sam checkov ministack cddl cose audit client files envoy go kubernetes tenuo openbao otel tlog tuf witness
+TOOLS := sam checkov ministack cddl cose audit client files envoy go kubernetes tenuo openbao otel tlog tuf witness site
 NODE_TOOLS := engines oidc openapi quint typescript
 
 # What the checks write: with CACHES elsewhere, and VENV too, the source tree may be read-only.
@@ -34,7 +34,7 @@ PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --num
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
-.PHONY: help supported run build probe-writes wheels typescript release-rehearsal sbom audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format written vendor pictures lock clean
+.PHONY: help supported run build probe-writes wheels typescript release-rehearsal sbom site audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format written vendor pictures lock clean
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ sbom: .tools/audit/.installed ## Write what Lambda runs as an SBOM (CycloneDX) t
 	@mkdir -p .build
 	@.tools/audit/bin/cyclonedx-py requirements requirements.lock --output-reproducible \
 		--output-format JSON --output-file .build/sbom.json
+
+site: $(VENV)/.infra .tools/site/.installed ## Build the documentation with search in .build/site/html, and check its links (TAG=main).
+	@$(BIN)/python -m infra.site .build/site --tag $(or $(TAG),main)
 
 audit: .tools/audit/.installed ## Ask PyPI for known vulnerabilities of what Lambda and the server run.
 	@for lock in requirements.lock infra/requirements.lock; do \

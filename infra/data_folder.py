@@ -26,7 +26,7 @@ _PRIVATE = (
 
 LOST_ROOT: Final = (
     "its trust documents are no longer renewed. Restore its copy, or set SVC_ROOT. "
-    "If it is lost, follow docs/incidents.md (a lost root) before the newest document expires."
+    "If it is lost, follow docs/runbook.md (a lost root) before the newest document expires."
 )
 
 # The library for metrics reads this variable when it is imported (infra/server/metrics.py).

@@ -31,7 +31,7 @@ from tests.kit.processes import ROOT
 _PAGES: Final = sorted((ROOT / "docs" / "spec").glob("*.md"))
 _CLAUSE: Final = re.compile(r"^### (\S+)$", re.MULTILINE)
 _IDENTIFIER: Final = re.compile(r"[A-Z]+-[1-9][0-9]*")
-_LINK: Final = re.compile(r"\]\(([\w./-]+\.\w+)(?:#([\w-]+))?\)")
+_LINK: Final = re.compile(r"\]\(((?:[\w./-]+\.\w+)?)(?:#([\w-]+))?\)")
 
 
 def _clauses(page: Path) -> list[str]:
@@ -57,15 +57,22 @@ def test_the_index_names_the_page_of_each_clause() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    """What the pages of docs link to is there, and so are the anchors of clauses."""
+    """F1350c: Each link of a page names a file that is there, and each anchor a heading of it."""
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    anchors = {page.resolve(): _anchors(page) for page in pages}
     dangling = []
-    for page in (ROOT / "docs").rglob("*.md"):
+    for page in pages:
         for name, anchor in _LINK.findall(page.read_text(encoding="utf-8")):
-            target = (page.parent / name).resolve()
-            is_clause = target in _PAGES and anchor
-            if not target.exists() or (is_clause and anchor.upper() not in _clauses(target)):
+            target = (page.parent / name).resolve() if name else page.resolve()
+            if not target.exists() or anchor not in {"", *anchors.get(target, [anchor])}:
                 dangling.append((page.name, name, anchor))
     assert dangling == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors that GitHub and the site make of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
 _NUMBERS: Final[dict[str, Iterable[int]]] = {

@@ -1,4 +1,4 @@
-"""docs/srl.md, which verifiers are written from, says what the code does."""
+"""docs/spec/srl.md, which verifiers are written from, says what the code does."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ from shared.model.lists.verification import LIFETIME_MAX, VERSION_MAX, verify
 from tests.kit.peers import is_of_type
 from tests.kit.processes import ROOT
 
-_PAGE = (ROOT / "docs" / "srl.md").read_text(encoding="utf-8")
+_PAGE = (ROOT / "docs" / "spec" / "srl.md").read_text(encoding="utf-8")
 _SEED = bytes(range(32))
 _NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

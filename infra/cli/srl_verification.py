@@ -1,4 +1,4 @@
-"""`rescind list verify`: verify a Signed Revocation List offline (docs/srl.md)."""
+"""`rescind list verify`: verify a Signed Revocation List offline (docs/spec/srl.md)."""
 
 import base64
 import json
@@ -41,7 +41,7 @@ _MEMBERS = {"version", "sha256", "signer", "statements", "revoked"}
 _TRUST: Final = "trust"
 
 
-_REFUSED: Final = "a client refuses the trust documents; docs/feed.md says why"
+_REFUSED: Final = "a client refuses the trust documents; docs/spec/feed.md says why"
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """Puts this client through the conformance suite: requests and answers are lines of JSON.
 
-docs/feed.md describes the requests. `python -m rescind_authorizer conformance` starts it.
+docs/spec/feed.md describes the requests. `python -m rescind_authorizer conformance` starts it.
 """
 
 import base64

@@ -28,7 +28,7 @@ class Advanced:
 class Refused:
     """An answer of the service did not pass a check, so the state did not change.
 
-    `reason` is the name of the check (docs/feed.md).
+    `reason` is the name of the check (docs/spec/feed.md).
     """
 
     reason: str

@@ -1,4 +1,4 @@
-"""The state of a client of the feed, and its changes by answers of the service (docs/feed.md).
+"""The state of a client of the feed, and its changes by answers of the service (docs/spec/feed.md).
 
 Everything here is pure: the time and the bytes are arguments. A state never changes: `advance`
 returns another one or raises, so a client that keeps its state on an error loses nothing.
@@ -107,7 +107,7 @@ def advance(
     trusted: Verifier,
     floor: Position | None = None,
 ) -> State:
-    """Return the state after `answer`, which is checked in the order of docs/feed.md.
+    """Return the state after `answer`, which is checked in the order of docs/spec/feed.md.
 
     `state` is what is held, None at the beginning. `base` is the payload of the list that
     `NeedsBase` named for this answer. `floor` is the position that was saved before the last stop.

@@ -17,7 +17,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 TENANT = "svc_tnt_01KAJ3TMF0000000000000ACME"
 
-# The entry that docs/feed.md shows.
+# The entry that docs/spec/feed.md shows.
 ENTRY = wire.FeedEntry(7, ("svc_wrt_b", "svc_wrt_c"), ("svc_wrt_a",))
 
 

@@ -1,4 +1,4 @@
-"""The CDDL of docs/feed.md, as a checker reads it that knows nothing of the codec."""
+"""The CDDL of docs/spec/feed.md, as a checker reads it that knows nothing of the codec."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from tests.conformance.vectors import vectors
 from tests.kit.peers import is_of_type
 from tests.kit.processes import ROOT
 
-_PAGE = ROOT / "docs" / "feed.md"
+_PAGE = ROOT / "docs" / "spec" / "feed.md"
 _CODEC: dict[str, Callable[[bytes], object]] = {
     "head": wire.SignedHead.decode,
     "entry": wire.FeedEntry.decode,

@@ -1,4 +1,4 @@
-"""docs/feed.md, which clients are written from, says what the code does."""
+"""docs/spec/feed.md, which clients are written from, says what the code does."""
 
 import re
 
@@ -10,7 +10,7 @@ from tests.authorizer.feeds import ENTRY
 from tests.conformance.vectors import vectors
 from tests.kit.processes import ROOT
 
-_PAGE = (ROOT / "docs" / "feed.md").read_text(encoding="utf-8")
+_PAGE = (ROOT / "docs" / "spec" / "feed.md").read_text(encoding="utf-8")
 
 
 def _section(title: str) -> str:

@@ -48,7 +48,7 @@ _REST: Final = (
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine; `wrong` are the tests of the contracts that it fails, told in docs/engines.md."""
+    """An engine; `wrong` are the tests of the contracts that it fails, told in CONTRIBUTING.md."""
 
     name: str
     adapters: str  # which parameters of the contract suites are its own, as pytest's -k

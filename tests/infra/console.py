@@ -12,6 +12,7 @@ PAGES: Final = (
     "README.md",
     "CONTRIBUTING.md",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "spec").glob("*.md")),
 )
 _BLOCK: Final = re.compile(r"^( *)```console\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 

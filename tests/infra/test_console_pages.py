@@ -47,16 +47,14 @@ RUN: Final = {
         "PARAMETERS=RestoredAs=$TO": _DEPLOY,
         "list-object-versions": _DEPLOY,
     },
-    "docs/incidents.md": {
+    "docs/runbook.md": {
+        ".venv/bin/rescind doctor": _DEPLOY,
         "TENANT=acme": _DEPLOY,
         "rescind publish": _DEPLOY,
         "on-demand-throughput": _DEPLOY,
         "cancel-key-deletion": _INCIDENTS,
     },
-    "docs/runbook.md": {
-        "rescind doctor": _DEPLOY,
-    },
-    "docs/sam-local.md": {
+    "CONTRIBUTING.md": {
         "start-api": _SAM_READS,
         "sam local invoke": _SAM_READS,
     },
@@ -67,7 +65,7 @@ RUN: Final = {
         ("openssl req", "make run", "identity-providers add", "login --sso"),
         "infra/test_sign_in_page.py::test_the_page_on_signing_in",
     ),
-    "docs/srl.md": {
+    "docs/spec/srl.md": {
         "rescind list verify": "infra/test_console_pages.py::test_the_page_on_lists",
     },
 }
@@ -75,6 +73,13 @@ RUN: Final = {
 NOT_RUN: Final = {
     "CONTRIBUTING.md": {
         "tests/web": "they run the tests, of which this is one",
+        "make test-engines": "it takes minutes; `make test-slow` has its suites",
+        "tests/contracts -k endpoint": "it needs an engine of the reader's",
+        "tests/functions/test_warrants.py": "it needs an engine of the reader's",
+        "make aws-local": (
+            "it serves the whole network; the tests start the same on this machine alone"
+        ),
+        "export AWS_ACCESS_KEY_ID=…": "it has the settings that were printed",
     },
     "docs/authorizers.md": {
         "go build": "clients/test_go.py builds the program, and lets it serve on a free port",
@@ -87,8 +92,6 @@ NOT_RUN: Final = {
         "rescind_authorizer status": (
             "authorizer/test_command_line.py runs both on a service of its own"
         ),
-    },
-    "docs/fleet.md": {
         "propagation?wait=25": (
             "clients/test_typescript_live.py makes this request, of a revocation of its own"
         ),
@@ -124,13 +127,6 @@ NOT_RUN: Final = {
             "infra/server/test_metrics.py runs a server with what the tests pin of OpenTelemetry"
         ),
     },
-    "docs/incidents.md": {
-        'rescind recover "$TENANT"': (
-            "operations/audit/test_sealed_log_cut.py recovers logs that were cut"
-        ),
-        "aws ce ": "the emulator knows no costs",
-        "--lost-region": "infra/cli/operator/test_failover.py types it",
-    },
     "docs/moving.md": {
         "rescind migrate": "infra/cli/operator/test_moving.py types it, between two machines",
         "MigrationRole=rescind-operator": (
@@ -145,7 +141,7 @@ NOT_RUN: Final = {
             "authorizer/relay/ runs the relay, with addresses and certificates of its own"
         ),
     },
-    "docs/feed.md": {
+    "docs/spec/feed.md": {
         "tests.conformance": "conformance/test_conformance.py runs these commands",
     },
     "docs/deploy.md": {
@@ -155,11 +151,6 @@ NOT_RUN: Final = {
         ),
         "sam delete": "SAM does not take the emulator's addresses for those of S3",
         "'^age:'": "it asks what the gateway of AWS passes on",
-    },
-    "docs/engines.md": {
-        "make test-engines": "it takes minutes; `make test-slow` has its suites",
-        "tests/contracts -k endpoint": "it needs an engine of the reader's",
-        "tests/functions/test_warrants.py": "it needs an engine of the reader's",
     },
     "docs/homes.md": {
         "rescind serve --port 8080": (
@@ -185,12 +176,11 @@ NOT_RUN: Final = {
     "docs/runbook.md": {
         "list-event-source-mappings": "the tests deploy no function that the emulator calls",
         "purge-queue": "the address of the queue is the reader's",
-    },
-    "docs/sam-local.md": {
-        "make aws-local": (
-            "it serves the whole network; the tests start the same on this machine alone"
+        'rescind recover "$TENANT"': (
+            "operations/audit/test_sealed_log_cut.py recovers logs that were cut"
         ),
-        "export AWS_ACCESS_KEY_ID=…": "it has the settings that were printed",
+        "aws ce ": "the emulator knows no costs",
+        "--lost-region": "infra/cli/operator/test_failover.py types it",
     },
 }
 
@@ -250,8 +240,8 @@ PINNED=$(curl -sS "$URL/v1/revocations/srl/keys" -H "$AUTH" |
 
 @pytest.mark.slow
 def test_the_page_on_lists(tmp_path: Path) -> None:
-    """F102: the verification of docs/srl.md, of a list that has the warrant (exit code 3)."""
-    (block,) = console.blocks("docs/srl.md")
+    """F102: the verification of docs/spec/srl.md, of a list that has the warrant (exit code 3)."""
+    (block,) = console.blocks("docs/spec/srl.md")
     with local_server(tmp_path / ".data") as server, Terminal(tmp_path) as terminal:
         terminal.type(f"URL={server.url}\n{_BEFORE}")
         output = terminal.type(f"{block} || test $? -eq 3")

@@ -70,7 +70,7 @@ def test_the_operators_commands_work(tmp_path: Path) -> None:
     check_traces(tmp_path, left)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))], ids=str)
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))], ids=str)
 def test_documented_requests_do_not_fail_in_silence(page: Path) -> None:
     """F145e: Documented curl commands print errors and end with a failure code."""
     commands = page.read_text(encoding="utf-8").replace("\\\n", " ")
@@ -169,8 +169,8 @@ rescind revoke svc_wrt_right --reason stolen
 
 @pytest.mark.slow
 def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
-    """F110c, F111, F901a: The commands of docs/incidents.md end each incident on one machine."""
-    prepare, *blocks = _blocks("docs/incidents.md")
+    """F110c, F111, F901a: The commands of docs/runbook.md end each incident on one machine."""
+    prepare, *blocks = _blocks("docs/runbook.md")
     home = {"RESCIND_HOME": str(tmp_path / "profiles")}
     with (
         local_server(tmp_path / ".data") as server,
@@ -189,11 +189,11 @@ def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS command line")
 @pytest.mark.skipif(not aws_local.is_installed(), reason="needs make .tools/ministack/.installed")
 def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
-    """F110d, F111, F901b: The commands of docs/incidents.md end each incident on emulated AWS."""
-    prepare, *blocks = _blocks("docs/incidents.md")
+    """F110d, F111, F901b: The commands of docs/runbook.md end each incident on emulated AWS."""
+    prepare, *blocks = _blocks("docs/runbook.md")
     key = [
         line
-        for line in _commands("docs/incidents.md")
+        for line in _commands("docs/runbook.md")
         if line.startswith(("KMS_KEY=$(aws", "aws kms"))
     ]
     with ExitStack() as stack:

@@ -399,7 +399,7 @@ def test_a_restore_stops_every_function_that_has_a_store() -> None:
 def test_sam_local_has_every_function() -> None:
     """F599a: SAM local gives each function its queue, and an event to invoke it with."""
     given = json.loads((ROOT / "infra" / "sam" / "environment.json").read_text())
-    page = (ROOT / "docs" / "sam-local.md").read_text(encoding="utf-8")
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     invoked = dict(re.findall(r"local invoke (\w+) --event (\S+)", page))
     for name, function in LAMBDAS.items():
         queue = re.sub(r"sqs:|[${}]", "", str(variables(name).get("SVC_QUEUE", "")))

@@ -31,7 +31,7 @@ def forget() -> None:
     """Remove proxies and the settings of clouds from the environment of this process.
 
     If the tests are to run on endpoints of the caller's choice, the caller's credentials stay,
-    since requests are signed with them (docs/engines.md).
+    since requests are signed with them (CONTRIBUTING.md).
     """
     chosen = any(name.startswith("SVC_TEST_") and name.endswith("_ENDPOINT") for name in os.environ)
     clouds = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT") if chosen else ("AWS_", "AZURE_")

@@ -143,12 +143,12 @@ def test_the_page_works(tmp_path: Path, settings: dict[str, str]) -> None:
             tick = ".venv/bin/rescind publish"
             assert "valid: version 2, " in terminal.type(fetch.replace("sleep 90", tick))
             terminal.type(f"export RESCIND_HOME={tmp_path}/profiles")
-            begin = block("TENANT=acme", "docs/incidents.md")
+            begin = block("TENANT=acme", "docs/runbook.md")
             terminal.type(begin.replace("$(output ApiUrl)", url))
         terminal.type(block("rescind upgrade"))
-        assert "All is well." in terminal.type(block("rescind doctor", "docs/runbook.md"))
+        assert "All is well." in terminal.type(block(".venv/bin/rescind doctor", "docs/runbook.md"))
         for snippet in ("rescind publish", "on-demand-throughput"):
-            terminal.type(block(snippet, "docs/incidents.md"))
+            terminal.type(block(snippet, "docs/runbook.md"))
         terminal.type(block("reserved-concurrent-executions 0"))
         terminal.type(_RESTORE)
         terminal.type(block("PARAMETERS=RestoredAs=$TO"))

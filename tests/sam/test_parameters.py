@@ -103,9 +103,9 @@ def test_the_configuration_has_what_each_command_needs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("snippet", ["start-api", "sam local invoke"])
 def test_sam_understands_the_commands_of_its_page(tmp_path: Path, snippet: str) -> None:
-    """F100: SAM reads the commands of docs/sam-local.md as they stand, up to the container."""
+    """F100: SAM reads the commands of CONTRIBUTING.md as they stand, up to the container."""
     there = checkout(tmp_path, Target("x86_64"))
-    (block,) = (each for each in console.blocks("docs/sam-local.md") if snippet in each)
+    (block,) = (each for each in console.blocks("CONTRIBUTING.md") if snippet in each)
     typed = [shlex.split(line) for line in block.splitlines() if "/bin/sam local " in line]
     assert typed
     for _, *arguments in typed:

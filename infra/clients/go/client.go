@@ -1,5 +1,5 @@
 // Package rescind knows which warrants a Rescind service has revoked, seconds after the service does,
-// and asks nobody at each check. It follows the signed feed of a tenant (docs/feed.md).
+// and asks nobody at each check. It follows the signed feed of a tenant (docs/spec/feed.md).
 package rescind
 
 import (

@@ -10,7 +10,7 @@ import (
 )
 
 // Conformance puts this client through the conformance suite: each line of `requests` is one in
-// JSON, and so is each answer (docs/feed.md).
+// JSON, and so is each answer (docs/spec/feed.md).
 func Conformance(requests io.Reader, answers io.Writer) error {
 	lines := bufio.NewReaderSize(requests, 1<<20)
 	current := &session{}

@@ -2,7 +2,7 @@ package rescind
 
 import "errors"
 
-// Reason is why something that the service answered was refused (docs/feed.md). Programs compare
+// Reason is why something that the service answered was refused (docs/spec/feed.md). Programs compare
 // these words, so they do not change.
 type Reason string
 

@@ -32,7 +32,7 @@ type step struct {
 	passed   []position
 }
 
-// advance returns the state after an answer, which is checked in the order of docs/feed.md.
+// advance returns the state after an answer, which is checked in the order of docs/spec/feed.md.
 //
 // `held` is nil at the beginning. `data` is the base that needsBase named for this answer, or nil.
 // `floor` is the position that was saved before the last stop, or nil.

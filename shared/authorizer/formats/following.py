@@ -126,7 +126,7 @@ def judge(
 ) -> JudgedHead:
     """Return a head of the feed if the held document vouches for it.
 
-    The key `likely` is tried first. The further checks of a head are those of docs/feed.md. After
+    The key `likely` is tried first. The further checks of a head are in docs/spec/feed.md. After
     `SIGNATURE`, `TRUST_EXPIRED` and `BEHIND`, read `GET /v1/trust` and check the head again.
     Raises `NotTrusted`.
     """

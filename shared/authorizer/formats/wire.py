@@ -1,4 +1,4 @@
-"""The wire format of the feed: entries, their chain, and the signed head (docs/feed.md).
+"""The wire format of the feed: entries, their chain, and the signed head (docs/spec/feed.md).
 
 All parts are deterministic CBOR (RFC 8949, 4.2.1) with text keys. A reader ignores members that it
 does not know, and refuses bytes that another encoder would have written differently.

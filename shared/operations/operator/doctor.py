@@ -36,9 +36,9 @@ _STRAGGLERS: Final = 10
 _EXPIRING: Final = 10
 _REPLACE: Final = "replace it before then: see docs/api-keys.md#keys-that-expire"
 
-_FLEET: Final = "docs/fleet.md#stragglers"
+_FLEET: Final = "docs/authorizers.md#stragglers"
 _OTHER_TABLES: Final = "docs/restore.md#other-stores"
-_LOG_GUIDE: Final = "docs/incidents.md#the-audit-log-was-cut-or-altered"
+_LOG_GUIDE: Final = "docs/runbook.md#the-audit-log-was-cut-or-altered"
 _WITNESS_GUIDE: Final = "docs/audit-log.md#witnesses"
 _GUIDE: Final = "restore the data (docs/deploy.md#restore)"
 

@@ -26,7 +26,7 @@ from tests.kit.peers import is_of_type
 from tests.kit.processes import ROOT, environment
 
 _PAGE: Final = (ROOT / "docs/spec/trust.md").read_text(encoding="utf-8")
-_FEED: Final = (ROOT / "docs/feed.md").read_text(encoding="utf-8")
+_FEED: Final = (ROOT / "docs/spec/feed.md").read_text(encoding="utf-8")
 _SEED: Final = 7
 
 _READERS: Final[dict[str, Callable[[bytes], Any]]] = {

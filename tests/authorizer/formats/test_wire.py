@@ -35,7 +35,7 @@ def _members(part: FeedEntry | SignedHead) -> dict[str, Any]:
 
 
 def test_the_bytes_never_change() -> None:
-    """F170a: An entry, a break and a chain have the bytes that docs/feed.md shows."""
+    """F170a: An entry, a break and a chain have the bytes that docs/spec/feed.md shows."""
     assert ENTRY.encode().hex() == (
         "a36752656d6f76656481697376635f7772745f61"
         "675265766f6b656482697376635f7772745f62697376635f7772745f63"

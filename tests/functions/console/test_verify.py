@@ -121,7 +121,7 @@ def _right() -> Iterator[Case]:
         ids = [f"svc_wrt_{each:08}" for each in range(number)]
         payload = Payload(2**32 + number, NOW, NOW + HOUR, ids)
         yield _case(None, srl.sign(payload, seed=SEED))
-    # The list of docs/srl.md, as another implementation may have made it.
+    # The list of docs/spec/srl.md, as another implementation may have made it.
     yield _case(None, srl.sign(Payload(2, NOW, NOW + HOUR, ["svc_wrt_laptop-17"]), seed=SEED))
 
 

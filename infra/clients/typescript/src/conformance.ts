@@ -1,4 +1,4 @@
-// Puts this client through the conformance suite (docs/feed.md): it is told the time, the answers, and
+// Puts this client through the conformance suite (docs/spec/feed.md): it is told the time, the answers, and
 // the bases. Requests and answers are objects of JSON.
 
 import { hex, utf8 } from "./bytes.js";

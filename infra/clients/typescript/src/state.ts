@@ -1,4 +1,4 @@
-// The state of a client of the feed, and its changes by answers (docs/feed.md).
+// The state of a client of the feed, and its changes by answers (docs/spec/feed.md).
 //
 // Everything here is pure: the time and the bytes are arguments. A state never changes: `advance`
 // returns another one or throws, so a client that keeps its state on an error loses nothing.
@@ -86,7 +86,7 @@ export interface Terms {
 }
 
 /**
- * The state after an answer whose head was judged, in the order of docs/feed.md. `base` is the payload
+ * The state after an answer whose head was judged, in the order of docs/spec/feed.md. `base` is the payload
  * of the list that `NeedsBase` named. Throws `Refused`, or `NeedsBase` if all other checks have passed.
  */
 export function advance(

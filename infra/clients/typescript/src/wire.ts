@@ -1,4 +1,4 @@
-// The wire format of the feed: answers, heads, entries and bases (docs/feed.md).
+// The wire format of the feed: answers, heads, entries and bases (docs/spec/feed.md).
 
 import {
   decode, digest, Malformed, moment, need, number, optional, rising, table, text, texts, type Members,

@@ -1,0 +1,135 @@
+"""Build the documentation as a site with search: `python -m infra.site FOLDER [--tag v0.4.0]`.
+
+The pages are those that GitHub shows. Links to code become links to the tree of the tag, and every
+link and anchor of what was built has to lead somewhere. zensical makes the pages (`make site`).
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+_ROOT: Final = Path(__file__).resolve().parent.parent
+CODE: Final = "https://github.com/rescind/rescind/tree"
+_ZENSICAL: Final = _ROOT / ".tools" / "site" / "bin" / "zensical"
+# Where a page beside docs/ stands on the site.
+_MOVED: Final = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
+_LINK: Final = re.compile(r"(?<=\]\()([^)#\s]+)(?=[#)])")
+_PARTS: Final = {
+    "Try": ("index.md", "concepts.md", "console.md"),
+    "Enforce": (
+        *("authorizers.md", "relay.md", "signing-keys.md", "bulk.md", "api-keys.md"),
+        *("sign-in.md", "webhooks.md"),
+    ),
+    "Run": (
+        *("homes.md", "one-machine.md", "deploy.md", "second-region.md", "moving.md"),
+        *("restore.md", "runbook.md", "audit-log.md"),
+    ),
+    "Judge": ("security.md", "performance.md", "cost.md", "architecture.md"),
+    "Reference": ("cli.md", "metrics.md", "data-model.md", "contributing.md"),
+}
+
+
+def write_sources(folder: Path, tag: str) -> None:
+    """Copy the pages and what they show to a folder, with links that hold there."""
+    shutil.copytree(_ROOT / "docs", folder)
+    for name, moved in _MOVED.items():
+        shutil.copy(_ROOT / name, folder / moved)
+    for page in folder.rglob("*.md"):
+        place = page.relative_to(folder).as_posix()
+        written = {moved: _ROOT / name for name, moved in _MOVED.items()}
+        home = written.get(place, _ROOT / "docs" / place).parent
+        moved = partial(_link, home, page.parent, folder, tag)
+        page.write_text(_LINK.sub(moved, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _link(home: Path, page: Path, folder: Path, tag: str, found: re.Match[str]) -> str:
+    """The target of a link of a page that stood at `home` and stands at `page` now."""
+    if urlsplit(found[0]).scheme:
+        return found[0]
+    target = Path(os.path.normpath(home / found[0])).relative_to(_ROOT).as_posix()
+    if target in _MOVED or target.startswith("docs/"):
+        here = folder / _MOVED.get(target, target.removeprefix("docs/"))
+        return os.path.relpath(here, page)
+    return f"{CODE}/{tag}/{target}"
+
+
+def build(folder: Path, tag: str) -> Path:
+    """Build the site in `html` of a folder, and return that. Raises `CalledProcessError`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    write_sources(folder / "docs", tag)
+    (folder / "zensical.toml").write_text(_settings(folder / "docs"))
+    subprocess.run([_ZENSICAL, "build"], cwd=folder, check=True)  # noqa: S603 (of the project)
+    return folder / "html"
+
+
+def _settings(pages: Path) -> str:
+    """What zensical is told. Strings and lists of JSON are those of TOML."""
+    parts = [*_PARTS.items()]
+    for name, title in (("spec", "Specification"), ("adr", "Decisions")):
+        of_part = sorted(each.relative_to(pages).as_posix() for each in (pages / name).glob("*.md"))
+        parts.append((title, (*of_part,)))
+    nav = ", ".join(f"{{{json.dumps(title)} = {json.dumps(names)}}}" for title, names in parts)
+    return f"""[project]
+site_name = "Rescind"
+site_dir = "html"
+nav = [{nav}]
+[project.theme]
+font = false
+features = ["navigation.sections", "search.highlight", "content.code.copy"]
+"""
+
+
+class _Page(HTMLParser):
+    """The links and the anchors of a page."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors = {""}
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, _tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        self.anchors |= {named.get("id") or ""}
+        self.links += [named[each] or "" for each in ("href", "src") if each in named]
+
+
+def dead_links(folder: Path) -> Iterator[str]:
+    """Yield each link of a built page that leads to no file, or to no anchor of its page."""
+    pages = {page.resolve(): _Page(page) for page in folder.rglob("*.html")}
+    for page, read in pages.items():
+        for link in read.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or page.name == "404.html":
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            target = target / "index.html" if target.is_dir() else target
+            known = pages[target].anchors if target in pages else {unquote(parts.fragment)}
+            if not target.exists() or unquote(parts.fragment) not in known:
+                yield f"{page.relative_to(folder.resolve())}: {link}"
+
+
+def main() -> int:
+    """Build the site, and say which links of it are dead."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tag", default="main")
+    options = parser.parse_args()
+    site = build(options.folder, options.tag)
+    dead = [*dead_links(site)]
+    print("\n".join(f"Dead link: {each}" for each in dead) or f"The site is in {site}.")
+    return 1 if dead else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The pages of the documentation: short, without rules of their own, and with words of the code."""
+
+import json
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from infra import site
+from tests.kit.processes import ROOT
+
+# The pages that the code writes, or a test compares with it line by line.
+_REFERENCE: Final = {"cli.md", "data-model.md", "metrics.md"}
+_WORDS_MAX: Final = 25_000
+_CODE: Final = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+
+
+def _guides() -> Iterator[tuple[str, str]]:
+    """The pages that are read from top to bottom, each with its text without blocks of code."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    for page in sorted(pages):
+        if page.name not in _REFERENCE:
+            yield page.name, _CODE.sub("", page.read_text(encoding="utf-8"))
+
+
+def test_the_guides_are_short() -> None:
+    """F1350a: The pages beside reference and decisions have 25,000 words at most, README 700."""
+    words = {name: len(re.findall(r"\S*\w\S*", text)) for name, text in _guides()}
+    assert sum(words.values()) <= _WORDS_MAX, words
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
+
+
+def test_rules_stand_in_the_specification() -> None:
+    """F1350b: No page beside the specification says what another party must do."""
+    said = [(name, line) for name, text in _guides() for line in text.splitlines() if _rule(line)]
+    assert said == []
+
+
+def _rule(line: str) -> re.Match[str] | None:
+    return re.search(r"\bmust\b", line, re.IGNORECASE)
+
+
+def test_the_words_have_the_names_of_the_code() -> None:
+    """Each row of the words has a word of its own, and a name that can be imported."""
+    words = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8").split("\n## Words\n")[1]
+    row = r"^\| ([A-Z][\w, ]+) \| .+ \| `((?:functions|infra|shared)\.\S+)` \|$"
+    rows = re.findall(row, words, re.MULTILINE)
+    assert len(rows) == words.count("\n| ") - 2
+    assert len({word for word, _ in rows}) == len(rows)
+    for _, name in rows:
+        pkgutil.resolve_name(name)
+
+
+@pytest.mark.slow
+def test_the_site_has_no_dead_link(tmp_path: Path) -> None:
+    """F1351a: The site has each page and a search, and a link or anchor that is dead is named."""
+    built = site.build(tmp_path, "v0.4.0")
+    assert [*site.dead_links(built)] == []
+    found = json.loads((built / "search.json").read_text(encoding="utf-8"))["items"]
+    assert any(each["location"].startswith("spec/srl/#verify-1") for each in found)
+    assert (
+        f"{site.CODE}/v0.4.0/infra/relay/compose.yaml" in (built / "relay/index.html").read_text()
+    )
+    page = built / "bulk" / "index.html"
+    page.write_text('<a href="../webhooks/#none"></a><a href="../none/"></a>', encoding="utf-8")
+    dead = [each for each in site.dead_links(built) if each.startswith("bulk")]
+    assert dead == ["bulk/index.html: ../webhooks/#none", "bulk/index.html: ../none/"]

@@ -48,8 +48,8 @@ def write_sources(folder: Path, tag: str) -> None:
         place = page.relative_to(folder).as_posix()
         written = {moved: _ROOT / name for name, moved in _MOVED.items()}
         home = written.get(place, _ROOT / "docs" / place).parent
-        moved = partial(_link, home, page.parent, folder, tag)
-        page.write_text(_LINK.sub(moved, page.read_text(encoding="utf-8")), encoding="utf-8")
+        link = partial(_link, home, page.parent, folder, tag)
+        page.write_text(_LINK.sub(link, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _link(home: Path, page: Path, folder: Path, tag: str, found: re.Match[str]) -> str:

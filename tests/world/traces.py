@@ -359,7 +359,7 @@ class Trace:
             "feed": [(each.sequence, {*each.revoked}, {*each.removed}) for each in entries],
             "head": (newest.base.version, newest.base.sequence, reference and reference.number),
             "issued": _ticks(newest.signed.issued_at.timestamp()),
-            "list": (listed.version, {*encoding.revoked_ids(body)}),
+            "list": (listed.version, {*content.revoked_ids(body)}),
             "signer": self._number(in_force.signer(self.ports, self._id).public_bytes),
             "leads": {name for name, each in self._leaders.items() if each._leads},
             "publications": {it: at(self._publications.get(it)) for it in self._leaders},

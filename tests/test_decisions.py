@@ -66,19 +66,6 @@ def test_each_decision_says_what_was_rejected_and_what_follows() -> None:
     assert [each[-2:] for each in heads] == [["Rejected", "Consequences"]] * len(_TEXTS)
 
 
-def test_links_of_decisions_lead_somewhere() -> None:
-    """Each link of a decision, also from an old number, names a page and a section of it."""
-    linked = [
-        (page, name, section)
-        for page, text in [("README.md", _INDEX), *_TEXTS.items()]
-        for name, section in re.findall(r"\]\(([\w./-]+\.md)(?:#([\w-]+))?\)", text)
-    ]
-    assert len(linked) > 50
-    pages = {name: (_FOLDER / name).read_text(encoding="utf-8") for _, name, _ in linked}
-    sections = {name: {"", *_sections(text)} for name, text in pages.items()}
-    assert [each for each in linked if each[2] not in sections[each[1]]] == []
-
-
 def test_references_to_sections_lead_somewhere() -> None:
     """Pages that link to a section of a decision name one that is there."""
     linked = [

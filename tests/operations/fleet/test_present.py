@@ -12,8 +12,7 @@ from shared.model.fleet import authorizers as model
 from shared.model.fleet.propagation import Judged, Proof
 from shared.model.tenants import CountedReports, SettingsChange
 from shared.operations.access import tenant_settings
-from shared.operations.fleet import authorizers, present, registrations
-from shared.operations.fleet import propagation
+from shared.operations.fleet import authorizers, present, propagation, registrations
 from shared.operations.fleet.present import Since
 from shared.operations.lists import publication
 from shared.ports import Ports

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Path, Query, Response
 
 from functions.revocations.batch_schemas import ChangeRevocations, RevocationChanges
+from functions.revocations.change_schemas import ChangeBody, ChangeId, ChangeList, ChangesQuery
 from functions.revocations.propagation_schemas import RevocationPropagation, Wait
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
@@ -25,7 +26,7 @@ from functions.revocations.schemas import (
 from shared.errors import NotFound
 from shared.operations.audit import revocation_counts
 from shared.operations.changes import revocation_batches, revocations
-from shared.operations.fleet import propagation
+from shared.operations.fleet import changes, propagation
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import Reason, WarrantId
 from shared.web.paging import Pager
@@ -193,11 +194,49 @@ async def get_revocation_propagation(
     """
     progress = here.run(propagation.progress_of, revocation_id=revocation_id)
     body = RevocationPropagation.of(progress).model_dump_json()
-    seconds = min(query.wait, here.wait_max)
     # Nothing more follows if the warrant has ended.
-    if progress.propagation.is_complete or progress.traced.ended_at or not seconds:
+    is_last = progress.propagation.is_complete or progress.traced.ended_at is not None
+    return _answer(here, body, query.wait, is_last=is_last)
+
+
+def _answer(here: ApiRequest, body: str, wait: int, *, is_last: bool) -> Response:
+    """Return the response, which is delayed if a better one may follow (FLEET-14)."""
+    seconds = min(wait, here.wait_max)
+    if is_last or not seconds:
         return Response(body, media_type="application/json")
     return Provisional(body, seconds=seconds, media_type="application/json")
+
+
+@routes.get("/v1/changes")
+@serves(changes.page)
+async def list_changes(here: ApiRequest, query: Annotated[ChangesQuery, Query()]) -> ChangeList:
+    """List what was revoked: warrants, batches, signing keys, API keys and list signers.
+
+    The newest change comes first, as the audit log has it. Each call of a batch is one change. A
+    page may have fewer changes than `limit`, although more follow: then it has a `cursor`.
+    """
+    filters = query.filters(here.ports.now())
+    listed = query.model_dump_json(exclude={"limit", "cursor"})
+    pages = Pager(here.caller, query.cursor, f"changes?{listed}")
+    page = here.run(changes.page, filters=filters, before=pages.before, limit=query.limit)
+    return ChangeList.of(page, pages)
+
+
+@routes.get("/v1/changes/{id}", response_model=ChangeBody)
+@serves(changes.of_change, raises=(NotFound,))
+async def get_change(
+    here: ApiRequest, change_id: Annotated[ChangeId, Path(alias="id")], query: Wait
+) -> Response:
+    """Get a change, and who is known to refuse what it revoked.
+
+    The states and `complete` are those of the proof of propagation, for the entry of the feed that
+    has the whole change. With `wait`, the service delays a response that is not complete.
+
+    404: there is no such change, or it was deleted.
+    """
+    found = here.run(changes.of_change, change_id=change_id)
+    body = ChangeBody.following(found).model_dump_json()
+    return _answer(here, body, query.wait, is_last=found.is_complete or found.feed is None)
 
 
 @routes.delete("/v1/revocations/{id}", status_code=204)

@@ -16,7 +16,7 @@ from shared.authorizer.formats.wire import Base, FeedEntry, Malformed
 from shared.errors import Corrupt
 from shared.model import times
 from shared.model.items import Address, Partition, Table
-from shared.model.records import ADDED, Record
+from shared.model.records import ADDED, SPARSE, Record
 
 # The most warrants in one entry: with the longest identifiers, an item of DynamoDB holds it.
 ENTRY_MAX: Final = 4_000
@@ -45,12 +45,14 @@ class StoredEntry(Record):
 
     `ends` is CBOR: for each warrant in `Revoked`, seconds since 1970, or null if it is not known.
     `chain` is the chain (32 bytes) at this entry. It is empty in entries of earlier releases.
+    `changes` are the revoked signing keys of which this entry and those before it state all.
     """
 
     entry: bytes
     ends: bytes
     issued_at: datetime
     chain: bytes = field(default=b"", metadata=ADDED)
+    changes: tuple[str, ...] = field(default=(), metadata=SPARSE)
 
     @classmethod
     def of(
@@ -60,13 +62,15 @@ class StoredEntry(Record):
         issued_at: datetime,
         *,
         follows: bytes,
+        changes: tuple[str, ...] = (),
     ) -> "StoredEntry":
         """Return an entry to store that follows the chain `follows`.
 
         `ends` are those of `entry.revoked`, in the same order.
         """
         data = entry.encode()
-        return cls(data, encoded_ends(ends), issued_at, wire.next_chain(follows, data))
+        chain = wire.next_chain(follows, data)
+        return cls(data, encoded_ends(ends), issued_at, chain, changes)
 
     def opened(self) -> tuple[FeedEntry, list[datetime | None]]:
         """Return the entry, and the ends of the warrants that it revokes. Raises `Corrupt`."""

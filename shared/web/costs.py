@@ -50,6 +50,8 @@ class Cost(NamedTuple):
     by_window: bool = False
 
 
+_SEARCH: Final = 30
+
 # By the name of the endpoint. All others cost only what their body and their page do.
 COSTS: Final[Mapping[str, Cost]] = {
     "check_revocations": Cost(entries=("warrant_ids",), a_token=25),
@@ -57,6 +59,8 @@ COSTS: Final[Mapping[str, Cost]] = {
     "count_revocations": Cost(flat=1),
     "list_revocations": Cost(searched=_OF_REVOCATIONS),
     "get_revocation_propagation": Cost(by_fleet=True),
+    "get_change": Cost(by_fleet=True),
+    "list_changes": Cost(flat=_SEARCH, by_window=True),
     "get_authorizer_summary": Cost(by_fleet=True),
     "list_authorizers": Cost(fleet_for="changed_since"),
     "send_reports": Cost(entries=("reports",)),
@@ -67,7 +71,6 @@ COSTS: Final[Mapping[str, Cost]] = {
     "prove_audit_entry": Cost(flat=5),
 }
 _USUAL: Final = Cost()
-_SEARCH: Final = 30
 
 
 class Asked(NamedTuple):

@@ -509,6 +509,7 @@ _AUTHORIZER = _names(
     "id name type version public_key owner relay registered_at seen_at sequence chain verified_at",
     "max_staleness_seconds allow_when_stale foreign api_key_id proven trust_version",
 ) | {"metadata": {}, "refused": {}}
+_CHANGE = _names("id kind name recorded_at reason") | {"actor": _names("identity key_id name")}
 _PACE = _names("report_after_seconds spread_seconds")
 _SIGNED_HEAD = _names("Payload Signature")
 _SRL = {
@@ -850,6 +851,31 @@ _ROWS = (
         is_kept=False,
     ),
     _row("GET /v1/authorizers listAuthorizers", _page("authorizers", _AUTHORIZER), on=_authorizer),
+    _row(
+        "GET /v1/changes listChanges",
+        {"changes": [_CHANGE], "total": ..., "cursor": ...},
+        on=lambda tenant: _revocation(tenant) and None,
+        scopes=_REVIEWERS,
+    ),
+    _row(
+        "GET /v1/changes/{id} getChange",
+        _CHANGE
+        | _names("undoable list list_due_at complete completed_at curve_is_bound")
+        | {
+            "reach": _names("keys warrants"),
+            "feed": _names("sequence issued_at published of"),
+            "authorizers": _names("registered holding closed unknown"),
+            "curve": [],
+            "stragglers": [
+                _names(
+                    "id name owner sequence behind proof seen_at denies_all_from",
+                    "allow_when_stale",
+                ),
+            ],
+        },
+        on=_propagation,
+        scopes=_REVIEWERS,
+    ),
     _row(
         "GET /v1/authorizers/summary getAuthorizerSummary",
         "sequence issued_at registered holding closed unknown silent allow_when_stale "

@@ -240,6 +240,8 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     assert [(each.id, each.status) for each in taken.results] == [(gateway.id, "ok")]
     proof = admin.revocations.get_revocation_propagation(revocation_id)
     assert (proof.authorizers.registered, proof.complete) == (1, True)
+    assert admin.revocations.get_change(revocation_id).complete
+    assert revocation_id in [each.id for each in admin.revocations.list_changes().changes]
     stock = authorizer.stock_authorizers
     tenuo = m.RegisterStockAuthorizer(name="tenuo")
     second = stock.register_stock_authorizer(body=tenuo, expected=201)

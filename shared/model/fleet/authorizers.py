@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from shared.model.fleet.advances import advanced
 from shared.model.fleet.heartbeats import Description, Heartbeat
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
@@ -57,7 +58,8 @@ class Authorizer(Record):
     it proved to have; then only reports that it signed count. `number` is that of the last one, and
     `trust` the version of the trust document that it held (TRUST-10). All registrations are read to
     prove that a revocation has reached them, so they are stored small. `stored` is when this was
-    stored, in seconds since 1970; 0 if an earlier release stored it.
+    stored, in seconds since 1970; 0 if an earlier release stored it. `advances` is when it reported
+    which entry first (`shared.model.fleet.advances`).
     """
 
     id: str
@@ -83,6 +85,7 @@ class Authorizer(Record):
     number: int = field(default=0, metadata=SPARSE)
     trust: int = field(default=0, metadata=SPARSE)
     stored: int = field(default=0, metadata=SPARSE)
+    advances: bytes = field(default=b"", metadata=SPARSE)
 
     @classmethod
     def new(
@@ -203,6 +206,9 @@ class Authorizer(Record):
             is_foreign=is_foreign,
             version=self.version + 1,
             stored=int(now.timestamp()),
+            advances=b""
+            if is_foreign
+            else advanced(self.advances, beat.sequence, now, before=self.sequence),
         )
 
     def says_more_than(self, before: "Authorizer") -> bool:
@@ -217,6 +223,7 @@ class Authorizer(Record):
             trust=self.trust,
             version=self.version,
             stored=self.stored,
+            advances=self.advances,
         )
         return not same or self.seen_at - before.seen_at >= STORED_EVERY
 

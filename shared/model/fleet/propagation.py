@@ -7,16 +7,19 @@ So at that age of the entry, an authorizer has applied it, or refuses everything
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
+from shared.model import times
+from shared.model.fleet.advances import advances
 from shared.model.fleet.authorizers import Authorizer, Registered
 
-# The most stragglers that are named.
+# The most stragglers that are named, and the most points of a curve.
 STRAGGLERS_MAX: Final = 100
+CURVE_MAX: Final = 200
 
 # Every poll sees an entry this long after its `issued_at`: the write that publishes it has ended,
 # and the clocks of the service do not differ by more.
@@ -97,7 +100,11 @@ def propagation(
 
     If `only_signed`, authorizers without a key are unknown (FLEET-27).
     """
-    judged = [judge(each, published, now, only_signed=only_signed) for each in authorizers]
+    return counted([judge(each, published, now, only_signed=only_signed) for each in authorizers])
+
+
+def counted(judged: Sequence[Judged]) -> Propagation:
+    """Return how far an entry has got among these authorizers."""
     behind = [each for each in judged if each.proof is not Proof.HOLDING]
     closed = sum(each.proof is Proof.CLOSED for each in behind)
     return Propagation(
@@ -151,6 +158,56 @@ def summary(
         allow_when_stale=sum(each.authorizer.allow_when_stale for each in judged),
         next_change_at=next_closing(judged),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """When authorizers were known to refuse a change, in seconds after it, and by which proof.
+
+    They are in order of time; `CURVE_MAX` of them at most, evenly chosen, with the first and the
+    last. `is_bound` is whether one of them may have refused it earlier. `last` is of the last one.
+    """
+
+    points: tuple[tuple[int, Proof], ...]
+    is_bound: bool
+    last: datetime | None
+
+
+def curve(judged: Iterable[Judged], published: Published | None, recorded_at: datetime) -> Curve:
+    """Return since when each of these authorizers is known to refuse a change (FLEET-31)."""
+    sequence = 0 if published is None else published.sequence
+    moments = [_refuses_from(each, sequence) for each in judged if each.proof is not Proof.UNKNOWN]
+    moments.sort(key=lambda each: each.at)
+    chosen = moments
+    if len(moments) > CURVE_MAX:
+        step = (len(moments) - 1) / (CURVE_MAX - 1)
+        chosen = [moments[round(each * step)] for each in range(CURVE_MAX)]
+    points = ((int((each.at - recorded_at).total_seconds()), each.proof) for each in chosen)
+    return Curve(
+        tuple((max(0, seconds), proof) for seconds, proof in points),
+        any(each.is_bound for each in moments),
+        moments[-1].at if moments else None,
+    )
+
+
+class _Refuses(NamedTuple):
+    at: datetime
+    proof: Proof
+    is_bound: bool
+
+
+def _refuses_from(judged: Judged, sequence: int) -> _Refuses:
+    """Return since when an authorizer that is not unknown refuses what the entry revokes."""
+    authorizer = judged.authorizer
+    if judged.denies_all_from is not None:
+        return _Refuses(judged.denies_all_from, judged.proof, is_bound=False)
+    known = (each for each in advances(authorizer.advances) if each.sequence >= sequence)
+    first = next(known, None)
+    if first is not None:
+        return _Refuses(first.at, judged.proof, first.is_bound)
+    # An earlier release stored it: it reported the entry when it was stored last, or before.
+    stored = times.from_seconds(authorizer.stored) if authorizer.stored else authorizer.seen_at
+    return _Refuses(stored, judged.proof, is_bound=True)
 
 
 def next_closing(judged: Iterable[Judged]) -> datetime | None:

@@ -8,13 +8,13 @@ and one for keys and accounts. A mark is kept for some minutes after the change 
 """
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Self
 
 from shared.model import revocations, times
 from shared.model.items import Address, Partition, Table
-from shared.model.records import Record
+from shared.model.records import SPARSE, Record
 
 if TYPE_CHECKING:
     from shared.model.lists.head import ListHead
@@ -103,12 +103,14 @@ class Mark(Record):
 class SignersMark(Record):
     """A mark on revoked signers, as text, whose warrants the feed does not name yet.
 
-    `set_at` is when they were revoked. Marks of repairs do not have it.
+    `set_at` is when they were revoked, and `changes` are the identifiers of their keys. Marks of
+    repairs have neither.
     """
 
     version: int
     signers: tuple[str, ...]
     set_at: datetime | None = None
+    changes: tuple[str, ...] = field(default=(), metadata=SPARSE)
 
 
 def due_by(head: "ListHead", oldest_pending_at: datetime | None, now: datetime) -> datetime:

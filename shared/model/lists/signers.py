@@ -48,7 +48,7 @@ class ListSigner(Record):
     (`shared.model.lists.statements`). `pending_id`, of the active key, names the pending
     key. Each operation that creates, activates or revokes the pending key also writes this record,
     so that only one of them succeeds. `is_archived` is True for a retired or revoked key in the
-    archive, else None.
+    archive, else None. `revoked_at` is None also if an earlier release, or a recovery, revoked it.
     """
 
     id: str
@@ -63,6 +63,7 @@ class ListSigner(Record):
     statement: dict[str, str] | None = None
     pending_id: str | None = None
     is_archived: bool | None = None
+    revoked_at: datetime | None = None
 
     @property
     def algorithm(self) -> str:
@@ -100,10 +101,14 @@ class ListSigner(Record):
             pending_id=None,
         )
 
-    def revoked(self) -> Self:
-        """Return the key, revoked: verifiers must not accept it any more."""
+    def revoked(self, at: datetime | None = None) -> Self:
+        """Return the key, revoked `at` a time: verifiers must not accept it any more."""
         return self._next(
-            status=SignerStatus.REVOKED, sealed_seed=None, pending_id=None, is_archived=None
+            status=SignerStatus.REVOKED,
+            sealed_seed=None,
+            pending_id=None,
+            is_archived=None,
+            revoked_at=at,
         )
 
     def archived(self) -> Self:

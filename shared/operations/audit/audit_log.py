@@ -90,6 +90,26 @@ def page(
     return Page(entries, total, str(position))
 
 
+def newest(
+    ports: Ports, caller: Caller, filters: EntryFilters, *, before: str | None, limit: int
+) -> list[AuditEntry]:
+    """Return up to `limit` entries that match, newest first, older than the entry `before`."""
+    filters, found = reachable(ports, filters), list[AuditEntry]()
+    for _, partitions in model.months(caller.tenant_id, filters):
+        rows, _ = merged(
+            ports,
+            partitions,
+            limit=limit - len(found),
+            after=filters.after,
+            before=min(filter(None, (before, filters.before))),
+            where=where_of(ports, filters),
+        )
+        found += (AuditEntry.from_item(each.item) for each in rows)
+        if len(found) == limit:
+            break
+    return found
+
+
 def _fitting(found: _Found) -> _Found:
     """Return the first entries that fit into a page, at least one of any."""
     size = 0

@@ -161,6 +161,6 @@ def _revoke_all(
         changes.append(audit.entry(ports, caller, action, key.id, settings=settings, **details))
     amounts = chain(((key, -1) for key in keys), ((key, 1) for key in revoked.values()))
     counts = counted(caller.tenant_id, *amounts)
-    marked = marks.on_keys(caller.tenant_id), marks.on_signers(caller.tenant_id, markers, now)
-    ports.store.write(*changes, *marked, counts, *beside(revoked))
+    mark = marks.on_signers(caller.tenant_id, markers, now, revoked)
+    ports.store.write(*changes, marks.on_keys(caller.tenant_id), mark, counts, *beside(revoked))
     return revoked

@@ -203,7 +203,7 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str
     found = facts.active if key_id == facts.active.id else _find(ports, caller, key_id)
     if found.status is SignerStatus.REVOKED:
         return facts.shown(found)
-    shown = facts.shown(found.revoked())
+    shown = facts.shown(found.revoked(ports.now()))
     if found.id in (facts.active.id, facts.head.key_id):
         _replace_stolen(ports, caller, facts, found, lambda _: keep(shown))
     else:
@@ -215,7 +215,7 @@ def _drop(
     ports: Ports, caller: Caller, facts: _SignerFacts, stolen: ListSigner, kept: Sequence[Change]
 ) -> None:
     """Revoke a signer that neither is active nor signed the list in force."""
-    changes = srl_signers.replaced(stolen, stolen.revoked())
+    changes = srl_signers.replaced(stolen, stolen.revoked(ports.now()))
     if facts.active.pending_id == stolen.id:
         changes.append(_update(facts.active, facts.active.followed_by(None)))
     else:
@@ -248,7 +248,7 @@ def _replace_stolen(
     details: dict[str, Value] = {"was": stolen.status.value, "successor": signer.id}
     entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
     moves = srl_signers.moves(ports, caller.tenant_id, changed=[stolen.id])
-    revoked = srl_signers.replaced(stolen, stolen.revoked())
+    revoked = srl_signers.replaced(stolen, stolen.revoked(ports.now()))
     mark = marks.on_trust(caller.tenant_id)
     changes = [*takes_over, *revoked, entry, mark, *moves, *beside(signer)]
     publication.hand_over(ports, caller, facts.head, signer, changes, leaps=True)

@@ -54,9 +54,17 @@ def on_warrant(tenant_id: str, warrant_id: str, at: datetime | None = None) -> P
     return _set(model.warrant_mark_address(tenant_id, warrant_id), at)
 
 
-def on_signers(tenant_id: str, signers: Iterable[Signer], at: datetime | None = None) -> Put:
-    """Return the mark on these signers, for the write that revokes them; `at` as above."""
-    mark = SignersMark(model.new_version(), tuple(map(str, signers)), at)
+def on_signers(
+    tenant_id: str,
+    signers: Iterable[Signer],
+    at: datetime | None = None,
+    changes: Iterable[str] = (),
+) -> Put:
+    """Return the mark on these signers, for the write that revokes them; `at` as above.
+
+    `changes` are the identifiers of their keys.
+    """
+    mark = SignersMark(model.new_version(), tuple(map(str, signers)), at, tuple(changes))
     # An address of its own: two writes must not replace each other's marks.
     address = model.signers_marks(tenant_id).address(f"{mark.version:x}")
     return Put(address, mark.to_item(), Expect.ABSENT)

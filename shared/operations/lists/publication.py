@@ -205,10 +205,12 @@ def _stated_marks(ports: Ports, pen: Pen, facts: Facts) -> tuple[Facts, set[str]
     moments += [each.set_at or marked.read_at for each in marked.signers.values()]
     since = min([marked.read_at, *moments])
     extra = _signed_ids(ports, facts)
+    keys = tuple(each for mark in marked.signers.values() for each in mark.changes)
     if len(extra) > decisions.INLINE_MAX:
-        facts, extra = broken_off(ports, pen, facts, covered=Covered(since)), []
+        covered = Covered(since, changes=keys)
+        facts, extra = broken_off(ports, pen, facts, covered=covered), []
     ids = [address.sk for address in marked.warrants] + extra
-    covered = Covered(since, marked.read_at if marked.are_all else None)
+    covered = Covered(since, marked.read_at if marked.are_all else None, keys)
     return _stated(ports, pen, facts, ids, covered)
 
 

@@ -1,6 +1,6 @@
 """How far a revocation has got: the feed, and the list."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -8,17 +8,20 @@ from shared.model import feed as feed_model
 from shared.model import times
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.fleet.propagation import Published
+from shared.model.lists.head import ListHead
 from shared.model.lists.schedule import warrant_mark_address
 from shared.model.revocations import Revocation
 from shared.model.warrants import left_behind
 from shared.operations.base import tenants
-from shared.operations.lists import in_force
+from shared.operations.lists import in_force, marks
 from shared.operations.lists.verdicts import verdicts
 from shared.ports import Ports
 
 # How many entries of the feed are looked at, the newest first: a few, and then the rest.
 _FEW: Final = 20
 _MOST: Final = 1_000
+# The most marks of each partition that are read; with more, nothing is known of many warrants.
+_MARKS_MAX: Final = 1_000
 
 
 class _Told(NamedTuple):
@@ -40,6 +43,17 @@ class Reach(NamedTuple):
 
     feed_sequence: int | None
     list_version: int | None
+
+
+class TracedMany(NamedTuple):
+    """How many of `of` warrants the feed says to be revoked, and from which entry on it says all.
+
+    Warrants that were taken back, or ended so long ago that they are not listed, do not count.
+    """
+
+    published: Published | None
+    told: int
+    of: int
 
 
 class Traced(NamedTuple):
@@ -77,8 +91,8 @@ def traced(ports: Ports, tenant_id: str, record: Revocation) -> Traced:
     if newest is None or marked:
         return Traced()
     published = _first(_told(ports, tenant_id, record), newest)
-    version = None if published is None else _list(ports, tenant_id, published.sequence)
-    return Traced(published, version)
+    listed = None if published is None else list_of(ports, tenant_id, published.sequence)
+    return Traced(published, None if listed is None else listed.version)
 
 
 def _first(told: Iterable[_Told], newest: FeedHead) -> Published | None:
@@ -99,6 +113,85 @@ def _first(told: Iterable[_Told], newest: FeedHead) -> Published | None:
         if found is None:
             return latest(newest)
     return found and Published(found.sequence, found.issued_at, {**chains, **latest(newest).chains})
+
+
+def traced_many(
+    ports: Ports, tenant_id: str, warrant_ids: Collection[str], since: datetime
+) -> TracedMany:
+    """Return how far the revocations of some warrants have got, which began at `since`.
+
+    Each entry is read, since one may state a warrant twice. Raises `Corrupt`, `Unavailable`.
+    """
+    (marked, are_all), found, settings = ports.gather(
+        lambda: marks.set_on_warrants(ports, tenant_id, limit=_MARKS_MAX),
+        lambda: verdicts(ports, tenant_id, warrant_ids),
+        lambda: tenants.settings(ports, tenant_id),
+    )
+    now, ttl = ports.now(), settings.srl_ttl
+    wanted = {
+        name
+        for name, each in found.items()
+        if each.revoked and not left_behind(each.ends_at, now, ttl=ttl)
+    }
+    waiting = {address.sk for address in marked} if are_all else wanted
+    newest = in_force.feed_head(ports, tenant_id)
+    if newest is None or not wanted:
+        return TracedMany(None, 0, len(wanted))
+    open_, first, moments = wanted - waiting, dict[str, int](), dict[int, datetime]()
+    last = latest(newest)
+    chains, oldest = dict(last.chains), last.sequence
+    moments[last.sequence] = last.issued_at
+    for stored in _entries(ports, tenant_id):
+        if stored.issued_at < since - times.CLOCK_TOLERANCE:
+            break
+        entry, _ = stored.opened()
+        oldest = entry.sequence
+        moments[oldest], chains[oldest] = stored.issued_at, chains.get(oldest, stored.chain)
+        open_.difference_update(entry.removed)
+        first.update(dict.fromkeys(open_.intersection(entry.revoked), oldest))
+        if entry.is_break:
+            first |= dict.fromkeys(open_.difference(first), oldest)
+    else:
+        first |= dict.fromkeys(open_.difference(first), oldest)
+    if len(first) < len(wanted):
+        return TracedMany(None, len(first), len(wanted))
+    sequence = max(first.values())
+    return TracedMany(Published(sequence, moments[sequence], chains), len(first), len(wanted))
+
+
+def first_entry(
+    ports: Ports, tenant_id: str, since: datetime, states: Callable[[StoredEntry], bool]
+) -> Published | None:
+    """Return the first entry since `since` that states a change, or None.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    newest = in_force.feed_head(ports, tenant_id)
+    if newest is None:
+        return None
+    chains, found = dict(latest(newest).chains), None
+    for stored in _entries(ports, tenant_id):
+        if stored.issued_at < since - times.CLOCK_TOLERANCE:
+            break
+        sequence = stored.opened()[0].sequence
+        chains[sequence] = chains.get(sequence, stored.chain)
+        if states(stored):
+            found = Published(sequence, stored.issued_at, chains)
+    return found
+
+
+def list_of(ports: Ports, tenant_id: str, sequence: int) -> ListHead | None:
+    """Return the first list that covers the sequence, of those whose heads are kept, or None."""
+    found = [in_force.head(ports, tenant_id), *in_force.history(ports, tenant_id)]
+    covers = (each for each in found if each.sequence is not None and each.sequence >= sequence)
+    return min(covers, key=lambda each: each.version, default=None)
+
+
+def _entries(ports: Ports, tenant_id: str) -> Iterator[StoredEntry]:
+    """Read the entries of the feed, the newest first: as many as are looked at."""
+    partition = feed_model.feed(tenant_id)
+    rows = ports.store.query(partition, before=feed_model.HEAD, newest_first=True, limit=_MOST)
+    return (StoredEntry.from_item(row.item) for row in rows)
 
 
 def latest(newest: FeedHead) -> Published:
@@ -146,10 +239,3 @@ def _told(ports: Ports, tenant_id: str, record: Revocation) -> Iterator[_Told]:
                 is_break=entry.is_break,
                 ends=stored.issued_at < since or record.warrant_id in entry.removed,
             )
-
-
-def _list(ports: Ports, tenant_id: str, sequence: int) -> int | None:
-    """Return the lowest version that covers the sequence, of the lists whose heads are kept."""
-    found = [in_force.head(ports, tenant_id), *in_force.history(ports, tenant_id)]
-    covers = (each for each in found if each.sequence is not None and each.sequence >= sequence)
-    return min((each.version for each in covers), default=None)

@@ -79,11 +79,13 @@ class _End(NamedTuple):
 class Covered(NamedTuple):
     """The time that an entry covers: changes since `since`, and all acknowledged before `until`.
 
-    `until` is None if not all of those are in it.
+    `until` is None if not all of those are in it. `changes` are the revoked keys of which it and
+    the entries before it state all.
     """
 
     since: datetime
     until: datetime | None = None
+    changes: tuple[str, ...] = ()
 
 
 class Named(NamedTuple):
@@ -146,9 +148,10 @@ def append(
     if before is None:
         raise Corrupt("the feed of a tenant has no head")
     entry = told.entry
-    stored = StoredEntry.of(entry, told.ends, now, follows=before.signed.chain)
+    since, until, changes = covered or Covered(now)
+    chain = before.signed.chain
+    stored = StoredEntry.of(entry, told.ends, now, follows=chain, changes=changes)
     end = _End(entry.sequence, stored.chain, before.base)
-    since, until = covered or Covered(now)
     unlisted = min(since, before.unlisted_since(facts.listed.issued_at) or since)
     newest = replace(
         _head(pen, facts.settings, signer, end, before),

@@ -108,7 +108,7 @@ def test_what_changed_is_all_that_changed(
         ]
     assert proofs == {*Proof}
     revoke()
-    of_one = propagation.of_revocation(ports, tenant.operator, revocation_id=revoked).propagation
+    of_one = propagation.progress_of(ports, tenant.operator, revocation_id=revoked).propagation
     now = present.summary(ports, tenant.operator)
     assert (of_one.holding, of_one.closed, of_one.unknown) == (now.holding, now.closed, now.unknown)
 

@@ -1,0 +1,251 @@
+"""Bodies of changes: what was revoked, and who still accepts it (FLEET-30)."""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Self
+
+from pydantic import Field, JsonValue
+
+from shared.errors import InvalidRequest
+from shared.model.changes import ChangeFilters, ChangeKind
+from shared.model.fleet import propagation as model
+from shared.model.fleet.propagation import Judged, Proof, Published
+from shared.model.identifiers import API_KEY, AUTHORIZER, BATCH, SIGNING_KEY
+from shared.model.revocations import EARLIEST_END
+from shared.operations.fleet.changes import ChangeProgress, InFeed
+from shared.web.fields import (
+    CURSOR,
+    MomentIn,
+    MomentOut,
+    NextCursor,
+    RecordBody,
+    ResponseBody,
+    example,
+    identifier,
+    sample,
+    shown,
+)
+from shared.web.paging import PageBody, PageQuery
+
+ChangeId = Annotated[
+    str, shown("Identifier of what was revoked.", examples=[sample(BATCH), sample(SIGNING_KEY)])
+]
+_WINDOW: Final = timedelta(days=7)
+_CHANGE: Final[dict[str, JsonValue]] = {
+    "id": sample(BATCH),
+    "kind": "batch",
+    "name": None,
+    "recorded_at": "2026-11-21T12:00:00Z",
+    "reason": "The laptop was stolen.",
+    "actor": {"identity": "admin@acme.svc", "key_id": sample(API_KEY), "name": "Anna"},
+}
+_LEFT: Final[dict[str, JsonValue]] = {
+    "id": sample(AUTHORIZER),
+    "name": "gateway-7",
+    "owner": "checkout@acme.svc",
+    "sequence": 58,
+    "behind": 3,
+    "proof": "unknown",
+    "seen_at": "2026-11-21T11:58:02Z",
+    "denies_all_from": "2026-11-21T12:01:31Z",
+    "allow_when_stale": False,
+}
+
+
+class ActorBody(RecordBody):
+    """Who made a change."""
+
+    identity: str = shown("As the audit log names callers.")
+    key_id: str | None = shown("The API key that was used; null if none was.")
+    name: str | None = shown("The name that the key or the person had; null if it is not known.")
+
+
+class ListedChange(RecordBody):
+    """A change that ended a trust."""
+
+    model_config = example(**_CHANGE)
+
+    id: str = shown("Identifier of the revocation, the batch, the key or the list signer.")
+    kind: ChangeKind = shown("What was revoked.")
+    name: str | None = shown("The warrant, or the name of the key; null if it has none.")
+    recorded_at: MomentOut = shown("When it was recorded: from then on the service refuses it.")
+    reason: str | None = shown("Why; null if no reason is given or known.")
+    actor: ActorBody | None = shown("Who made it; null if that is not known.")
+
+
+class ChangeList(PageBody):
+    """A page of changes."""
+
+    model_config = example(changes=[_CHANGE], total=None, cursor=CURSOR)
+
+    changes: list[ListedChange] = shown("The changes of this page, newest first.")
+    total: int | None = shown("Always null: the changes are not counted.")
+    cursor: NextCursor
+
+
+class ChangesQuery(PageQuery):
+    """The query of GET /v1/changes; both times are included."""
+
+    kind: ChangeKind | None = Field(default=None, description="What was revoked.")
+    from_: MomentIn | None = Field(
+        default=None, alias="from", description="The earliest time; 7 days before `to` if absent."
+    )
+    to: MomentIn | None = Field(default=None, description="The latest time; now if absent.")
+
+    def filters(self, now: datetime) -> ChangeFilters:
+        """Return what is asked for. Raises `InvalidRequest` if the window ends first."""
+        end = self.to or now
+        start = self.from_ or (end - _WINDOW if end > EARLIEST_END else end)
+        if start > end:
+            raise InvalidRequest("from: must not be later than to.")
+        return ChangeFilters(self.kind, start, end)
+
+
+class ChangeReachBody(RecordBody):
+    """What a change revoked."""
+
+    keys: int = shown("How many keys.", minimum=0)
+    warrants: int = shown("How many warrants: those named, or those that the key signed.")
+
+
+class ChangeEntry(ResponseBody):
+    """How far the feed has a change."""
+
+    sequence: int | None = shown("The entry from which on it has all; null if none has yet.")
+    issued_at: MomentOut | None = shown("When that entry was published.")
+    published: int = shown("How many of its parts the feed has.", minimum=0)
+    of: int = shown("How many parts it has: warrants of a batch that are revoked and not ended.")
+
+    @classmethod
+    def of_feed(cls, found: InFeed) -> Self:
+        """Return the body for how far the feed has it."""
+        entry = found.entry
+        return cls(
+            sequence=None if entry is None else entry.sequence,
+            issued_at=None if entry is None else entry.issued_at,
+            published=found.published,
+            of=found.of,
+        )
+
+
+class ChangeListed(RecordBody):
+    """The first list that has a change."""
+
+    version: int = shown("Its version.", minimum=1)
+    issued_at: MomentOut = shown("When it was issued.")
+
+
+class ChangeCounts(RecordBody):
+    """How many authorizers are registered, and what is known of them."""
+
+    registered: int = shown("All; for an API key, those that it registered.", minimum=0)
+    holding: int = shown("Those that reported the entry or a later one.", minimum=0)
+    closed: int = shown("Those that refuse every request unless they have it.", minimum=0)
+    unknown: int = shown("The others.", minimum=0)
+
+
+class LeftAuthorizer(ResponseBody):
+    """An authorizer that did not report the entry."""
+
+    model_config = example(**_LEFT)
+
+    id: str = shown("Identifier of the authorizer.", **identifier(AUTHORIZER))
+    name: str = shown("The name that it registered with.")
+    owner: str = shown("Who registered it.")
+    sequence: int | None = shown("The last entry that it reported; null if it reported none.")
+    behind: int | None = shown(
+        "How many entries it lacks until the change; null if it reported none, or no entry has it."
+    )
+    proof: Proof = shown("What is known of it.")
+    seen_at: MomentOut = shown("The time of its last heartbeat that was stored.")
+    denies_all_from: MomentOut | None = shown(
+        "From when on it refuses every request unless it has the entry; null if that is not known."
+    )
+    allow_when_stale: bool = shown("Whether it lets requests through with an old state.")
+
+    @classmethod
+    def of(cls, judged: Judged, entry: Published | None) -> Self:
+        """Return the body for an authorizer."""
+        found, behind = judged.authorizer, None
+        if entry is not None and found.sequence is not None:
+            behind = max(0, entry.sequence - found.sequence)
+        return cls(
+            id=found.id,
+            name=found.name,
+            owner=found.owner,
+            sequence=found.sequence,
+            behind=behind,
+            proof=judged.proof,
+            seen_at=found.seen_at,
+            denies_all_from=judged.denies_all_from,
+            allow_when_stale=found.allow_when_stale,
+        )
+
+
+# `list` is a field below.
+LeftAuthorizers = list[LeftAuthorizer]
+CurvePoints = list[tuple[int, Proof]]
+
+
+class ChangeBody(ListedChange):
+    """A change, and who is known to refuse what it revoked."""
+
+    model_config = example(
+        **_CHANGE,
+        undoable=True,
+        reach={"keys": 0, "warrants": 41},
+        feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z", "published": 41, "of": 41},
+        list={"version": 44, "issued_at": "2026-11-21T12:01:00Z"},
+        list_due_at=None,
+        authorizers={"registered": 240, "holding": 236, "closed": 3, "unknown": 1},
+        complete=False,
+        completed_at=None,
+        curve=[[2, "holding"], [3, "holding"], [91, "closed"]],
+        curve_is_bound=False,
+        stragglers=[_LEFT],
+    )
+
+    undoable: bool = shown("Whether something of it can still be taken back.")
+    reach: ChangeReachBody = shown("What it revoked.")
+    feed: ChangeEntry | None = shown(
+        "How far the feed has it; null for an API key, which only the service accepts."
+    )
+    list: ChangeListed | None = shown("The first list that has it; null if there is none yet.")
+    list_due_at: MomentOut | None = shown(
+        "By when the next list is due; null if a list has it, or none will."
+    )
+    authorizers: ChangeCounts
+    complete: bool = shown(
+        "Whether every registered authorizer refuses it. For an API key: whether no authorizer is "
+        "registered by it any more."
+    )
+    completed_at: MomentOut | None = shown("When the last one was known to refuse it.")
+    curve: CurvePoints = shown(
+        "Seconds after `recorded_at` at which an authorizer was known to refuse it, and its proof, "
+        "in order. If there are more than 200, those are evenly chosen.",
+        maxItems=model.CURVE_MAX,
+    )
+    curve_is_bound: bool = shown("Whether some may have refused it earlier; never later.")
+    stragglers: LeftAuthorizers = shown(
+        "The authorizers that are not holding: the unknown ones first, then those that were not "
+        "seen for the longest time.",
+        maxItems=model.STRAGGLERS_MAX,
+    )
+
+    @classmethod
+    def following(cls, found: ChangeProgress) -> Self:
+        """Return the body for a change."""
+        change, entry = found.change, found.feed and found.feed.entry
+        return cls(
+            **ListedChange.of(change).model_dump(),
+            undoable=found.undoable,
+            reach=ChangeReachBody.of(found.reach),
+            feed=found.feed and ChangeEntry.of_feed(found.feed),
+            list=None if found.listed is None else ChangeListed.of(found.listed),
+            list_due_at=found.list_due_at,
+            authorizers=ChangeCounts.of(found.propagation),
+            complete=found.is_complete,
+            completed_at=found.completed_at,
+            curve=[*found.curve.points],
+            curve_is_bound=found.curve.is_bound,
+            stragglers=[LeftAuthorizer.of(each, entry) for each in found.propagation.stragglers],
+        )

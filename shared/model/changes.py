@@ -1,0 +1,76 @@
+"""Changes that end a trust: what was revoked, by whom, and why (FLEET-30)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from shared.model.audit.audit_log import Action, AuditEntry
+
+
+class ChangeKind(StrEnum):
+    """What a change revoked."""
+
+    WARRANT = "warrant"
+    BATCH = "batch"
+    SIGNING_KEY = "signing_key"
+    API_KEY = "api_key"
+    LIST_SIGNER = "list_signer"
+
+    @property
+    def action(self) -> Action:
+        """The action of its entry in the audit log."""
+        return _ACTIONS[self]
+
+
+_ACTIONS = {
+    ChangeKind.WARRANT: Action.REVOCATION_CREATE,
+    ChangeKind.BATCH: Action.REVOCATION_BATCH,
+    ChangeKind.SIGNING_KEY: Action.KEY_REVOKE,
+    ChangeKind.API_KEY: Action.API_KEY_REVOKE,
+    ChangeKind.LIST_SIGNER: Action.SRL_REVOKE_KEY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFilters:
+    """The changes to return: of a kind, if that is not None; both times are included."""
+
+    kind: ChangeKind | None
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who made a change: its identity, its API key, and the name that it had, if known."""
+
+    identity: str
+    key_id: str | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedChange:
+    """A change; `name` is that of the key or warrant. `actor` is None if it is not known."""
+
+    id: str
+    kind: ChangeKind
+    name: str | None
+    recorded_at: datetime
+    reason: str | None
+    actor: Actor | None
+
+    @classmethod
+    def of_entry(cls, entry: AuditEntry) -> "RecordedChange":
+        """Return the change that an entry of the audit log is about."""
+        (kind,) = (each for each in ChangeKind if each.action is entry.action)
+        details = entry.details
+        name = details.get("warrant_id") or details.get("name")
+        return cls(
+            entry.resource_id,
+            kind,
+            None if name is None else str(name),
+            entry.timestamp,
+            None if details.get("reason") is None else str(details["reason"]),
+            Actor(entry.actor, entry.actor_key_id, entry.actor_name),
+        )

@@ -1,0 +1,289 @@
+"""Who still accepts what a change revoked, whatever it revoked, and since when (FLEET-30)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from shared.errors import NotFound
+from shared.model import api_keys, times
+from shared.model import revocation_batches as batches
+from shared.model.api_keys import ApiKey
+from shared.model.audit import records as audit_records
+from shared.model.audit.audit_log import AuditEntry, EntryFilters
+from shared.model.callers import Caller, Scope
+from shared.model.changes import Actor, ChangeFilters, ChangeKind, RecordedChange
+from shared.model.feed import StoredEntry
+from shared.model.fleet import propagation as model
+from shared.model.fleet.propagation import Curve, Propagation, Published, judge
+from shared.model.identifiers import API_KEY, BATCH, REVOCATION, SIGNING_KEY, is_identifier
+from shared.model.lists import schedule
+from shared.model.lists.head import ListHead
+from shared.model.lists.schedule import IN_FLIGHT_MAX
+from shared.model.revocation_batches import BatchAction, BatchPart
+from shared.model.signing_keys import SigningKey, keys
+from shared.operations.audit import audit_log, log
+from shared.operations.base import counters
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page
+from shared.operations.changes import revocations
+from shared.operations.fleet import propagation
+from shared.operations.lists import in_force, marks, reach
+from shared.operations.lists import signers as list_signers
+from shared.ports import Ports
+
+# The most marks on signers that are read; with more, it is not known which keys wait.
+_MARKS_MAX: Final = 1_000
+# The entry of a change has almost the same time as its record.
+_APART: Final = timedelta(seconds=10)
+
+
+class ChangeReach(NamedTuple):
+    """How many keys a change revoked, and how many warrants are revoked by it."""
+
+    keys: int
+    warrants: int
+
+
+class InFeed(NamedTuple):
+    """How far the feed has a change: `published` of its parts, and the entry that has the last."""
+
+    published: int
+    of: int
+    entry: Published | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeProgress:
+    """A change, and who is known to refuse what it revoked.
+
+    `feed` is None for an API key, which only the service itself accepts. `list_due_at` is by when
+    the next list is due, if none has the change yet.
+    """
+
+    change: RecordedChange
+    reach: ChangeReach
+    undoable: bool
+    feed: InFeed | None
+    listed: ListHead | None
+    list_due_at: datetime | None
+    propagation: Propagation
+    curve: Curve
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nobody is left: see `Propagation`; of an API key no authorizer is registered."""
+        if self.feed is None:
+            return self.propagation.registered == 0
+        return self.propagation.is_complete
+
+    @property
+    def completed_at(self) -> datetime | None:
+        """When the last authorizer was known to refuse it; None if it is not complete."""
+        return self.curve.last if self.is_complete else None
+
+
+class _Found(NamedTuple):
+    change: RecordedChange
+    reach: ChangeReach
+    feed: InFeed | None
+    undoable: bool = False
+
+
+_Find: TypeAlias = Callable[[Ports, Caller, str], _Found]
+
+
+@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
+def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress:
+    """Return how far a change has got among the authorizers (FLEET-30).
+
+    Raises `NotFound`; `Corrupt`, `Unavailable`: a fault is never reported as complete.
+    """
+    now, tenant_id = ports.now(), caller.tenant_id
+    # The authorizers first: what they report was published before the feed is read.
+    registered = list(propagation.registrations(ports, tenant_id))
+    find = next(
+        (each for kind, each in _FINDS.items() if is_identifier(change_id, kind=kind)), None
+    )
+    if find is None:
+        raise NotFound
+    found = find(ports, caller, change_id)
+    entry = found.feed and found.feed.entry
+    if found.feed is None:
+        registered = [each for each in registered if each.key_id == change_id]
+    only_signed = propagation.only_signed(ports, tenant_id)
+    judged = [judge(each, entry, now, only_signed=only_signed) for each in registered]
+    listed = reach.list_of(ports, tenant_id, entry.sequence) if entry else None
+    due_at = None
+    if found.feed is not None and listed is None:
+        head = in_force.head(ports, tenant_id)
+        due_at = schedule.due_by(head, found.change.recorded_at, now)
+    return ChangeProgress(
+        found.change,
+        found.reach,
+        found.undoable,
+        found.feed,
+        listed,
+        due_at,
+        model.counted(judged),
+        model.curve(judged, entry, found.change.recorded_at),
+    )
+
+
+@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
+def page(
+    ports: Ports,
+    caller: Caller,
+    *,
+    filters: ChangeFilters,
+    before: str | None,
+    limit: int,
+) -> Page[RecordedChange]:
+    """Return a page of the changes of a window, newest first, as the audit log has them.
+
+    `before` is the entry of the last one of the page before. Raises `Corrupt`, `Unavailable`.
+    """
+    kinds = list(ChangeKind) if filters.kind is None else [filters.kind]
+
+    def read(of: ChangeKind) -> list[AuditEntry]:
+        of_kind = EntryFilters(filters.start, filters.end, of.action)
+        return audit_log.newest(ports, caller, of_kind, before=before, limit=limit + 1)
+
+    found = [each for run in ports.gather(*(partial(read, each) for each in kinds)) for each in run]
+    found.sort(key=lambda each: each.id, reverse=True)
+    shown = found[:limit]
+    entries = [RecordedChange.of_entry(each) for each in shown if _revokes(each)]
+    return Page(entries, None, shown[-1].id if len(found) > limit else None)
+
+
+def _revokes(entry: AuditEntry) -> bool:
+    """Return whether an entry is about a revocation: a batch may also take some back."""
+    return entry.details.get("action", BatchAction.REVOKE) == BatchAction.REVOKE
+
+
+def _warrant(ports: Ports, caller: Caller, change_id: str) -> _Found:
+    record = revocations.record(ports, caller, revocation_id=change_id)
+    traced = reach.traced(ports, caller.tenant_id, record)
+    actor = Actor(record.created_by, record.actor_key_id, record.created_by_name)
+    change = RecordedChange(
+        record.id, ChangeKind.WARRANT, record.warrant_id, record.created_at, record.reason, actor
+    )
+    entry = traced.published
+    feed = InFeed(int(entry is not None), 0 if traced.ended_at else 1, entry)
+    return _Found(change, ChangeReach(0, 1), feed, undoable=True)
+
+
+def _batch(ports: Ports, caller: Caller, change_id: str) -> _Found:
+    tenant_id = caller.tenant_id
+    rows = ports.store.query(batches.parts(tenant_id, change_id))
+    parts = [(row.sk.rpartition("#")[2], BatchPart.from_item(row.item)) for row in rows]
+    revoked = [each for each in parts if each[1].action is BatchAction.REVOKE]
+    if not revoked:
+        raise NotFound
+    entry_id, _ = min(revoked)
+    recorded_at = audit_records.moment(entry_id)
+    ids = {each for _, part in revoked for each in part.warrant_ids}
+    traced = reach.traced_many(ports, tenant_id, ids, recorded_at)
+    item = log.stored(ports, tenant_id, [entry_id]).get(entry_id)
+    entry = None if item is None else AuditEntry.from_item(item)
+    change = RecordedChange(
+        change_id,
+        ChangeKind.BATCH,
+        None,
+        recorded_at,
+        None if entry is None else str(entry.details.get("reason", "")),
+        _actor(entry),
+    )
+    feed = InFeed(traced.told, traced.of, traced.published)
+    return _Found(change, ChangeReach(0, len(ids)), feed, undoable=traced.of > 0)
+
+
+def _key(ports: Ports, caller: Caller, change_id: str) -> _Found:
+    """Return the revocation of a signing key, or of a list signer."""
+    tenant_id = caller.tenant_id
+    item = ports.store.get(keys(tenant_id).address(change_id))
+    if item is None:
+        return _list_signer(ports, caller, change_id)
+    key = SigningKey.from_item(item)
+    if key.revoked_at is None:
+        raise NotFound
+    (signed,) = counters.of_signers(ports, tenant_id, [key.signer])
+    entry = _of_key(ports, tenant_id, key, key.revoked_at)
+    change = _recorded(
+        ports, caller, ChangeKind.SIGNING_KEY, change_id, key.revoked_at, name=key.name
+    )
+    return _Found(change, ChangeReach(1, signed), InFeed(int(entry is not None), 1, entry))
+
+
+def _of_key(ports: Ports, tenant_id: str, key: SigningKey, at: datetime) -> Published | None:
+    """Return the first entry from which on the feed has all that a revoked key signed."""
+    # Before the feed: a mark is removed only after the entry is written.
+    waiting = marks.set_on_signers(ports, tenant_id, limit=_MARKS_MAX)
+    if len(waiting) == _MARKS_MAX or any(str(key.signer) in each.signers for each in waiting):
+        return None
+    newest = in_force.feed_head(ports, tenant_id)
+
+    def states(stored: StoredEntry) -> bool:
+        return key.id in stored.changes or (stored.issued_at > at and stored.opened()[0].is_break)
+
+    found = reach.first_entry(ports, tenant_id, at, states)
+    # It signed nothing, an earlier release stated it, or its mark is not visible yet.
+    if found is None and newest is not None and ports.now() >= at + IN_FLIGHT_MAX:
+        return reach.latest(newest)
+    return found
+
+
+def _list_signer(ports: Ports, caller: Caller, change_id: str) -> _Found:
+    """Return the revocation of a list signer: the feed breaks if it signed the list in force."""
+    signer = list_signers.find(ports, caller.tenant_id, [change_id]).get(change_id)
+    if signer is None or signer.revoked_at is None:
+        raise NotFound
+    at = signer.revoked_at
+
+    def states(stored: StoredEntry) -> bool:
+        return stored.issued_at >= at and stored.opened()[0].is_break
+
+    entry = reach.first_entry(ports, caller.tenant_id, at, states)
+    change = _recorded(ports, caller, ChangeKind.LIST_SIGNER, change_id, at, name=None)
+    return _Found(change, ChangeReach(1, 0), InFeed(int(entry is not None), 1, entry))
+
+
+def _api_key(ports: Ports, caller: Caller, change_id: str) -> _Found:
+    item = ports.store.get(api_keys.records(caller.tenant_id).address(change_id))
+    key = None if item is None else ApiKey.from_item(item)
+    if key is None or key.revoked_at is None:
+        raise NotFound
+    change = _recorded(ports, caller, ChangeKind.API_KEY, key.id, key.revoked_at, name=key.name)
+    return _Found(change, ChangeReach(1, 0), None)
+
+
+def _recorded(
+    ports: Ports,
+    caller: Caller,
+    kind: ChangeKind,
+    change_id: str,
+    at: datetime,
+    *,
+    name: str | None,
+) -> RecordedChange:
+    """Return a change with what its entry of the audit log says, if that is kept."""
+    start = times.whole(at - _APART)
+    filters = EntryFilters(start, at + _APART, kind.action, resource_id=change_id)
+    found = audit_log.newest(ports, caller, filters, before=None, limit=1)
+    entry = found[0] if found else None
+    reason = None if entry is None else entry.details.get("reason")
+    told = None if reason is None else str(reason)
+    return RecordedChange(change_id, kind, name, at, told, _actor(entry))
+
+
+def _actor(entry: AuditEntry | None) -> Actor | None:
+    return None if entry is None else Actor(entry.actor, entry.actor_key_id, entry.actor_name)
+
+
+_FINDS: Final[dict[str, _Find]] = {
+    REVOCATION: _warrant,
+    BATCH: _batch,
+    SIGNING_KEY: _key,
+    API_KEY: _api_key,
+}

@@ -1,0 +1,224 @@
+"""Changes over HTTP: each of the five kinds, and who still accepts what it revoked (FLEET-30)."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from shared.errors import Unavailable
+from shared.operations.fleet import changes
+from shared.operations.lists import publication
+from tests.functions.batches import MANY, done, revoke
+from tests.functions.signing import create, move
+from tests.functions.test_authorizers import beat, listed, register
+from tests.kit.api import Tenant
+from tests.kit.faults import broken_at
+from tests.kit.worlds import Clock
+
+
+def change(tenant: Tenant, change_id: str) -> dict[str, Any]:
+    answer = tenant.admin.get(f"/v1/changes/{change_id}")
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def publish(tenant: Tenant) -> int:
+    found = publication.publish_feed(tenant.ports, tenant.id)
+    assert found is not None
+    return found.head.sequence
+
+
+@pytest.fixture
+def gates(tenant: Tenant) -> list[str]:
+    """Two authorizers, which report with a state that may be 30 seconds old, and any."""
+    listed(tenant)
+    found = [register(tenant.authorizer, name) for name in ("a", "b")]
+    for each, seconds in zip(found, (30, None), strict=True):
+        fields = {} if seconds is None else {"max_staleness_seconds": seconds}
+        assert beat(tenant.authorizer, each, sequence=0, **fields).status_code == 200
+    return found
+
+
+def counts(found: dict[str, Any]) -> tuple[int, int, int, int, bool]:
+    of = found["authorizers"]
+    return of["registered"], of["holding"], of["closed"], of["unknown"], found["complete"]
+
+
+def test_a_warrant_from_the_record_to_the_last_authorizer(
+    tenant: Tenant, gates: list[str], clock: Clock
+) -> None:
+    """FLEET-30, FLEET-31, F1375a: The room of a warrant has the proof, and since when."""
+    own = tenant.revoke("svc_wrt_a")
+    found = change(tenant, own)
+    told = {"kind": "warrant", "name": "svc_wrt_a", "reason": "stolen", "undoable": True}
+    assert found.items() >= told.items()
+    assert found["actor"]["key_id"] == tenant.admin.key_id
+    assert found["feed"] == {"sequence": None, "issued_at": None, "published": 0, "of": 1}
+    assert (found["list"], found["list_due_at"] is None) == (None, False)
+    assert counts(found) == (2, 0, 0, 2, False)
+    sequence = publish(tenant)
+    clock.advance(seconds=5)
+    beat(tenant.authorizer, gates[1], sequence=sequence)
+    found = change(tenant, own)
+    assert (found["feed"]["sequence"], found["curve"]) == (sequence, [[5, "holding"]])
+    assert counts(found) == (2, 1, 0, 1, False)
+    (left,) = found["stragglers"]
+    assert (left["name"], left["behind"], left["proof"]) == ("a", sequence, "unknown")
+    clock.advance(seconds=85)
+    found = change(tenant, own)
+    assert (found["curve"], found["curve_is_bound"]) == ([[5, "holding"], [90, "closed"]], False)
+    assert (found["complete"], found["completed_at"]) == (True, "2026-11-21T12:01:30Z")
+    proof = tenant.admin.get(f"/v1/revocations/{own}/propagation").json()
+    assert found["authorizers"].items() <= proof["authorizers"].items()
+    assert tenant.admin.delete(f"/v1/revocations/{own}").status_code == 204
+    assert tenant.admin.get(f"/v1/changes/{own}").status_code == 404
+
+
+def test_a_batch_is_complete_with_its_last_warrant(tenant: Tenant, gates: list[str]) -> None:
+    """FLEET-30, F1376a: A batch is in the feed once each of its warrants is.
+
+    An entry may state a warrant twice, or another change it again: each counts once.
+    """
+    batch = revoke(tenant, *MANY[:30])["batch_id"]
+    first = publish(tenant)
+    found = change(tenant, batch)
+    assert found["feed"] | {"issued_at": None} == {
+        "sequence": first,
+        "issued_at": None,
+        "published": 30,
+        "of": 30,
+    }
+    assert (found["reach"], found["reason"], found["undoable"]) == (
+        {"keys": 0, "warrants": 30},
+        "r",
+        True,
+    )
+    # The first entry is stated again, and a second call goes on with the batch.
+    own = {"warrant_id": MANY[0], "reason": "x", "warrant_expires_at": None}
+    tenant.admin.post("/v1/revocations", json={k: v for k, v in own.items() if v})
+    revoke(tenant, *MANY[30:60], batch_id=batch)
+    found = change(tenant, batch)
+    assert (found["feed"]["published"], found["feed"]["of"]) == (30, 60)
+    assert (found["feed"]["sequence"], found["complete"]) == (None, False)
+    for each in gates:
+        beat(tenant.authorizer, each, sequence=first)
+    assert not change(tenant, batch)["complete"]
+    last = publish(tenant)
+    assert change(tenant, batch)["feed"]["sequence"] == last
+    for each in gates:
+        beat(tenant.authorizer, each, sequence=last)
+    assert change(tenant, batch)["complete"]
+    done(tenant, action="take_back", warrant_ids=MANY[:30])
+    publish(tenant)
+    found = change(tenant, batch)
+    assert (found["feed"]["published"], found["feed"]["of"]) == (30, 30)
+
+
+@pytest.mark.parametrize("signs", [0, 3])
+def test_a_signing_key(tenant: Tenant, gates: list[str], clock: Clock, signs: int) -> None:
+    """FLEET-30, F1377a: A key is in the feed once all that it signed is, if it signed anything."""
+    key = create(tenant)["id"]
+    for _ in range(signs):
+        assert tenant.admin.post(f"/v1/keys/{key}/sign", json={"payload": ""}).status_code == 201
+    assert tenant.admin.get(f"/v1/changes/{key}").status_code == 404
+    move(tenant, key, "revoke")
+    found = change(tenant, key)
+    assert (found["kind"], found["reason"], found["feed"]["published"]) == (
+        "signing_key",
+        "lost",
+        0,
+    )
+    assert found["reach"] == {"keys": 1, "warrants": signs}
+    sequence = publish(tenant)
+    for each in gates:
+        beat(tenant.authorizer, each, sequence=sequence)
+    if not signs:
+        # Its mark might not be visible yet.
+        assert not change(tenant, key)["complete"]
+        clock.advance(minutes=6)
+    assert change(tenant, key)["complete"]
+    # Later entries are not needed.
+    tenant.revoke("svc_wrt_later")
+    publish(tenant)
+    assert change(tenant, key)["complete"] is bool(signs)
+
+
+def test_a_list_signer(tenant: Tenant, gates: list[str]) -> None:
+    """FLEET-30, F1378a: A stolen list signer is left behind with the break that replaces it."""
+    (key,) = tenant.admin.get("/v1/revocations/srl/keys").json()["keys"]
+    path = f"/v1/revocations/srl/keys/{key['key_id']}/revoke"
+    assert tenant.admin.post(path).status_code == 200
+    found = change(tenant, key["key_id"])
+    assert (found["kind"], found["feed"]["published"]) == ("list_signer", 1)
+    assert counts(found) == (2, 0, 0, 2, False)
+    for each in gates:
+        beat(tenant.authorizer, each, sequence=found["feed"]["sequence"])
+    assert change(tenant, key["key_id"])["complete"]
+
+
+def test_an_api_key(tenant: Tenant, gates: list[str]) -> None:
+    """FLEET-30, F1379a: An API key has no feed; those that it registered must find another."""
+    key = tenant.authorizer.key_id
+    assert tenant.admin.post(f"/v1/api-keys/{key}/revoke").status_code == 200
+    found = change(tenant, str(key))
+    assert (found["kind"], found["feed"], found["list_due_at"]) == ("api_key", None, None)
+    assert counts(found) == (2, 0, 0, 2, False)
+    for each in gates:
+        assert tenant.admin.delete(f"/v1/authorizers/{each}").status_code == 204
+    assert counts(change(tenant, str(key))) == (0, 0, 0, 0, True)
+
+
+def test_what_is_no_change(tenant: Tenant) -> None:
+    """FLEET-30: What is unknown, of another form, or not revoked is not found."""
+    unknown = [tenant.ports.new_id(kind) for kind in ("rev", "bat", "key", "ak", "wrt")]
+    for each in (*unknown, "x", str(tenant.admin.key_id)):
+        assert tenant.admin.get(f"/v1/changes/{each}").status_code == 404
+
+
+def test_a_fault_is_never_complete(tenant: Tenant, gates: list[str]) -> None:
+    """FLEET-30, F1380a: Wherever the store fails, the room raises, and never says less."""
+    batch = revoke(tenant, "svc_wrt_a", "svc_wrt_b")["batch_id"]
+    sequence = publish(tenant)
+    for each in gates:
+        beat(tenant.authorizer, each, sequence=sequence)
+    assert change(tenant, batch)["complete"]
+    for step in count():
+        ports = broken_at(tenant.ports, step, Unavailable())
+        try:
+            found = changes.of_change(ports, tenant.operator, change_id=batch)
+        except Unavailable:
+            continue
+        assert (step > 8, found.is_complete) == (True, True)
+        break
+
+
+def test_the_list_of_changes(tenant: Tenant, clock: Clock) -> None:
+    """FLEET-32, F1381a: All kinds are listed, newest first, in pages, and by their kind."""
+    made = [tenant.revoke("svc_wrt_a")]
+    clock.advance(seconds=1)
+    made.append(str(revoke(tenant, "svc_wrt_b", "svc_wrt_c")["batch_id"]))
+    clock.advance(seconds=1)
+    made.append(str(create(tenant)["id"]))
+    move(tenant, made[-1], "revoke")
+    clock.advance(seconds=1)
+    made.append(str(tenant.read_only.key_id))
+    tenant.admin.post(f"/v1/api-keys/{made[-1]}/revoke")
+    done(tenant, action="take_back", warrant_ids=["svc_wrt_b"])
+    clock.advance(seconds=1)
+    whole = tenant.admin.get("/v1/changes").json()
+    assert [each["id"] for each in whole["changes"]] == made[::-1]
+    assert [each["reason"] for each in whole["changes"]] == [None, "lost", "r", "stolen"]
+    walked, cursor = list[str](), ""
+    while cursor is not None:
+        page = tenant.admin.get(f"/v1/changes?limit=1{cursor}").json()
+        walked += [each["id"] for each in page["changes"]]
+        cursor = page["cursor"] and f"&cursor={page['cursor']}"
+    assert walked == made[::-1]
+    of_keys = tenant.admin.get("/v1/changes?kind=signing_key").json()["changes"]
+    assert [each["id"] for each in of_keys] == [made[2]]
+    early = "to=2026-11-21T12:00:00Z"
+    assert [each["id"] for each in tenant.admin.get(f"/v1/changes?{early}").json()["changes"]] == [
+        made[0]
+    ]
+    for wrong in ("kind=x", "from=2026-11-21T12:00:00Z&to=2026-11-20T12:00:00Z", "limit=0"):
+        assert tenant.admin.get(f"/v1/changes?{wrong}").status_code == 400

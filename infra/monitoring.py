@@ -110,7 +110,7 @@ METRICS: Final = {
         "within",
     ),
     "rescind_authorizers": _gauge(
-        "authorizers that are `holding`, `closed` or `unknown` ([what that means](fleet.md#proof)) "
+        "authorizers that are `holding`, `closed` or `unknown` ([what that means](authorizers.md#proof)) "
         "for the newest entry of five minutes ago, counted every fifth minute; missing before the "
         "first is registered",
         "state",

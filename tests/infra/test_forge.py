@@ -54,7 +54,7 @@ def test_the_tools_of_others_find_nothing() -> None:
     ],
 )
 def test_a_broken_workflow_is_found(tmp_path: Path, line: str, broken: str, said: str) -> None:
-    """F1343: actionlint finds a job, a value and a right that do not exist."""
+    """F1343a: Actionlint finds a job, a value and a right that do not exist."""
     text = (ROOT / _WORKFLOWS[-1]).read_text()
     assert line in text
     workflow = tmp_path / "release.yml"

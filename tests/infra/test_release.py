@@ -58,7 +58,7 @@ def test_versions_agree(tmp_path: Path) -> None:
 
 
 def test_a_wrong_version_ends_the_rehearsal() -> None:
-    """F1344: The rehearsal of a tag that is not the version's ends at once, and says why."""
+    """F1344a: The rehearsal of a tag that is not the version's ends at once, and says why."""
     ended = processes.run("-m", "infra.release", "--tag", "v9.9.9")
     assert ended.returncode == 1
     assert ended.stderr == f"error: the tag is v9.9.9, and the version {__version__}\n"

@@ -103,13 +103,8 @@ class ListSigner(Record):
 
     def revoked(self, at: datetime | None = None) -> Self:
         """Return the key, revoked `at` a time: verifiers must not accept it any more."""
-        return self._next(
-            status=SignerStatus.REVOKED,
-            sealed_seed=None,
-            pending_id=None,
-            is_archived=None,
-            revoked_at=at,
-        )
+        ended = self._next(status=SignerStatus.REVOKED, sealed_seed=None, pending_id=None)
+        return replace(ended, is_archived=None, revoked_at=at)
 
     def archived(self) -> Self:
         """Return the retired or revoked key as it is stored in the archive."""

@@ -113,7 +113,7 @@ def test_a_request_as_curl_does_the_same(admin: Shell, service: LocalServer) -> 
 
 
 def test_programs_load_no_tables() -> None:
-    """F1083a, F1345: `--version` parses nothing; results in JSON load no tables and no schemas."""
+    """F1083a, F1345a: `--version` parses nothing; results in JSON load no tables and no schemas."""
     program = (
         "import sys; from infra.cli.__main__ import main; sys.argv[1:] = {}\n"
         "try: main()\nexcept SystemExit: pass\nprint({!r} in sys.modules)"

@@ -93,7 +93,7 @@ STORE_UNAVAILABLE.labels("get").inc()
 
 
 def test_each_metric_that_is_watched_is_served(tmp_path: Path) -> None:
-    """F1342: A scrape has each metric of the table, of its kind and with its labels; no other one.
+    """F1342a: A scrape has each metric of the table, of its kind and with its labels; no other one.
 
     The expressions of alerts and dashboard name these metrics alone (F1340b).
     """

@@ -197,7 +197,7 @@ def test_a_process_asks_once_for_all_its_threads(
     with closing(assembled):
         moment = [0.0, 0.0]
         monkeypatch.setattr(fenced, "_moment", lambda: tuple(moment))
-        store = fenced.fenced(cast("Store", Counted()), Deployment())
+        store = fenced.Fence(cast("Store", Counted()), Deployment()).store
         other = Address(Table.KEYS, "other")
         store.get(other)
         assert asked == [other]

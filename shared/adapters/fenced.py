@@ -32,14 +32,6 @@ from shared.ports.token_buckets import UsageCounts, Used
 AGE_SECONDS_MAX: Final = 5.0
 
 
-def fenced(store: Store, known: Deployment) -> Store:
-    """Return the store, to be used as long as this process may; `known` was read from it just now.
-
-    Each method raises `Outdated` once it may not, and `Unavailable` if the store does not say so.
-    """
-    return Fence(store, known).store
-
-
 class Fence:
     """The deployment as this process knows it; it is read again once it is old.
 
@@ -63,7 +55,11 @@ class Fence:
 
     @property
     def store(self) -> Store:
-        """The store, to be used as long as this process may."""
+        """The store, to be used as long as this process may.
+
+        Each method raises `Outdated` once it may not, and `Unavailable` if the store does not say
+        so.
+        """
         return wrapped(self._store, self.around)
 
     def is_in_charge(self) -> bool:

@@ -14,7 +14,6 @@ from shared.model.records import Record, integer
 WAITS: Final = timedelta(hours=24)
 USABLE: Final = timedelta(hours=1)
 LISTED: Final = timedelta(days=30)
-COUNT_MAX: Final = 1_000_000
 RESTORE_ABOVE_MAX: Final = 1_000_000
 
 _HOUR: Final = 3600

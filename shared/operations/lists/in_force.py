@@ -6,10 +6,8 @@ were read during that write, a write that expects this head fails.
 """
 
 import hashlib
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TypeVar
 
 from shared.errors import Corrupt
 from shared.model import feed, trust
@@ -28,10 +26,6 @@ from shared.model.trust import TrustHead
 from shared.operations.base.operation import reread
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Delete, Item, Put
-
-T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 
 def head(ports: Ports, tenant_id: str) -> ListHead:

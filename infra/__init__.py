@@ -1,1 +1,0 @@
-"""Programs and templates that run the service: local server, commands, stacks."""

@@ -14,7 +14,7 @@ from functions.srl import schemas
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import identifiers, seeds, times
 from shared.model.lists import verification
-from shared.model.lists.statements import Statement
+from shared.model.lists.signers import Statement
 from shared.model.lists.verification import LIFETIME_MAX, VERSION_MAX, verify
 from tests.kit.peers import is_of_type
 from tests.kit.processes import ROOT

@@ -28,7 +28,7 @@ from shared.errors import InvalidSrl
 from shared.model import identifiers, times
 from shared.model import text as strict_json
 from shared.model.lists.content import Payload
-from shared.model.lists.statements import ReportedSigners
+from shared.model.lists.signers import ReportedSigners
 from shared.model.lists.verification import (
     MAX_STEP,
     Seen,

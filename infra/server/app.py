@@ -15,8 +15,7 @@ from functions.sign_in.handler import SignIn
 from infra import data_folder
 from infra.server import worker
 from infra.server.board import Board
-from infra.server.console import Console
-from infra.server.documents import Documents
+from infra.server.documents import Console, Documents
 from infra.server.ops import Health, alive
 from infra.server.publications import Publications
 from infra.server.routers import ROUTERS

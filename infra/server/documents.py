@@ -1,13 +1,14 @@
-"""The API document and its pages on one machine: `/docs` (Swagger UI) and `/openapi.json`.
+"""The pages of one machine: `/docs` (Swagger UI) with `/openapi.json`, and the console.
 
-They are made once, by the first request, and then sent as bytes.
+The API document and its page are made once, by the first request, and then sent as bytes.
 """
 
 import importlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -16,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from functions.console.files import File
+from functions.console.files import File, Files, is_page
 from shared.web.work import Work, WorkKind
 
 # Worker processes read this variable.
-VARIABLE: Final = "RESCIND_DOCS"
+DOCS: Final = "RESCIND_DOCS"
 
 _DOCUMENT: Final = "/openapi.json"
 _PAGE: Final = "/docs"
@@ -74,7 +75,7 @@ class Documents:
     def serves(self, path: str) -> bool:
         """Return whether `path` is that of a document, if they are served at all."""
         is_ours = path in {_PAGE, _DOCUMENT} or path.startswith(f"{_PAGE}/")
-        return is_ours and os.environ.get(VARIABLE) != DocumentsMode.OFF and path in _PATHS
+        return is_ours and os.environ.get(DOCS) != DocumentsMode.OFF and path in _PATHS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a GET or HEAD of a path that `serves`."""
@@ -115,3 +116,49 @@ def _file(path: str) -> File:
 def _imported(name: str) -> Any:
     """Import a module now: `rescind serve` reads this one for its options, and shall be quick."""
     return importlib.import_module(name)
+
+
+# Worker processes read this variable.
+CONSOLE: Final = "RESCIND_CONSOLE"
+
+
+class ConsoleMode(StrEnum):
+    """Whether the console is served. `reload` reads the files anew for each request."""
+
+    ON = "on"
+    OFF = "off"
+    RELOAD = "reload"
+
+
+class Console:
+    """The ASGI application of the console, with the `choice` of the server's environment."""
+
+    def __init__(self) -> None:
+        self._choice = ConsoleMode(os.environ.get(CONSOLE, ConsoleMode.ON))
+        self._files: Callable[[], Files] = Files
+        if self._choice is not ConsoleMode.RELOAD:
+            self._files = cache(Files)
+            self._files()
+
+    def serves(self, scope: Scope) -> bool:
+        """Return whether a request is for the console, not for the API."""
+        if self._choice is ConsoleMode.OFF or scope["type"] != "http":
+            return False
+        # Each request of the API is asked this: only that for `/` needs a header.
+        if scope["path"] != "/":
+            return is_page(scope["path"], accept="")
+        if scope["method"] not in {"GET", "HEAD"}:
+            return False
+        return is_page("/", _header(Request(scope), "accept"))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a file of the console, to anybody."""
+        request = Request(scope, receive)
+        asked = {name: _header(request, name) for name in ("if-none-match", "accept-encoding")}
+        query = scope["query_string"].decode("latin-1")
+        answer = self._files().answer(request.method, scope["path"], asked, query)
+        await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
+
+
+def _header(request: Request, name: str) -> str:
+    return ",".join(request.headers.getlist(name))

@@ -21,14 +21,11 @@ from typing import Any, Final, NoReturn
 from infra import data_folder, private_files
 from infra.server import addresses, documents, places, worker
 from infra.server import (
-    console as local_console,
-)
-from infra.server import (
     publisher as local_publisher,
 )
 from infra.server.addresses import OpsAddress
 from infra.server.board import OPS, PUBLISHER, Board
-from infra.server.console import ConsoleMode
+from infra.server.documents import ConsoleMode
 from infra.server.places import DataPlace
 from infra.server.processes import Processes
 from infra.server.publications import Publications
@@ -122,8 +119,8 @@ def _prepare(options: Options, until: ExitStack) -> _Ready:
     listener = addresses.bind(options.host, options.port)
     options.place.prepare()
     # The other processes read these.
-    os.environ[local_console.VARIABLE] = options.console
-    os.environ[documents.VARIABLE] = options.docs
+    os.environ[documents.CONSOLE] = options.console
+    os.environ[documents.DOCS] = options.docs
     ops = _listen(options, until)
     logging.config.dictConfig(_log_config(options))
     console = None

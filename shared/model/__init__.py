@@ -1,1 +1,0 @@
-"""The data model: frozen records and pure rules. It does no I/O, and callers pass the time in."""

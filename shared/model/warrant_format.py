@@ -28,7 +28,7 @@ _CONTEXTS: Final = frozenset(
 _TAGS: Final = frozenset({16, 17, 18, 19, 61, 96, 97, 98})
 
 _LIST_MEMBER: Final = "RevokedIDs"
-# The prefix of what the service signs beside lists and warrants (shared/model/lists/statements.py).
+# The prefix of what the service signs beside lists and warrants (shared/model/lists/signers.py).
 _OWN_PREFIX: Final = b"rescind-"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from shared.errors import InvalidSrl
 from shared.model.audit.audit_log import AuditEntry
-from shared.model.lists.statements import Statement
+from shared.model.lists.signers import Statement
 from shared.model.lists.verification import verify
 from shared.operations.lists import in_force
 from shared.operations.lists import signers as srl_signers

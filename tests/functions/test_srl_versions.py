@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shared.model.lists import versions as model
+from shared.model.lists import content as model
 from shared.model.lists.head import head_address
 from shared.operations.changes import srl
 from shared.operations.lists import in_force, publication

@@ -18,7 +18,7 @@ from shared.authorizer.formats import warrants
 from shared.model import text
 from shared.model.callers import Scope
 from shared.model.lists import verification as srl_verification
-from shared.model.lists.statements import Statement
+from shared.model.lists.signers import Statement
 from tests.kit.endpoints import ENDPOINTS, shape
 
 DOCUMENT: Final = openapi.document()

@@ -52,8 +52,7 @@ from shared.operations.identities import sign_in, tickets
 from shared.operations.lists import decisions, expiring, in_force, publication, records
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists.journal import Journals
-from shared.operations.operator import deployment, doctor, onboarding
-from shared.operations.operator.moving import copying, cutover
+from shared.operations.operator import deployment, doctor, moving, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.operations.trust import publishing
 from shared.operations.webhooks import managing
@@ -183,9 +182,9 @@ def test_a_move_needs_what_its_policy_adds(
         with recording(needed):
             there = replace(wiring.assemble(wiring.settings(settings)), now=clock)
             for source, target in ((here, there), (there, here)):
-                cutover.begin(source, target)
-                copying.copy(source, target)
-                cutover.finish(source, target)
+                moving.begin(source, target)
+                moving.copy(source, target)
+                moving.finish(source, target)
     needed = {of_any_partition(each) for each in needed}
     own, added = granted(managed("OperatorPolicy")), granted(managed("MigrationPolicy"))
     assert needed <= own | added

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import cbor2
 
-from shared.model.lists import statements as srl_statements
+from shared.model.lists import signers as srl_statements
 
 _MEMBERS: Final[dict[str, Any]] = {
     "Version": 999_999_999_999,

@@ -31,8 +31,7 @@ from shared.model.items import Address, Item
 from shared.model.lists import schedule as schedule_model
 from shared.model.lists.head import ListHead, head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX
-from shared.model.lists.signers import ListSigner, SignerStatus, signers
-from shared.model.lists.statements import Statement
+from shared.model.lists.signers import ListSigner, SignerStatus, Statement, signers
 from shared.operations.base import operation
 from shared.operations.changes import key_revocation, list_signers, revocations, srl, warrants
 from shared.operations.changes.warrants import Order, SignedWarrant

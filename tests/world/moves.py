@@ -15,8 +15,7 @@ from shared.adapters.stored_usage import StoredUsage
 from shared.errors import Corrupt, InvalidState
 from shared.model.deployment import ADDRESS, Deployment, DeploymentPart
 from shared.operations.lists import verdicts
-from shared.operations.operator import failover, restored
-from shared.operations.operator.moving import copying, cutover
+from shared.operations.operator import failover, moving, restored
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from tests.operations.replicas import Image, Update, arrived, put, revoked_here
@@ -142,11 +141,11 @@ def move(life: "Life", random: Random) -> None:
     def begin() -> None:
         source, to = _ends(life, life.ports(life.world.machine("the mover")), target)
         try:
-            cutover.begin(source, to)
+            moving.begin(source, to)
         except InvalidState as error:
             life.world.tell(f"no move: {error}")
             return
-        copying.copy(source, to)
+        moving.copy(source, to)
         life.world.sleep(seconds)
         while life.is_restoring or life.in_flight:
             life.world.sleep(1)
@@ -181,12 +180,12 @@ def _finish(life: "Life", target: tuple[Records, Blobs], desk: Ports) -> None:
         life.world.sleep(1)
     source, to = _ends(life, desk, target)
     try:
-        cutover.begin(source, to)
+        moving.begin(source, to)
     except InvalidState as error:
         # A failover brought back what was before an upgrade: the source goes on.
         life.world.tell(f"no move: {error}")
         return
-    cutover.finish(source, to)
+    moving.finish(source, to)
     life.go_on_with(*target, is_moved=True)
 
 

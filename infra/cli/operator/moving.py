@@ -13,7 +13,7 @@ from infra.cli.commands import local_command
 from infra.cli.output import Output
 from shared import wiring
 from shared.errors import InvalidSettings
-from shared.operations.operator.moving import copying, cutover
+from shared.operations.operator import moving
 from shared.ports import Ports
 
 _EXAMPLE: Final = (
@@ -65,13 +65,13 @@ def migrate(
     with ExitStack() as stack:
         source = stack.enter_context(_opened(from_, from_blobs, from_keys))
         target = stack.enter_context(_opened(to, to_blobs, to_keys))
-        cutover.begin(source, target)
+        moving.begin(source, target)
         if not finish:
             _copy(out, source, target)
             out.say(_NEXT)
             return
         stack.enter_context(_frozen(from_))
-        for handle, version in cutover.finish(source, target, user=private_files.name()):
+        for handle, version in moving.finish(source, target, user=private_files.name()):
             out.say(f"{handle}: published version {version} from the target.")
         out.say("The target is in charge now. The source refuses to start.")
 
@@ -85,7 +85,7 @@ def _copy(out: Output, source: Ports, target: Ports) -> None:
             bar.by(so_far - read)
             read = so_far
 
-        done = copying.copy(source, target, report=report)
+        done = moving.copy(source, target, report=report)
     moved = f"{done.put} put, {done.deleted} deleted, {done.blobs} blobs copied"
     out.say(f"Read {done.read} items: {moved}.")
 

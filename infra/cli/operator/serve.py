@@ -13,8 +13,7 @@ from infra.cli.output import Output
 from infra.server import addresses, places
 from infra.server import server as local_server
 from infra.server.addresses import OpsAddress
-from infra.server.console import ConsoleMode
-from infra.server.documents import DocumentsMode
+from infra.server.documents import ConsoleMode, DocumentsMode
 
 EXAMPLE: Final = "rescind serve --port 8080 --data .data"
 

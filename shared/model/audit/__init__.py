@@ -1,1 +1,0 @@
-"""The audit log, and the sealed log of it."""

@@ -1,1 +1,0 @@
-"""Authorizers, the native lists of stock authorizers, and propagation."""

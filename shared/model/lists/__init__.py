@@ -1,1 +1,0 @@
-"""Lists, their signers, their states and their schedule."""

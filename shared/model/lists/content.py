@@ -1,4 +1,4 @@
-"""The content of a list: its response body (SRL-1 to SRL-3), and its state.
+"""The content of a list: its response body (SRL-1 to SRL-3), its state, and the row of its version.
 
 The state has what the list lacks, for the next one and for a restore. It is stored beside its list
 and signed by the same signer (OPS-8, docs/adr/14), as a signed blob: the signature (64 bytes), a
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import cbor2
 from cryptography.exceptions import InvalidSignature
@@ -21,12 +21,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from shared.authorizer.formats.ed25519 import SIGNATURE_BYTES
 from shared.authorizer.formats.trust import LogAnchor
-from shared.authorizer.formats.wire import FeedEntry
+from shared.authorizer.formats.wire import Base, FeedEntry
 from shared.errors import Corrupt, InvalidSrl, SrlReason
 from shared.model import seeds, times
 from shared.model.audit.checkpoint import Kept
+from shared.model.items import Address, Partition, Table
+from shared.model.lists.head import ListHead, version_prefix
 from shared.model.lists.signers import ListSigner
 from shared.model.lists.tombstones import Tombstones
+from shared.model.records import Record
 
 # The fixed text between the parts of a response body.
 _PAYLOAD: Final = b'{"payload":'
@@ -386,3 +389,59 @@ def claimed_members(blob: bytes, prefix: bytes) -> dict[str, Any]:
     if not isinstance(members, dict):
         raise Corrupt("a signed blob is malformed")
     return members
+
+
+# How long after its issue a row is kept. A list holds for seven days at most.
+KEPT: Final = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedVersion(Record):
+    """A list that was published.
+
+    `sha256` is the hash of its signed bytes, in hex. `added` and `removed` are how many warrants it
+    has that the list before lacks, and the reverse; None if that list could not be read. The store
+    deletes the row some time after `expires`, in seconds since the epoch.
+    """
+
+    version: int
+    issued_at: datetime
+    expires_at: datetime
+    count: int
+    key_id: str
+    sha256: str
+    expires: int
+    added: int | None = None
+    removed: int | None = None
+
+    @classmethod
+    def of(cls, head: ListHead, base: Base, content: Content, before: Sequence[str] | None) -> Self:
+        """Return the row of the list that `head` publishes, and that the feed has as `base`.
+
+        `before` are the warrants on the list before, sorted; None if they are not known.
+        """
+        added, removed = None, None
+        if before is not None:
+            removed = len(content.missing(before))
+            added = head.count - len(before) + removed
+        return cls(
+            head.version,
+            head.issued_at,
+            head.expires_at,
+            head.count,
+            head.key_id,
+            base.sha256.hex(),
+            int((head.issued_at + KEPT).timestamp()),
+            added,
+            removed,
+        )
+
+
+def versions(tenant_id: str) -> Partition:
+    """Return the partition of a tenant's rows, in order of their versions."""
+    return Partition(Table.KEYS, f"{tenant_id}#srl-versions")
+
+
+def version_address(tenant_id: str, version: int) -> Address:
+    """Return the address of the row of this version."""
+    return versions(tenant_id).address(version_prefix(version))

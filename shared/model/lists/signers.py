@@ -1,11 +1,24 @@
-"""List signers: the keys that sign a tenant's lists (SIGNER-2, docs/adr/13)."""
+"""List signers: the keys that sign a tenant's lists (SIGNER-2), and their statements (SIGNER-6).
+
+By a statement (docs/adr/13), the list signer in force vouches for the key that follows it. It is
+deterministic CBOR that names the tenant, the new key and the key that signs it. The signature
+covers a prefix and these bytes, so that no statement passes for a list, and no list for a
+statement.
+"""
 
 import base64
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Self
+from functools import lru_cache
+from typing import Any, Final, Self
 
+import cbor2
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from shared.authorizer.formats import ed25519, wire
 from shared.model import seeds
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
@@ -138,3 +151,176 @@ def archive(tenant_id: str, status: SignerStatus) -> Partition:
     None is ever removed, except that a retired signer leaves if it is revoked (docs/adr/13).
     """
     return Partition(Table.KEYS, f"{tenant_id}#srl-keys-{status.value}")
+
+
+_DOMAIN: Final = b"rescind-srl-signer-v1\n"
+_TEXTS: Final = ("KeyId", "Tenant")
+_KEYS: Final = ("Previous", "PublicKey")
+
+# A statement as the API returns it: `Payload` and `Signature`, both base64.
+Form = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that `public_key` may follow `previous` (32 raw bytes each) as list signer.
+
+    `number` is higher than in all earlier statements of the tenant.
+    """
+
+    tenant_id: str
+    number: int
+    key_id: str
+    public_key: bytes
+    previous: bytes
+    issued_at: datetime
+
+    def signed(self, *, seed: bytes) -> dict[str, str]:
+        """Return the statement as the API returns it. `seed` is the seed of `previous`."""
+        encoded = self.encode()
+        signature = Ed25519PrivateKey.from_private_bytes(seed).sign(_DOMAIN + encoded)
+        return {
+            "Payload": base64.b64encode(encoded).decode(),
+            "Signature": base64.b64encode(signature).decode(),
+        }
+
+    @classmethod
+    def opened(cls, form: Form) -> Self:
+        """Return the statement in an API response. Raises `ValueError` if it is not signed."""
+        return cls._verified(form["Payload"], form["Signature"])
+
+    @classmethod
+    @lru_cache(maxsize=512)
+    def _verified(cls, *texts: str) -> Self:
+        # With each poll a client follows all its statements, so each is verified once.
+        encoded, signature = (base64.b64decode(each, validate=True) for each in texts)
+        statement = cls._decode(encoded)
+        if not ed25519.is_signed(_DOMAIN + encoded, signature, public_key=statement.previous):
+            raise ValueError("a statement is not signed by the key that it names")
+        return statement
+
+    def may_precede(self, other: Self) -> bool:
+        """Return whether `other` is of the same tenant and has a higher number."""
+        return self.tenant_id == other.tenant_id and self.number < other.number
+
+    def encode(self) -> bytes:
+        """Return the bytes that are signed after the prefix."""
+        members = {
+            "Tenant": self.tenant_id,
+            "Number": self.number,
+            "KeyId": self.key_id,
+            "PublicKey": self.public_key,
+            "Previous": self.previous,
+            "IssuedAt": wire.text(self.issued_at),
+        }
+        return cbor2.dumps(members, canonical=True)
+
+    @classmethod
+    def _decode(cls, encoded: bytes) -> Self:
+        try:
+            statement = cls._of(wire.decoded(encoded))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a statement about a signer: {error}") from None
+        # A difference means other members, which the service never signs.
+        if statement.encode() != encoded:
+            raise ValueError("a statement has other members")
+        return statement
+
+    @classmethod
+    def _of(cls, members: Any) -> Self:
+        texts = [members[name] for name in _TEXTS]
+        keys = [members[name] for name in _KEYS]
+        number = members["Number"]
+        if set(map(type, texts)) != {str} or type(number) is not int or number < 1:
+            raise TypeError("a member is of another type")
+        if set(map(type, keys)) != {bytes} or not all(map(ed25519.is_safe, keys)):
+            raise TypeError("a public key is not acceptable")
+        key_id, tenant_id = texts
+        return cls(tenant_id, number, key_id, keys[1], keys[0], wire.moment(members, "IssuedAt"))
+
+
+def follow(
+    pinned: Iterable[bytes], forms: Iterable[Form], *, revoked: frozenset[bytes] = frozenset()
+) -> dict[bytes, list[Form]]:
+    """Return the keys to accept, each with the statements that lead to it from a pinned key.
+
+    `pinned` keys need no statement. A key in `revoked` is not accepted, and its statements do not
+    count. A statement is ignored if it is malformed, if the key that it names did not sign it, or
+    if it is for another tenant or has a lower number than the statement before it.
+    """
+    believed: dict[bytes, list[Form]] = {key: [] for key in pinned if key not in revoked}
+    last: dict[bytes, Statement] = {}
+    # Numbers rise along a chain, so in this order each statement follows those that it depends on.
+    for statement, form in sorted(_opened(forms), key=lambda each: each[0].number):
+        chain, before = believed.get(statement.previous), last.get(statement.previous)
+        if chain is None or statement.public_key in revoked or statement.public_key in believed:
+            continue
+        if before is not None and not before.may_precede(statement):
+            continue
+        believed[statement.public_key] = [*chain, form]
+        last[statement.public_key] = statement
+    return believed
+
+
+def authors(forms: Iterable[Form]) -> frozenset[bytes]:
+    """Return the keys that signed the well-formed statements."""
+    return frozenset(statement.previous for statement, _form in _opened(forms))
+
+
+def highest(forms: Iterable[Form]) -> int:
+    """Return the highest number in the well-formed statements, or 0."""
+    return max((statement.number for statement, _form in _opened(forms)), default=0)
+
+
+def _opened(forms: Iterable[Form]) -> Iterable[tuple[Statement, Form]]:
+    for form in forms:
+        try:
+            yield Statement.opened(form), form
+        except (KeyError, TypeError, ValueError):
+            continue
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedSigners:
+    """The content of `GET /v1/revocations/srl/keys`.
+
+    `listed` has the raw public key of each signer, with its statement, or None if it has none.
+    `revoked` are the keys that are revoked.
+    """
+
+    listed: Mapping[bytes, Form | None] = field(default_factory=dict)
+    revoked: frozenset[bytes] = frozenset()
+    cursor: str | None = None
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self:
+        """Return the content of a page of the response. Raises `ValueError` if it has none."""
+        try:
+            page = json.loads(body)
+            keys = [(raw_key(each["public_key"]), each) for each in page["keys"]]
+            listed = {key: each["statement"] for key, each in keys}
+            revoked = frozenset(key for key, each in keys if each["status"] == "revoked")
+            cursor = page.get("cursor")
+            if not isinstance(cursor, str | None):
+                raise TypeError("cursor is not a text")
+            return cls(listed, revoked, cursor)
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            raise ValueError("not a response of GET /v1/revocations/srl/keys") from None
+
+    @property
+    def statements(self) -> tuple[Form, ...]:
+        """All statements, as they were received."""
+        return tuple(each for each in self.listed.values() if each is not None)
+
+    def joined(self, page: Self) -> Self:
+        """Return this with the next page."""
+        revoked = self.revoked | page.revoked
+        return replace(page, listed={**self.listed, **page.listed}, revoked=revoked)
+
+
+def raw_key(given: bytes | str) -> bytes:
+    """Return a raw public key, given raw or in base64. Raises `ValueError` if it is not safe."""
+    key = given if isinstance(given, bytes) else base64.b64decode(given, validate=True)
+    if not ed25519.is_safe(key):
+        raise ValueError("a public key must be one of Ed25519, of 32 bytes")
+    return key

@@ -20,9 +20,9 @@ from shared.errors import InvalidSrl, SrlReason
 from shared.model import identifiers, times
 from shared.model import text as strict_json
 from shared.model.lists import content as srl
-from shared.model.lists import statements as srl_statements
+from shared.model.lists import signers as srl_statements
 from shared.model.lists.content import Payload
-from shared.model.lists.statements import Form, ReportedSigners
+from shared.model.lists.signers import Form, ReportedSigners
 
 LIFETIME_MAX: Final = timedelta(days=7)
 

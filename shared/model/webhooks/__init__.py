@@ -1,1 +1,0 @@
-"""Webhooks, where they may be, and what became of each delivery."""

@@ -1,1 +1,0 @@
-"""Operations on API keys, service accounts and the settings of the tenant."""

@@ -1,1 +1,0 @@
-"""The audit log: sealing, reading and counting its entries."""

@@ -1,1 +1,0 @@
-"""Code that every wing uses: the retry of lost races, pages, counters, audit entries."""

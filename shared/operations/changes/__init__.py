@@ -1,1 +1,0 @@
-"""Operations on warrants, signing keys, revocations, list signers, lists and the feed."""

@@ -11,10 +11,10 @@ from shared.errors import Corrupt, ExpectationLost, InvalidRequest, NotFound, Un
 from shared.model import feed
 from shared.model.callers import Caller, Scope
 from shared.model.feed import FeedHead
-from shared.model.lists import versions as model
+from shared.model.lists import content as model
+from shared.model.lists.content import PublishedVersion
 from shared.model.lists.head import Form, ListHead, head_address, sha256_of, version_of
 from shared.model.lists.schedule import due_by
-from shared.model.lists.versions import PublishedVersion
 from shared.model.rate_limit import BURST, Purpose
 from shared.operations.base import allowance
 from shared.operations.base.idempotency import Keep, of_record, once

@@ -1,1 +1,0 @@
-"""Operations on authorizers, their reports, and the propagation of a revocation."""

@@ -1,1 +1,0 @@
-"""Lists and the feed: their making, their publication and their storage."""

@@ -29,11 +29,16 @@ from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.feed import FeedHead
 from shared.model.lists import schedule as schedule_model
-from shared.model.lists.content import Content, ListState, Payload
+from shared.model.lists.content import (
+    Content,
+    ListState,
+    Payload,
+    PublishedVersion,
+    version_address,
+)
 from shared.model.lists.head import ListHead, head_address
 from shared.model.lists.schedule import Turn
 from shared.model.lists.signers import ListSigner
-from shared.model.lists.versions import PublishedVersion, version_address
 from shared.model.revocations import RevokedWarrant
 from shared.model.tenants import TenantSettings
 from shared.operations.base import audit, operation

@@ -13,11 +13,12 @@ from shared.model.lists.signers import (
     ENDED,
     ListSigner,
     SignerStatus,
+    Statement,
     archive,
+    highest,
     signers,
     standby_address,
 )
-from shared.model.lists.statements import Statement, highest
 from shared.model.seeds import SeedPurpose
 from shared.operations.base import operation, seals
 from shared.ports import Ports

@@ -1,1 +1,0 @@
-"""Operations of the operator, who runs them at the command line."""

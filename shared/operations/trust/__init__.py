@@ -1,1 +1,0 @@
-"""Makes, signs, publishes and serves trust documents, and blobs of signing keys."""

@@ -11,7 +11,7 @@ from infra import data_folder
 from infra.server import app
 from infra.server import server as local_server
 from infra.server.addresses import ip
-from infra.server.console import ConsoleMode
+from infra.server.documents import ConsoleMode
 from infra.server.places import Folder
 from shared.operations.operator import onboarding
 from shared.ports import Ports

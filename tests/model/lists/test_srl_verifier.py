@@ -12,7 +12,7 @@ from shared.errors import InvalidSrl
 from shared.model import seeds
 from shared.model.lists import content as srl
 from shared.model.lists.content import Payload
-from shared.model.lists.statements import ReportedSigners
+from shared.model.lists.signers import ReportedSigners
 from shared.model.lists.verification import MAX_STEP, Seen, VerifierPolicy, verify_next
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 from shared.model import seeds
 from shared.model.lists import content as srl
 from shared.model.lists.content import Payload
-from shared.model.lists.statements import Form, Statement, follow
+from shared.model.lists.signers import Form, Statement, follow
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SEEDS = [bytes([number]) * 32 for number in range(1, 6)]

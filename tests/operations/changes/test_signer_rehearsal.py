@@ -19,7 +19,7 @@ from infra.cli import srl_verification
 from shared.errors import InvalidSrl
 from shared.model import seeds
 from shared.model.lists import content as srl
-from shared.model.lists.statements import ReportedSigners, Statement
+from shared.model.lists.signers import ReportedSigners, Statement
 from shared.model.lists.verification import Seen, VerifierPolicy, verify_next
 from shared.operations.base import seals
 from shared.operations.changes import list_signers

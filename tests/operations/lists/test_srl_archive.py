@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Conflict, ExpectationLost
-from shared.model.lists import statements as srl_statements
+from shared.model.lists import signers as srl_statements
 from shared.model.lists.signers import ListSigner, SignerStatus
 from shared.operations.changes import list_signers, srl
 from shared.operations.lists import in_force

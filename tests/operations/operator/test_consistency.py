@@ -18,8 +18,8 @@ from shared.model import warrants
 from shared.model.callers import Scope
 from shared.model.lists import schedule as srl_schedule
 from shared.model.lists import tombstones
+from shared.model.lists.content import versions
 from shared.model.lists.head import ListHead
-from shared.model.lists.versions import versions
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.operations.access import api_keys
 from shared.operations.base import operation, tenants

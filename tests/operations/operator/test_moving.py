@@ -14,8 +14,7 @@ from shared.model.lists import content
 from shared.operations.audit import log, sealing
 from shared.operations.base import audit, operation
 from shared.operations.lists import in_force
-from shared.operations.operator import deployment
-from shared.operations.operator.moving import copying, cutover
+from shared.operations.operator import deployment, moving
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit import tour
@@ -38,9 +37,9 @@ def _machine(folder: Path, clock: Clock) -> Iterator[Ports]:
 
 
 def _move(source: Ports, target: Ports) -> int:
-    cutover.begin(source, target)
-    copying.copy(source, target)
-    ((_, version),) = cutover.finish(source, target)
+    moving.begin(source, target)
+    moving.copy(source, target)
+    ((_, version),) = moving.finish(source, target)
     return version
 
 
@@ -92,10 +91,10 @@ def _there_and_back(here: Ports, there: Ports, tenant: Tenant) -> None:
     tenant.admin.post("/v1/keys", json={"type": "root", "name": "m"})
     tenant.revoke(WARRANTS[0])
     sealing.extend(here, tenant.id)
-    cutover.begin(here, there)
-    assert copying.copy(here, there).put > 20
+    moving.begin(here, there)
+    assert moving.copy(here, there).put > 20
     tenant.revoke(WARRANTS[1])
-    ((_, version),) = cutover.finish(here, there)
+    ((_, version),) = moving.finish(here, there)
     _continues(here, there, tenant, version)
     away = _moved(tenant, there)
     assert _checked(away) == [True, True, False]
@@ -159,7 +158,7 @@ def test_a_source_that_changes_stays_in_charge(
     here: Ports, there: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F409a, OPS-16: If the source changes during the last pass, the move does not end."""
-    cutover.begin(here, there)
+    moving.begin(here, there)
     writes = deployment.write
 
     def change_too(ports: Ports, *given: object) -> None:
@@ -169,11 +168,11 @@ def test_a_source_that_changes_stays_in_charge(
 
     monkeypatch.setattr(deployment, "write", change_too)
     with pytest.raises(InvalidState, match="still changes"):
-        cutover.finish(here, there)
+        moving.finish(here, there)
     assert _parts(here, there) == [DeploymentPart.SERVING, DeploymentPart.RECEIVING]
-    assert cutover.finish(here, there)[0][0] == "acme"
+    assert moving.finish(here, there)[0][0] == "acme"
     assert _checked(_moved(tenant, there)) == [True, False, False]
-    assert cutover.finish(here, there)[0][0] == "acme"
+    assert moving.finish(here, there)[0][0] == "acme"
 
 
 def test_a_change_before_a_crash_does_not_end_the_move(
@@ -183,7 +182,7 @@ def test_a_change_before_a_crash_does_not_end_the_move(
 
     The crash comes after the source was taken out of charge, and before the target is put in.
     """
-    cutover.begin(here, there)
+    moving.begin(here, there)
     writes = deployment.write
 
     def crash(ports: Ports, *given: object) -> None:
@@ -194,10 +193,10 @@ def test_a_change_before_a_crash_does_not_end_the_move(
 
     monkeypatch.setattr(deployment, "write", crash)
     with pytest.raises(Crash):
-        cutover.finish(here, there)
+        moving.finish(here, there)
     assert _parts(here, there) == [DeploymentPart.MOVED, DeploymentPart.RECEIVING]
-    cutover.begin(here, there)
-    assert cutover.finish(here, there)[0][0] == "acme"
+    moving.begin(here, there)
+    assert moving.finish(here, there)[0][0] == "acme"
     assert _parts(here, there) == [DeploymentPart.MOVED, DeploymentPart.SERVING]
     assert _checked(_moved(tenant, there)) == [True, False, False]
 
@@ -208,9 +207,9 @@ def test_a_target_with_data_of_its_own_is_refused(here: Ports, there: Ports) -> 
         Tenant(each, serve(each), handle=handle)
     before = dict(there.store.everything(Table.KEYS))
     with pytest.raises(InvalidState, match="data of its own"):
-        cutover.begin(here, there)
+        moving.begin(here, there)
     with pytest.raises(InvalidState, match="has begun"):
-        cutover.finish(here, there)
+        moving.finish(here, there)
     assert dict(there.store.everything(Table.KEYS)) == before
 
 
@@ -228,10 +227,10 @@ def test_a_process_writes_until_the_last_comparison(
         assert _parts(here, there) == [DeploymentPart.MOVED, DeploymentPart.RECEIVING]
         tenant.revoke(WARRANTS[0])
 
-    cutover.begin(here, there)
+    moving.begin(here, there)
     monkeypatch.setattr(operation, "PACING", operation.Pacing(sleep=paused))
     with pytest.raises(InvalidState, match="still changes"):
-        cutover.finish(here, there)
+        moving.finish(here, there)
     assert _parts(here, there) == [DeploymentPart.SERVING, DeploymentPart.RECEIVING]
 
 
@@ -250,14 +249,14 @@ def test_a_store_that_is_not_in_charge_is_not_moved(
     _move(here, there)
     with _machine(tmp_path / "third", clock) as third:
         with pytest.raises(InvalidSettings, match="was moved"):
-            cutover.begin(here, third)
-        cutover.begin(there, third)
+            moving.begin(here, third)
+        moving.begin(there, third)
         with pytest.raises(InvalidState, match="has begun"):
-            cutover.finish(here, third)
+            moving.finish(here, third)
         found = deployment.read(there)
         deployment.write(there, found, found.next(schema=SCHEMA + 1))
         with pytest.raises(InvalidSettings, match="schema"):
-            cutover.begin(there, third)
+            moving.begin(there, third)
 
 
 @pytest.mark.usefixtures("tenant")
@@ -268,8 +267,8 @@ def test_a_source_of_an_earlier_release_is_not_moved(here: Ports, there: Ports, 
     earlier = Put(ADDRESS, found.next(schema=SCHEMA - 1).to_item(), Expect.PRESENT)
     here.store.write(earlier if item else Delete(ADDRESS, Expect.PRESENT))
     with pytest.raises(InvalidState, match="update it"):
-        cutover.begin(here, there)
-    assert copying.is_empty(there)
+        moving.begin(here, there)
+    assert moving.is_empty(there)
     deployment.mark_schema(here)
     _move(here, there)
 
@@ -282,13 +281,13 @@ def test_a_target_gets_the_schema_of_its_data(here: Ports, there: Ports, begun: 
     That is so if it was left with an earlier schema, and if an earlier release began the move.
     """
     if begun:
-        cutover.begin(here, there)
+        moving.begin(here, there)
     else:
         _move(here, there)
         here, there = there, here
     found = deployment.read(there)
     deployment.write(there, found, found.next(schema=SCHEMA - 1))
-    cutover.begin(here, there)
+    moving.begin(here, there)
     assert deployment.read(there).schema == SCHEMA
 
 
@@ -298,15 +297,15 @@ def test_a_target_that_differs_is_not_put_in_charge(
 ) -> None:
     """F409d, OPS-16: A seal that does not open, or any difference, ends the move."""
     tenant.admin.post("/v1/keys", json={"type": "root", "name": "k"})
-    cutover.begin(here, there)
-    copying.copy(here, there)
+    moving.begin(here, there)
+    moving.copy(here, there)
     _harm(here, there, tenant, harm)
     if harm in ("lost item", "more"):
-        cutover.finish(here, there)  # The last pass mends it.
-        assert list(copying._changes(here, there, copying.Pass(), lambda _: None)) != []
+        moving.finish(here, there)  # The last pass mends it.
+        assert list(moving._changes(here, there, moving.Pass(), lambda _: None)) != []
         return
     with pytest.raises(Corrupt):
-        cutover.finish(here, there)
+        moving.finish(here, there)
     assert _parts(here, there) == [DeploymentPart.SERVING, DeploymentPart.RECEIVING]
 
 

@@ -23,8 +23,15 @@ from shared.model.lists import journal as model
 from shared.model.lists.content import ListState, Payload
 from shared.model.lists.head import lists_folder, states_folder, version_of
 from shared.model.lists.journal import merged
-from shared.model.lists.signers import ENDED, ListSigner, SignerStatus, archive, signers
-from shared.model.lists.statements import Statement, follow
+from shared.model.lists.signers import (
+    ENDED,
+    ListSigner,
+    SignerStatus,
+    Statement,
+    archive,
+    follow,
+    signers,
+)
 from shared.model.lists.tombstones import Tombstones
 from shared.model.lists.verification import verify
 from shared.operations.lists import in_force, journal

@@ -58,7 +58,7 @@ class ListSigner(Record):
     more. `activated_at` is None for a key that was active from its creation or was never active.
     `listed_until` is when the last list of a retired key expires; None unless it is retired.
     `statement` is about this key and signed by the key then in force
-    (`shared.model.lists.statements`). `pending_id`, of the active key, names the pending
+    (`Statement`). `pending_id`, of the active key, names the pending
     key. Each operation that creates, activates or revokes the pending key also writes this record,
     so that only one of them succeeds. `is_archived` is True for a retired or revoked key in the
     archive, else None. `revoked_at` is None also if an earlier release, or a recovery, revoked it.

@@ -23,6 +23,10 @@ _PLANTED = {
         "import functions.api_keys.schemas",
     ),
     "The core knows neither HTTP, nor AWS, nor SQL": ("shared/ports/outside.py", "import botocore"),
+    "What decides about a list reads and writes nothing": (
+        "shared/operations/lists/decisions.py",
+        "import shared.ports.store",
+    ),
     "Only wiring chooses adapters": ("infra/server/timer.py", "import shared.adapters.sqlite"),
     "The service imports nothing of the client but its formats": (
         "shared/model/times.py",

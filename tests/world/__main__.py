@@ -1,12 +1,13 @@
-"""Live through worlds: `python -m tests.world [--seed N] [--seeds M] [--seconds S] [--minimize]`.
+"""Live through worlds: `python -m tests.world [--seed N] [--seeds M] [--seconds S]`.
 
-It prints the story of a world in which a guarantee breaks, and otherwise how often each thing
-happened. `--minimize` leaves out what the failure does not need.
+Of a world in which a guarantee breaks, it prints the story of what the failure needs. Then it says
+how often each fault came, and how many failures needed it.
 """
 
 import argparse
 import re
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -56,10 +57,20 @@ def _kind(error: Exception | None) -> str:
     return re.sub(r"\S*[0-9]\S*", "", str(error))
 
 
-def report(seed: int, life: Life, error: Exception) -> str:
+def report(seed: int, life: Life, error: Exception | None) -> str:
     """The story of a world until something broke."""
     lines = [*life.world.story, f"{error}", f"again by: python -m tests.world --seed {seed}"]
     return "\n".join(lines)
+
+
+def table(worlds: int, tally: Counter[str], found: Counter[str]) -> str:
+    """How often each fault came, and how many failures needed it; then what else happened."""
+    rows = [f"{'fault':20} {'times':>7} {'a world':>8} {'found':>6}"] + [
+        f"{kind:20} {tally[kind]:7} {tally[kind] / worlds:8.2f} {found[kind]:6}"
+        for kind in sorted(FAULTS, key=lambda kind: (-tally[kind], kind))
+    ]
+    others = [f"{number} {kind}" for kind, number in tally.most_common() if kind not in FAULTS]
+    return "\n".join([*rows, "", *textwrap.wrap(", ".join(others), 100)])
 
 
 def main() -> int:
@@ -68,27 +79,25 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.0)
-    parser.add_argument("--minimize", action="store_true")
     asked = parser.parse_args()
-    tally, steps, faults = Counter[str](), 0, 0
+    tally, found, broken, steps = Counter[str](), Counter[str](), 0, 0
     began, seed = time.process_time(), asked.seed
     while seed < asked.seed + asked.seeds or time.process_time() < began + asked.seconds:
-        life, error = lived(seed, *minimize(seed)) if asked.minimize else lived(seed)
-        if error is not None:
-            print(report(seed, life, error))
-            return 1
+        life, error = lived(seed)
         tally.update(life.world.tally)
-        steps, seed = steps + life.world.steps, seed + 1
-        faults += sum(each.kind in FAULTS for each in life.happenings)
-        if asked.seeds == 1 and not asked.seconds:
+        steps += life.world.steps
+        if error is not None:
+            kept, order = minimize(seed)
+            found.update({each.kind for each in kept})
+            broken += 1
+            print(report(seed, *lived(seed, kept, order)), end="\n\n")
+        elif asked.seeds == 1 and not asked.seconds:
             print("\n".join(life.world.story))
-    for kind, number in tally.most_common():
-        print(f"{number:8} {kind}")
-    spent = time.process_time() - began
-    worlds = seed - asked.seed
-    print(f"{worlds} worlds, {faults / worlds:.1f} faults each, {steps} steps")
-    print(f"{steps / spent:.0f} steps a second of processor")
-    return 0
+        seed += 1
+    spent, worlds = time.process_time() - began, seed - asked.seed
+    print(table(worlds, tally, found))
+    print(f"{worlds} worlds, {broken} broken; {steps / spent:.0f} steps a second of processor")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

@@ -426,16 +426,15 @@ def set_clock(life: "Life", random: Random) -> None:
     life.world.tell(f"the clock of {machine.name} is wrong by {machine.skew} s")
 
 
+# What strikes at a later call of a machine of this kind.
+PERILS: Final = {
+    **dict.fromkeys(("stall", "throttled", "lose an answer"), "server"),
+    **dict.fromkeys(("die before a write", "die after a write"), "server"),
+    "lose a response": "link",
+    **dict.fromkeys(("corrupt", "replay", "forge"), "client"),
+}
 FAULTS: Final[dict[str, Fault]] = {
-    "stall": _peril("stall", of="server"),
-    "throttled": _peril("throttled", of="server"),
-    "lose an answer": _peril("lose an answer", of="server"),
-    "die before a write": _peril("die before a write", of="server"),
-    "die after a write": _peril("die after a write", of="server"),
-    "lose a response": _peril("lose a response", of="link"),
-    "corrupt": _peril("corrupt", of="client"),
-    "replay": _peril("replay", of="client"),
-    "forge": _peril("forge", of="client"),
+    **{name: _peril(name, of=of) for name, of in PERILS.items()},
     "slow": slow,
     "crash": crash,
     "stop": stop,

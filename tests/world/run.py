@@ -36,7 +36,7 @@ from tests.world.machines import (
 )
 from tests.world.memory import Blobs, Records
 from tests.world.oracle import Oracle
-from tests.world.people import DEEDS, FAULTS, Deed, Unknown
+from tests.world.people import DEEDS, FAULTS, PERILS, Deed, Unknown
 from tests.world.relays import House
 from tests.world.world import QUOTA, Machine, World
 
@@ -314,7 +314,8 @@ class Life:
 
     def _happen(self, happening: Happening) -> None:
         random = Random(happening.chance)
-        self.world.tally[happening.kind] += 1
+        # A peril counts when it strikes.
+        self.world.tally[happening.kind] += happening.kind not in PERILS
         if happening.kind == "torn":
             self.world.is_torn = True
         elif happening.kind in FAULTS:

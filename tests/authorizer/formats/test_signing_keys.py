@@ -1,15 +1,9 @@
 """The blob of signing keys that heads of the feed name."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any
 
 import cbor2
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from shared.authorizer.formats.members import Malformed
 from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys, reference
 from tests.authorizer.feeds import NOW, TENANT
 from tests.authorizer.roots import DAY, public_of
@@ -63,57 +57,3 @@ def test_the_blob_has_the_members_that_the_page_lists() -> None:
     assert PublishedKeys.opened(blob, reference(blob), tenant_id=TENANT) == _KEYS
     assert replace(_KEYS, keys=_KEYS.keys[::-1]).encode() == blob
     assert _ISSUER.kid == b"svc_key_b#2"
-
-
-def test_a_state_that_is_not_known_counts_as_revoked() -> None:
-    """TRUST-9, F669b: Of a key in a state that a reader does not know, no signature is valid."""
-    states = ("active", "suspended", "rotated", "revoked", "quarantined")
-    found = [_ROOT._replace(status=each).is_revoked for each in states]
-    assert found == [False, False, False, True, True]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"Id": 1},
-        {"Version": -1},
-        {"Type": None},
-        {"Status": 1},
-        {"PublicKey": (1).to_bytes(32, "little")},
-        {"PublicKey": b"short"},
-        {"CreatedAt": "now"},
-        {"Parent": None},
-        {"ExpiresAt": None},
-        {"RevokedAt": "2026-11-31T12:00:00Z"},
-        {"Certificate": b"s" * 64},
-        {"Certificate": {"By": "svc_key_a#1", "Signature": b"s" * 63}},
-        {1: 1},
-    ],
-    ids=str,
-)
-def test_a_malformed_key_refuses_the_blob(change: dict[Any, Any]) -> None:
-    """TRUST-9, F669c: A blob with a key of another form is refused as a whole."""
-    members = cbor2.loads(_KEYS.encode())
-    members["Keys"][1] |= change
-    with pytest.raises(Malformed):
-        PublishedKeys.decode(cbor2.dumps(members, canonical=True))
-
-
-_MOMENTS = st.none() | st.integers(-(10**9), 10**9).map(lambda each: NOW + timedelta(seconds=each))
-
-
-@given(_MOMENTS, _MOMENTS, st.text(), st.none() | st.text(), st.integers(0, 2**53))
-def test_keys_are_read_as_they_were_written(
-    end: datetime | None, rotated: datetime | None, text: str, parent: str | None, version: int
-) -> None:
-    """TRUST-9, F669d: Any keys are read as they were written."""
-    key = _ISSUER._replace(
-        key_id=text,
-        type=text,
-        parent_id=parent,
-        version=version,
-        expires_at=end,
-        rotated_at=rotated,
-    )
-    made = PublishedKeys(text, tuple(sorted({key, _ROOT}, key=lambda each: each[:2])))
-    assert PublishedKeys.decode(made.encode()) == made

@@ -25,7 +25,7 @@ def _keys(count: int) -> PublishedKeys:
 
 
 def test_documents_and_blobs_are_small() -> None:
-    """F661f: A document with three signers has at most 643 bytes, a blob of 100 keys 26,985."""
+    """F661d: A document with three signers has at most 643 bytes, a blob of 100 keys 26,985."""
     sizes = len(document(log=_LOG).encode()), len(_keys(100).encode())
     print(f"a document with 3 signers: {sizes[0]} bytes, a blob of 100 keys: {sizes[1]}")
     assert sizes[0] <= 643
@@ -34,7 +34,7 @@ def test_documents_and_blobs_are_small() -> None:
 
 @pytest.mark.slow
 def test_a_document_costs_about_two_verifications() -> None:
-    """F661g: Documents, heads and keys cost as many verifications as the design allows.
+    """F661e: Documents, heads and keys cost as many verifications as the design allows.
 
     On a busy machine they are given twice that.
     """

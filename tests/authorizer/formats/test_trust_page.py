@@ -145,7 +145,7 @@ def test_the_page_states_the_limits_of_the_code() -> None:
 
 @pytest.mark.parametrize("name", _SAMPLES)
 def test_each_format_is_read_strictly(name: str) -> None:
-    """TRUST-6, F662b: No beginning of a payload is read, and none that goes on or repeats a member.
+    """TRUST-6, F662a: No beginning of a payload is read, and none that goes on or repeats a member.
 
     A thousand lists in each other are refused too, in a member that is not known.
     """

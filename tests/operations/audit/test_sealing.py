@@ -9,10 +9,9 @@ from shared.model.audit import audit_log as entry_model
 from shared.model.audit import head as head_model
 from shared.model.audit import records
 from shared.model.audit.records import AuditRecord
-from shared.operations.audit import log, sealing, signers
+from shared.operations.audit import log, sealing
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.kit import faults
 from tests.kit.sealed_log import (
     entered,
     entry_made,
@@ -173,46 +172,3 @@ def test_a_damaged_entry_is_not_sealed(
     ports.store.write(replace(change, item={**change.item, **changed}))
     with pytest.raises(Corrupt):
         sealing.extend(ports, tenant.id)
-
-
-def test_two_sealers_do_not_disturb_each_other(
-    ports: Ports, clock: Clock, tenant: Tenant, at_once: None
-) -> None:
-    """LOG-5, F328a: Of two passes at the same time, one begins anew on what the other left."""
-
-    def meanwhile() -> None:
-        entered(ports, clock, tenant.id)
-        sealing.extend(ports, tenant.id)
-
-    number, heads = 0, list[int]()
-    while True:
-        entered(ports, clock, tenant.id)
-        script = faults.Script(before={number: meanwhile})
-        sealing.extend(faults.scripted(ports, script), tenant.id)
-        if number >= len(script.calls):
-            break
-        heads.append(script.calls.count("get"))
-        number += 1
-    assert max(heads) == 2
-    assert len(set(sealed(ports, tenant.id))) == 2 + 2 * number
-    assert len(signers.all_of(ports, tenant.id)) == 1
-
-
-def test_a_sealer_may_be_killed_at_each_call(
-    ports: Ports, clock: Clock, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """LOG-5, F328b: Wherever a sealer is killed, the next pass goes on from there."""
-    monkeypatch.setattr(sealing, "APPENDED_MAX", 256)
-    many_entered(ports, clock, tenant.id, 300)
-    number = 0
-    while number < 100:
-        script = faults.Script(before={number: faults.raises(faults.Crash())})
-        try:
-            sealing.extend(faults.scripted(ports, script), tenant.id)
-        except faults.Crash:
-            number += 1
-        else:
-            break
-    assert 10 < number < 100
-    assert len(set(sealed(ports, tenant.id))) == 301
-    assert head_of(ports, tenant.id).stored == 256

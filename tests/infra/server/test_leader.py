@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infra.server import leader
-from infra.server.leader import RENEW_SECONDS, Leader, LeaderItem
+from infra.server.leader import LAPSE_SECONDS, RENEW_SECONDS, Leader, LeaderItem
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import Unavailable
 from shared.model.deployment import LEADER_ADDRESS
@@ -51,35 +53,89 @@ class _Server:
         self.leads = self.leader.leads()
         return self.leads
 
-    def goes_wrong(self) -> None:
-        """Let the first call of the next look be lost."""
-        self.script.before[len(self.script.calls)] = raises(Unavailable())
+    def goes_wrong(self, fault: str, call: int) -> None:
+        """Let a call of the next look be lost, or its answer."""
+        hooks = self.script.before if fault == "is lost" else self.script.after
+        hooks[len(self.script.calls) + call] = raises(Unavailable())
 
-    def stands_still(self, call: int, other: "_Server", *, seconds: int) -> None:
-        """Let this server stand still before a call of the next look, while another goes on."""
+    def stands_still(
+        self, call: int, others: list["_Server"], *, seconds: int, before: bool = True
+    ) -> None:
+        """Let this server stand still around a call of the next look, while others go on."""
 
         def go_on() -> None:
             for _ in range(seconds):
                 self.time.now += RENEW_SECONDS
-                other.look()
+                for each in others:
+                    each.look()
 
-        self.script.before[len(self.script.calls) + call] = go_on
+        hooks = self.script.before if before else self.script.after
+        hooks[len(self.script.calls) + call] = go_on
+
+    @property
+    def believes(self) -> bool:
+        """Whether it works as a leader now, if it looks as often as it should."""
+        return self.leads and self.time.now < self.leader.seen_at - self.offset + LAPSE_SECONDS
+
+
+_FAULTS = ("is lost", "answer is lost", "stands still before", "stands still after")
+_STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0]),
+        st.sampled_from(["", "", *_FAULTS]),
+        st.integers(0, 1),
+    ),
+    max_size=30,
+)
+
+
+@given(_STEPS)
+def test_one_leads_at_a_time(steps: list[tuple[int, float, str, int]]) -> None:
+    """F617a: However servers stand still, lose calls or differ in their clocks, one leads at most.
+
+    Once the store answers, one of them leads within five seconds.
+    """
+    store, time = SqliteStore(":memory:"), _Time()
+    try:
+        servers = [_Server(store, time, offset) for offset in (0.0, -1e6, 1e6)]
+        for number, seconds, fault, call in steps:
+            server = servers[number]
+            if "stands still" in fault:
+                others = [each for each in servers if each is not server]
+                before = fault == "stands still before"
+                server.stands_still(call, others, seconds=int(seconds), before=before)
+            elif fault:
+                server.goes_wrong(fault, call)
+            server.look()
+            assert sum(each.believes for each in servers) <= 1
+            time.now += seconds
+        for each in servers:
+            each.script.before.clear()
+            each.script.after.clear()
+        for _ in range(int(5 / RENEW_SECONDS)):
+            time.now += RENEW_SECONDS
+            for each in servers:
+                each.look()
+        assert sum(each.believes for each in servers) == 1
+    finally:
+        store.close()
 
 
 @pytest.mark.parametrize("call", [0, 1])
 def test_one_that_stood_still_notices(ports: Ports, call: int) -> None:
-    """F617a: A leader that stood still does not lead once another one has taken over."""
+    """F617b: A leader that stood still does not lead once another one has taken over."""
     time = _Time()
     first, second = (_Server(ports.store, time) for _ in range(2))
     assert (first.look(), second.look()) == (True, False)
-    first.stands_still(call, second, seconds=4)
+    first.stands_still(call, [second], seconds=4)
     assert not first.look()
     assert second.leads
     assert not first.look()
 
 
 def test_a_stop_lets_another_lead_at_once(ports: Ports) -> None:
-    """F617b: After an orderly stop of the leader another server leads with its next look."""
+    """F617c: After an orderly stop of the leader another server leads with its next look."""
     time = _Time()
     first, second = (_Server(ports.store, time) for _ in range(2))
     assert (first.look(), second.look()) == (True, False)
@@ -91,14 +147,14 @@ def test_a_stop_lets_another_lead_at_once(ports: Ports) -> None:
 
 
 def test_a_leader_outlasts_a_short_fault(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
-    """F617c: A leader goes on while the store is away for less than its lease lasts, no longer."""
+    """F617d: A leader goes on while the store is away for less than its lease lasts, no longer."""
     time = _Time()
     server = _Server(ports.store, time)
     assert server.look()
     found = []
     for _ in range(4):
         time.now += RENEW_SECONDS
-        server.goes_wrong()
+        server.goes_wrong("is lost", 0)
         found.append(server.look())
     assert found == [True, True, False, False]
     assert len(caplog.records) == 1
@@ -106,7 +162,7 @@ def test_a_leader_outlasts_a_short_fault(ports: Ports, caplog: pytest.LogCapture
 
 
 def test_on_one_machine_the_kernel_tells(tmp_path: Path) -> None:
-    """F617d: On one machine a killed leader is followed at once, and an idle one writes nothing."""
+    """F617e: On one machine a killed leader is followed at once, and an idle one writes nothing."""
     path = str(tmp_path / "svc.db")
     with closing(SqliteStore(path)) as store:
         ours = leader.lease(store)

@@ -67,14 +67,14 @@ def rehearse(dist: Path) -> None:
     """Build twice, compare, build the wheels again, and use all of it. Raises `ReleaseRefused`."""
     shutil.rmtree(dist, ignore_errors=True)
     with TemporaryDirectory() as name:
-        first, second = (_checkout(Path(name) / each) for each in ("first", "second"))
+        first, second, tagged = (_checkout(Path(name) / each) for each in ("1", "2", "tagged"))
         for tree, place in ((first, dist), (second, Path(name) / "dist")):
             print(f"Building in {tree}", flush=True)
             build(tree, place)
         compare(dist, Path(name) / "dist")
         for each in dist.glob("*.tar.gz"):
             check_source(each, dist, Path(name) / "again")
-        check_tags(_checkout(Path(name) / "tagged"), dist, Path(name) / "modules")
+        check_tags(tagged, dist, Path(name) / "modules")
         check_manifests(dist, Path(name) / "manifests")
         print(check_image(dist / f"rescind-{__version__}.tar.gz", Path(name) / "image"), flush=True)
         _ran(_TOOLS / "files/bin/twine", "check", "--strict", *_distributions(dist))

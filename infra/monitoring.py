@@ -1,4 +1,4 @@
-"""What is watched on one machine: the metrics, the alerts on them, and the dashboard.
+"""Metrics of one machine, the alerts on them, and the dashboard: each said once.
 
 `make written` writes these tables to docs/metrics.md, `alerts.yaml` (rules of Prometheus) and
 `dashboard.json` (Grafana). `infra/server/metrics.py` serves the metrics.
@@ -27,7 +27,7 @@ class WatchedMetric:
 
     @property
     def help(self) -> str:
-        """What it is, without the links."""
+        """The text without its links."""
         return re.sub(r" \(\[[^]]*\]\([^)]*\)\)|\[([^]]*)\]\([^)]*\)", r"\1", self.text)
 
 

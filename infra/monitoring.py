@@ -110,9 +110,9 @@ METRICS: Final = {
         "within",
     ),
     "rescind_authorizers": _gauge(
-        "authorizers that are `holding`, `closed` or `unknown` ([what that means](authorizers.md#proof)) "
-        "for the newest entry of five minutes ago, counted every fifth minute; missing before the "
-        "first is registered",
+        "authorizers that are `holding`, `closed` or `unknown` "
+        "([what that means](authorizers.md#proof)) for the newest entry of five minutes ago, "
+        "counted every fifth minute; missing before the first is registered",
         "state",
     ),
     "rescind_webhook_deliveries_total": _counter(

@@ -1,9 +1,9 @@
-"""Bodies of changes: what was revoked, and who still accepts it (FLEET-30)."""
+"""Bodies of changes and of searches (FLEET-30, FLEET-33)."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Self
 
-from pydantic import Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from shared.errors import InvalidRequest
 from shared.model.changes import ChangeFilters, ChangeKind
@@ -19,6 +19,7 @@ from shared.web.fields import (
     NextCursor,
     RecordBody,
     ResponseBody,
+    decimal,
     example,
     identifier,
     sample,
@@ -249,3 +250,54 @@ class ChangeBody(ListedChange):
             curve_is_bound=found.curve.is_bound,
             stragglers=[LeftAuthorizer.of(each, entry) for each in found.propagation.stragglers],
         )
+
+
+_HITS_MAX: Final = 50
+_LIMIT: Final = decimal("0|[1-9][0-9]{0,8}", must=f"be a whole number from 1 to {_HITS_MAX}")
+
+
+class SearchQuery(BaseModel):
+    """The query of a search."""
+
+    q: str = Field(
+        min_length=2, max_length=200, description="An identifier, the beginning of one, or words."
+    )
+    limit: Annotated[int, Field(ge=1, le=_HITS_MAX), _LIMIT] = Field(
+        default=8, description="The maximum number of results."
+    )
+
+
+class SearchHit(RecordBody):
+    """A thing that was found."""
+
+    model_config = example(
+        kind="signing_key",
+        id=sample(SIGNING_KEY),
+        name="checkout",
+        note="issuer",
+        status="active",
+    )
+
+    kind: str = shown(
+        "What it is.",
+        enum=[
+            "warrant",
+            "revocation",
+            "batch",
+            "signing_key",
+            "api_key",
+            "service_account",
+            "authorizer",
+            "audit_entry",
+        ],
+    )
+    id: str = shown("Its identifier.")
+    name: str | None = shown("Its name, the warrant of a revocation, or the action of an entry.")
+    note: str | None = shown("More of it, such as the reason of a revocation.")
+    status: str | None = shown("Its status; null if it has none.")
+
+
+class SearchResults(ResponseBody):
+    """What was found."""
+
+    results: list[SearchHit] = shown("Each once.")

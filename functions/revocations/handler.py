@@ -6,7 +6,15 @@ from typing import Annotated
 from fastapi import Path, Query, Response
 
 from functions.revocations.batch_schemas import ChangeRevocations, RevocationChanges
-from functions.revocations.change_schemas import ChangeBody, ChangeId, ChangeList, ChangesQuery
+from functions.revocations.change_schemas import (
+    ChangeBody,
+    ChangeId,
+    ChangeList,
+    ChangesQuery,
+    SearchHit,
+    SearchQuery,
+    SearchResults,
+)
 from functions.revocations.propagation_schemas import RevocationPropagation, Wait
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
@@ -26,7 +34,7 @@ from functions.revocations.schemas import (
 from shared.errors import NotFound
 from shared.operations.audit import revocation_counts
 from shared.operations.changes import revocation_batches, revocations
-from shared.operations.fleet import changes, propagation
+from shared.operations.fleet import changes, propagation, search
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import Reason, WarrantId
 from shared.web.paging import Pager
@@ -252,6 +260,21 @@ async def delete_revocation(
     `own`, a key without the scope `admin` deletes only what its own identity made: 403.
     """
     here.run(revocations.delete, revocation_id=revocation_id, reason=reason)
+
+
+@routes.get("/v1/search")
+@serves(search.search)
+async def search_everything(
+    here: ApiRequest, query: Annotated[SearchQuery, Query()]
+) -> SearchResults:
+    """Find warrants, revocations, batches, keys, accounts, authorizers and audit entries.
+
+    `q` is an identifier, the beginning of one, or words of a name. Of each kind, names are looked
+    for among the newest 1,000. Only kinds that the key may list are found. An audit entry or a
+    batch is found by five characters of its identifier after `svc_evt_` or `svc_bat_`.
+    """
+    hits = here.run(search.search, query=query.q, limit=query.limit)
+    return SearchResults(results=[SearchHit.of(each) for each in hits])
 
 
 app = create_app(routes)

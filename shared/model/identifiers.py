@@ -27,6 +27,8 @@ APPROVAL: Final = "apr"
 ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_DIGITS: Final = 10
+# The milliseconds of the year 9999, after which there is no moment.
+_LATEST: Final = 253_370_764_800_000
 # A line matches in one way only. So `(?>` and `*+` keep no other ways, for speed.
 _WARRANT_ID_LINES: Final = re.compile(f"(?>{WARRANT_ID_PATTERN}\n)*+{WARRANT_ID_PATTERN}")
 _RUN: Final = 10_000
@@ -51,6 +53,22 @@ def before_all_of(moment: datetime, *, kind: str) -> str:
         left, digit = divmod(left, len(_DIGITS))
         digits = _DIGITS[digit] + digits
     return f"svc_{kind}_{digits}"
+
+
+def span_of(prefix: str) -> tuple[int, int]:
+    """Return the first and the last millisecond that identifiers with this beginning can be of."""
+    digits = prefix.split("_", 2)[2][:_TIME_DIGITS]
+    if not set(digits) <= set(_DIGITS):
+        digits = ""
+    first, last = (digits.ljust(_TIME_DIGITS, each) for each in (_DIGITS[0], _DIGITS[-1]))
+    return _number(first), min(_number(last), _LATEST)
+
+
+def _number(digits: str) -> int:
+    number = 0
+    for each in digits:
+        number = number * len(_DIGITS) + _DIGITS.index(each)
+    return number
 
 
 def are_warrant_ids(values: Sequence[str]) -> bool:

@@ -61,6 +61,7 @@ COSTS: Final[Mapping[str, Cost]] = {
     "get_revocation_propagation": Cost(by_fleet=True),
     "get_change": Cost(by_fleet=True),
     "list_changes": Cost(flat=_SEARCH, by_window=True),
+    "search_everything": Cost(flat=_SEARCH),
     "get_authorizer_summary": Cost(by_fleet=True),
     "list_authorizers": Cost(fleet_for="changed_since"),
     "send_reports": Cost(entries=("reports",)),

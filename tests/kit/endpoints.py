@@ -877,6 +877,12 @@ _ROWS = (
         scopes=_REVIEWERS,
     ),
     _row(
+        "GET /v1/search searchEverything",
+        {"results": [_names("kind id name note status")]},
+        on=lambda _: "?q=admin",
+        scopes=(ADMIN, READ_ONLY, REVOKER, SIGNER, AUDITOR),
+    ),
+    _row(
         "GET /v1/authorizers/summary getAuthorizerSummary",
         "sequence issued_at registered holding closed unknown silent allow_when_stale "
         "next_change_at",

@@ -242,6 +242,7 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     assert (proof.authorizers.registered, proof.complete) == (1, True)
     assert admin.revocations.get_change(revocation_id).complete
     assert revocation_id in [each.id for each in admin.revocations.list_changes().changes]
+    assert admin.revocations.search_everything(q=revocation_id).results[0].id == revocation_id
     stock = authorizer.stock_authorizers
     tenuo = m.RegisterStockAuthorizer(name="tenuo")
     second = stock.register_stock_authorizer(body=tenuo, expected=201)

@@ -1,0 +1,236 @@
+"""Finding what a tenant has by an identifier, the beginning of one, or words of a name (FLEET-33).
+
+No partition is read whole: identifiers are found by their keys, and names among the newest.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain, islice, zip_longest
+from typing import Any, Final, NamedTuple
+
+from shared.model import api_keys as api_key_model
+from shared.model import revocation_batches, revocations, service_accounts, signing_keys, warrants
+from shared.model.api_keys import ApiKey
+from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
+from shared.model.callers import Caller, Scope
+from shared.model.fleet import authorizers as authorizer_model
+from shared.model.fleet.authorizers import Authorizer
+from shared.model.identifiers import (
+    API_KEY,
+    AUDIT_ENTRY,
+    AUTHORIZER,
+    BATCH,
+    REVOCATION,
+    SERVICE_ACCOUNT,
+    SIGNING_KEY,
+    WARRANT,
+    is_identifier,
+    span_of,
+)
+from shared.model.items import Item, Partition
+from shared.model.records import Record
+from shared.model.revocations import Revocation, RevocationFilters
+from shared.model.service_accounts import ServiceAccount
+from shared.model.signing_keys import SigningKey
+from shared.model.warrants import Standing
+from shared.operations.access import api_keys
+from shared.operations.access import service_accounts as accounts
+from shared.operations.audit import audit_log
+from shared.operations.base.operation import Operation, operation
+from shared.operations.base.paging import merged
+from shared.operations.changes import revocation_search
+from shared.operations.changes import revocations as revoked
+from shared.operations.changes import signing_keys as keys
+from shared.operations.fleet import authorizers
+from shared.ports import Ports
+
+# Of each kind, names are looked for among so many that are the newest.
+_NAMED_MOST: Final = 1_000
+# The longest time in which entries of the audit log are looked for by an identifier.
+_SPAN_MAX: Final = timedelta(hours=12)
+_IDENTIFIER: Final = re.compile("svc_([a-z]{2,3})_([A-Za-z0-9_-]{0,64})")
+_WARRANT: Final = re.compile("[A-Za-z0-9_-]{2,64}")
+_AFTER_ALL: Final = "~"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A thing that was found; `note` says more of it."""
+
+    kind: str
+    id: str
+    name: str | None
+    note: str | None
+    status: str | None
+
+
+class _Named(NamedTuple):
+    """A kind of things with names: who may read them, where they are, and how they are shown."""
+
+    lists: Operation[Any, Any]
+    partition: Callable[[str], Partition]
+    record: type[Record]
+    shown: Callable[[Any], Hit]
+
+
+_NAMED: Final = {
+    SIGNING_KEY: _Named(
+        keys.page,
+        signing_keys.keys,
+        SigningKey,
+        lambda each: Hit("signing_key", each.id, each.name, each.type.value, each.status.value),
+    ),
+    API_KEY: _Named(
+        api_keys.page,
+        api_key_model.records,
+        ApiKey,
+        lambda each: Hit("api_key", each.id, each.name, None, each.status.value),
+    ),
+    SERVICE_ACCOUNT: _Named(
+        accounts.page,
+        service_accounts.accounts,
+        ServiceAccount,
+        lambda each: Hit(
+            "service_account", each.id, each.name, each.description, each.status.value
+        ),
+    ),
+    AUTHORIZER: _Named(
+        authorizers.page,
+        authorizer_model.authorizers,
+        Authorizer,
+        lambda each: Hit("authorizer", each.id, each.name, each.owner, None),
+    ),
+}
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.REVOKER, Scope.SIGNER, Scope.AUDITOR)
+def search(ports: Ports, caller: Caller, *, query: str, limit: int) -> list[Hit]:
+    """Return up to `limit` things that `query` names, of the kinds that the caller may list.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    found = _IDENTIFIER.fullmatch(query)
+    if found is not None:
+        return _identified(ports, caller, found[1], query, limit)
+    finds: list[Callable[[], list[Hit]]] = []
+    if _WARRANT.fullmatch(query) and _may(caller, revoked.page):
+        finds.append(partial(_of_warrants, ports, caller, f"svc_{WARRANT}_{query}", limit))
+    words = query.casefold().split()
+    finds += (
+        partial(_by_words, ports, caller, each, words, limit)
+        for each in _NAMED.values()
+        if _may(caller, each.lists)
+    )
+    # Each kind has its turn, so that one with many does not hide the others.
+    turns = chain.from_iterable(zip_longest(*ports.gather(*finds)))
+    return list(islice((each for each in turns if each is not None), limit))
+
+
+def _may(caller: Caller, lists: Operation[Any, Any]) -> bool:
+    return not set(lists.scopes).isdisjoint(caller.scopes)
+
+
+def _identified(ports: Ports, caller: Caller, kind: str, prefix: str, limit: int) -> list[Hit]:
+    """Return the things of a kind whose identifiers begin so."""
+    tenant_id = caller.tenant_id
+    if (named := _NAMED.get(kind)) and _may(caller, named.lists):
+        found = _beginning(ports, [named.partition(tenant_id)], prefix, limit)
+        return list(_hits(ports, named, found))
+    if kind == AUDIT_ENTRY and _may(caller, audit_log.page):
+        return list(islice(_entries(ports, caller, prefix), limit))
+    if not _may(caller, revoked.page):
+        return []
+    if kind == WARRANT:
+        return _of_warrants(ports, caller, prefix, limit)
+    if kind == REVOCATION:
+        found = _beginning(ports, revocations.records(tenant_id), prefix, limit)
+        return [_of_revocation(Revocation.from_item(each)) for each in found]
+    return list(islice(_batches(ports, caller, prefix), limit)) if kind == BATCH else []
+
+
+def _beginning(
+    ports: Ports, partitions: list[Partition], prefix: str, limit: int
+) -> Iterator[Item]:
+    """Return the items whose sort keys begin with `prefix`."""
+    before_all = prefix[:-1] + chr(ord(prefix[-1]) - 1) + _AFTER_ALL
+    rows, _ = merged(
+        ports,
+        partitions,
+        limit=limit,
+        newest_first=False,
+        after=before_all,
+        before=prefix + _AFTER_ALL,
+    )
+    return (row.item for row in rows)
+
+
+def _by_words(ports: Ports, caller: Caller, of: _Named, words: list[str], limit: int) -> list[Hit]:
+    """Return the newest things whose names have all of these words."""
+    rows = ports.store.query(of.partition(caller.tenant_id), newest_first=True, limit=_NAMED_MOST)
+    hits = _hits(ports, of, (row.item for row in rows))
+    matching = (
+        each for each in hits if all(word in (each.name or "").casefold() for word in words)
+    )
+    return list(islice(matching, limit))
+
+
+def _hits(ports: Ports, of: _Named, items: Iterable[Item]) -> Iterator[Hit]:
+    """Return the things in these items, without registrations that have ended."""
+    now = ports.now()
+    for record in map(of.record.from_item, items):
+        if not (isinstance(record, Authorizer) and record.is_expired(now)):
+            yield of.shown(record)
+
+
+def _of_warrants(ports: Ports, caller: Caller, prefix: str, limit: int) -> list[Hit]:
+    """Return the revoked warrants whose identifiers begin so, and one that was signed here."""
+    filters = RevocationFilters(warrant_prefix=prefix)
+    page = revocation_search.page(ports, caller, filters=filters, before=None, limit=limit)
+    found = [Hit("warrant", each.warrant_id, None, each.reason, "revoked") for each in page.entries]
+    if any(each.id == prefix for each in found) or prefix == f"svc_{WARRANT}_":
+        return found
+    item = ports.store.get(warrants.warrant_address(caller.tenant_id, prefix))
+    standing = Standing.of(item)
+    if standing.key_id is None:
+        return found
+    return [Hit("warrant", prefix, None, standing.key_id, "signed"), *found][:limit]
+
+
+def _of_revocation(record: Revocation) -> Hit:
+    return Hit("revocation", record.id, record.warrant_id, record.reason, "revoked")
+
+
+def _batches(ports: Ports, caller: Caller, prefix: str) -> Iterator[Hit]:
+    """Return the batches whose identifiers begin so, by the entries of that time."""
+    known = set[str]()
+    for entry in _logged(ports, caller, prefix, Action.REVOCATION_BATCH):
+        if entry.resource_id.startswith(prefix) and entry.resource_id not in known:
+            known.add(entry.resource_id)
+            reason = entry.details.get("reason")
+            yield Hit(
+                "batch", entry.resource_id, None, None if reason is None else str(reason), None
+            )
+    if is_identifier(prefix, kind=BATCH) and prefix not in known:
+        parts = revocation_batches.parts(caller.tenant_id, prefix)
+        if any(ports.store.query(parts, limit=1)):
+            yield Hit("batch", prefix, None, None, None)
+
+
+def _entries(ports: Ports, caller: Caller, prefix: str) -> Iterator[Hit]:
+    for entry in _logged(ports, caller, prefix, None):
+        if entry.id.startswith(prefix):
+            yield Hit("audit_entry", entry.id, entry.action.value, entry.resource_id, entry.result)
+
+
+def _logged(
+    ports: Ports, caller: Caller, prefix: str, action: Action | None
+) -> Iterable[AuditEntry]:
+    """Return entries of the time that an identifier names by its beginning; none if it is long."""
+    start, end = (datetime.fromtimestamp(each / 1000, UTC) for each in span_of(prefix))
+    if end - start > _SPAN_MAX:
+        return []
+    filters = EntryFilters(start.replace(microsecond=0), end, action)
+    return audit_log.newest(ports, caller, filters, before=None, limit=_NAMED_MOST)

@@ -18,6 +18,7 @@ from functions.revocations.change_schemas import (
 from functions.revocations.propagation_schemas import RevocationPropagation, Wait
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
+    CheckQuery,
     CheckRevocations,
     CountsQuery,
     CreateRevocation,
@@ -36,7 +37,7 @@ from shared.operations.audit import revocation_counts
 from shared.operations.changes import revocation_batches, revocations
 from shared.operations.fleet import changes, propagation, search
 from shared.web.app import create_app, lambda_handler
-from shared.web.fields import Reason, WarrantId
+from shared.web.fields import Reason
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.work import Provisional, WorkKind
@@ -47,15 +48,15 @@ routes = router("Revocations")
 @routes.get("/v1/revocations/check")
 @serves(revocations.check, kind=WorkKind.QUICK)
 async def check_revocation(
-    here: ApiRequest, warrant_id: Annotated[WarrantId, Query(description="The warrant to check.")]
+    here: ApiRequest, query: Annotated[CheckQuery, Query()]
 ) -> RevocationCheck:
-    """Check whether a warrant is revoked.
+    """Check whether a warrant, or a token that others issued, is revoked.
 
     A warrant is revoked if it has a revocation record, or if the key that signed it is revoked. The
     result is always current and does not wait for the next list. An unknown identifier is not
     revoked. If the service cannot determine the result, it returns 503 and never `false`.
     """
-    return RevocationCheck.of(here.run(revocations.check, warrant_id=warrant_id))
+    return RevocationCheck.of(here.run(revocations.check, warrant_id=query.one))
 
 
 @routes.post("/v1/revocations/check-batch")
@@ -125,7 +126,7 @@ async def create_revocation(
     """
     record, is_new = here.run(
         revocations.create,
-        warrant_id=body.warrant_id,
+        warrant_id=body.one,
         reason=body.reason,
         warrant_expires_at=body.warrant_expires_at,
     )

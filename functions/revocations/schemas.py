@@ -7,7 +7,7 @@ from typing import Annotated, Final, NamedTuple, Self
 from pydantic import BaseModel, Field, JsonValue
 
 from shared.errors import InvalidRequest
-from shared.model.identifiers import REVOCATION
+from shared.model.identifiers import REVOCATION, token_id
 from shared.model.revocation_counts import DAYS_MAX
 from shared.model.revocations import Revocation, RevocationFilters
 from shared.operations.lists.reach import Reach
@@ -18,11 +18,14 @@ from shared.web.fields import (
     MomentIn,
     MomentOut,
     NextCursor,
+    OfWarrant,
     Reason,
     RecordBody,
     RequestBody,
     ResponseBody,
     SignedWarrantId,
+    TokenKind,
+    TokenPart,
     WarrantId,
     example,
     identifier,
@@ -37,12 +40,16 @@ BATCH_BODY_MAX: Final = 1024 * 1024
 REASON_PART_MAX: Final = 256
 
 
-class CreateRevocation(RequestBody):
-    """The warrant to revoke."""
+class CreateRevocation(OfWarrant):
+    """The warrant or the token to revoke."""
 
     model_config = example(warrant_id="svc_wrt_laptop-17", reason="laptop stolen")
 
-    warrant_id: WarrantId = Field(description="The warrant to revoke. The service may not know it.")
+    warrant_id: WarrantId | None = Field(
+        default=None,
+        description="The warrant to revoke. The service may not know it. Pass either this or "
+        "`token`.",
+    )
     reason: Reason = Field(
         description="Why it is revoked, in one or more lines. Leading and trailing white space is "
         "removed."
@@ -54,6 +61,34 @@ class CreateRevocation(RequestBody):
         "refuse the warrant from then on. If the service signed the warrant with an `expires_at`, "
         "the two must be equal.",
     )
+
+
+class CheckQuery(BaseModel):
+    """The query of GET /v1/revocations/check: a warrant, or a token."""
+
+    warrant_id: WarrantId | None = Field(
+        default=None, description="The warrant to check. Pass either this or a token."
+    )
+    token_kind: TokenKind | None = Field(default=None, description="The kind of a token.")
+    token_issuer: TokenPart | None = Field(
+        default=None, description="The issuer of a token, as its kind has it; else omitted."
+    )
+    token_value: TokenPart | None = Field(default=None, description="The value of a token.")
+
+    @property
+    def one(self) -> str:
+        """The identifier of the warrant. Raises `InvalidRequest` unless exactly one is named."""
+        kind, value = self.token_kind, self.token_value
+        given = (kind, self.token_issuer, value)
+        if given == (None, None, None) and self.warrant_id is not None:
+            return self.warrant_id
+        if self.warrant_id is not None or kind is None or value is None:
+            others = "token_kind, token_issuer and token_value"
+            raise InvalidRequest(f"warrant_id: is required; pass either this or {others}.")
+        try:
+            return token_id(kind, self.token_issuer or "", value)
+        except ValueError as error:
+            raise InvalidRequest(f"token_{error}.") from None
 
 
 class CheckRevocations(RequestBody):

@@ -23,6 +23,7 @@ from shared.web.fields import (
     MomentOut,
     Name,
     NextCursor,
+    OfWarrant,
     PublicKey,
     Reason,
     RecordBody,
@@ -182,7 +183,7 @@ class RevokeSigningKey(RequestBody):
     )
 
 
-class SignWarrant(RequestBody):
+class SignWarrant(OfWarrant):
     """What to sign, and how."""
 
     model_config = example(
@@ -212,7 +213,7 @@ class SignWarrant(RequestBody):
 
     def order(self) -> Order:
         """Return the argument of the operation."""
-        return Order(self.payload, self.format, self.warrant_id, self.expires_at)
+        return Order(self.payload, self.format, self.named, self.expires_at)
 
 
 ShownStatus = Annotated[

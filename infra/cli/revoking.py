@@ -229,6 +229,22 @@ SignedBy = Annotated[
     str | None,
     typer.Option("--signed-by", metavar="KEY", help="The warrants that this signing key signed."),
 ]
+Token = Annotated[
+    tuple[str, str, str] | None,
+    typer.Option(
+        "--token",
+        metavar="KIND ISSUER VALUE",
+        help="A token that others issued: jwt, biscuit, ucan, x509 or other.",
+    ),
+]
+Jwt = Annotated[
+    Path | None,
+    typer.Option(
+        "--jwt",
+        metavar="FILE",
+        help="One JWT a line, each named by its iss and its jti; - is standard input.",
+    ),
+]
 Before = Annotated[
     datetime | None,
     typer.Option(
@@ -265,6 +281,8 @@ def revoke(
     reason: Reason,
     warrants: WarrantIdsOrNone = None,
     from_: File = None,
+    jwt: Jwt = None,
+    token: Token = None,
     signed_by: SignedBy = None,
     before: Before = None,
     batch: BatchId = None,
@@ -273,16 +291,21 @@ def revoke(
     wait: Wait = False,
     timeout: Seconds = 180,
 ) -> int | None:
-    """Revoke warrants. A warrant that is revoked already stays as it is."""
+    """Revoke warrants or tokens. One that is revoked already stays as it is."""
     if (signed_by is None) != (before is None):
         raise WrongUsage("--signed-by and --before go together; `keys revoke` revokes a key.")
-    named = [*(warrants or []), *read(from_, identifiers.warrant_id)]
+    named = [
+        *(warrants or []),
+        *read(from_, identifiers.warrant_id),
+        *read(jwt, identifiers.jwt_id),
+        *([] if token is None else [identified(token)]),
+    ]
     asks = False
     if signed_by is not None and before is not None:
         found = _signed(session, signed_by, before)
         named, asks = named + found, bool(found)
     elif not named:
-        raise WrongUsage("name at least one warrant, or a file with --from.")
+        raise WrongUsage("name at least one warrant or token, or a file with --from.")
     named = list(dict.fromkeys(named))
     if wait and len(named) > _WAITED_FOR:
         raise WrongUsage(f"--wait is for at most {_WAITED_FOR} warrants.")
@@ -329,6 +352,14 @@ def unrevoke(
         "warrant_ids": [each for each in named if each.startswith("svc_wrt_")],
     }
     return made.run(ids)
+
+
+def identified(token: tuple[str, str, str]) -> str:
+    """Return the warrant identifier of a token. Raises `WrongUsage`."""
+    try:
+        return identifiers.token_id(*token)
+    except ValueError as error:
+        raise WrongUsage(f"--token: {error}.") from None
 
 
 def _signed(session: ApiSession, key: str, before: datetime) -> list[str]:

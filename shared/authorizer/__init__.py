@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from .floor import FileFloor as FileFloor
     from .floor import Floor as Floor
     from .floor import Saved as Saved
+    from .formats.tokens import token_id as token_id
     from .guard import Decision as Decision
     from .guard import Guard as Guard
+    from .jwt_guard import JwtDecision as JwtDecision
+    from .jwt_guard import JwtGuard as JwtGuard
+    from .jwt_guard import TrustedIssuer as TrustedIssuer
     from .policy import Policy as Policy
     from .status import Status as Status
     from .status import Verdict as Verdict
@@ -32,11 +36,15 @@ _HOMES: Final = {
     "Saved": "floor",
     "Decision": "guard",
     "Guard": "guard",
+    "JwtDecision": "jwt_guard",
+    "JwtGuard": "jwt_guard",
+    "TrustedIssuer": "jwt_guard",
     "Policy": "policy",
     "Status": "status",
     "Verdict": "status",
     "Transport": "transport",
     "Warrant": "trust",
+    "token_id": "formats.tokens",
 }
 
 

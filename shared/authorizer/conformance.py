@@ -15,7 +15,8 @@ from .belief import Belief
 from .formats import documents
 from .formats.documents import NotTrusted
 from .formats.signing_keys import PublishedKeys
-from .policy import NeedsBase, RefusedAnswer
+from .formats.tokens import token_id
+from .policy import NeedsBase, Reason, RefusedAnswer
 from .state import Position, State, advance
 
 
@@ -126,6 +127,13 @@ class Session:
             return {"verdict": "stale"}
         return {"verdict": "clear"}
 
+    def identify(self, kind: str, issuer: str, value: str) -> dict[str, Any]:
+        """Return the warrant identifier of a token."""
+        try:
+            return {"warrant_id": token_id(kind, issuer, value)}
+        except ValueError:
+            return {"refused": Reason.MALFORMED.value}
+
     def _is_believed(self, now: datetime) -> bool:
         held = self._belief.document
         return self._is_trusted and held is not None and now < held.expires_at
@@ -139,6 +147,7 @@ _COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
     "poll": Session.poll,
     "confirm": Session.confirm,
     "check": Session.check,
+    "identify": Session.identify,
 }
 
 

@@ -15,9 +15,11 @@ from pydantic import (
     Field,
     JsonValue,
     PlainSerializer,
+    model_validator,
 )
 from pydantic.json_schema import WithJsonSchema
 
+from shared.errors import InvalidRequest
 from shared.model import identifiers, text, times
 
 
@@ -185,6 +187,67 @@ class RequestBody(BaseModel):
     """A JSON object with only the declared fields, each of exactly its type."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+TokenKind = Annotated[str, WithJsonSchema({"type": "string", "enum": [*identifiers.TOKEN_KINDS]})]
+_TOKEN: Final[dict[str, JsonValue]] = {"type": "string", "maxLength": identifiers.TOKEN_PART_MAX}
+TokenPart = Annotated[str, WithJsonSchema(_TOKEN)]
+
+
+class Token(RequestBody):
+    """A token that others issued, which stands for the warrant identifier that it has (TOKEN-1)."""
+
+    model_config = example(kind="jwt", issuer="https://as.example", value="bad-1")
+
+    kind: TokenKind = Field(description="The kind of the token.")
+    issuer: TokenPart = Field(
+        default="",
+        description="`jwt`: its `iss`. `x509`: the SHA-256 of the issuer's DER name, in hex. "
+        "`other`: yours. The other kinds have none.",
+    )
+    value: TokenPart = Field(
+        description="`jwt`: its `jti`. `biscuit`: a revocation id in lower-case hex. `ucan`: its "
+        "CIDv1 in base32. `x509`: the serial number in hex, without leading zeros. `other`: yours."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        identifiers.token_id(self.kind, self.issuer, self.value)
+        return self
+
+    @property
+    def warrant_id(self) -> str:
+        """The warrant identifier of the token."""
+        return identifiers.token_id(self.kind, self.issuer, self.value)
+
+
+_ONE: Final = "pass either the identifier of a warrant or a token."
+
+
+class OfWarrant(RequestBody):
+    """A body that names a warrant by its identifier, or by the token whose identifier it is."""
+
+    warrant_id: WarrantId | None = None
+    token: Token | None = Field(
+        default=None,
+        description="A token that others issued, in place of `warrant_id`.",
+    )
+
+    @property
+    def named(self) -> str | None:
+        """The identifier, None if there is none. Raises `InvalidRequest` if there are two."""
+        if self.token is None:
+            return self.warrant_id
+        if self.warrant_id is not None:
+            raise InvalidRequest(f"warrant_id, token: {_ONE}")
+        return self.token.warrant_id
+
+    @property
+    def one(self) -> str:
+        """The identifier. Raises `InvalidRequest` unless there is exactly one."""
+        if self.named is None:
+            raise InvalidRequest(f"warrant_id: is required; {_ONE}")
+        return self.named
 
 
 class ResponseBody(BaseModel):

@@ -142,6 +142,10 @@ class Case:
         given = {"now": text_of(now), "age": age, "max_staleness": max_staleness}
         self._step("confirm", given, ready=True)
 
+    def identify(self, kind: str, issuer: str, value: str, **expected: Any) -> None:
+        """The client derives the identifier of a token."""
+        self._step("identify", {"kind": kind, "issuer": issuer, "value": value}, **expected)
+
     def kept(self) -> None:
         """After a refusal: the client has what it had, and takes the next good answer."""
         self.check("revoked", UNKNOWN, C)

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.conformance import accepted as accepted
 from tests.conformance import refused as refused
+from tests.conformance import tokens as tokens
 from tests.conformance import trusted as trusted
 from tests.conformance.cases import cases
 

@@ -35,6 +35,61 @@ def check_batch(tenant: Tenant, *warrant_ids: str) -> Any:
     return answer.json()["results"]
 
 
+# --- tokens of others ---
+
+_TOKEN = {"kind": "jwt", "issuer": "https://as.example", "value": "bad-1"}
+_TOKEN_ID = "svc_wrt_jwt-Z591NNxgO_rGCEeX0rJ88TyihObU_zJQgZph8tqu5Io"
+
+
+def test_a_token_stands_for_its_identifier(tenant: Tenant) -> None:
+    """F1391a, TOKEN-2: A token is revoked, checked and signed in place of its identifier."""
+    answer = tenant.admin.post(PATH, json={"token": _TOKEN, "reason": "stolen"})
+    assert (answer.status_code, answer.json()["warrant_id"]) == (201, _TOKEN_ID)
+    query = "&".join(f"token_{name}={value}" for name, value in _TOKEN.items())
+    found = tenant.authorizer.get(f"{PATH}/check?{query}").json()
+    assert (found["warrant_id"], found["revoked"]) == (_TOKEN_ID, True)
+    assert check(tenant, _TOKEN_ID) == found
+    key = create_key(tenant, "root")["id"]
+    order = {"payload": "eyJ9", "format": "raw", "token": {**_TOKEN, "value": "good-2"}}
+    made = tenant.admin.post(f"/v1/keys/{key}/sign", json=order)
+    assert made.json()["warrant_id"].startswith("svc_wrt_jwt-")
+    tenant.admin.post(f"/v1/keys/{key}/revoke", json={"reason": "lost"})
+    assert check(tenant, made.json()["warrant_id"])["revoked"]
+
+
+_BOTH = {"warrant_id": "svc_wrt_a", "token": _TOKEN}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [_BOTH, {}, {"token": {**_TOKEN, "kind": "saml"}}, {"token": {**_TOKEN, "value": "a\nb"}}],
+)
+def test_a_body_names_one_of_both(tenant: Tenant, body: dict[str, Any]) -> None:
+    """F1391b, TOKEN-2: Both of warrant and token, neither, or no token of its kind is 400."""
+    answer = tenant.admin.post(PATH, json={**body, "reason": "stolen"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    assert "bad-1" not in answer.text
+    assert tenant.admin.get(PATH).json()["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "token_kind=jwt&token_issuer=a",
+        "token_issuer=a&token_value=b",
+        "token_kind=jwt&token_value=b",
+        "token_kind=saml&token_value=b",
+        "warrant_id=svc_wrt_a&token_issuer=a",
+        "warrant_id=svc_wrt_a&token_kind=other&token_value=b",
+    ],
+)
+def test_a_check_names_one_of_both(tenant: Tenant, query: str) -> None:
+    """F1391c, TOKEN-2: A check of both a warrant and a token, of neither, or a part is 400."""
+    answer = tenant.authorizer.get(f"{PATH}/check?{query}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+
+
 # --- create ---
 
 

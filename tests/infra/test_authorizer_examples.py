@@ -1,7 +1,9 @@
-"""The examples of docs/authorizers.md, with a real service: FastAPI, and a real Envoy."""
+"""The examples of docs/authorizers.md and docs/tokens.md, with a real service and a real Envoy."""
 
+import json
 import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -14,6 +16,7 @@ from typing import Final
 import pytest
 
 from tests.infra.following import Server, installed, soon
+from tests.kit.issuers import key, public, signed
 from tests.kit.processes import HOST, ROOT, environment, free_port
 
 pytestmark = pytest.mark.slow
@@ -23,8 +26,8 @@ _ENVOY: Final = ROOT / ".tools" / "envoy" / "bin" / "envoy"
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with the wheel, FastAPI and uvicorn."""
-    return installed(tmp_path_factory.mktemp("examples"), "fastapi", "uvicorn")
+    """The Python of an environment with the wheel, FastAPI, joserfc and uvicorn."""
+    return installed(tmp_path_factory.mktemp("examples"), "fastapi", "joserfc", "uvicorn")
 
 
 @pytest.fixture
@@ -65,9 +68,9 @@ def asked(port: int, headers: dict[str, str], method: str = "GET") -> tuple[int,
 
 
 @contextmanager
-def running(*command: str, settings: dict[str, str]) -> Iterator[None]:
+def running(*command: str, settings: dict[str, str], folder: Path | None = None) -> Iterator[None]:
     """A process that is killed at the end."""
-    with subprocess.Popen(command, env=environment(settings)) as process:
+    with subprocess.Popen(command, env=environment(settings), cwd=folder) as process:
         try:
             yield
         finally:
@@ -107,6 +110,28 @@ def test_fastapi(
     serve = ["-m", "uvicorn", "--app-dir", str(tmp_path), "--port", str(port), "example:app"]
     with running(str(python), *serve, settings=settings):
         _decides(partial(asked, port), server, chain)
+
+
+def test_fastapi_with_jwts(
+    python: Path, server: Server, settings: dict[str, str], tmp_path: Path
+) -> None:
+    """F1390e: The FastAPI example of docs/tokens.md allows a JWT until its `jti` is revoked."""
+    page = (ROOT / "docs" / "tokens.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "example.py").write_text(example)
+    keys = {"keys": [public(key("ES256"), kid="a")]}
+    (tmp_path / "jwks.json").write_text(json.dumps(keys))
+    claims = {"iss": "https://as.example", "aud": "accounts", "sub": "ann", "jti": "bad-1"}
+    expiring = {**claims, "exp": int(time.time()) + 600}
+    token = signed({"alg": "ES256", "kid": "a"}, expiring, key("ES256"))
+    port = free_port()
+    serve = ["-m", "uvicorn", "--app-dir", str(tmp_path), "--port", str(port), "example:app"]
+    with running(str(python), *serve, settings=settings, folder=tmp_path):
+        soon(lambda: asked(port, {"Authorization": f"Bearer {token}"})[0] == 200)
+        assert asked(port, {"Authorization": f"Bearer {token[:-4]}AAAA"})[0] == 401
+        named = {"kind": "jwt", "issuer": claims["iss"], "value": claims["jti"]}
+        server.call("POST", "/revocations", token=named, reason="stolen")
+        soon(lambda: "revoked" in asked(port, {"Authorization": f"Bearer {token}"})[1])
 
 
 class _Application(BaseHTTPRequestHandler):

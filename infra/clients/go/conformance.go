@@ -56,7 +56,7 @@ var ready = said{"ready": true}
 func (s *session) answer(name string, given json.RawMessage) (said, error) {
 	commands := map[string]func(json.RawMessage) (said, error){
 		"init": s.init, "trust": s.trust, "signing_keys": s.signingKeys, "restart": s.restart,
-		"poll": s.poll, "confirm": s.confirm, "check": s.check,
+		"poll": s.poll, "confirm": s.confirm, "check": s.check, "identify": s.identify,
 	}
 	command, ok := commands[name]
 	if !ok {
@@ -207,4 +207,20 @@ func (s *session) check(given json.RawMessage) (said, error) {
 		}
 	}
 	return said{"verdict": verdict.String()}, nil
+}
+
+func (s *session) identify(given json.RawMessage) (said, error) {
+	var asked struct {
+		Kind   string `json:"kind"`
+		Issuer string `json:"issuer"`
+		Value  string `json:"value"`
+	}
+	if err := json.Unmarshal(given, &asked); err != nil {
+		return nil, err
+	}
+	found, err := TokenID(asked.Kind, asked.Issuer, asked.Value)
+	if err != nil {
+		return nil, refuse(Malformed)
+	}
+	return said{"warrant_id": found}, nil
 }

@@ -2,6 +2,7 @@ package rescind
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -33,13 +34,16 @@ func Handler(client *Client) http.Handler {
 
 func (c *Client) answerCheck(to http.ResponseWriter, query string) {
 	given, err := url.ParseQuery(query)
-	ids := given["warrant_id"]
-	if err != nil || len(ids) != 1 || !warrantIDs.MatchString(ids[0]) {
-		fault(to, http.StatusBadRequest, "invalid_request",
-			"warrant_id: must be svc_wrt_ followed by 1 to 64 letters, digits, '_' or '-'")
+	if err != nil {
+		fault(to, http.StatusBadRequest, "invalid_request", "query: is malformed")
 		return
 	}
-	verdict := c.Check(ids[0])
+	id, err := asked(given)
+	if err != nil {
+		fault(to, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
+	verdict := c.Check(id)
 	if verdict == Stale {
 		to.Header().Set("Retry-After", "1")
 		fault(to, http.StatusServiceUnavailable, "stale", c.Status().Problem)
@@ -48,7 +52,24 @@ func (c *Client) answerCheck(to http.ResponseWriter, query string) {
 	send(to, http.StatusOK, struct {
 		WarrantID string `json:"warrant_id"`
 		Revoked   bool   `json:"revoked"`
-	}{ids[0], verdict == Revoked})
+	}{id, verdict == Revoked})
+}
+
+// asked returns the one warrant that a query names, by its identifier or as a token.
+func asked(query url.Values) (string, error) {
+	ids, kinds, issuers, values := query["warrant_id"], query["token_kind"], query["token_issuer"], query["token_value"]
+	switch {
+	case len(ids) == 1 && len(kinds)+len(issuers)+len(values) == 0:
+		if !warrantIDs.MatchString(ids[0]) {
+			return "", errors.New("warrant_id: must be svc_wrt_ followed by 1 to 64 letters, digits, '_' or '-'")
+		}
+		return ids[0], nil
+	case len(ids) == 0 && len(kinds) == 1 && len(issuers) <= 1 && len(values) == 1:
+		return TokenID(kinds[0], query.Get("token_issuer"), values[0])
+	default:
+		return "", errors.New("warrant_id: is required once; pass either this or " +
+			"token_kind, token_issuer and token_value")
+	}
 }
 
 func (c *Client) answerReady(to http.ResponseWriter) {

@@ -11,6 +11,7 @@ from infra.cli import profiles, revoking
 from infra.cli.client import Api
 from infra.cli.errors import NoUsableAnswer
 from tests.infra.cli.conftest import Shell
+from tests.kit.issuers import encoded
 from tests.kit.processes import LocalServer
 
 BATCH = "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"
@@ -195,3 +196,22 @@ def test_what_is_typed_wrongly_is_named(admin: Shell, tmp_path: Path) -> None:
     assert "or this line a heading with warrant_id" in ended.err
     ended = admin.run("revoke", "--from", tmp_path / "none.csv", "--reason", "lost")
     assert ended.err.endswith("none.csv cannot be read: No such file or directory.\n")
+
+
+def test_tokens_of_others_are_revoked(admin: Shell, tmp_path: Path) -> None:
+    """F1392a: JWTs in a file, and tokens that are named, are revoked by their identifiers."""
+    claims = encoded({"iss": "https://as.example", "jti": "bad-1"})
+    jwts = _file(tmp_path, f"{encoded('{}')}.{claims}.AAAA")
+    named = ("--token", "other", "acme", "badge-1")
+    done = admin.json("revoke", "--jwt", jwts, *named, "--reason", "stolen")
+    assert [each["id"] for each in done["results"]] == [
+        "svc_wrt_jwt-Z591NNxgO_rGCEeX0rJ88TyihObU_zJQgZph8tqu5Io",
+        "svc_wrt_other-EisEGuC5kz_rDhprNJnXHx6Ait9WRzkPWB4gIVLb_Ok",
+    ]
+    assert done["counts"] == {"revoked": 2}
+    refused = admin.run("revoke", "--jwt", _file(tmp_path, "a.b.c"), "--reason", "stolen")
+    assert (refused.code, "line 1: is no signed JWT" in refused.err) == (2, True)
+    nameless = _file(tmp_path, f"a.{encoded({'iss': 'me'})}.c")
+    assert "no jti" in admin.run("revoke", "--jwt", nameless, "--reason", "stolen").err
+    refused = admin.run("revoke", "--token", "x509", "a", "b", "--reason", "stolen")
+    assert (refused.code, "--token: issuer and value" in refused.err) == (2, True)

@@ -6,6 +6,7 @@ import { advance, NeedsBase, type State } from "./state.js";
 import {
   followed, judged, listSigners, pinned, positionAfter, readDocuments, readSigningKeys, vouching, type Belief,
 } from "./trust.js";
+import { tokenId, type TokenKind } from "./tokens.js";
 import { base64, readAnswer, Refused, type Position } from "./wire.js";
 
 interface Floor {
@@ -22,6 +23,7 @@ interface Requests {
   poll: { now: string; answer: string; base: string | null };
   confirm: { now: string; age: number; max_staleness: number };
   check: { now: string; ids: string[] };
+  identify: { kind: string; issuer: string; value: string };
 }
 
 type Commands = { [Name in keyof Requests]: (given: Requests[Name]) => object | Promise<object> };
@@ -99,6 +101,13 @@ export class Session {
       if (state && ids.some((id) => state.revoked.has(id))) return { verdict: "revoked" };
       const last = Math.min(this.end, state?.head.expiresAt ?? -Infinity, belief.held?.expiresAt ?? -Infinity);
       return { verdict: this.isTrusted && Date.parse(now) < last ? "clear" : "stale" };
+    },
+    identify: ({ kind, issuer, value }) => {
+      try {
+        return { warrant_id: tokenId(kind as TokenKind, issuer, value) };
+      } catch {
+        return { refused: "malformed" };
+      }
     },
   };
 

@@ -4,5 +4,6 @@ export { AuthorizerClient, type ClientOptions, type Status } from "./client.js";
 export { FloorError, MemoryFloor, type Floor } from "./floor.js";
 export type { ClientEvent } from "./follower.js";
 export type { Reporting } from "./reports.js";
+export { tokenId, type TokenKind } from "./tokens.js";
 export type { Policy, Verdict } from "./view.js";
 export type { Reason } from "./wire.js";

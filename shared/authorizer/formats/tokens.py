@@ -1,0 +1,85 @@
+"""Identifiers of tokens that others issue: each has a warrant identifier of its own (TOKEN-1).
+
+An identifier proves nothing. Verify the token first, and then ask whether it is revoked.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+TOKEN_PART_MAX: Final = 1024
+
+_PREFIX: Final = "rescind-token-v1"
+# The issuer and the value of each kind, and what they are. Another spelling of a token would have
+# another identifier, so there is none.
+_FORMS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = {
+    "jwt": (re.compile("[^\n]+\n[^\n]+"), "its iss and its jti"),
+    "biscuit": (re.compile("\n([0-9a-f]{2})+"), "empty, and a revocation id in lower-case hex"),
+    "ucan": (re.compile("\nb[a-z2-7]+"), "empty, and a CIDv1 in lower-case base32"),
+    "x509": (
+        re.compile("[0-9a-f]{64}\n[1-9a-f][0-9a-f]*"),
+        "the SHA-256 of the issuer's DER name and the serial number, in lower-case hex",
+    ),
+    "other": (re.compile("[^\n]*\n[^\n]+"), "a text, and one that is not empty"),
+}
+_CONTROL: Final = re.compile("[\x00-\x1f]")
+TOKEN_KINDS: Final = tuple(_FORMS)
+
+
+def token_id(kind: str, issuer: str, value: str) -> str:
+    """Return the warrant identifier of a token. Raises `ValueError`, for the caller.
+
+    `issuer` and `value` are texts of at most 1,024 bytes each, as their kind has them.
+    """
+    if kind not in _FORMS:
+        raise ValueError(f"kind must be one of {', '.join(_FORMS)}")
+    parts = [_part("issuer", issuer), _part("value", value)]
+    form, words = _FORMS[kind]
+    if not form.fullmatch(f"{issuer}\n{value}"):
+        raise ValueError(f"issuer and value of the kind {kind} must be {words}")
+    digest = hashlib.sha256(b"\n".join([_PREFIX.encode(), kind.encode(), *parts])).digest()
+    return f"svc_wrt_{kind}-{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+
+
+def jwt_id(token: str) -> str:
+    """Return the warrant identifier of a JWT, whose signature this does not check.
+
+    Raises `ValueError` if it is no JWT, or has no `iss` or no `jti`.
+    """
+    claims = jwt_claims(token)
+    issuer, value = claims.get("iss"), claims.get("jti")
+    if not isinstance(issuer, str) or not isinstance(value, str):
+        raise ValueError("the JWT has no iss or no jti, so it cannot be named")  # noqa: TRY004
+    return token_id("jwt", issuer, value)
+
+
+def jwt_claims(token: str) -> Mapping[str, Any]:
+    """Return what a JWT claims, whose signature this does not check.
+
+    Raises `ValueError` if it is none in compact form.
+    """
+    parts = token.strip().split(".")
+    try:
+        if len(parts) != len(("header", "claims", "signature")):
+            raise ValueError
+        claims = json.loads(base64.b64decode(f"{parts[1]}==", altchars=b"-_"))
+    except (ValueError, RecursionError):
+        raise ValueError("is no signed JWT in compact form") from None
+    if not isinstance(claims, dict):
+        raise ValueError("is no signed JWT in compact form")  # noqa: TRY004
+    return claims
+
+
+def _part(name: str, text: str) -> bytes:
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must be Unicode") from None
+    if len(data) > TOKEN_PART_MAX or _CONTROL.search(text):
+        raise ValueError(
+            f"{name} must have at most {TOKEN_PART_MAX} bytes, and no control characters"
+        )
+    return data

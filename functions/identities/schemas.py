@@ -88,14 +88,17 @@ _ISSUER_TEXT: Final = (
     "The `iss` of its tokens, letter by letter. What it publishes below `/.well-known` is read "
     "when it is named here."
 )
-_CLIENT: Final = "The identifier of the service at the provider; programs have none."
+_CLIENT: Final = (
+    "The identifier of the service at the provider; programs have none. Of `tokens`, the audience."
+)
 _CLI: Final = "That of the command line, if it has one of its own, which needs no secret."
 _JWKS: Final = (
     "The public keys of the issuer, if the service cannot reach it. They are then never fetched. "
-    "An empty object removes them."
+    "An empty object removes them. Required for `tokens`."
 )
 _GRANTS: Final = (
-    "Who gets which role. The first grant that matches counts; without one, nobody is let in."
+    "Who gets which role. The first grant that matches counts; without one, nobody is let in. "
+    "Required for people and programs; `tokens` have none."
 )
 _DOMAINS: Final = "The domains of people's e-mail; if there are none, any."
 _SECONDS: Final = (
@@ -203,10 +206,10 @@ class CreateIdentityProvider(UpdateIdentityProvider):
 
     name: Name = Field(description=_NAME)
     kind: Annotated[ProviderKind, Field(strict=False)] = Field(
-        description="Whether it vouches for people or for programs. It cannot change later."
+        description="Whether it vouches for `people`, for `programs`, or only for `tokens`, which "
+        "are introspected. It cannot change later."
     )
     issuer: Issuer = Field(description=_ISSUER_TEXT)
-    grants: Grants = Field(description=_GRANTS)
 
 
 class GrantShown(RecordBody):
@@ -237,7 +240,7 @@ class IdentityProviderBody(EndpointsBody):
 
     id: ProviderId
     name: str = shown(_NAME)
-    kind: ProviderKind = shown("Whether it vouches for people or for programs.")
+    kind: ProviderKind = shown("Whether it vouches for people, for programs, or for tokens.")
     issuer: str = shown(_ISSUER_TEXT)
     client_id: str | None = shown(_CLIENT)
     cli_client_id: str | None = shown(_CLI)

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qsl
 
 from mangum.types import ASGI
 from starlette.requests import Request
@@ -33,8 +32,6 @@ PROVIDERS: Final = "/v1/sign-in"
 TOKEN: Final = "/v1/token"  # noqa: S105 (a path)
 # A token of 16 KiB, and the other parameters.
 _BODY_MAX: Final = 24 * 1024
-_PARAMETERS_MAX: Final = 20
-_FORM: Final = "application/x-www-form-urlencoded"
 _ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 (a name)
 _SHOWN: Final = (
     "id",
@@ -122,24 +119,10 @@ def _granted(begun: Begun, ports: Ports) -> dict[str, Any]:
 
 def _form(request: Request, raw: bytes) -> dict[str, str]:
     """Return the parameters of a body. Raises `SignInRefused`."""
-    types = request.headers.getlist("content-type")
     try:
-        if len(types) != 1 or types[0].partition(";")[0].strip().lower() != _FORM:
-            raise ValueError(f"Content-Type: must be {_FORM}")
-        pairs = parse_qsl(
-            raw.decode("ascii"),
-            keep_blank_values=True,
-            strict_parsing=True,
-            errors="strict",
-            max_num_fields=_PARAMETERS_MAX,
-        )
-    except ValueError:
-        message = f"The body must be a form, sent as {_FORM}."
-        raise SignInRefused(SignInFault.INVALID_REQUEST, message) from None
-    form = dict(pairs)
-    if len(form) != len(pairs):
-        raise SignInRefused(SignInFault.INVALID_REQUEST, "A parameter must not be repeated.")
-    return form
+        return bodies.form(request, raw)
+    except InvalidRequest as error:
+        raise SignInRefused(SignInFault.INVALID_REQUEST, str(error)) from None
 
 
 def _error(status: int, code: str, description: str) -> Response:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.console.files import SECURITY
+from functions.introspection import handler as introspection
 from functions.sign_in.handler import SignIn
 from infra import data_folder
 from infra.server import worker
@@ -123,7 +124,10 @@ def publish_by(publications: Publications) -> None:
     _work.publications = publications
 
 
-_contract = create_app(*ROUTERS, ports=_ports, work=_work, anonymous=_anonymous)
+_contract = create_app(
+    *ROUTERS, introspection.routes, ports=_ports, work=_work, anonymous=_anonymous
+)
+_api = introspection.OAuth(_contract)
 _checks = Health(_unmeasured, _work)
 _console = Console()
 _sign_in = SignIn(_ports, _work)
@@ -134,7 +138,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve the API, the console, and the read-only paths that only this server has."""
     beside = _beside(scope)
     if beside is None:
-        await _contract(scope, receive, send)
+        await _api(scope, receive, send)
     else:
         bucket = _HEALTH_BUCKET if beside is _health else ""
         await _keyless.answer(beside, scope, receive, send, bucket=bucket)

@@ -3,6 +3,7 @@
 import re
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
@@ -14,6 +15,8 @@ BODY_MAX: Final = 256 * 1024
 
 # JSON is always UTF-8 (RFC 8259, 8.1 and 11), so parameters are ignored.
 _JSON: Final = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE)
+_FORM: Final = "application/x-www-form-urlencoded"
+_PARAMETERS_MAX: Final = 20
 
 
 class Body(NamedTuple):
@@ -35,6 +38,27 @@ def parse(request: Request, raw: bytes) -> Body:
         return Body(raw, text.parse(raw))
     except ValueError as error:
         raise InvalidRequest(f"body: {error}.") from None
+
+
+def form(request: Request, raw: bytes) -> dict[str, str]:
+    """Return the parameters of a form of OAuth, with these bytes. Raises `InvalidRequest`."""
+    types = request.headers.getlist("content-type")
+    try:
+        if len(types) != 1 or types[0].partition(";")[0].strip().lower() != _FORM:
+            raise ValueError("it is no form")
+        pairs = parse_qsl(
+            raw.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+            max_num_fields=_PARAMETERS_MAX,
+        )
+    except ValueError:
+        raise InvalidRequest(f"The body must be a form, sent as {_FORM}.") from None
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise InvalidRequest("A parameter must not be repeated.")
+    return found
 
 
 def _check_type(request: Request) -> None:

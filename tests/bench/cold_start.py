@@ -87,6 +87,10 @@ def _starts(secret: str, tenant_id: str) -> Iterator[Start]:
         yield Start(f"functions.{group.name}.handler.handler", event)
     offered = Request("GET", "/v1/sign-in", query=(("tenant", "bench"),)).http_api()
     yield Start("functions.sign_in.handler.handler", offered)
+    form = ("Content-Type", "application/x-www-form-urlencoded")
+    path, asking = "/v1/oauth/introspect", (headers[0], form)
+    introspected = Request("POST", path, headers=asking, body=b"token=a").http_api()
+    yield Start("functions.introspection.handler.handler", introspected)
     yield Start("functions.srl_schedule.handler.handler", load("schedule"))
     # Its list is new and its feed has every mark, so that nothing is to be published.
     yield Start("functions.srl_publication.handler.handler", queued(tenant_id))

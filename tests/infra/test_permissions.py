@@ -4,6 +4,7 @@ Every call to AWS that a function makes is recorded, on every way through its en
 succeeds; the permissions that these calls need are those that its role grants, no fewer, no more.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -61,7 +62,7 @@ from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, managed, statements, variables
-from tests.kit import identities, kms_roots, roots, tour
+from tests.kit import identities, issuers, kms_roots, roots, tour
 from tests.kit.api import Client, Instance, Tenant, serve
 from tests.kit.aws import REGION, STAGE, Account, aws
 from tests.kit.endpoints import ENDPOINTS, call, name_signers
@@ -711,10 +712,33 @@ def _sign_in(tenant: Tenant) -> None:
     identities.redeemed(ports, {"grant_type": sign_in.TICKET, "ticket": ticket})
 
 
+def _introspect(tenant: Tenant) -> None:
+    """A good token is introspected, and one of an issuer whose warrants keys have signed."""
+    keys = {"keys": [issuers.public(issuers.key("ES256"), kid="k1")]}
+    values = {"jwks": keys, "client_id": "accounts", "grants": ()}
+    identities.bound(tenant.ports, tenant.operator, ProviderKind.TOKENS, **values)
+    module = import_module("functions.introspection.handler")
+    key = create(tenant)["id"]
+    token = {"kind": "jwt", "issuer": issuers.ISSUER, "value": "of-key"}
+    order = {"payload": "eyJ9", "format": "raw", "token": token}
+    assert tenant.admin.post(f"/v1/keys/{key}/sign", json=order).status_code == 201
+    moved(tenant, key, "revoke")
+    for jti, is_active in (("good", True), ("of-key", False)):
+        jwt = identities.token(tenant.ports, "accounts", jti=jti)
+        headers = (
+            ("Authorization", f"Bearer {tenant.authorizer.secret}"),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+        )
+        asked = Request("POST", module.PATH, headers=headers, body=f"token={jwt}".encode())
+        answer = module.handler(asked.http_api(), None)
+        assert json.loads(answer["body"])["active"] is is_active
+
+
 WITHOUT_ENDPOINTS: Final[dict[str, Callable[[Tenant], None]]] = {
     "audit_log_sealing": _seal,
     "console": _console,
     "feed_publication": _feed,
+    "introspection": _introspect,
     "sign_in": _sign_in,
     "srl_publication": _publish,
     "srl_schedule": _schedule,

@@ -122,7 +122,7 @@ Issuer = Annotated[
     ),
 ]
 Grants = Annotated[
-    list[Grant],
+    list[Grant] | None,
     typer.Option(
         "--grant",
         metavar="CLAIM=VALUE:ROLE",
@@ -133,9 +133,12 @@ Grants = Annotated[
 OfTenant = Annotated[
     str, typer.Option("--tenant", metavar="NAME", parser=checked(handle), help="Its name.")
 ]
-Kind = Annotated[ProviderKind, typer.Option("--kind", help="Who signs in.")]
+Kind = Annotated[
+    ProviderKind, typer.Option("--kind", help="Who signs in; tokens are only introspected.")
+]
 ClientId = Annotated[
-    str | None, typer.Option("--client-id", help="The service at the provider, for people.")
+    str | None,
+    typer.Option("--client-id", help="The service at the provider; of tokens, the audience."),
 ]
 CliClientId = Annotated[
     str | None,
@@ -175,7 +178,7 @@ Url = Annotated[str, typer.Option("--url", help="The address of the service for 
 def add(
     operator: Operator,
     issuer: Issuer,
-    grant: Grants,
+    grant: Grants = None,
     tenant: OfTenant = "local",
     kind: Kind = ProviderKind.PEOPLE,
     client_id: ClientId = None,
@@ -198,7 +201,7 @@ def add(
         cli_client_id=cli_client_id,
         client_secret=_secret() or None if kind is ProviderKind.PEOPLE else None,
         jwks=None if jwks is None else _keys(jwks),
-        grants=tuple(replace(each, service_account=account) for each in grant),
+        grants=tuple(replace(each, service_account=account) for each in grant or []),
         email_domains=tuple(email_domain or ()),
         reusable_tokens=reusable or None,
     )
@@ -210,6 +213,8 @@ def add(
 
 def _next(made: IdentityProvider, url: str, tenant: str) -> str:
     """Return what to do at the provider."""
+    if made.kind is ProviderKind.TOKENS:
+        return f"POST {url}/v1/oauth/introspect tells of its tokens."
     if made.kind is ProviderKind.PROGRAMS:
         return f"Programs ask for tokens with the audience {made.id}."
     if made.authorization_endpoint is None or made.token_endpoint is None:

@@ -98,6 +98,31 @@ def claimed(
     )
 
 
+def name(token: UncheckedToken) -> tuple[str, str]:
+    """Return `iss` and `jti`. Raises `SignInRefused` if it lacks one."""
+    issuer, number = token.members.get("iss"), token.members.get("jti")
+    if not isinstance(issuer, str) or not isinstance(number, str):
+        raise _malformed()
+    return issuer, number
+
+
+def check_access(token: UncheckedToken, audience: str, now: datetime) -> None:
+    """Raise `SignInRefused` unless a token is for the audience, and is good at this moment.
+
+    It may live longer than one to sign in, and have other audiences beside this one.
+    """
+    said = token.members
+    found = said.get("aud")
+    if audience not in (found if isinstance(found, list) else [found]):
+        raise SignInRefused(TokenFault.AUDIENCE, "The token is for another audience.")
+    expires_at = _moment(said, "exp")
+    begins = [_moment(said, each) for each in ("iat", "nbf")]
+    if expires_at is None or expires_at <= now:
+        raise SignInRefused(TokenFault.EXPIRED, "The token has expired.")
+    if any(each and each > now + _LEEWAY for each in begins):
+        raise SignInRefused(TokenFault.FUTURE, "The token is of the future; compare the clocks.")
+
+
 def _malformed() -> SignInRefused:
     return SignInRefused(TokenFault.MALFORMED, "The token is not a well-formed signed JWT.")
 

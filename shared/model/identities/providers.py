@@ -117,6 +117,8 @@ ISSUER_MAX: Final = 512
 CLIENT_ID_MAX: Final = 255
 SECRET_MAX: Final = 1024
 KEYS_MAX: Final = 20
+# The bytes of the keys of an issuer whose tokens are introspected.
+TOKEN_KEYS_MAX: Final = 16 * 1024
 DOMAINS_MAX: Final = 50
 
 _ISSUER: Final = re.compile("https://[!-~]+")
@@ -135,23 +137,30 @@ _KEY_TYPES: Final = frozenset({"RSA", "EC", "OKP"})
 
 
 class ProviderKind(StrEnum):
-    """Whether those whom a provider vouches for are people, or programs."""
+    """Whether a provider vouches for people, for programs, or only for tokens (TOKEN-3)."""
 
     PEOPLE = "people"
     PROGRAMS = "programs"
+    TOKENS = "tokens"
 
 
-SESSION_SECONDS: Final = {ProviderKind.PEOPLE: 3600, ProviderKind.PROGRAMS: 900}
+# Nobody signs in by tokens that are only introspected.
+SESSION_SECONDS: Final = {
+    ProviderKind.PEOPLE: 3600,
+    ProviderKind.PROGRAMS: 900,
+    ProviderKind.TOKENS: SESSION_SECONDS_MIN,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityProvider(Record):
     """An identity provider, and what its issuer published when it was bound.
 
-    `client_id` is the service at the provider, `cli_client_id` the command line if that has another
-    one. `sealed_client_secret` is the secret number `secret_number`. Without `jwks`, the keys are
-    read from `jwks_uri`. The first of the `grants` that matches counts. If a change could take a
-    role away, `epoch` rises, and the sessions that the provider gave before end.
+    `client_id` is the service at the provider, or the audience of `TOKENS`; `cli_client_id` the
+    command line if that has another one. `sealed_client_secret` is the secret number
+    `secret_number`. Without `jwks`, the keys are read from `jwks_uri`. The first of the `grants`
+    that matches counts. If a change could take a role away, `epoch` rises, and the sessions that
+    the provider gave before end.
     """
 
     id: str

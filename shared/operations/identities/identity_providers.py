@@ -1,5 +1,6 @@
 """Identity providers: list, get, create, update, check, delete (IDENTITY-1 to IDENTITY-3)."""
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -216,6 +217,11 @@ def _with_endpoints(ports: Ports, provider: IdentityProvider) -> IdentityProvide
 
 def _check(provider: IdentityProvider) -> None:
     """Raise `InvalidRequest` if the values of a provider do not fit each other (IDENTITY-2)."""
+    if provider.kind is ProviderKind.TOKENS:
+        _check_tokens(provider)
+        return
+    if not provider.grants:
+        raise InvalidRequest("grants: must have at least one entry.")
     is_of_people = provider.kind is ProviderKind.PEOPLE
     if is_of_people and not provider.client_id:
         raise InvalidRequest("client_id: is required for people.")
@@ -227,6 +233,17 @@ def _check(provider: IdentityProvider) -> None:
         raise InvalidRequest("reusable_tokens: is for programs alone.")
     for grant in provider.granted:
         _check_grant(provider, grant)
+
+
+def _check_tokens(provider: IdentityProvider) -> None:
+    """Raise `InvalidRequest` unless an issuer of tokens has what introspection needs (TOKEN-3)."""
+    if not provider.client_id:
+        raise InvalidRequest("client_id: is required for tokens: their audience.")
+    if provider.jwks is None or len(json.dumps(provider.jwks)) > model.TOKEN_KEYS_MAX:
+        kib = model.TOKEN_KEYS_MAX // 1024
+        raise InvalidRequest(f"jwks: is required for tokens, with at most {kib} KiB.")
+    if provider.grants or provider.cli_client_id or provider.email_domains:
+        raise InvalidRequest("grants, cli_client_id, email_domains: nobody signs in by tokens.")
 
 
 def _check_roles(ports: Ports, provider: IdentityProvider) -> None:

@@ -142,10 +142,11 @@ def _provider(ports: Ports, provider_id: str) -> IdentityProvider:
         owner = ports.store.get(model.owner_address(provider_id))
         tenant_id = "" if owner is None else str(owner["tenant_id"])
         item = owner and ports.store.get(model.providers(tenant_id).address(provider_id))
-    if not item:
+    provider = IdentityProvider.from_item(item) if item else None
+    if provider is None or provider.kind is ProviderKind.TOKENS:
         message = "audience: must be the identifier of an identity provider."
         raise SignInRefused(SignInFault.INVALID_TARGET, message)
-    return IdentityProvider.from_item(item)
+    return provider
 
 
 def _take(ports: Ports, provider: IdentityProvider) -> None:

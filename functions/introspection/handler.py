@@ -1,0 +1,131 @@
+"""Introspection of tokens that others issue (RFC 7662, TOKEN-4).
+
+Its callers are clients of OAuth: the API key may be the password of Basic, the body is a form, and
+errors are those of RFC 6749. The gate and the limits are those of the API.
+"""
+
+import base64
+import json
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shared.errors import InvalidRequest
+from shared.operations.identities import introspection
+from shared.web import bodies
+from shared.web.app import create_app, lambda_handler
+from shared.web.errors import MethodNotAllowed
+from shared.web.routes import Context
+from shared.web.work import WorkKind
+
+PATH: Final = "/v1/oauth/introspect"
+# A token of 16 KiB, and the other parameters.
+_BODY_MAX: Final = 24 * 1024
+_INVALID_CLIENT: Final = "invalid_client"
+_CODES: Final = {
+    HTTPStatus.UNAUTHORIZED: _INVALID_CLIENT,
+    HTTPStatus.FORBIDDEN: "insufficient_scope",
+    HTTPStatus.TOO_MANY_REQUESTS: "temporarily_unavailable",
+    HTTPStatus.SERVICE_UNAVAILABLE: "temporarily_unavailable",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "server_error",
+}
+
+
+async def introspect_token(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer whether a token is good. Raises errors of the API, such as `MethodNotAllowed`."""
+    call: Context = scope["call"]
+    scope["endpoint"] = introspect_token  # for the log
+    request = Request(scope, receive)
+    if request.method != "POST":
+        raise MethodNotAllowed(["POST"])
+    introspection.introspect.authorize(call.ports, call.caller)
+    raw = await bodies.read(request, limit=_BODY_MAX)
+    work = partial(_answer, call, request, raw)
+    answer = await call.work(work, WorkKind.QUICK, tenant_id=call.caller.tenant_id)
+    await answer(scope, receive, send)
+
+
+def _answer(call: Context, request: Request, raw: bytes) -> Response:
+    token = bodies.form(request, raw).get("token")
+    if not token:
+        raise InvalidRequest("token: is required.")
+    claims = introspection.introspect(call.ports, call.caller, token=token)
+    return JSONResponse({"active": False} if claims is None else {"active": True, **claims})
+
+
+class _Endpoint:
+    """The function as a route takes it for an ASGI application."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await introspect_token(scope, receive, send)
+
+
+routes = APIRouter(routes=[Route(PATH, _Endpoint())])
+
+
+class OAuth:
+    """ASGI middleware before the gate: on `PATH`, credentials and errors are those of OAuth."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope.get("path") == PATH:
+            scope, send = _with_bearer(scope), _OAuthErrors(send)
+        await self._app(scope, receive, send)
+
+
+def _with_bearer(scope: Scope) -> Scope:
+    """Return the request with the password of Basic as a Bearer token (RFC 6749, 2.3.1)."""
+    given = Headers(scope=scope).getlist("authorization")
+    scheme, _, encoded = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    if scheme.lower() != "basic":
+        return scope
+    try:
+        secret = base64.b64decode(encoded.strip(), validate=True).partition(b":")[2]
+    except ValueError:
+        secret = b""
+    headers = [each for each in scope["headers"] if each[0].lower() != b"authorization"]
+    return {**scope, "headers": [*headers, (b"authorization", b"Bearer " + secret)]}
+
+
+class _OAuthErrors:
+    """Sends responses on, with errors of the API in the form of RFC 6749, 5.2."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self._body = send, b""
+        self._held: Message | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
+            self._held = message
+            return
+        if self._held is None:
+            await self._send(message)
+            return
+        self._body += message.get("body", b"")
+        if not message.get("more_body"):
+            await self._translated(self._held)
+
+    async def _translated(self, start: Message) -> None:
+        code = _CODES.get(start["status"], "invalid_request")
+        said: dict[str, Any] = json.loads(self._body)["error"]
+        body = json.dumps({"error": code, "error_description": said["message"]}).encode()
+        headers = MutableHeaders(scope=start)
+        headers["Content-Length"] = str(len(body))
+        if code == _INVALID_CLIENT:
+            headers["WWW-Authenticate"] = 'Basic realm="rescind", Bearer'
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": body})
+
+
+app = OAuth(create_app(routes))
+handler = lambda_handler(app)

@@ -1,0 +1,66 @@
+"""Introspection: whether a token of an issuer of the tenant is good, and not revoked (TOKEN-4)."""
+
+import json
+from typing import Final
+
+from shared.errors import Corrupt
+from shared.model import identifiers
+from shared.model.callers import Caller, Scope
+from shared.model.identities import jwts, key_sets
+from shared.model.identities import providers as model
+from shared.model.identities.claims import SignInRefused
+from shared.model.identities.jwts import UncheckedToken
+from shared.model.identities.key_sets import KeySet
+from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.operations.base.operation import operation
+from shared.operations.lists.verdicts import verdicts
+from shared.ports import Ports
+
+# The claims that are answered, if the token has them.
+_SHOWN: Final = ("iss", "sub", "aud", "jti", "iat", "exp", "scope")
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def introspect(ports: Ports, caller: Caller, *, token: str) -> dict[str, object] | None:
+    """Return the claims of a token that holds; None for any other.
+
+    Raises `Corrupt`, `Unavailable`: a fault is never reported as a token that holds.
+    """
+    try:
+        found = jwts.parsed(token)
+        revocable = identifiers.token_id("jwt", *jwts.name(found))
+    except (SignInRefused, ValueError):
+        return None
+    issuers, verdict = ports.gather(
+        lambda: _issuers(ports, caller.tenant_id),
+        lambda: verdicts(ports, caller.tenant_id, [revocable])[revocable],
+    )
+    is_good = any(_is_of(ports, each, found) for each in issuers)
+    if verdict.revoked or not is_good:
+        return None
+    return {name: found.members[name] for name in _SHOWN if name in found.members}
+
+
+def _issuers(ports: Ports, tenant_id: str) -> list[IdentityProvider]:
+    rows = ports.store.query(model.providers(tenant_id))
+    found = (IdentityProvider.from_item(row.item) for row in rows)
+    return [each for each in found if each.kind is ProviderKind.TOKENS]
+
+
+def _is_of(ports: Ports, issuer: IdentityProvider, token: UncheckedToken) -> bool:
+    """Return whether an issuer signed a token for its audience, and it has not expired."""
+    if token.members.get("iss") != issuer.issuer:
+        return False
+    try:
+        jwts.check_signature(token, _keys(issuer))
+        jwts.check_access(token, issuer.client_id or "", ports.now())
+    except SignInRefused:
+        return False
+    return True
+
+
+def _keys(issuer: IdentityProvider) -> KeySet:
+    try:
+        return key_sets.parse(json.dumps(issuer.jwks))
+    except ValueError:
+        raise Corrupt from None

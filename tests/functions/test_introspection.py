@@ -1,0 +1,251 @@
+"""Introspection over HTTP (TOKEN-3, TOKEN-4): real tokens of an issuer of the tenant."""
+
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from functions.introspection import handler
+from shared.errors import InvalidRequest, Unavailable
+from shared.model.callers import Scope
+from shared.model.identifiers import token_id
+from shared.model.identities.claims import SignInFault, SignInRefused
+from shared.model.identities.grants import Grant
+from shared.model.identities.providers import ProviderKind
+from shared.model.warrants import warrant_address
+from shared.operations.identities import identity_providers, sign_in
+from shared.operations.identities.admission import Stranger
+from shared.operations.identities.identity_providers import ProviderChange
+from shared.web.app import create_app
+from tests.kit import identities, issuers
+from tests.kit.api import Instance, Tenant
+from tests.kit.issuers import ISSUER
+
+_FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass
+class Place:
+    """A tenant with an issuer of tokens for `accounts`, and the function that introspects."""
+
+    tenant: Tenant
+    http: Instance
+
+    def token(self, **said: Any) -> str:
+        usual = {"jti": "bad-1", "scope": "read", "email": None, "groups": None}
+        claims = {**usual, **said}
+        return identities.token(self.tenant.ports, "accounts", **claims)
+
+    def ask(self, token: str, **headers: str) -> Any:
+        given = {"Authorization": f"Bearer {self.tenant.authorizer.secret}"} | headers
+        return self.send(urlencode({"token": token, "token_type_hint": "access_token"}), given)
+
+    def send(self, content: str, headers: dict[str, str]) -> Any:
+        typed = {"Content-Type": _FORM} | headers
+        return self.http.request("POST", handler.PATH, content=content.encode(), headers=typed)
+
+    def is_active(self, token: str) -> bool:
+        answer = self.ask(token)
+        assert answer.status_code == 200, answer.text
+        if answer.json() != {"active": False}:
+            assert answer.json()["active"] is True
+            return True
+        return False
+
+
+def _bound(tenant: Tenant, *algorithms: str, **values: Any) -> str:
+    keys = [issuers.public(issuers.key(each), kid="k1") for each in algorithms or ("ES256",)]
+    usual = {"jwks": {"keys": keys}, "client_id": "accounts", "grants": ()}
+    kind = ProviderKind.TOKENS
+    return identities.bound(tenant.ports, tenant.operator, kind, **{**usual, **values}).id
+
+
+def _served(tenant: Tenant) -> Instance:
+    return Instance(handler.OAuth(create_app(handler.routes, ports=lambda: tenant.ports)))
+
+
+@pytest.fixture
+def place(tenant: Tenant) -> Place:
+    _bound(tenant)
+    return Place(tenant, _served(tenant))
+
+
+def test_a_good_token_is_active_until_it_is_revoked(place: Place) -> None:
+    """TOKEN-4, F1393a: A good token is answered with its claims, and a revoked one as inactive."""
+    now = int(place.tenant.ports.now().timestamp())
+    answer = place.ask(place.token())
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.json() == {
+        "active": True,
+        "iss": ISSUER,
+        "sub": "alice",
+        "aud": "accounts",
+        "jti": "bad-1",
+        "iat": now,
+        "exp": now + 300,
+        "scope": "read",
+    }
+    token = {"kind": "jwt", "issuer": ISSUER, "value": "bad-1"}
+    revoked = place.tenant.admin.post("/v1/revocations", json={"token": token, "reason": "lost"})
+    assert revoked.status_code == 201
+    assert place.ask(place.token()).json() == {"active": False}
+    assert place.is_active(place.token(jti="good-2", aud=["others", "accounts"]))
+
+
+_WRONG: dict[str, Callable[[Place], str]] = {
+    "no token": lambda _: "mangled",
+    "another issuer": lambda place: place.token(iss="https://other.example"),
+    "no issuer": lambda place: place.token(iss=None),
+    "another audience": lambda place: place.token(aud="others"),
+    "expired": lambda place: place.token(exp=int(place.tenant.ports.now().timestamp())),
+    "no end": lambda place: place.token(exp=None),
+    "of the future": lambda place: place.token(nbf=int(place.tenant.ports.now().timestamp()) + 61),
+    "without jti": lambda place: place.token(jti=None),
+    "a jti of another kind": lambda place: place.token(jti=17),
+    "a jti that has no identifier": lambda place: place.token(jti="a\nb"),
+    "too long": lambda place: place.token(padding="x" * 16_384),
+    "another signature": lambda place: f"{place.token().rsplit('.', 1)[0]}.{'A' * 86}",
+    "unsigned": lambda place: place.token().rsplit(".", 1)[0] + ".",
+}
+_HEADERS: dict[str, tuple[dict[str, str], str]] = {
+    "an unknown kid": ({"alg": "ES256", "kid": "k2"}, "ES256"),
+    "no kid": ({"alg": "ES256"}, "ES256"),
+    "alg none": ({"alg": "none", "kid": "k1"}, "ES256"),
+    "a symmetric alg": ({"alg": "HS256", "kid": "k1"}, "ES256"),
+    "an alg of another key": ({"alg": "ES384", "kid": "k1"}, "ES384"),
+    "nested": ({"alg": "ES256", "kid": "k1", "cty": "JWT"}, "ES256"),
+    "critical": ({"alg": "ES256", "kid": "k1", "crit": "exp"}, "ES256"),
+    "of another type": ({"alg": "ES256", "kid": "k1", "typ": "secevent+jwt"}, "ES256"),
+}
+
+
+@pytest.mark.parametrize("case", _WRONG)
+def test_any_other_token_is_inactive(place: Place, case: str) -> None:
+    """TOKEN-4, F1393b: What is unknown, forged, expired or without `jti` is exactly inactive."""
+    assert place.is_active(place.token())
+    assert place.ask(_WRONG[case](place)).json() == {"active": False}
+
+
+@pytest.mark.parametrize("case", _HEADERS)
+def test_a_header_that_confuses_is_inactive(place: Place, case: str) -> None:
+    """TOKEN-4, F1393c: No header makes a token active that its issuer's key has not signed so."""
+    header, algorithm = _HEADERS[case]
+    claims = issuers.raw(place.token().split(".")[1])
+    forged = issuers.signed(header, claims, issuers.key(algorithm), algorithm)
+    assert place.ask(forged).json() == {"active": False}
+
+
+def test_a_token_is_of_its_own_tenant(place: Place, other_tenant: Tenant) -> None:
+    """TOKEN-4, F1393d: Of an issuer that another tenant has bound, a token is inactive."""
+    assert place.is_active(place.token())
+    assert not Place(other_tenant, place.http).is_active(place.token())
+
+
+def test_the_key_may_be_a_password(place: Place) -> None:
+    """TOKEN-4, F1394a: The API key is accepted as Bearer, and as the password of Basic."""
+    secret = place.tenant.authorizer.secret
+    basic = b64encode(f"gateway:{secret}".encode()).decode()
+    assert place.ask(place.token(), Authorization=f"Basic {basic}").json()["active"] is True
+
+
+@pytest.mark.parametrize("given", ["", "Basic !", "Basic Z2F0ZTp3cm9uZw==", "Bearer svc_wrong"])
+def test_who_has_no_key_learns_nothing(place: Place, given: str) -> None:
+    """TOKEN-4, F1394b: Without a good key the answer is 401 `invalid_client`, as RFC 6749 says."""
+    answer = place.ask(place.token(), Authorization=given)
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+    assert answer.headers["www-authenticate"].startswith("Basic")
+    assert {*answer.json()} == {"error", "error_description"}
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("content", ["", "token=", "token=a&token=b", "token_type_hint=a", "%zz"])
+def test_a_request_without_a_token_is_refused(place: Place, content: str) -> None:
+    """TOKEN-4, F1394c: A body without one token, or that is no form, is `invalid_request`."""
+    key = {"Authorization": f"Bearer {place.tenant.authorizer.secret}"}
+    answer = place.send(content, key)
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+    as_json = place.send('{"token": "a"}', key | {"Content-Type": "application/json"})
+    assert (as_json.status_code, as_json.json()["error"]) == (400, "invalid_request")
+
+
+def test_only_authorizers_ask(place: Place) -> None:
+    """TOKEN-4, F1394d: Another scope is refused, and so are another method and a long body."""
+    key = f"Bearer {place.tenant.client(Scope.READ_ONLY).secret}"
+    answer = place.ask(place.token(), Authorization=key)
+    assert (answer.status_code, answer.json()["error"]) == (403, "insufficient_scope")
+    key = f"Bearer {place.tenant.authorizer.secret}"
+    answer = place.http.request("GET", handler.PATH, headers={"Authorization": key})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    answer = place.ask("x" * 25_000)
+    assert (answer.status_code, answer.json()["error"]) == (413, "invalid_request")
+
+
+def test_a_fault_of_the_store_is_no_answer(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TOKEN-4, F1394e: If the verdict cannot be read, the answer is 503 and not inactive."""
+    store = place.tenant.ports.store
+    read = store.get_many
+    asked = warrant_address(place.tenant.id, token_id("jwt", ISSUER, "bad-1"))
+
+    def failing(addresses: Any) -> Any:
+        if asked in addresses:
+            raise Unavailable("the store is down")
+        return read(addresses)
+
+    monkeypatch.setattr(store, "get_many", failing)
+    answer = place.ask(place.token())
+    assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")
+    assert answer.headers["retry-after"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"client_id": None},
+        {"jwks": None},
+        {"jwks": {"keys": [{"kty": "RSA", "kid": "a", "n": "A" * 2048}] * 9}},
+        {"email_domains": ("example.com",)},
+        {"grants": (Grant({"sub": "a"}, "admin", "robot"),)},
+    ],
+)
+def test_an_issuer_of_tokens_has_keys_and_an_audience(
+    tenant: Tenant, values: dict[str, Any]
+) -> None:
+    """TOKEN-3, F1395a: An issuer of tokens has an audience and its keys, and admits nobody."""
+    with pytest.raises(InvalidRequest):
+        _bound(tenant, **values)
+
+
+def test_nobody_signs_in_by_such_tokens(place: Place) -> None:
+    """TOKEN-3, F1395b: A token that is only introspected is exchanged for no session."""
+    ports = place.tenant.ports
+    (provider,) = identity_providers.page(
+        ports, place.tenant.operator, before=None, limit=2
+    ).entries
+    form = {
+        "grant_type": sign_in.EXCHANGE,
+        "audience": provider.id,
+        "subject_token": place.token(),
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+    }
+    with pytest.raises(SignInRefused) as refused:
+        sign_in.redeem(ports, Stranger("192.0.2.7", "0123"), form)
+    assert refused.value.fault is SignInFault.INVALID_TARGET
+
+
+def test_keys_are_rotated_and_withdrawn(place: Place) -> None:
+    """TOKEN-3, F1395c: When the keys of an issuer change, or it is deleted, its tokens follow."""
+    ports, operator = place.tenant.ports, place.tenant.operator
+    (provider,) = identity_providers.page(ports, operator, before=None, limit=2).entries
+    other = issuers.public(issuers.key("ES256", 1), kid="k1")
+    change = ProviderChange(jwks={"keys": [other]})
+    identity_providers.update(ports, operator, provider_id=provider.id, change=change)
+    assert not place.is_active(place.token())
+    now = int(ports.now().timestamp())
+    claims = {"iss": ISSUER, "aud": "accounts", "jti": "a", "exp": now + 100_000}
+    header = {"alg": "ES256", "kid": "k1", "typ": "at+jwt"}
+    assert place.is_active(issuers.signed(header, claims, issuers.key("ES256", 1)))
+    identity_providers.delete(ports, operator, provider_id=provider.id)
+    assert not place.is_active(issuers.signed(header, claims, issuers.key("ES256", 1)))

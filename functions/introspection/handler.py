@@ -9,6 +9,7 @@ import json
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter
 from starlette.datastructures import Headers, MutableHeaders
@@ -93,6 +94,8 @@ def _with_bearer(scope: Scope) -> Scope:
         secret = base64.b64decode(encoded.strip(), validate=True).partition(b":")[2]
     except ValueError:
         secret = b""
+    # As RFC 6749 asks, some clients write the password as in a form.
+    secret = unquote_to_bytes(secret)
     headers = [each for each in scope["headers"] if each[0].lower() != b"authorization"]
     return {**scope, "headers": [*headers, (b"authorization", b"Bearer " + secret)]}
 

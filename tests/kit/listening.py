@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from functions.introspection import handler as introspection
 from functions.sign_in.handler import SignIn, keyless
 from infra.server.routers import ROUTERS
 from shared.ports import Ports
@@ -20,7 +21,7 @@ from tests.kit.processes import HOST
 @contextmanager
 def listening(ports: Ports, *, signs_in: bool = True) -> Iterator[str]:
     """The address of the service; it may be an older one, which has no sign-ins."""
-    contract = create_app(*ROUTERS, ports=lambda: ports)
+    contract = introspection.OAuth(create_app(*ROUTERS, introspection.routes, ports=lambda: ports))
     sign_in = keyless(SignIn(lambda: ports), Keyless(AnonymousLimiter(ports.now), tuple, {}))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -21,9 +21,11 @@ from typing import Any
 from fastapi import FastAPI
 from mangum import Mangum
 
+from functions.introspection import handler as introspection
 from functions.revocations.handler import routes as revocations
 from functions.srl.handler import routes as lists
 from shared.logs import JsonFormatter
+from shared.model.identities.providers import ProviderKind
 from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Store
@@ -31,7 +33,7 @@ from shared.web.app import create_app, lambda_handler
 from tests.bench.measure import alternate
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.revoked import revoke, warrant_ids
-from tests.kit import identities
+from tests.kit import identities, issuers
 from tests.kit.api import Tenant, serve
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.lambda_events import Request
@@ -92,6 +94,12 @@ def run(*, share: float = 1.0, rounds: int = 25) -> Iterator[Row]:
         found, theirs = alternate(partial(whole, "session"), partial(whole, "check"), rounds=rounds)
         said = "request: check with a session, and the store"
         yield compared(said, found, "an API key", theirs, unit=("ms CPU", 1e3), goal="≤ 1.2")
+        progress("introspection")
+        found, theirs = alternate(
+            partial(whole, "introspection"), partial(whole, "check"), rounds=rounds
+        )
+        said = "request: introspection of a JWT (ES256), and the store"
+        yield compared(said, found, "check", theirs, unit=("ms CPU", 1e3), goal="≤ 2")
         close(ports)
 
 
@@ -144,12 +152,27 @@ def _calls(ports: Ports, handle: str) -> dict[str, Callable[[], None]]:
     posted = Request("POST", f"{_CHECK}-batch", headers=(key, is_json), body=batch)
     return {
         "check": _call(revocation, Request("GET", _CHECK, one, headers=(key,))),
+        "introspection": _introspection(tenant, key),
         "session": _call(revocation, Request("GET", _CHECK, one, headers=(session,))),
         "srl_304": _call(srl, Request("GET", _SIGNED, headers=held), status=304),
         "srl_200": _call(srl, Request("GET", _SIGNED, headers=(key,))),
         "batch": _call(revocation, posted),
         "page": _call(revocation, Request("GET", "/v1/revocations", page, headers=(key,))),
     }
+
+
+def _introspection(tenant: Tenant, key: tuple[str, str]) -> Callable[[], None]:
+    """A question about a good token of an issuer with its keys."""
+    ports = tenant.ports
+    keys = {"keys": [issuers.public(issuers.key("ES256"), kid="k1")]}
+    values: dict[str, Any] = {"jwks": keys, "client_id": "accounts", "grants": ()}
+    identities.bound(ports, tenant.operator, ProviderKind.TOKENS, **values)
+    token = identities.token(ports, "accounts", exp=int(ports.now().timestamp()) + 100_000)
+    app = introspection.OAuth(create_app(introspection.routes, ports=lambda: ports))
+    is_form = ("Content-Type", "application/x-www-form-urlencoded")
+    body = f"token={token}".encode()
+    asked = Request("POST", introspection.PATH, headers=(key, is_form), body=body)
+    return _call(lambda_handler(app), asked)
 
 
 def _hello() -> Callable[[], None]:

@@ -13,8 +13,7 @@ from shared.errors import InvalidRequest, Unavailable
 from shared.model.callers import Scope
 from shared.model.identifiers import token_id
 from shared.model.identities.claims import SignInFault, SignInRefused
-from shared.model.identities.grants import Grant
-from shared.model.identities.providers import ProviderKind
+from shared.model.identities.providers import Grant, ProviderKind
 from shared.model.warrants import warrant_address
 from shared.operations.identities import identity_providers, sign_in
 from shared.operations.identities.admission import Stranger

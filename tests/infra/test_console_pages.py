@@ -65,6 +65,10 @@ RUN: Final = {
         ("openssl req", "make run", "identity-providers add", "login --sso"),
         "infra/test_sign_in_page.py::test_the_page_on_signing_in",
     ),
+    "docs/tokens.md": dict.fromkeys(
+        ("--jwt stolen.jwt", "--kind tokens", "--token biscuit"),
+        "infra/test_tokens_of_others.py::test_the_page_on_tokens",
+    ),
     "docs/spec/srl.md": {
         "rescind list verify": "infra/test_console_pages.py::test_the_page_on_lists",
     },

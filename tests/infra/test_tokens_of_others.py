@@ -1,20 +1,29 @@
 """Foreign libraries make tokens, and ask the service about them: all agree with it."""
 
 import json
+import re
 import subprocess
+import time
 from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
 from functions.introspection.handler import PATH
-from shared.authorizer import token_id
+from shared.authorizer import AuthorizerClient, Verdict, token_id
 from shared.model.identities.providers import ProviderKind
-from tests.kit import identities
+from tests.authorizer.clients import arguments
+from tests.authorizer.service import Service, serving
+from tests.infra import console
+from tests.infra.terminal import Terminal
+from tests.kit import identities, issuers
 from tests.kit.api import Tenant
 from tests.kit.listening import listening
 from tests.kit.peers import asked
-from tests.kit.processes import ROOT
+from tests.kit.processes import ROOT, local_server
+from tests.kit.waiting import soon
 from tests.kit.worlds import Clock
 
 pytestmark = pytest.mark.slow
@@ -86,3 +95,53 @@ def test_tokens_of_libraries_are_revoked(tenant: Tenant) -> None:
         query = {f"token_{name}": value for name, value in token.items()}
         found = tenant.authorizer.get("/v1/revocations/check", params=query).json()
         assert (found["warrant_id"], found["revoked"]) == (warrant_id, True)
+
+
+_JWT: Final = {"alg": "ES256", "kid": "k1"}
+
+
+def _jwt(jti: str) -> str:
+    claims = {"iss": _ISSUER, "sub": "ann", "aud": "accounts", "jti": jti, "exp": time.time() + 600}
+    return issuers.signed(_JWT, claims, issuers.key("ES256"))
+
+
+def test_the_page_on_tokens(tmp_path: Path) -> None:
+    """F1396c: The commands of docs/tokens.md revoke a JWT and a Biscuit, and introspect a JWT."""
+    of_jwt, of_gateway, of_biscuit = console.blocks("docs/tokens.md")
+    biscuit = asked("tokens", "tokens_peer.py", {}, "make")[0]
+    (tmp_path / "stolen.jwt").write_text(_jwt("stolen-1"))
+    keys = issuers.key_set(issuers.public(issuers.key("ES256"), kid="k1"))
+    (tmp_path / "jwks.json").write_text(keys)
+    with local_server(tmp_path / ".data") as server:
+        settings = {
+            "RESCIND_HOME": str(tmp_path.with_name(f"{tmp_path.name}-home")),
+            "RESCIND_URL": server.url,
+            "RESCIND_API_KEY": server.admin_key,
+            "JWT": _jwt("good-2"),
+        }
+        with Terminal(tmp_path, settings) as terminal:
+            terminal.type('export PATH="$PWD/.venv/bin:$PATH"')
+            assert terminal.type(of_jwt).count("1 revoked") == 2
+            assert '{"active":true,"iss":"https://as.example"' in terminal.type(of_gateway)
+            revoked = terminal.type(of_gateway.splitlines()[-1].replace("$JWT", _jwt("stolen-1")))
+            assert revoked.endswith('{"active":false}')
+            terminal.type(of_biscuit.replace("c8976509f2cc…", biscuit["value"]))
+            named = token_id(**biscuit)
+            assert "revoked" in terminal.type(f"rescind check {named} || test $? -eq 3")
+
+
+def test_the_lines_about_biscuits(tmp_path: Path) -> None:
+    """F1396d: The lines of docs/tokens.md refuse a Biscuit of which any block is revoked."""
+    page = (ROOT / "docs" / "tokens.md").read_text(encoding="utf-8")
+    lines = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[-1]
+    ids = [each["value"] for each in asked("tokens", "tokens_peer.py", {}, "make")[:1]]
+    named = {"token_id": token_id, "Verdict": Verdict}
+    biscuit = SimpleNamespace(revocation_ids=["00" * 64, *ids])
+    with serving(Service()) as service:
+        service.vouch()
+        with AuthorizerClient(service.url, **arguments(report=False)) as client:
+            exec(lines, {**named, "biscuit": biscuit, "client": client})
+            service.revoke(token_id("biscuit", "", ids[0]))
+            soon(lambda: client.check([token_id("biscuit", "", ids[0])]) is Verdict.REVOKED)
+            with pytest.raises(PermissionError, match="revoked"):
+                exec(lines, {**named, "biscuit": biscuit, "client": client})

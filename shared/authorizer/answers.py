@@ -182,17 +182,17 @@ def read_body(response: HTTPResponse, limit: int) -> bytes:
     if response.length is None and not response.chunked:
         raise HTTPException("the response does not say how long it is")
     unpack = _coding(response.headers.get("Content-Encoding", "identity"))
-    parts: list[bytes] = []
-    left = limit
+    # It gives its bytes away without a copy, of which a base would be a large one.
+    made, left, is_empty = io.BytesIO(), limit, True
     while block := response.read(_BLOCK):
-        parts.append(unpack.decompress(block, left + 1) if unpack else block)
-        left -= len(parts[-1])
+        is_empty = False
+        left -= made.write(unpack.decompress(block, left + 1) if unpack else block)
         if left < 0:
             raise TooLarge(f"the response has more than {limit} bytes")
     # `read` reports no end that comes too early.
-    if response.length or (unpack and not unpack.eof and parts):
+    if response.length or (unpack and not unpack.eof and not is_empty):
         raise HTTPException("the response ended early")
-    return b"".join(parts)
+    return made.getvalue()
 
 
 def _coding(name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from .answers import Answer
 from .formats import ed25519, wire
 from .formats.following import JudgedHead
-from .formats.ids import RevokedIds
+from .formats.ids import RevokedIds, of_base
 from .formats.wire import Position as Position
 from .policy import NeedsBase, Reason, RefusedAnswer
 
@@ -234,14 +234,14 @@ def _begun(
         raise RefusedAnswer(Reason.FAST_FORWARD)
     if data is None:
         raise NeedsBase(base)
-    revoked = RevokedIds(_base_ids(data, base)).after(entries)
+    revoked = _of_base(data, base).after(entries)
     origin = replace(answer, entries=answer.entries[len(answer.entries) - len(entries) :])
     return State(head, key, revoked, base, origin, replace(answer, entries=()))
 
 
-def _base_ids(data: bytes, base: wire.Base) -> frozenset[str]:
+def _of_base(data: bytes, base: wire.Base) -> RevokedIds:
     try:
-        return frozenset(wire.base_ids(data, base))
+        return of_base(data, base)
     except wire.TooLong:
         raise RefusedAnswer(Reason.TOO_LARGE) from None
     except wire.OtherHash:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from .formats.ids import RevokedIds
+from .formats.ids import CompactIds, RevokedIds
 from .state import State
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Moment(NamedTuple):
 
 
 NEVER: Final = Moment(_PAST, _PAST)
-_NONE: Final = RevokedIds(frozenset())
+_NONE: Final = RevokedIds(CompactIds.of([]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,19 +187,32 @@ def next_chain(chain: bytes, entry: bytes) -> bytes:
 def base_ids(data: bytes, base: Base) -> list[str]:
     """Return the identifiers in the payload of a list, which must be the one that `base` names.
 
-    Raises `TooLong` or `OtherHash` before anything is parsed; `OtherVersion`, `Malformed`.
+    Raises as `check_base` and `check_version` do; `Malformed`.
+    """
+    check_base(data, base)
+    members = loaded(data)
+    ids = members.get("RevokedIDs")
+    if not isinstance(ids, list) or set(map(type, ids)) - {str} or len(ids) != base.count:
+        raise Malformed("RevokedIDs must be as many texts as the head says")
+    check_version(members, base)
+    return ids
+
+
+def check_base(data: bytes, base: Base) -> None:
+    """Check the size and the hash of the payload of a list, before anything is parsed.
+
+    Raises `TooLong` or `OtherHash`.
     """
     if len(data) > base_size_max(base):
         raise TooLong("the base is longer than its count allows")
     if hashlib.sha256(data).digest() != base.sha256:
         raise OtherHash("the base has another hash than the head says")
-    members = loaded(data)
-    ids = members.get("RevokedIDs")
-    if not isinstance(ids, list) or set(map(type, ids)) - {str} or len(ids) != base.count:
-        raise Malformed("RevokedIDs must be as many texts as the head says")
+
+
+def check_version(members: Mapping[str, Any], base: Base) -> None:
+    """Raise `OtherVersion` unless the list is of the version that `base` names."""
     if members.get("Version") != base.version:
         raise OtherVersion("the base is of another version than the head says")
-    return ids
 
 
 def base_size_max(base: Base) -> int:

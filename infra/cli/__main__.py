@@ -3,10 +3,12 @@
 import os
 import sys
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from shared import __version__
 
 _VERSION = (["--version"], ["version"])
+_WATCH_SECONDS = 2
 
 
 def main() -> int:
@@ -27,10 +29,16 @@ def main() -> int:
 
 
 def _words(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments; `help keys list` is another way to ask for `keys list --help`."""
+    """Return the arguments as Typer reads them.
+
+    `help keys list` is another way to ask for `keys list --help`; `--watch` may stand alone.
+    """
     if arguments[:1] == ["help"]:
         return [*arguments[1:], "--help"]
-    return [*arguments]
+    return [
+        f"{each}={_WATCH_SECONDS}" if each == "--watch" and not after.isdecimal() else each
+        for each, after in zip_longest(arguments, arguments[1:], fillvalue="")
+    ]
 
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="audit")
 
 
-@command(app, "list", example="rescind audit list --warrant svc_wrt_laptop-17")
+@command(app, "list", example="rescind audit list --warrant svc_wrt_laptop-17", watches=True)
 def list_(
     session: ApiSession,
     warrant: Warrant = None,
@@ -332,7 +332,7 @@ def _show(session: ApiSession, report: Report) -> None:
     """Print the result; each finding is a line of its own."""
     document: dict[str, Any] = {"whole": report.is_whole, **asdict(report)}
     session.out.record(document, _SHOWN)
-    if session.out.is_json:
+    if session.out.is_document:
         return
     for title, lines in (
         ("Not sealed yet", report.pending),

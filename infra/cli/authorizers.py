@@ -38,20 +38,20 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="authorizers")
 
 
-@command(app, "list", example="rescind authorizers list")
+@command(app, "list", example="rescind authorizers list", watches=True)
 def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List the registered authorizers with the entry of the feed that each holds."""
     page = session.api.listed(_PATH, "authorizers", most=limit)
     session.out.page(page, "authorizers", _COLUMNS)
 
 
-@command(app, "summary", example="rescind authorizers summary")
+@command(app, "summary", example="rescind authorizers summary", watches=True)
 def summary(session: ApiSession) -> None:
     """Count the authorizers that hold the newest entry, refuse everything, or are unknown."""
     session.out.record(session.api.get(f"{_PATH}/summary"))
 
 
-@command(app, "show", example="rescind authorizers show svc_azr_01J…")
+@command(app, "show", example="rescind authorizers show svc_azr_01J…", watches=True)
 def show(session: ApiSession, authorizer: AuthorizerId) -> None:
     """Show the last report of an authorizer."""
     session.out.record(session.api.get(f"{_PATH}/{segment(authorizer)}"))

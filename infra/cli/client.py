@@ -56,6 +56,9 @@ class Api:
     ) -> None:
         self._wait, self._told, self._renewal = wait, told, profile.renewal
         self._approving = approving or {}
+        # What a command that watches was answered, in the round before and in this one.
+        self._before: dict[str, httpx2.Response] = {}
+        self._now: dict[str, httpx2.Response] = {}
         credential = {"Authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
         self._http = httpx2.Client(
             base_url=profile.url,
@@ -70,6 +73,19 @@ class Api:
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
+
+    def begin_round(self) -> None:
+        """From now on, ask only whether what was answered since the last call has changed."""
+        self._before, self._now = self._now, {}
+
+    @property
+    def has_news(self) -> bool:
+        """Whether this round was answered anything else than the round before."""
+        before, now = (
+            {url: each.content for url, each in answers.items()}
+            for answers in (self._before, self._now)
+        )
+        return before != now
 
     def get(self, path: str, params: Params | None = None) -> Any:
         """Return the JSON of an answer. Parameters that are None are left out."""
@@ -146,6 +162,9 @@ class Api:
             data=form,
             headers=self._headers(method) | ({COUNT: str(count)} if count else {}),
         )
+        known = self._before.get(str(made.url)) if method == "GET" else None
+        if known is not None and "ETag" in known.headers:
+            made.headers["If-None-Match"] = known.headers["ETag"]
         if self._told:
             self._told(_curl(made))
         left = _PATIENCE
@@ -153,6 +172,9 @@ class Api:
             answer = self._once(made, follow=follow)
             pause = _pause(answer)
             if answer.status_code not in _BUSY or pause > left:
+                if known is not None and answer.status_code == httpx2.codes.NOT_MODIFIED:
+                    answer = known
+                self._now[str(made.url)] = answer
                 return _checked(answer, self._renewal)
             left -= pause
             self._wait(pause)
@@ -174,7 +196,7 @@ class Api:
 def _curl(made: httpx2.Request) -> str:
     """Return a request as a command of curl, with the key by its name."""
     words = ["curl", "-X", made.method, str(made.url)]
-    for name in ("content-type", "idempotency-key"):
+    for name in ("content-type", "idempotency-key", "if-none-match"):
         if value := made.headers.get(name):
             words += ["-H", f"{name}: {value}"]
     words += ["--data", made.content.decode()] if made.content else []

@@ -13,6 +13,7 @@ A command returns its exit code, or None for 0. Each has an example, which `--he
 import errno
 import inspect
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ OutputOption = Annotated[
         "-o",
         "--output",
         envvar="RESCIND_OUTPUT",
-        help="Tables for people (wide: nothing is shortened), or JSON, CSV, or names alone.",
+        help="Tables for people (wide: nothing is shortened), or JSON, YAML, CSV, or names alone.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -163,6 +164,22 @@ APPROVAL_OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
 }
 
 
+WATCH_OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
+    "watch": (
+        Annotated[
+            int | None,
+            typer.Option(
+                "--watch",
+                metavar="[SECONDS]",
+                min=1,
+                help="Ask again after so many seconds, by default 2; print what has changed.",
+            ),
+        ],
+        None,
+    ),
+}
+
+
 def noun(help_: str, *, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
     """Return a group of commands, for one kind of thing."""
     return typer.Typer(
@@ -177,21 +194,81 @@ def noun(help_: str, *, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
 
 
 def command(
-    app: typer.Typer, name: str, *, example: str, is_protected: bool = False
+    app: typer.Typer, name: str, *, example: str, is_protected: bool = False, watches: bool = False
 ) -> Callable[[Command], Command]:
     """Add a command that calls the API. Its first parameter is a `ApiSession`.
 
-    If it `is_protected`, it has options to ask for an approval, and to use one.
+    If it `is_protected`, it has options to ask for an approval, and to use one. If it `watches`, it
+    changes nothing, and has one to be repeated.
     """
-    more = APPROVAL_OPTIONS if is_protected else {}
+    approvals = APPROVAL_OPTIONS if is_protected else {}
+    more = {**approvals, **(WATCH_OPTIONS if watches else {})}
 
     def run(function: Command, given: dict[str, Any]) -> int | None:
         chosen, output = given.pop("profile"), Output(given.pop("output"))
-        approving = {each: given.pop(each) for each in more}
+        seconds = given.pop("watch") if watches else None
+        approving = {each: given.pop(each) for each in approvals}
         with ApiSession(output, chosen, given.pop("debug"), **approving) as session:
-            return guarded(output, lambda: _asked(output, lambda: function(session, **given)))
+
+            def work() -> int | None:
+                return function(session, **given)
+
+            if seconds is not None:
+                return guarded(output, lambda: _watched(session, seconds, work))
+            return guarded(output, lambda: _asked(output, work))
 
     return add(app, name, example=example, options={**more, **OPTIONS}, run=run)
+
+
+class _Held(Output):
+    """Keeps what is printed until it is known whether it is new."""
+
+    def __init__(self, out: Output) -> None:
+        super().__init__(out.format)
+        self._out = out
+        self._waiting: list[Callable[[], None]] = []
+
+    def table(self, *given: Any, **more: Any) -> None:
+        self._waiting.append(lambda: self._out.table(*given, **more))
+
+    def tree(self, *given: Any, **more: Any) -> None:
+        self._waiting.append(lambda: self._out.tree(*given, **more))
+
+    def record(self, *given: Any, **more: Any) -> None:
+        self._waiting.append(lambda: self._out.record(*given, **more))
+
+    def show(self, *given: Any, **more: Any) -> None:
+        self._waiting.append(lambda: self._out.show(*given, **more))
+
+    def say(self, text: str) -> None:
+        self._waiting.append(lambda: self._out.say(text))
+
+    def print(self) -> None:
+        """Print what was kept; on a terminal, in place of what it shows."""
+        if sys.stdout.isatty() and self.is_for_people:
+            sys.stdout.write("\x1b[H\x1b[2J")
+        for each in self._waiting:
+            each()
+        sys.stdout.flush()
+
+
+def _watched(session: ApiSession, seconds: int, work: Callable[[], int | None]) -> int | None:
+    """Repeat a command until Ctrl+C, and print its result if the service answers anything new."""
+    out, api, code = session.out, session.api, None
+    try:
+        while True:
+            session.out = held = _Held(out)
+            api.begin_round()
+            try:
+                code = work()
+            except NoUsableAnswer as error:
+                out.say(str(error))
+            else:
+                if api.has_news:
+                    held.print()
+            time.sleep(seconds)
+    except KeyboardInterrupt:
+        return code
 
 
 def _asked(out: Output, work: Callable[[], int | None]) -> int | None:
@@ -261,7 +338,7 @@ class Resource:
                 session.api.listed(self.path, field_, most=limit), field_, self.columns
             )
 
-        self._add("list", list_, text, "")
+        self._add("list", list_, text, "", watches=True)
 
     def shows(self, text: str) -> None:
         """Add `show`."""
@@ -269,7 +346,7 @@ class Resource:
         def show(session: ApiSession, identifier: Identifier) -> None:
             session.out.record(session.api.get(self.at(identifier)))
 
-        self._add("show", show, text)
+        self._add("show", show, text, watches=True)
 
     def acts(self, name: str, text: str) -> None:
         """Add a command that posts to the path of this name below a resource."""
@@ -295,10 +372,18 @@ class Resource:
 
         return f"{self.path}/{segment(identifier)}{below}"
 
-    def _add(self, name: str, function: Command, text: str, words: str | None = None) -> None:
+    def _add(
+        self,
+        name: str,
+        function: Command,
+        text: str,
+        words: str | None = None,
+        *,
+        watches: bool = False,
+    ) -> None:
         function.__doc__ = text
         example = f"rescind {self.name} {name}{f' {self.sample}' if words is None else words}"
-        command(self.app, name, example=example)(function)
+        command(self.app, name, example=example, watches=watches)(function)
 
 
 def confirm(question: str, *, yes: bool, number: int = 0) -> None:

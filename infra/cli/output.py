@@ -1,6 +1,7 @@
 """The output of commands: results on standard output, everything else on standard error.
 
-Results are tables for people, or what a program reads: the JSON of the API, CSV, or names alone.
+Results are tables for people, or what a program reads: the JSON of the API, also as YAML, CSV, or
+names alone.
 Text of the service is shown without the control characters that it may have.
 """
 
@@ -14,7 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-# Rich takes a while to load, and programs that read JSON need none of it.
+# Rich and YAML take a while to load, and programs that read JSON need neither.
 if TYPE_CHECKING:
     from infra.cli.tables import Advance, Screen
 
@@ -28,6 +29,7 @@ class OutputFormat(StrEnum):
     TABLE = "table"
     WIDE = "wide"
     JSON = "json"
+    YAML = "yaml"
     CSV = "csv"
     NAME = "name"
 
@@ -54,9 +56,9 @@ class Output:
         return Screen(is_wide=self.format is OutputFormat.WIDE)
 
     @property
-    def is_json(self) -> bool:
-        """Whether results are printed as JSON."""
-        return self.format is OutputFormat.JSON
+    def is_document(self) -> bool:
+        """Whether results are printed as the documents of the API, in JSON or YAML."""
+        return self.format in (OutputFormat.JSON, OutputFormat.YAML)
 
     @property
     def is_for_people(self) -> bool:
@@ -65,7 +67,20 @@ class Output:
 
     def show(self, document: object, text: str) -> None:
         """Print a result: the document as JSON, or else a text."""
-        print(json.dumps(document, indent=2) if self.is_json else printable(text, breaks=True))
+        if self.is_document:
+            self.document(document)
+        else:
+            print(printable(text, breaks=True))
+
+    def document(self, document: object) -> None:
+        """Print a document in JSON, or in YAML if that is the format."""
+        said = json.dumps(document, indent=2)
+        if self.format is OutputFormat.YAML:
+            import yaml  # noqa: PLC0415 (see above)
+
+            print(yaml.safe_dump(json.loads(said), allow_unicode=True, sort_keys=False), end="")
+        else:
+            print(said)
 
     def table(
         self, document: object, rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]
@@ -76,8 +91,8 @@ class Output:
         each row; `wide` does neither.
         """
         records = list(rows)
-        if self.is_json:
-            print(json.dumps(document, indent=2))
+        if self.is_document:
+            self.document(document)
         elif self.is_for_people:
             self._screen.table(records, columns)
         else:
@@ -119,8 +134,8 @@ class Output:
 
     def record(self, document: Mapping[str, Any], fields: Sequence[str] = ()) -> None:
         """Print one record: all its fields, or only some for people, one in each line."""
-        if self.is_json:
-            print(json.dumps(document, indent=2))
+        if self.is_document:
+            self.document(document)
             return
         shown = {name: document.get(name) for name in fields or document}
         if self.is_for_people:
@@ -137,7 +152,7 @@ class Output:
 
     def error(self, text: str, document: object) -> None:
         """Print why the command fails, on standard error."""
-        if self.is_json:
+        if self.is_document:
             print(json.dumps({"error": document}), file=sys.stderr)
         elif self.is_for_people:
             self._screen.error(printable(text, breaks=True))

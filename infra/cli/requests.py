@@ -56,14 +56,14 @@ def api(
     if paginate:
         if verb != "GET":
             raise WrongUsage("--paginate goes with GET.")
-        _print(_all_pages(session, path, given))
+        session.out.document(_all_pages(session, path, given))
         return
     if verb in _IN_QUERY:
         answer = session.api.send(verb, path, params=given, follow=True)
     else:
         answer = session.api.send(verb, path, body=given if input_ is None else _read(input_))
     if answer.headers.get("Content-Type", "").startswith("application/json"):
-        _print(answer.json())
+        session.out.document(answer.json())
     else:
         sys.stdout.buffer.write(answer.content)
 
@@ -94,7 +94,3 @@ def _all_pages(session: ApiSession, path: str, params: Params) -> dict[str, Any]
         lists = {name: value for name, value in page.items() if isinstance(value, list)}
         found = page | {name: [*found.get(name, []), *value] for name, value in lists.items()}
     return found
-
-
-def _print(document: object) -> None:
-    print(json.dumps(document, indent=2))

@@ -105,7 +105,12 @@ def _verdicts(session: ApiSession, warrants: list[str]) -> Iterable[tuple[str, d
         yield each, results[each]
 
 
-@command(app, "list", example="rescind revocations list --by admin@acme.svc --reason laptop")
+@command(
+    app,
+    "list",
+    example="rescind revocations list --by admin@acme.svc --reason laptop",
+    watches=True,
+)
 def list_(
     session: ApiSession,
     warrant: Annotated[str | None, typer.Option("--warrant", help="Of this warrant.")] = None,
@@ -139,7 +144,12 @@ def list_(
     session.out.page(page, "revocations", _COLUMNS, rows)
 
 
-@command(app, "counts", example="rescind revocations counts --since 2026-11-01 --until 2026-11-30")
+@command(
+    app,
+    "counts",
+    example="rescind revocations counts --since 2026-11-01 --until 2026-11-30",
+    watches=True,
+)
 def counts(
     session: ApiSession,
     since: Annotated[
@@ -155,7 +165,7 @@ def counts(
     session.out.table(found, found["days"], columns)
 
 
-@command(app, "show", example="rescind revocations show svc_rev_01J…")
+@command(app, "show", example="rescind revocations show svc_rev_01J…", watches=True)
 def show(session: ApiSession, revocation: RevocationId) -> None:
     """Show one revocation, and whether the feed and a list have it."""
     session.out.record(session.api.get(f"{_PATH}/{segment(revocation)}"))

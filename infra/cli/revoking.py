@@ -117,7 +117,7 @@ class BatchCalls:
         if len(shown) > _SHOWN_MOST and not self.body.get("dry_run"):
             shown = [each for each in shown if each["outcome"] == "failed"]
         document = {"batch_id": self.id, "results": self.results, "counts": counts}
-        if shown or self.session.out.is_json:
+        if shown or self.session.out.is_document:
             rows = [{"warrant_id": each["id"], **each} for each in shown]
             self.session.out.table(document, rows, _COLUMNS)
         said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items())

@@ -31,20 +31,20 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="keys")
 
 
-@command(app, "tree", example="rescind keys tree")
+@command(app, "tree", example="rescind keys tree", watches=True)
 def tree(session: ApiSession) -> None:
     """Show all signing keys below their parents."""
     page = session.api.listed(_PATH, "keys")
     session.out.tree("signing keys", page, page["keys"], _COLUMNS)
 
 
-@command(app, "list", example="rescind keys list -n 20")
+@command(app, "list", example="rescind keys list -n 20", watches=True)
 def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List the signing keys."""
     session.out.page(session.api.listed(_PATH, "keys", most=limit), "keys", _COLUMNS)
 
 
-@command(app, "show", example="rescind keys show svc_key_01J…")
+@command(app, "show", example="rescind keys show svc_key_01J…", watches=True)
 def show(session: ApiSession, key: KeyId) -> None:
     """Show one signing key."""
     session.out.record(session.api.get(_one(key)))
@@ -83,7 +83,7 @@ def rotate(session: ApiSession, key: KeyId) -> None:
     session.out.record(session.api.post(_one(key, "/rotate")))
 
 
-@command(app, "versions", example="rescind keys versions svc_key_01J…")
+@command(app, "versions", example="rescind keys versions svc_key_01J…", watches=True)
 def versions(session: ApiSession, key: KeyId) -> None:
     """List the versions of a key with their public keys."""
     found = session.api.get(_one(key, "/versions"))
@@ -96,7 +96,9 @@ def versions(session: ApiSession, key: KeyId) -> None:
     session.out.table(found, found["versions"], columns)
 
 
-@command(app, "warrants", example="rescind keys warrants svc_key_01J… --limit 0 -o json")
+@command(
+    app, "warrants", example="rescind keys warrants svc_key_01J… --limit 0 -o json", watches=True
+)
 def warrants(session: ApiSession, key: KeyId, limit: Limit = SHOWN) -> None:
     """List the warrants that a key has signed."""
     columns = (

@@ -115,13 +115,13 @@ def diff(session: ApiSession, old: Source, new: Source) -> None:
     session.out.say(f"From version {before.version} to version {after.version}: {counts}")
 
 
-@command(app, "status", example="rescind list status")
+@command(app, "status", example="rescind list status --watch 5", watches=True)
 def status(session: ApiSession) -> None:
     """Show the list in force, what waits for the next one, and by when that is due."""
     session.out.record(session.api.get(f"{_PATH}/status"))
 
 
-@command(app, "versions", example="rescind list versions -n 20")
+@command(app, "versions", example="rescind list versions -n 20", watches=True)
 def versions(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List what was published in the last 30 days, the newest first."""
     page = session.api.listed(f"{_PATH}/versions", "versions", most=limit)

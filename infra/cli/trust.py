@@ -118,8 +118,8 @@ def show(session: ApiSession, root: Root = None) -> None:
             {"key": to_base64(each.key), "uses": [*each.uses]} for each in document.signers
         ],
     }
-    session.out.record(shown, () if session.out.is_json else [*shown][:-1])
-    if not session.out.is_json:
+    session.out.record(shown, () if session.out.is_document else [*shown][:-1])
+    if not session.out.is_document:
         session.out.table(shown, shown["signers"], _COLUMNS)
 
 

@@ -45,7 +45,7 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="approvals")
 
 
-@command(app, "list", example="rescind approvals list --status pending")
+@command(app, "list", example="rescind approvals list --status pending", watches=True)
 def list_(session: ApiSession, limit: Limit = SHOWN, status: StatusOption = None) -> None:
     """List approvals, and what waits for one."""
     params = {"status": status.value if status else None}
@@ -53,7 +53,7 @@ def list_(session: ApiSession, limit: Limit = SHOWN, status: StatusOption = None
     session.out.page(page, "approvals", _COLUMNS)
 
 
-@command(app, "show", example="rescind approvals show svc_apr_01J…")
+@command(app, "show", example="rescind approvals show svc_apr_01J…", watches=True)
 def show(session: ApiSession, approval: ApprovalArgument) -> None:
     """Show one approval, and what it would change."""
     session.out.record(session.api.get(f"{_PATH}/{segment(approval)}"))

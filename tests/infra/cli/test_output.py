@@ -2,6 +2,7 @@
 
 import csv
 import json
+import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 from infra.cli.commands import confirm
 from infra.cli.errors import ago, ahead
@@ -46,6 +48,7 @@ def test_each_format_of_a_table(
     cells = list(csv.DictReader(StringIO(_shown(capsys, OutputFormat.CSV))))
     assert [each["name"] for each in cells] == ["'=1+1", "a, b", "\\x1b[2J"]
     assert json.loads(_shown(capsys, OutputFormat.JSON)) == {"rows": _ROWS}
+    assert yaml.safe_load(_shown(capsys, OutputFormat.YAML)) == {"rows": _ROWS}
 
 
 def test_a_record_and_a_refusal_as_csv(admin: Shell) -> None:
@@ -153,3 +156,46 @@ def test_a_large_change_is_confirmed_by_its_number(
     else:
         with pytest.raises(typer.Abort):
             confirm("Revoke?", yes=False, number=number)
+
+
+def test_a_command_watches_and_prints_what_is_new(admin: Shell) -> None:
+    """F1356a: `--watch` prints again only after a change, asks by ETag, and ends by Ctrl+C."""
+    name = f"svc_wrt_watched-{datetime.now(UTC).microsecond}"
+    watch = [sys.executable, "-m", "infra.cli", "revocations", "list", "--watch", "1", "-n", "1"]
+    with subprocess.Popen(
+        [*watch, "-o", "name"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        for number in range(2):
+            admin.run("revoke", f"{name}-{number}", "--reason", "watched")
+            told = iter(process.stdout.readline, "")
+            assert any(each == f"{name}-{number}\n" for each in told)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == ""
+        assert process.wait(20) == 0
+
+
+def test_a_watched_status_is_not_sent_again(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1356b: A status with an ETag is asked for by it, and printed once, here in YAML."""
+    admin.run("list", "publish")
+    rounds = iter([None, None])
+
+    def sleep(seconds: float) -> None:
+        assert seconds == 2
+        if next(rounds, KeyboardInterrupt):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("infra.cli.commands.time.sleep", sleep)
+    ended = admin.run("list", "status", "--watch", "-o", "yaml", "--debug")
+    assert ended.code == 0, ended.err
+    assert ended.err.count("curl") == 3
+    assert ended.err.count("if-none-match") == 2
+    assert yaml.safe_load(ended.out)["version"]
+    assert ended.out.count("\nversion:") + ended.out.startswith("version:") == 1
+
+
+def test_a_watch_of_nothing_good(admin: Shell) -> None:
+    """F1356c: A refusal ends a watch; a pause of no second, or a change, is none to watch."""
+    assert admin.run("keys", "show", "svc_key_none", "--watch").code == 1
+    assert admin.run("keys", "list", "--watch", "0").code == 2
+    assert admin.run("revoke", "svc_wrt_a", "--reason", "x", "--watch").code == 2

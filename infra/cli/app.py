@@ -42,6 +42,7 @@ _MODULES: Final = {
     "identity-providers": ("operator.identities", _USERS),
     "people": ("operator.identities", _USERS),
     "sessions": ("operator.identities", _USERS),
+    "roles": ("operator.identities", _USERS),
     "trust": ("operator.roots", _USERS),
     "audit": ("audit_log", _USERS),
     "authorizers": ("authorizers", _USERS),

@@ -22,6 +22,8 @@ _PAUSE_MAX: Final = 30.0
 _PAGE: Final = 100
 # The session is accepted, but its sign-in is too long ago.
 _TOO_OLD: Final = "reauthentication_required"
+_PROTECTED: Final = "approval_required"
+_ASK: Final = "the same command with --request-approval WHY, signed in as a person"
 _BUSY: Final = frozenset({429, 503})
 # The schemes for which the environment may name a proxy.
 _PROXIED: Final = ("http://", "https://", "all://")
@@ -244,6 +246,8 @@ def _checked(answer: httpx2.Response, renewal: str | None) -> httpx2.Response:
         remedy = renewal if answer.status_code == httpx2.codes.UNAUTHORIZED else None
         if remedy and code == _TOO_OLD and "--fresh" not in remedy:
             remedy += " --fresh"
+        if code == _PROTECTED and HEADER not in answer.request.headers:
+            remedy = _ASK
         raise ApiError(answer.status_code, code, message, request_id, remedy)
     except (KeyError, TypeError, ValueError):
         raise NoUsableAnswer(

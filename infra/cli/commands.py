@@ -356,7 +356,7 @@ class Resource:
 
         self._add(name, act, text)
 
-    def deletes(self, text: str, loss: str) -> None:
+    def deletes(self, text: str, loss: str, *, is_protected: bool = False) -> None:
         """Add `delete`, which asks before; `loss` is what is gone, as in `the account {}`."""
 
         def delete(session: ApiSession, identifier: Identifier, yes: Yes = False) -> None:
@@ -364,7 +364,8 @@ class Resource:
             session.api.delete(self.at(identifier))
             session.out.say(f"{identifier} is deleted.")
 
-        self._add("delete", delete, text, f" {self.sample} --yes")
+        words = f" {self.sample} --yes"
+        self._add("delete", delete, text, words, is_protected=is_protected)
 
     def at(self, identifier: str, below: str = "") -> str:
         """Return the path of a resource, or of what is below it."""
@@ -379,11 +380,15 @@ class Resource:
         text: str,
         words: str | None = None,
         *,
+        is_protected: bool = False,
         watches: bool = False,
     ) -> None:
         function.__doc__ = text
         example = f"rescind {self.name} {name}{f' {self.sample}' if words is None else words}"
-        command(self.app, name, example=example, watches=watches)(function)
+        add_to = command(
+            self.app, name, example=example, is_protected=is_protected, watches=watches
+        )
+        add_to(function)
 
 
 def confirm(question: str, *, yes: bool, number: int = 0) -> None:

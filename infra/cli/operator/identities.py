@@ -1,4 +1,4 @@
-"""`rescind identity-providers`, `people` and `sessions`: who may sign in, who did, how long for.
+"""`rescind identity-providers`, `people`, `sessions`, `roles`: who may sign in, and do what.
 
 All of them use the API, but `add`, which works on the store: before it, nobody can sign in.
 """
@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 
 import typer
 
-from infra.cli.commands import Resource, noun
-from infra.cli.errors import WrongUsage, checked
+from infra.cli.commands import ApiSession, Resource, command, noun
+from infra.cli.errors import WrongUsage, checked, given
 from infra.cli.operator.operators import Operator, handle, operator_command
 from infra.cli.output import Column
 from shared.model import text
+from shared.model.callers import Scope
 from shared.model.identities import providers as model
 from shared.model.identities import roles
 from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
@@ -40,6 +41,7 @@ _SHOWN: Final = (
 app = noun("Identity providers, whose people or programs may sign in.")
 _people_app = noun("People who have signed in.")
 _sessions_app = noun("Sessions, which sign-ins begin.")
+_roles_app = noun("Roles: what those who sign in may do, and with which warrants and signing keys.")
 
 _providers = Resource(
     app,
@@ -98,12 +100,63 @@ _sessions = Resource(
 _sessions.lists("List the sessions that are accepted: all of the tenant, or your own.")
 _sessions.deletes("End a session; `current` is your own.", "the session {}")
 
+_roles = Resource(
+    _roles_app,
+    "roles",
+    "/v1/roles",
+    "laptops",
+    (
+        Column("role", "name"),
+        Column("scopes", "scopes"),
+        Column("warrants", "warrant_prefixes"),
+        Column("signing keys", "signing_keys", wraps=True),
+        Column("built in", "is_built_in"),
+    ),
+)
+_roles.lists("List the roles: the scopes, which are built in, and those of the tenant.")
+_roles.shows("Show one role.")
+_roles.deletes(
+    "Delete a role. Who has it may do nothing from the next request on.",
+    "the role {}",
+    is_protected=True,
+)
+
+
+RoleOf = Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")]
+Prefixes = Annotated[
+    list[str] | None,
+    typer.Option("--warrant-prefix", metavar="PREFIX", help="Only warrants that begin so."),
+]
+KeysOfRole = Annotated[
+    list[str] | None,
+    typer.Option("--signing-key", metavar="KEY", help="Only this signing key, and those below."),
+]
+
 
 def register(root: typer.Typer) -> None:
     """Add the commands."""
     root.add_typer(app, name="identity-providers")
+    root.add_typer(_roles_app, name="roles")
     root.add_typer(_people_app, name="people")
     root.add_typer(_sessions_app, name="sessions")
+
+
+@command(
+    _roles_app,
+    "put",
+    example="rescind roles put laptops --scope revoker --warrant-prefix svc_wrt_laptop-",
+    is_protected=True,
+)
+def put(
+    session: ApiSession,
+    name: RoleOf,
+    scope: Annotated[list[Scope], typer.Option("--scope", help="May be repeated.")],
+    warrant_prefix: Prefixes = None,
+    signing_key: KeysOfRole = None,
+) -> None:
+    """Create a role, or replace it as a whole. Who has it follows the new one at once."""
+    limits = {"warrant_prefixes": warrant_prefix, "signing_keys": signing_key}
+    session.out.record(session.api.put(_roles.at(name), {"scopes": scope, **given(limits)}))
 
 
 def _grant(value: str) -> Grant:

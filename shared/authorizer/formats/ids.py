@@ -83,13 +83,15 @@ class CompactIds:
     def __contains__(self, text: str) -> bool:
         places, mask = self.places, self.mask
         at = hash(text) & mask
-        if place := places[at]:
-            encoded, is_there = _encoded(text), self.data.startswith
-            while place:
-                if is_there(encoded, place):
-                    return True
-                at = (at + 1) & mask
-                place = places[at]
+        place = places[at]
+        if not place:
+            return False
+        encoded, is_there = _encoded(text), self.data.startswith
+        while place:
+            if is_there(encoded, place):
+                return True
+            at = (at + 1) & mask
+            place = places[at]
         return False
 
     def __len__(self) -> int:
@@ -254,9 +256,12 @@ def _encoded(text: str) -> bytes:
     """Return the CBOR of a text, also of one that is no Unicode."""
     try:
         data = text.encode()
+        return _HEADS[len(data)] + data
     except UnicodeEncodeError:
-        data = text.encode(errors="surrogatepass")
-    return _HEADS[len(data)] + data if len(data) < _BYTE else cbor2.dumps(data)
+        # No text of CBOR is so.
+        return b"\xff"
+    except IndexError:
+        return cbor2.dumps(text)
 
 
 def _list_head(count: int) -> bytes:

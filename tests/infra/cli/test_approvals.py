@@ -55,7 +55,9 @@ def test_many_are_taken_back_by_one_approval(desk: Desk) -> None:
     office = desk.office
     office.protects(restore_above=2)
     words = ("unrevoke", *office.revoked(3), "--reason", "mistake")
-    assert "approval_required" in desk.run(office.alice, *words).err
+    refused = desk.run(office.alice, *words).err
+    assert "approval_required" in refused
+    assert "--request-approval WHY" in refused
     monkeypatch = desk.monkeypatch
     monkeypatch.setattr("infra.cli.revoking._MOST", 2)
     approval = desk.asked(office.alice, *words)
@@ -82,6 +84,24 @@ def test_what_is_rejected_is_not_done(desk: Desk) -> None:
     assert (ended.code, "rejected" in ended.err) == (1, True)
     both = desk.run(office.alice, *words, "--approval", approval, "--request-approval", "x")
     assert both.code == 2
+
+
+def test_a_role_is_changed_with_an_approval(desk: Desk) -> None:
+    """F1358: `roles` puts, shows, lists and deletes one; each change waits if that is protected."""
+    office = desk.office
+    words = ("roles", "put", "laptops", "--scope", "revoker", "--warrant-prefix", "svc_wrt_lap-")
+    assert desk.run(office.alice, *words).code == 0
+    shown = desk.run(office.alice, "roles", "show", "laptops", "-o", "yaml").out
+    assert "warrant_prefixes:\n- svc_wrt_lap-\n" in shown
+    assert desk.run(office.alice, *words[:3], "--scope", "none").code == 2
+    assert desk.run(office.alice, *words, "--warrant-prefix", "x").code == 1
+    office.protects("admin_keys.create")
+    delete = ("roles", "delete", "laptops", "--yes")
+    assert "--request-approval WHY" in desk.run(office.alice, *delete).err
+    approval = desk.asked(office.alice, *delete)
+    assert desk.run(office.bob, "approvals", "approve", approval).code == 0
+    assert desk.run(office.alice, *delete, "--approval", approval).code == 0
+    assert "laptops" not in desk.run(office.alice, "roles", "list", "-o", "name").out.split()
 
 
 def test_the_operator_breaks_the_glass(desk: Desk) -> None:

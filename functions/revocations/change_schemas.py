@@ -9,7 +9,7 @@ from shared.errors import InvalidRequest
 from shared.model.changes import ChangeFilters, ChangeKind
 from shared.model.fleet import propagation as model
 from shared.model.fleet.propagation import Judged, Proof, Published
-from shared.model.identifiers import API_KEY, AUTHORIZER, BATCH, SIGNING_KEY
+from shared.model.identifiers import API_KEY, AUTHORIZER, BATCH, REVOCATION, SIGNING_KEY
 from shared.model.revocations import EARLIEST_END
 from shared.operations.fleet.changes import ChangeProgress, InFeed
 from shared.web.fields import (
@@ -32,9 +32,9 @@ ChangeId = Annotated[
 ]
 _WINDOW: Final = timedelta(days=7)
 _CHANGE: Final[dict[str, JsonValue]] = {
-    "id": sample(BATCH),
-    "kind": "batch",
-    "name": None,
+    "id": sample(REVOCATION),
+    "kind": "warrant",
+    "name": "svc_wrt_laptop-17",
     "recorded_at": "2026-11-21T12:00:00Z",
     "reason": "The laptop was stolen.",
     "actor": {"identity": "admin@acme.svc", "key_id": sample(API_KEY), "name": "Anna"},
@@ -76,10 +76,10 @@ class ListedChange(RecordBody):
 class ChangeList(PageBody):
     """A page of changes."""
 
-    model_config = example(changes=[_CHANGE], total=None, cursor=CURSOR)
+    model_config = example(changes=[_CHANGE], total=1, cursor=CURSOR)
 
     changes: list[ListedChange] = shown("The changes of this page, newest first.")
-    total: int | None = shown("Always null: the changes are not counted.")
+    total: int | None = shown("Number of changes; null, as they are not counted.", minimum=0)
     cursor: NextCursor
 
 
@@ -193,13 +193,13 @@ class ChangeBody(ListedChange):
     model_config = example(
         **_CHANGE,
         undoable=True,
-        reach={"keys": 0, "warrants": 41},
-        feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z", "published": 41, "of": 41},
+        reach={"keys": 0, "warrants": 1},
+        feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z", "published": 1, "of": 1},
         list={"version": 44, "issued_at": "2026-11-21T12:01:00Z"},
-        list_due_at=None,
+        list_due_at="2026-11-21T12:01:00Z",
         authorizers={"registered": 240, "holding": 236, "closed": 3, "unknown": 1},
         complete=False,
-        completed_at=None,
+        completed_at="2026-11-21T12:01:31Z",
         curve=[[2, "holding"], [3, "holding"], [91, "closed"]],
         curve_is_bound=False,
         stragglers=[_LEFT],
@@ -256,6 +256,15 @@ _HITS_MAX: Final = 50
 _LIMIT: Final = decimal("0|[1-9][0-9]{0,8}", must=f"be a whole number from 1 to {_HITS_MAX}")
 
 
+_HIT: Final[dict[str, JsonValue]] = {
+    "kind": "signing_key",
+    "id": sample(SIGNING_KEY),
+    "name": "checkout",
+    "note": "issuer",
+    "status": "active",
+}
+
+
 class SearchQuery(BaseModel):
     """The query of a search."""
 
@@ -270,13 +279,7 @@ class SearchQuery(BaseModel):
 class SearchHit(RecordBody):
     """A thing that was found."""
 
-    model_config = example(
-        kind="signing_key",
-        id=sample(SIGNING_KEY),
-        name="checkout",
-        note="issuer",
-        status="active",
-    )
+    model_config = example(**_HIT)
 
     kind: str = shown(
         "What it is.",
@@ -299,5 +302,7 @@ class SearchHit(RecordBody):
 
 class SearchResults(ResponseBody):
     """What was found."""
+
+    model_config = example(results=[_HIT])
 
     results: list[SearchHit] = shown("Each once.")

@@ -97,6 +97,10 @@ def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) 
     revoked = admin.run("revoke", "svc_wrt_wait-1", "--reason", "x", "--wait", "--timeout", "1")
     assert revoked.code == 1
     assert "cli-gate (unknown)" in revoked.out
+    change, *_ = admin.json("changes", "list")["changes"]
+    assert change["reason"] == "x"
+    (left,) = admin.json("changes", "show", change["id"])["stragglers"]
+    assert left["name"] == "cli-gate"
     assert admin.json("authorizers", "show", authorizer)["name"] == "cli-gate"
     assert admin.run("authorizers", "remove", authorizer, "--yes").code == 0
     gone = admin.run("revoke", "svc_wrt_wait-2", "--reason", "x", "--wait", "--timeout", "9")

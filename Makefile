@@ -126,7 +126,9 @@ written: $(VENV)/.tests ## Write anew what docs/ and infra/ have from the code: 
 CONSOLE := functions/console/static/vendor/lit-html
 LIT := .tools/openapi/node_modules/lit-html
 vendor: .tools/openapi/.installed ## Take the library of the console from its package, pinned by hash.
-	@sed '/^..# sourceMappingURL/d' $(LIT)/lit-html.js >$(CONSOLE)/lit-html.js
+	@mkdir -p $(CONSOLE)/directives
+	@for file in lit-html directive directive-helpers directives/repeat; do \
+		sed '/^..# sourceMappingURL/d' $(LIT)/$$file.js >$(CONSOLE)/$$file.js; done
 	@cp $(LIT)/LICENSE $(CONSOLE)
 	@sed -n 's/^  "version": "\(.*\)",/lit-html \1/p' $(LIT)/package.json >$(CONSOLE)/VERSION
 

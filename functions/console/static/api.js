@@ -23,7 +23,7 @@ let calls = 0
 /** @type {(() => void)[]} */
 const queue = []
 
-/** Tells the page of `locked` (the key was refused), and of `waiting` (in `detail`, seconds). */
+/** Tells of `locked` (the key was refused), `out` (it is forgotten), `changed` (by a call), and `waiting` (in `detail`, seconds). */
 export const events = new EventTarget()
 
 /** An answer that is an error, or none: then `status` is 0. */
@@ -145,11 +145,21 @@ export async function leave(path) {
  * @returns {AsyncGenerator<T[]>}
  */
 export async function* pages(path, name, options = {}) {
+  for await (const answer of answers(path, options)) yield answer[name]
+}
+
+/**
+ * The answers with all pages of a list.
+ * @param {string} path
+ * @param {Options} [options]
+ * @returns {AsyncGenerator<Record<string, any>>}
+ */
+export async function* answers(path, options = {}) {
   /** @type {string | null} */
   let cursor = null
   do {
     const answer = /** @type {Record<string, any>} */ (await get(path, { ...options, query: { limit: 100, ...options.query, cursor } }))
-    yield answer[name]
+    yield answer
     cursor = answer.cursor
   } while (cursor)
 }
@@ -192,6 +202,7 @@ export async function call(method, path, body, options = {}) {
     if (response.ok || response.status === 304) {
       const body = await (options.raw ? response.arrayBuffer() : content(response))
       if (response.status === 202 && body.approval_id) throw new Asked(body)
+      if (method !== 'GET') events.dispatchEvent(new Event('changed'))
       return { status: response.status, headers: response.headers, body }
     }
     const error = await failure(response)
@@ -217,7 +228,7 @@ async function send(method, path, body, { signal, query = {}, headers = {}, keep
   const sent = { Authorization: `Bearer ${key}`, ...headers }
   if (body !== undefined) sent['Content-Type'] = 'application/json'
   try {
-    const response = await fetch(search ? `${at(path)}?${search}` : at(path), {
+    const response = await fetch(search ? `${at(path)}${path.includes('?') ? '&' : '?'}${search}` : at(path), {
       method, headers: sent, signal, keepalive, body: body === undefined ? null : JSON.stringify(body),
       credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer', cache: 'no-store',
     })

@@ -12,14 +12,14 @@ import { granted, handOver, isOpen, may, offered, open, remember, reopen, signOu
 /** Name, words, module, and the path of its picture in a square of 16 px. The first four are the bar of a phone. */
 const PAGES = /** @type {const} */ ([
   ['overview', 'Overview', 'overview', 'M2 11a6 6 0 0 1 12 0M8 11l3-4'],
-  ['keys', 'Keys', 'signing_keys', 'M2 8h4M6 3v10M6 3h3M6 13h3M10 1.5h4v3h-4zM10 11.5h4v3h-4z'],
-  ['revocations', 'Revocations', 'revocations', 'M8 2a6 6 0 1 0 .01 0M4 4l8 8'],
-  ['lists', 'Lists', 'srl', 'M4 1.5h5L12.5 5v9.5H4zM6 8h4M6 11h4'],
   ['authorizers', 'Authorizers', 'authorizers', 'M8 1.5 13.5 4v4c0 3.5-2.5 5.5-5.5 6.5C5 13.5 2.5 11.5 2.5 8V4z'],
+  ['revocations', 'Revocations', 'revocations', 'M8 2a6 6 0 1 0 .01 0M4 4l8 8'],
+  ['keys', 'Signing keys', 'signing_keys', 'M2 8h4M6 3v10M6 3h3M6 13h3M10 1.5h4v3h-4zM10 11.5h4v3h-4z'],
+  ['lists', 'Lists', 'srl', 'M4 1.5h5L12.5 5v9.5H4zM6 8h4M6 11h4'],
   ['api-keys', 'API keys', 'api_keys', 'M5 5a3 3 0 1 0 .01 0M7.5 9 14 9M12 9v3'],
   ['accounts', 'Accounts', 'service_accounts', 'M8 2a3 3 0 1 0 .01 0M2.5 14.5c0-6 11-6 11 0'],
-  ['audit', 'Audit', 'audit_log', 'M2 3h12M2 7h9M2 11h12M2 15h6'],
   ['webhooks', 'Webhooks', 'webhooks', 'M8 2.5a2.5 2.5 0 0 1 2 4l2.5 4M6.5 7 4 11M5 12.5h5.5M3.5 10.5a2 2 0 1 0 .01 0M12.5 10.5a2 2 0 1 0 .01 0'],
+  ['audit', 'Audit log', 'audit_log', 'M2 3h12M2 7h9M2 11h12M2 15h6'],
   ['settings', 'Settings', 'tenant_settings', 'M2 4h12M2 8h12M2 12h12M5 2.5v3M11 6.5v3M7 10.5v3'],
 ])
 const ON_A_PHONE = 4
@@ -145,7 +145,7 @@ function sayRefused(said, error) {
 /** The frame around each page. */
 function showShell() {
   const item = (/** @type {typeof PAGES[number]} */ [name, words, , path]) => html`
-    <a href=${`#/${name}`} data-page=${name}><svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">${svg`<path d=${path}/>`}</svg><span>${words}</span></a>`
+    <a href=${`#/${name}`} data-page=${name} title=${words}><svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">${svg`<path d=${path}/>`}</svg><span>${words}</span></a>`
   const toggle = () => {
     const opened = /** @type {boolean} */ (place.querySelector('nav')?.classList.toggle('open'))
     place.querySelector('.more')?.setAttribute('aria-expanded', String(opened))
@@ -154,11 +154,11 @@ function showShell() {
     <a class="skip" href="#main" @click=${(/** @type {Event} */ event) => { event.preventDefault(); main().focus() }}>Skip to the page</a>
     <div class="shell">
       <nav aria-label="Pages">
-        <p class="brand">${mark()}Rescind</p>
+        <p class="brand">${mark()}<span>Rescind<small dir="auto">${who().tenant_name}</small></span></p>
         <div class="first">${PAGES.slice(0, ON_A_PHONE).map(item)}</div>
         <button type="button" class="more" aria-expanded="false" @click=${toggle}><svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true"><path d="M2 8h.01M8 8h.01M14 8h.01"/></svg><span>More</span></button>
         <div class="rest">${PAGES.slice(ON_A_PHONE).map(item)}
-          <div class="who"><strong dir="auto">${who().tenant_name}</strong><span>Signed in as <bdi>${who().name}</bdi>, ${may() ? `${who().person_id ? 'who' : 'which'} may do everything` : who().scopes.join(', ')}.</span><button type="button" @click=${leave}>Sign out</button></div>
+          <div class="who"><span>Signed in as <bdi>${who().name}</bdi>, ${may() ? `${who().person_id ? 'who' : 'which'} may do everything` : who().scopes.join(', ')}.</span><button type="button" @click=${leave}>Sign out</button></div>
         </div>
       </nav>
       <div class="paper"><div id="notes"></div><main id="main" tabindex="-1"></main></div>

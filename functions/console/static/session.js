@@ -19,7 +19,7 @@ let renewing = null
 
 // Messages: `who` asks for a session, `input` tells of some; `why` ends all tabs, after the session
 // `ended`; `session` hands one over, in the place of `instead`; `again` answers `signInAgain`.
-const tabs = new BroadcastChannel('rescind')
+export const tabs = new BroadcastChannel('rescind')
 
 /** The caller. There is one while a page is shown. */
 export function who() {
@@ -119,6 +119,7 @@ function forget() {
   caller = null
   sessionStorage.removeItem(KEPT)
   sessionStorage.removeItem(INPUT)
+  events.dispatchEvent(new Event('out'))
 }
 
 /**

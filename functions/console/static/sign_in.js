@@ -6,7 +6,7 @@
 import { ApiError } from './api.js'
 import { joined, sha256, toBase64 } from './bytes.js'
 import { html, one } from './html.js'
-import { granted, tenant } from './session.js'
+import { granted, tabs, tenant } from './session.js'
 
 /** @typedef {import('./session.js').Provider} Provider */
 /** @typedef {{audience: string, issuer: string, redirect_uri: string, code_verifier: string, nonce: string, tenant: string, where: string, again: boolean}} Flow a sign-in that has begun */
@@ -103,12 +103,16 @@ export async function finish(answer) {
  */
 export async function again(providers, fresh) {
   const ways = await Promise.all(providers.map((each) => prepare(each, { again: true, fresh })))
-  const tabs = new BroadcastChannel('rescind')
   return new Promise((resolve) => {
     /** @type {string | null} */
     let secret = null
+    const take = (/** @type {MessageEvent} */ { data }) => {
+      if (!data.again) return
+      secret = data.again
+      dialog.close()
+    }
     const end = () => {
-      tabs.close()
+      tabs.removeEventListener('message', take)
       for (const way of ways) way.forget()
       dialog.remove()
       resolve(secret)
@@ -121,11 +125,7 @@ export async function again(providers, fresh) {
           <div class="actions">${ways.map((way) => button(way, () => open(way.address, '_blank', 'popup,width=520,height=720')))}<button type="button" @click=${() => dialog.close()}>Cancel</button></div>
         </div>
       </dialog>`))
-    tabs.addEventListener('message', ({ data }) => {
-      if (!data.again) return
-      secret = data.again
-      dialog.close()
-    })
+    tabs.addEventListener('message', take)
     document.body.append(dialog)
     dialog.showModal()
   })

@@ -327,7 +327,7 @@ def test_the_tree_is_there_before_its_numbers(console: Console) -> None:
         held.append(route)
 
     console.page.route("**/v1/keys?*warrant_count*", hold)
-    console.page.get_by_role("link", name="Keys", exact=True).click()
+    console.page.get_by_role("link", name="Signing keys", exact=True).click()
     expect(_item(console, "Payments")).to_be_visible()
     console.page.wait_for_timeout(600)
     expect(_item(console, "Transfers")).not_to_have_accessible_name(re.compile("signed"))

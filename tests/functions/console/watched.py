@@ -40,15 +40,21 @@ _OVERFLOW: Final = """() => {
 }"""
 # What sticks out of its card, and what a narrow column tears apart.
 _CUT: Final = """() => {
-  const away = ".unseen, svg, .long, .goes-dark, .scrolled";
+  const away = ".unseen, svg, .long, .goes-dark, .scrolled, .scroll, .facets";
   const seen = (each) => each.getClientRects().length > 0 && !each.closest(away);
   const cut = [];
-  for (const card of document.querySelectorAll(".panel, .head")) {
+  for (const card of document.querySelectorAll(".panel, .head, .sheet")) {
     const box = card.getBoundingClientRect();
     for (const each of [...card.querySelectorAll("*")].filter(seen)) {
       const {left, right} = each.getBoundingClientRect();
       if (left < box.left - 0.5 || right > box.right + 0.5) cut.push(each);
     }
+  }
+  // A cell of a table ends with an ellipsis, and a name with its last letters.
+  for (const each of document.querySelectorAll(".scroll .tag, .scroll .ended > :last-child")) {
+    const cell = each.closest("[role=cell]").getBoundingClientRect();
+    const {left, right} = each.getBoundingClientRect();
+    if (left < cell.left - 0.5 || right > cell.right + 0.5) cut.push(each);
   }
   const words = /(?<![\\p{L}\\p{N}])[\\p{L}\\p{N}]{4,20}(?![\\p{L}\\p{N}])/gu;
   for (const cell of [...document.querySelectorAll("td > div")].filter(seen)) {
@@ -216,6 +222,11 @@ class Console:
         """Let the page get this in place of what the service answers at a path."""
         self.page.unroute(path)
         self.page.route(path, lambda route: route.fulfill(json=body))
+
+    def act(self, row: str, action: str) -> None:
+        """Choose what is done with the row of this name, from its menu."""
+        self.page.get_by_role("button", name=f"Actions of {row}", exact=True).click()
+        self.page.get_by_role("menuitem", name=action).click()
 
     def look(self, look: str) -> None:
         """Show the page as in `LOOKS`."""

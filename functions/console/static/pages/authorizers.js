@@ -1,214 +1,268 @@
-/** What does each authorizer say that it holds, and which of them are behind? */
+/** Which authorizers may let a revoked warrant in, which refuse everything, and which hold the newest? */
 
-import { behind, holds, isSilent, matching, quietAfter, worstFirst } from '../authorizers.js'
-import { get, now, pages, remove, repeat } from '../api.js'
-import { clock, count, number, span } from '../format.js'
-import { html, one, put, svg } from '../html.js'
-import { ask, field } from '../parts/dialog.js'
-import { announce, banner, called, heading, named, panel, person, ready, when } from '../parts/panel.js'
-import { empty, facts, liveTable } from '../parts/table.js'
-import { tag } from '../parts/tag.js'
+import { isSilent, quietAfter } from '../authorizers.js'
+import { now, remove } from '../api.js'
+import { count, minute, nameOf, number, second, span } from '../format.js'
+import { html, put, svg } from '../html.js'
+import { follow, read } from '../live.js'
+import { ask } from '../parts/dialog.js'
+import { announce, banner, copy, heading, named, person, problem, ready, skeleton, when } from '../parts/panel.js'
+import { facts } from '../parts/table.js'
+import { icon, tag } from '../parts/tag.js'
 import { may } from '../session.js'
+import { Table, whole } from '../table.js'
 
 /** @typedef {Api.Authorizer} Authorizer */
-/** @typedef {{newest: number, oldest: number}} Range entries of the feed that authorizers hold */
+/** @typedef {Api.FleetSummary} Summary */
 
-const MOST_PAGES = 200
-const SCALE = 96
-/** Rows of a page of the table. From so many authorizers on, they are searched. */
-const [ROWS, SEARCHED] = [100, 20]
-/** How often the page looks again, and the seconds that it leaves for each call of 100 authorizers. */
-const [SECONDS, A_CALL] = [15, 3]
+const SUMMARY = '/v1/authorizers/summary'
+const ALL = '/v1/authorizers?include=proof'
+/** Seconds: how often they are counted, and read; both while they do not agree. */
+const [OFTEN, SELDOM] = [2, 15]
+const PROOFS = /** @type {const} */ (['unknown', 'closed', 'holding'])
+/** @type {import('../table.js').Group[]} */
+const GROUPS = [
+  { title: 'May let revoked warrants in', state: 'open',
+    note: 'not known to hold the newest entry, and not yet so old that they refuse everything' },
+  { title: 'Refuse everything', state: 'closed',
+    note: 'too old: they refuse all warrants until they hear from the service' },
+  { title: 'Hold the newest', state: 'force' },
+]
 
 export const title = 'Authorizers'
 
 /**
  * @param {HTMLElement} main
- * @param {{route: {parts: string[]}, signal: AbortSignal}} context
+ * @param {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} context
  */
-export async function show(main, { route, signal }) {
-  const [id] = route.parts
-  const fleet = new Fleet(() => list.redraw())
-  const list = panel(null, () => id ? detail(id, signal) : fleet.read(signal), { signal, what: 'The authorizers', wide: true })
-  put(main, heading(title, id ? html`<a href="#/authorizers">All authorizers</a>` : html`What each of them said that it holds. Which of them refuse a warrant by now is told by its <a href="#/revocations">revocation</a>.`), list.element)
-  await list.drawn
-  ready()
-  let looks = 0
-  void repeat(SECONDS, async () => { if (++looks % fleet.turns === 0) await list.redraw() }, signal)
-}
-
-/** All authorizers, in one table that is renewed in place. */
-class Fleet {
-  /** @type {Authorizer[]} */
-  #found = []
-  /** @type {Range} */
-  #range = { newest: 0, oldest: 0 }
-  #first = 0
-  #head = one(html`<div class="body"></div>`)
-  #foot = one(html`<p class="soft" role="status"></p>`)
-  #search = /** @type {HTMLInputElement} */ (one(html`<input type="search" autocomplete="off" spellcheck="false" @input=${() => this.#turn(0)}>`))
-  #field = one(html`<div class="found">${field('Name, program, relay or owner', this.#search)}</div>`)
-  #back = /** @type {HTMLButtonElement} */ (one(html`<button type="button" @click=${() => this.#turn(this.#first - ROWS)}>The ${ROWS} before</button>`))
-  #on = /** @type {HTMLButtonElement} */ (one(html`<button type="button" @click=${() => this.#turn(this.#first + ROWS)}>The next ${ROWS}</button>`))
-
-  /** @param {() => Promise<void>} redraw */
-  constructor(redraw) {
-    this.table = liveTable('Authorizers, those that are behind first', this.#columns(redraw))
-    this.element = one(html`<div class="body">${this.#head}${this.#field}${this.table.element}<div class="foot">${this.#foot}<span class="actions">${this.#back}${this.#on}</span></div></div>`)
-  }
-
-  /** Of how many looks one reads them anew. */
-  get turns() {
-    return Math.max(1, Math.ceil((this.#found.length / 100) * (A_CALL / SECONDS)))
-  }
-
-  /** @param {AbortSignal} signal */
-  async read(signal) {
-    const found = await registered(signal)
-    // After the reports, so that nobody holds more than the newest.
-    const newest = await newestEntry(signal)
-    if (!found.length) return empty(html`No authorizer is registered. Those with the client register by themselves; others by <code>POST /v1/authorizers/register</code>. Until then nobody can tell here who still lets a revoked warrant in.`)
-    this.#range = { newest, oldest: Math.min(newest, ...found.map(({ sequence }) => sequence ?? newest)) }
-    this.#found = worstFirst(found, newest, now())
-    put(this.#head, summary(this.#found, newest), this.turns > 1 && html`<p class="soft">As of ${clock(now())} UTC. So many are read anew each ${span(this.turns * SECONDS)}.</p>`)
-    this.#draw()
-    return this.element
-  }
-
-  /** @param {number} first */
-  #turn(first) {
-    this.#first = first
-    this.#draw()
-  }
-
-  #draw() {
-    const found = matching(this.#found, this.#search.value)
-    const first = this.#first = Math.max(0, Math.min(this.#first, Math.ceil(found.length / ROWS - 1) * ROWS))
-    const last = Math.min(first + ROWS, found.length)
-    this.table.renew(found.slice(first, last))
-    this.#field.toggleAttribute('hidden', this.#found.length <= SEARCHED)
-    this.#back.hidden = first === 0
-    this.#on.hidden = last >= found.length
-    put(this.#foot, found.length <= ROWS ? `${number(found.length)} of ${count(this.#found.length, 'authorizer')}` : `${number(first + 1)} to ${number(last)} of ${number(found.length)}`)
-  }
-
-  /**
-   * @param {() => Promise<void>} redraw
-   * @returns {import('../parts/table.js').Column[]}
-   */
-  #columns(redraw) {
-    const remove_ = (/** @type {Authorizer} */ each) => may() && html`<button type="button" aria-label=${`Remove ${each.name}`} @click=${() => take(each, redraw)}>Remove…</button>`
-    return [
-      { heading: 'Name', cell: (each) => html`<a href=${`#/authorizers/${each.id}`}>${called(each.name)}</a>` },
-      { heading: 'Holds', cell: (each) => html`<span class="holds">${scale(each, this.#range)}${state(each, this.#range.newest)}</span>` },
-      { heading: 'Too old after', cell: (each) => html`${age(each)}${each.allow_when_stale && html`<small>${tag('wait', 'then lets warrants in')}</small>`}` },
-      { heading: 'Last heard', cell: (each) => html`${when(each.seen_at)}${isSilent(each, now(), this.#found.length) && html`<small class="soft line">heartbeat missing</small>`}` },
-      { heading: 'Refused', kind: 'number', cell: refusals },
-      { heading: '', kind: 'action', cell: remove_ },
-    ]
-  }
+export async function show(main, context) {
+  const [id] = context.route.parts
+  if (id) return follow(() => put(main, detail(id)), context.signal)
+  const table = new Table(fleet(), context)
+  follow(() => {
+    const counted = read(SUMMARY, OFTEN)
+    const known = read(ALL, SELDOM, 'authorizers')
+    if (known.at && !agrees(known.data, counted.data)) read(ALL, OFTEN, 'authorizers')
+    put(main, heading(title, sentence(counted.data)), bar(counted.data), table.element)
+    size = known.data?.length ?? 0
+    table.draw(known)
+    if (known.at || known.error) ready()
+  }, context.signal)
 }
 
 /**
- * The newest entry of the feed.
- * @param {AbortSignal} signal
- */
-const newestEntry = async (signal) => (/** @type {Api.ListStatus} */ (await get('/v1/revocations/srl/status', { signal }))).feed_sequence ?? 0
-
-/** @param {AbortSignal} signal */
-async function registered(signal) {
-  /** @type {Authorizer[]} */
-  const found = []
-  let left = MOST_PAGES
-  for await (const page of pages('/v1/authorizers', 'authorizers', { signal })) {
-    found.push(.../** @type {Authorizer[]} */ (page))
-    if (--left === 0) break
-    if (page.length && found.length % 1000 === 0) announce(`${number(found.length)} authorizers are loaded.`)
-  }
-  return found
-}
-
-/**
+ * Whether all that are listed are those that were counted.
  * @param {Authorizer[]} found
- * @param {number} newest
+ * @param {Summary | null} counted
  */
-function summary(found, newest) {
-  const holding = found.filter((each) => holds(each, newest)).length
-  const silent = found.filter((each) => isSilent(each, now(), found.length)).length
-  const open = found.filter((each) => each.allow_when_stale).length
-  return [
-    html`<p>${number(holding)} of ${count(found.length, 'authorizer')} said that they hold entry ${number(newest)}, the newest.${silent > 0 && ` ${number(silent)} ${silent === 1 ? 'was' : 'were'} not heard for ${span(quietAfter(found.length))}.`}</p>`,
-    open > 0 && banner('wait', html`${open === 1 ? '1 authorizer lets warrants in if what it holds' : `${number(open)} authorizers let warrants in if what they hold`} is too old (<code>allow_when_stale</code>): no time is known from when on ${open === 1 ? 'it refuses' : 'they refuse'} a warrant.`),
-  ]
+function agrees(found, counted) {
+  return !counted || PROOFS.every((proof) => found.filter((each) => each.proof === proof).length === counted[proof])
+}
+
+/** @param {Summary | null} counted */
+function sentence(counted) {
+  if (!counted?.registered) return null
+  const { registered, holding, closed, unknown, sequence } = counted
+  return html`<strong class=${unknown ? 'state open' : null}>${unknown ? number(unknown) : 'None'} of
+    ${number(registered)}</strong> may let a revoked warrant in. ${number(holding)} ${holding === 1 ? 'holds' : 'hold'}
+    entry ${number(sequence ?? 0)}, the newest; ${number(closed)} ${closed === 1 ? 'refuses' : 'refuse'} everything.`
+}
+
+/** How large a share of the authorizers is in each state. @param {Summary | null} counted */
+function bar(counted) {
+  if (!counted?.registered) return null
+  let x = 0
+  const pieces = /** @type {const} */ ([
+    ['holding', 'force'],
+    ['closed', 'closed'],
+    ['unknown', 'open'],
+  ])
+    .filter(([proof]) => counted[proof] > 0)
+    .map(([proof, state]) => {
+      const width = Math.max(6, (1000 * counted[proof]) / counted.registered)
+      x += width
+      return svg`<rect class=${`fill ${state}`} x=${x - width} width=${width - 2} height="6"/>`
+    })
+  const box = `0 0 ${x - 2} 6`
+  return html`<svg class="strip" viewBox=${box} preserveAspectRatio="none" aria-hidden="true">${pieces}</svg>`
+}
+
+/** @returns {import('../table.js').Spec} */
+const fleet = () => ({
+  id: 'authorizers',
+  noun: 'authorizers',
+  sort: '-behind',
+  mark: 'state',
+  groups: GROUPS,
+  group: ({ proof }) => PROOFS.indexOf(proof),
+  open: ({ id }) => `#/authorizers/${id}`,
+  columns: [
+    { id: 'state', title: 'State', width: '150px', text: ({ proof }) => proof, value: ({ proof }) =>
+      PROOFS.indexOf(proof), cell: state },
+    { id: 'name', title: 'Name', lead: true, width: 'minmax(160px, 2fr)', value: ({ name }) => name,
+      cell: ({ name }) => whole(name) },
+    { id: 'behind', title: 'Behind', width: '112px', kind: 'number', value: ({ behind }) => behind ?? Infinity,
+      text: ({ behind }) => String(behind ?? ''), cell: behind },
+    { id: 'closes', title: 'Refuses all from', width: '148px', from: 820, value: ({ denies_all_from }) =>
+      denies_all_from ?? null, cell: closes },
+    { id: 'heard', title: 'Last heard', width: '116px', value: ({ seen_at }) => seen_at, cell: ({ seen_at }) =>
+      when(seen_at) },
+    { id: 'version', title: 'Version', width: '80px', from: 980, value: ({ version }) => version ?? '',
+      cell: ({ version }) => html`<code>${version}</code>`, is: isVersion },
+    { id: 'owner', title: 'Owner', width: 'minmax(96px, 1fr)', from: 900, value: ({ owner }) => nameOf(owner) },
+    { id: 'old', title: 'When too old', text: ({ allow_when_stale }) => (allow_when_stale ? 'lets warrants in'
+      : 'refuses') },
+    { id: 'relay', title: 'Relay', text: ({ relay }) => relay ?? '' },
+    { id: 'program', title: 'Program', text: ({ type }) => type ?? '' },
+    { id: 'silent', title: 'Heartbeat', text: (each) => (isSilent(each, now(), size) ? 'missing' : 'regular') },
+    { id: 'refused', title: 'Answers refused', text: ({ refused }) => Object.entries(refused)
+      .map(([reason, times]) => `${times} ${reason}`).join(', ') },
+  ],
+  sub: ({ proof, behind: by, seen_at: at, owner, allow_when_stale: open }) => [
+    proof !== 'holding' && (by === undefined ? 'never reported · ' : `${count(by, 'entry', 'entries')} behind · `),
+    html`${when(at)} · <bdi>${nameOf(owner)}</bdi>`,
+    open && html` · <b class="state wait">lets in when old</b>`,
+  ],
+  facets: (found) => {
+    const newest = found
+      .map(({ version }) => /^\d+\.\d+/.exec(version ?? '')?.[0] ?? '')
+      .reduce((one, other) => (names.compare(one, other) < 0 ? other : one), '')
+    return [
+      { title: 'May let in', query: 'state:unknown', state: 'open' },
+      { title: 'Refuse all', query: 'state:closed', state: 'closed' },
+      { title: 'Hold newest', query: 'state:holding', state: 'force' },
+      { title: 'Let in when old', query: 'old:lets' },
+      { title: 'Silent', query: 'silent:missing' },
+      { title: 'Refused answers', query: 'refused:1' },
+      ...(newest ? [{ title: `Below ${newest}`, query: `version:<${newest}` }] : []),
+    ]
+  },
+  bulk: may() ? [{ title: 'Remove…', run: take }] : [],
+  actions: (each) => [
+    { title: 'Copy the identifier', run: () => copy(each.id) },
+    may() && { title: 'Remove…', run: () => take([each]), danger: true },
+  ],
+  empty: html`<h2>No authorizer has registered yet</h2>
+    <p>An authorizer is the program that checks warrants. One with a client appears here within seconds, once it has a
+      key:</p>
+    <pre>rescind api-keys create gateway --scope authorizer --into gateway.key</pre>
+    <p><a class="button main" href="#/api-keys">Make a key for it</a></p>`,
+})
+
+/** How many there are: by it a heartbeat is missing. */
+let size = 0
+const names = new Intl.Collator('en', { numeric: true })
+
+/** @param {Authorizer} authorizer @param {string} wanted a part of its version, or `<` and one that is later */
+const isVersion = ({ version }, wanted) =>
+  wanted.startsWith('<')
+    ? Boolean(version) && names.compare(/** @type {string} */ (version), wanted.slice(1)) < 0
+    : (version ?? '').includes(wanted)
+
+/** @param {Authorizer} authorizer */
+function state({ proof, sequence, foreign }) {
+  if (proof === 'holding') return html`<span class="soft">${icon('force')} holds it</span>`
+  if (proof === 'closed') return tag('closed', 'refuses all')
+  return tag('open', foreign ? 'not our entries' : sequence === null ? 'never reported' : 'may let in')
 }
 
 /** @param {Authorizer} authorizer */
-function refusals({ refused }) {
-  const all = Object.values(refused).reduce((sum, each) => sum + Number(each), 0)
-  return all > 0 && number(all)
+function behind({ behind: entries, foreign }) {
+  if (entries === undefined || foreign) return '–'
+  return entries
+    ? html`${number(entries)} <span class="soft">${entries === 1 ? 'entry' : 'entries'}</span>`
+    : html`<span class="soft">newest</span>`
 }
 
 /** @param {Authorizer} authorizer */
-const age = ({ max_staleness_seconds: seconds }) => seconds === null ? 'not reported' : span(seconds)
-
-/**
- * What an authorizer holds, in words.
- * @param {Authorizer} authorizer
- * @param {number} newest
- */
-function state(authorizer, newest) {
-  const { sequence, foreign } = authorizer
-  if (foreign) return tag('revoked', 'holds entries that are not ours')
-  if (sequence === null) return tag('unknown', 'not reported yet')
-  return holds(authorizer, newest) ? tag('force', `entry ${number(sequence)}`) : tag('wait', `${count(behind(authorizer, newest), 'entry', 'entries')} behind`)
+function closes({ proof, denies_all_from: from }) {
+  if (proof === 'holding') return '–'
+  if (!from) return html`<span class="state open">no end known</span>`
+  const isToday = second(from).slice(0, 10) === second(now()).slice(0, 10)
+  return html`<time datetime=${from}
+    title=${`${second(from)} UTC`}>${isToday ? second(from).slice(11) : minute(from)}</time>`
 }
 
-/**
- * A dot on a line from the oldest entry that somebody holds to the newest.
- * @param {Authorizer} authorizer
- * @param {Range} range
- */
-function scale(authorizer, { oldest, newest }) {
-  const { sequence, foreign } = authorizer
-  const known = sequence !== null && !foreign
-  const x = known ? 6 + ((SCALE - 12) * (newest === oldest ? 1 : (Math.min(sequence, newest) - oldest) / (newest - oldest))) : 0
-  return html`<svg class="picture scale" viewBox=${`0 0 ${SCALE} 12`} width=${SCALE} height="12" aria-hidden="true">${svg`<rect class="rail" y="5" width=${SCALE} height="2"/>${known && svg`<circle class=${`fill ${holds(authorizer, newest) ? 'force' : 'wait'}`} cx=${x} cy="6" r="5"/>`}`}</svg>`
-}
-
-/**
- * @param {string} id
- * @param {AbortSignal} signal
- */
-async function detail(id, signal) {
-  const [newest, each] = await Promise.all([newestEntry(signal), /** @type {Promise<Authorizer>} */ (get(`/v1/authorizers/${id}`, { signal }))])
+/** @param {string} id */
+function detail(id) {
+  const { data, at, error } = read(`/v1/authorizers/${id}`, OFTEN)
+  const newest = read(SUMMARY, OFTEN).data?.sequence ?? 0
+  const each = /** @type {Authorizer | null} */ (data)
+  if (at || error) ready()
+  const back = html`<a href="#/authorizers">All authorizers</a>`
+  if (!each)
+    return [
+      heading(title, back),
+      error
+        ? problem(error, 'The authorizer could not be shown.')
+        : html`<section class="panel">${skeleton(6)}</section>`,
+    ]
   const said = Object.entries(each.refused)
+  const remove_ = async () => {
+    if (await take([each])) location.hash = '#/authorizers'
+  }
   return [
-    html`<h2>${named(each.name)}</h2>`,
-    facts([
-      ['Holds', state(each, newest)],
+    heading(named(each.name), back, may() && html`<button type="button" @click=${remove_}>Remove…</button>`),
+    error && banner('wait', html`The service did not confirm this since ${when(new Date(at).toISOString())}.`),
+    html`<section class="panel wide">${facts([
+      ['Reported', held(each, newest)],
       ['Identifier', html`<code>${each.id}</code>`],
       ['Program', [each.type ?? 'not told', each.version && `, version ${each.version}`]],
       ['Registered', html`${when(each.registered_at)} by ${person(each.owner)}`],
-      ['Last heard', html`${when(each.seen_at)}${each.relay && html`, by the relay <bdi>${each.relay}</bdi>`}`],
+      [
+        'Last heard',
+        html`${when(each.seen_at)}${
+          each.relay && html`, by the relay <bdi>${each.relay}</bdi>`
+        }. Its heartbeat is missing after ${span(quietAfter(1))}.`,
+      ],
       ['Confirmed', when(each.verified_at, 'not reported')],
-      ['Too old after', each.max_staleness_seconds === null ? 'not reported' : `${age(each)}; it said that then it ${each.allow_when_stale ? 'lets warrants in' : 'refuses them'}`],
-      ['Answers it refused', said.length ? said.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`) : 'none'],
+      [
+        'Too old after',
+        each.max_staleness_seconds === null
+          ? 'not reported'
+          : `${span(each.max_staleness_seconds)}; it said that then it ${
+              each.allow_when_stale ? 'lets warrants in' : 'refuses them'
+            }`,
+      ],
+      [
+        'Answers it refused',
+        said.length
+          ? said.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`)
+          : 'none',
+      ],
       ...Object.entries(each.metadata).map(([name, text]) => /** @type {[string, unknown]} */ ([name, named(text)])),
-    ]),
+    ])}</section>`,
   ]
 }
 
 /**
+ * What an authorizer reported, in words.
  * @param {Authorizer} authorizer
- * @param {() => Promise<void>} redraw
+ * @param {number} newest
  */
-async function take(authorizer, redraw) {
+function held({ foreign, sequence }, newest) {
+  if (foreign) return tag('revoked', 'entries that are not ours')
+  if (sequence === null) return tag('unknown', 'nothing yet')
+  return sequence >= newest
+    ? tag('force', `entry ${number(sequence)}`)
+    : tag('wait', `entry ${number(sequence)}, ${count(newest - sequence, 'entry', 'entries')} behind`)
+}
+
+/** Ask, and remove these; whether it was done. @param {Authorizer[]} found */
+async function take(found) {
+  const [only] = found
+  const name = found.length === 1 && only ? only.name : `${number(found.length)} authorizers`
   const done = await ask({
-    title: 'Remove this authorizer', action: `Remove ${authorizer.name}`, danger: true,
-    body: html`<p><bdi>${authorizer.name}</bdi> does not count any more when the service says who refuses a warrant. It is not stopped: an authorizer that still runs goes on with its key. Revoke the key to stop it.</p>`,
-    run: () => remove(`/v1/authorizers/${authorizer.id}`).then(() => true),
+    title: 'Remove from the list',
+    action: `Remove ${name}`,
+    danger: true,
+    body: html`<p><bdi>${name}</bdi>: not counted any more when the service says who refuses a warrant. It is not
+      stopped: an authorizer that still runs goes on with its key. Revoke the key to stop it.</p>`,
+    run: async () => {
+      for (const { id } of found) await remove(`/v1/authorizers/${id}`)
+      return true
+    },
   })
-  if (!done) return
-  announce('The authorizer is removed.')
-  await redraw()
+  if (done) announce(found.length === 1 ? 'The authorizer is removed.' : `${name} are removed.`)
+  return done
 }

@@ -34,55 +34,6 @@ const frame = (caption, columns, rows = null) => html`
 const cells = (columns, row) => columns.map(({ heading, cell, kind }) => one(html`<td class=${kind ?? null} data-heading=${heading}><div>${cell(row)}</div></td>`))
 
 /**
- * A table that is renewed in place: only cells that differ are replaced, and what has the focus keeps
- * it and stays where it is. A listener of a cell that does not differ is the first one, so it may
- * rest on the identifier of its row only.
- * @param {string} caption
- * @param {Column[]} columns
- * @returns {{element: HTMLElement, renew: (rows: {id: string}[]) => void}}
- */
-export function liveTable(caption, columns) {
-  const element = /** @type {HTMLElement} */ (one(frame(caption, columns)))
-  const body = /** @type {HTMLElement} */ (element.querySelector('tbody'))
-  /** @type {Map<string, Element>} */
-  let lines = new Map()
-  const renew = (/** @type {{id: string}[]} */ rows) => {
-    lines = new Map(rows.map((row) => [row.id, line(lines.get(row.id), cells(columns, row))]))
-    arrange(body, [...lines.values()])
-  }
-  return { element, renew }
-}
-
-/**
- * A row with these cells: the one that was there, or a new one.
- * @param {Element | undefined} before
- * @param {Element[]} wanted
- */
-function line(before, wanted) {
-  if (!before) return /** @type {Element} */ (one(html`<tr>${wanted}</tr>`))
-  for (const [index, cell] of [...before.children].entries()) {
-    if (!cell.isEqualNode(wanted[index]) && !cell.contains(document.activeElement)) cell.replaceWith(wanted[index])
-  }
-  return before
-}
-
-/**
- * Make these the children of a node, without moving the one that has the focus.
- * @param {Element} place
- * @param {Element[]} wanted
- */
-function arrange(place, wanted) {
-  const keeps = new Set(wanted)
-  for (const child of [...place.children]) if (!keeps.has(child)) child.remove()
-  let next = place.firstElementChild
-  for (const child of wanted) {
-    // What is still before the one with the focus is moved behind it when its turn comes.
-    if (child === next || child.contains(document.activeElement)) next = child.nextElementSibling
-    else place.insertBefore(child, next)
-  }
-}
-
-/**
  * A list of very many rows of one height, of which those in view are drawn.
  * @param {string} label
  * @param {any[]} rows

@@ -2,7 +2,7 @@
 
 import { html, svg } from '../html.js'
 
-/** @typedef {'force' | 'wait' | 'revoked' | 'suspended' | 'superseded' | 'expired' | 'info' | 'unknown' | 'blocked'} State */
+/** @typedef {'force' | 'wait' | 'revoked' | 'suspended' | 'superseded' | 'expired' | 'info' | 'unknown' | 'blocked' | 'open' | 'closed'} State */
 
 /** Paths in a square of 16 px, stroked. @type {Record<State, string>} */
 const SHAPES = {
@@ -14,6 +14,8 @@ const SHAPES = {
   expired: 'M4 2h8M4 14h8M5 2c0 4 6 4 6 12M11 2c0 4-6 4-6 12',
   info: 'M8 7v6M8 3.5v.5',
   unknown: 'M5.5 6a2.5 2.5 0 1 1 3.6 2.2c-.8.4-1.1.9-1.1 1.8M8 12.5v.5',
+  open: 'M8 2.5 14 13.5H2zM8 6.5v3.5M8 11.8v.1',
+  closed: 'M3.5 7.5h9v6h-9zM5.5 7.5V5a2.5 2.5 0 0 1 5 0v2.5',
   blocked: 'M6.5 9.5l3-3M7 5l1.5-1.5a2.8 2.8 0 0 1 4 4L11 9M9 11l-1.5 1.5a2.8 2.8 0 0 1-4-4L5 7',
 }
 

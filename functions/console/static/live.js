@@ -1,0 +1,334 @@
+/**
+ * What the pages show, kept fresh while one shows it: one store for all pages, which one tab of those
+ * with the same key fills. It holds a lock of the browser; the others tell it what they want.
+ */
+
+import { answers, ApiError, call, events, now } from './api.js'
+import { clock, hex } from './format.js'
+import { advice } from './parts/panel.js'
+import { tabs, who } from './session.js'
+
+/**
+ * @typedef {object} Entry
+ * @property {any} data
+ * @property {number} at when the service confirmed the data; 0 if it never did
+ * @property {ApiError | null} error why it was not renewed
+ * @property {string} tag changes with the data
+ * @property {string | null} [etag]
+ * @property {string | null} [since] with which the service tells what has changed
+ * @property {number} [took] seconds
+ */
+/**
+ * @typedef {object} Want
+ * @property {string} path
+ * @property {string | null} list the name of a list of which all pages are wanted
+ * @property {number} seconds
+ * @property {string} [tag] of what the tab has
+ */
+/** @typedef {{name: string, held: boolean, stop: AbortController, release: () => void}} Lock */
+/** @typedef {{draw: () => void, wants: Map<string, Want>}} View */
+
+/** Seconds: a tab says what it wants, and for how long; likewise a hidden one, whose timers are late. */
+const [SAID, HELD, HIDDEN, HIDDEN_HELD] = [10, 25, 60, 150]
+/** Seconds: the longest pause after failures; how long each second is asked after a change. */
+const [LONGEST, AFTER_CHANGE] = [30, 10]
+/** A path is asked for at most this share of the time. */
+const SHARE = 1 / 4
+/** Milliseconds after which data says how old it is, though nothing failed here. */
+const OLD = 120_000
+const OWN = hex(crypto.getRandomValues(new Uint8Array(8)))
+/** @type {Entry} */
+const NOTHING = { data: null, at: 0, error: null, tag: '' }
+
+/** @type {Map<string, Entry>} */
+const store = new Map()
+/** What other tabs want, by tab, in milliseconds until when. @type {Map<string, {wants: Want[], ends: number}>} */
+const others = new Map()
+/** @type {Map<string, {timer?: ReturnType<typeof setTimeout>, asking: boolean, asked: number, failures: number}>} */
+const turns = new Map()
+/** @type {Set<View>} */
+const views = new Set()
+/** @type {View | null} */
+let drawing = null
+let frame = 0
+let hurried = -Infinity
+let versions = 0
+/** What this tab waits for, or holds. @type {Lock | null} */
+let lock = null
+
+/** Milliseconds that go on evenly, also if the clock is set. */
+const elapsed = () => performance.now()
+
+/**
+ * Draw now, with news, and each second, until the page is left. What `draw` reads is kept fresh.
+ * @param {() => void} draw
+ * @param {AbortSignal} signal
+ */
+export function follow(draw, signal) {
+  join()
+  const view = { draw, wants: new Map() }
+  views.add(view)
+  paint(view)
+  const timers = [setInterval(soon, 1000), setInterval(say, SAID * 1000)]
+  signal.addEventListener(
+    'abort',
+    () => {
+      timers.forEach(clearInterval)
+      if (views.delete(view)) say()
+    },
+    { once: true },
+  )
+}
+
+/**
+ * What a path answers, at most so many seconds old while a page that is followed reads it.
+ * @param {string} path
+ * @param {number} seconds
+ * @param {string | null} [list] its name, if all pages of a list are wanted
+ * @returns {Entry}
+ */
+export function read(path, seconds, list = null) {
+  drawing?.wants.set(path, { path, list, seconds })
+  return store.get(path) ?? NOTHING
+}
+
+/** How old data is that could not be renewed. @param {Entry} entry */
+export const aged = ({ at, error }) =>
+  at && (error || now() - at > OLD) ? `As of ${clock(at)} UTC. ${error ? advice(error) : ''}` : null
+
+/** @param {View} view */
+function paint(view) {
+  const said = () => [...view.wants.values()].map(({ path, seconds }) => `${path} ${seconds}`).join()
+  const before = said()
+  view.wants.clear()
+  drawing = view
+  try {
+    view.draw()
+  } finally {
+    drawing = null
+  }
+  if (before !== said()) say()
+}
+
+/** Draw in the next frame. */
+function soon() {
+  frame ||= requestAnimationFrame(() => {
+    frame = 0
+    for (const view of views) paint(view)
+  })
+}
+
+/** Wait for the lock of this key. Without locks, as on a page without https, each tab asks for itself. */
+function join() {
+  const { tenant_id, identity, api_key_id, scopes } = who()
+  const name = ['rescind-poll', tenant_id, identity, api_key_id, scopes].join(' ')
+  if (lock?.name === name) return
+  part()
+  const mine = { name, held: !navigator.locks, stop: new AbortController(), release: () => {} }
+  lock = mine
+  const hold = () =>
+    new Promise((resolve) => {
+      Object.assign(mine, { held: true, release: () => resolve(undefined) })
+      tell({ leads: true })
+      plan()
+    })
+  // It ends with an abort when this tab parts.
+  navigator.locks?.request(name, { signal: mine.stop.signal }, hold).catch(() => undefined)
+}
+
+/** Let another tab ask. */
+function part() {
+  for (const { timer } of turns.values()) clearTimeout(timer)
+  turns.clear()
+  lock?.stop.abort()
+  lock?.release()
+  lock = null
+}
+
+/** Forget everything: it was read with a key that is not used any more. */
+function drop() {
+  part()
+  store.clear()
+  others.clear()
+  views.clear()
+}
+
+/** @param {Record<string, unknown>} message */
+const tell = (message) => lock && tabs.postMessage({ live: lock.name, from: OWN, ...message })
+
+/** What the pages of this tab want. */
+const wanted = () => [...views].flatMap(({ wants }) => [...wants.values()])
+
+/** Ask for what is wanted here, or say it to the tab that asks. */
+function say() {
+  if (lock?.held) return plan()
+  const wants = wanted().map((want) => ({ ...want, tag: store.get(want.path)?.tag }))
+  tell({ wants, visible: !document.hidden, ends: document.hidden ? HIDDEN_HELD : HELD })
+}
+
+/** Let each path that is wanted have its turn, and no other. */
+function plan() {
+  if (!lock?.held) return
+  for (const [tab, { ends }] of others) if (ends < elapsed()) others.delete(tab)
+  /** @type {Map<string, Want>} */
+  const all = new Map()
+  for (const want of [...wanted(), ...[...others.values()].flatMap(({ wants }) => wants)]) {
+    if (want.seconds < (all.get(want.path)?.seconds ?? Infinity)) all.set(want.path, want)
+  }
+  for (const [path, turn] of turns) {
+    clearTimeout(turn.timer)
+    if (!all.has(path) && !turn.asking) turns.delete(path)
+  }
+  for (const want of all.values()) {
+    const turn = turns.get(want.path) ?? { asking: false, asked: -Infinity, failures: 0 }
+    turns.set(want.path, turn)
+    const left = turn.asked + pause(want, turn.failures) * 1000 - elapsed()
+    if (!turn.asking) turn.timer = setTimeout(() => ask(want, turn), Math.max(0, left))
+  }
+}
+
+/**
+ * The seconds between two turns of a path.
+ * @param {Want} want
+ * @param {number} failures
+ */
+function pause({ path, seconds }, failures) {
+  const isSoon = elapsed() - hurried < AFTER_CHANGE * 1000
+  const usual = document.hidden ? Math.max(HIDDEN, seconds) : isSoon ? 1 : seconds * (0.9 + Math.random() * 0.2)
+  const longest = Math.max(LONGEST, usual)
+  return Math.max(Math.min(longest, usual * 2 ** failures), (store.get(path)?.took ?? 0) / SHARE)
+}
+
+/**
+ * @param {Want} want
+ * @param {NonNullable<ReturnType<typeof turns.get>>} turn
+ */
+async function ask(want, turn) {
+  const [begun, mine, before] = [elapsed(), lock, store.get(want.path) ?? NOTHING]
+  turn.asking = true
+  let entry
+  try {
+    const found = await (want.list ? listed(want, before) : document_(want.path, before))
+    entry = { ...found, at: now(), error: null, took: (elapsed() - begun) / 1000 }
+    turn.failures = 0
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    entry = { ...before, error }
+    turn.failures++
+  } finally {
+    turn.asking = false
+    turn.asked = elapsed()
+  }
+  // Meanwhile this tab was signed out, or another one asks.
+  if (mine !== lock) return
+  const isNew = entry.data !== before.data
+  if (isNew) entry.tag = `${OWN} ${++versions}`
+  store.set(want.path, entry)
+  hand(
+    want.path,
+    entry,
+    isNew && [...others.values()].some(({ wants }) => wants.some(({ path }) => path === want.path)),
+  )
+  soon()
+  plan()
+}
+
+/**
+ * @param {string} path
+ * @param {Entry} before
+ * @returns {Promise<Entry>}
+ */
+async function document_(path, before) {
+  const { status, headers, body } = await call('GET', path, undefined, {
+    headers: before.etag ? { 'If-None-Match': before.etag } : {},
+  })
+  if (status === 304) return before
+  const isSame = JSON.stringify(body) === JSON.stringify(before.data)
+  return { ...before, data: isSame ? before.data : body, etag: headers.get('ETag') }
+}
+
+/**
+ * All pages of a list, or only what has changed since, if the service can tell.
+ * @param {Want} want
+ * @param {Entry} before
+ * @returns {Promise<Entry>}
+ */
+async function listed({ path, list }, before) {
+  const name = /** @type {string} */ (list)
+  const known = before.since ? new Map(before.data.map((/** @type {{id: string}} */ row) => [row.id, row])) : new Map()
+  let since
+  let isNew = !before.since
+  try {
+    for await (const answer of answers(path, { query: { changed_since: before.since } })) {
+      since ??= answer.changed_since
+      isNew ||= answer[name].length > 0 || answer.removed?.length > 0
+      for (const id of answer.removed ?? []) known.delete(id)
+      for (const row of answer[name]) known.set(row.id ?? known.size, row)
+    }
+  } catch (error) {
+    if (before.since && error instanceof ApiError && error.status === 410)
+      return listed({ path, list, seconds: 0 }, NOTHING)
+    throw error
+  }
+  const data = isNew ? [...known.values()] : before.data
+  const isSame = !since && JSON.stringify(data) === JSON.stringify(before.data)
+  return { ...before, data: isSame ? before.data : data, since }
+}
+
+/**
+ * Tell the other tabs.
+ * @param {string} path
+ * @param {Entry} entry
+ * @param {boolean} withData
+ */
+function hand(path, { data, error, ...entry }, withData) {
+  const fault = error && [error.status, error.code, error.message, error.requestId]
+  tell({ path, entry, fault, ...(withData && { data }) })
+}
+
+/** @param {any} message of the tab that asks */
+function take({ path, entry, fault, data }) {
+  if (!wanted().some((want) => want.path === path)) return
+  const before = store.get(path) ?? NOTHING
+  const isKnown = before.tag === entry.tag
+  if (!isKnown && data === undefined && !fault) return say()
+  const error = fault && new ApiError(.../** @type {ConstructorParameters<typeof ApiError>} */ (fault))
+  store.set(
+    path,
+    isKnown || data === undefined
+      ? { ...before, at: Math.max(before.at, isKnown ? entry.at : 0), error }
+      : { ...entry, data, error },
+  )
+  soon()
+}
+
+/** @param {any} message of a tab that wants something */
+function serve({ from, wants, ends, visible }) {
+  others.set(from, { wants, ends: elapsed() + ends * 1000 })
+  if (document.hidden && visible) {
+    // The timers of a hidden tab are late. Whoever is seen asks.
+    part()
+    return join()
+  }
+  for (const { path, tag } of wants) {
+    const entry = store.get(path)
+    if (entry?.at && entry.tag !== tag) hand(path, entry, true)
+  }
+  plan()
+}
+
+function hurry() {
+  hurried = elapsed()
+  plan()
+}
+
+tabs.addEventListener('message', ({ data }) => {
+  if (!lock || data.live !== lock.name) return
+  if (data.hurry) hurry()
+  else if (data.leads) say()
+  else if (data.entry) take(data)
+  else if (data.wants && lock.held) serve(data)
+})
+events.addEventListener('changed', () => (tell({ hurry: true }), hurry()))
+events.addEventListener('out', drop)
+document.addEventListener('visibilitychange', () => (say(), soon()))

@@ -1,14 +1,16 @@
 /** Who can call the API, with what, and until when? */
 
-import { all, ApiError, get, now, post, remove } from '../api.js'
+import { all, ApiError, now, post, remove } from '../api.js'
 import { count, date, short } from '../format.js'
 import { html, put, svg } from '../html.js'
+import { follow, read } from '../live.js'
 import { ask, field, showSecret } from '../parts/dialog.js'
-import { announce, banner, called, heading, left, named, panel, ready, when } from '../parts/panel.js'
+import { announce, banner, heading, left, named, problem, ready, skeleton, when } from '../parts/panel.js'
 import { inWords, SCOPES } from '../parts/scopes.js'
-import { empty, facts, listing, table } from '../parts/table.js'
+import { facts } from '../parts/table.js'
 import { stateOf, tag } from '../parts/tag.js'
 import { may, signOut, who } from '../session.js'
+import { listPage, whole } from '../table.js'
 
 /** @typedef {Api.ApiKeySummary} Key */
 
@@ -23,32 +25,67 @@ export const title = 'API keys'
  * @param {HTMLElement} main
  * @param {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} context
  */
-export async function show(main, { route, signal }) {
-  const [id] = route.parts
-  const account = route.query.get('account')
-  const redraw = async () => { await Promise.all(panels.map((each) => each.redraw())) }
-  const panels = [panel(null, () => keys(signal, account, redraw), { signal, what: 'The API keys', wide: true })]
-  if (id) panels.unshift(panel('This key', () => detail(id, signal, redraw), { signal, what: 'The API key', wide: true }))
-  const make = may() && html`<button type="button" class="main" @click=${() => create(account, redraw)}>New API key…</button>`
-  put(main, heading(title, account ? html`Keys of one account. <a href="#/api-keys">Show all keys</a>` : 'Each program and each person has a key of its own. Its secret is shown once, when it is made.', make), panels.map((each) => each.element))
-  await Promise.all(panels.map((each) => each.drawn))
-  ready()
+export async function show(main, context) {
+  const [id] = context.route.parts
+  if (id) return follow(() => put(main, detail(id)), context.signal)
+  const account = context.route.query.get('account')
+  const path = account ? `/v1/api-keys?service_account_id=${account}` : '/v1/api-keys'
+  const make =
+    may() && html`<button type="button" class="main" @click=${() => create(account)}>New API key…</button>`
+  const words = account
+    ? html`Keys of one account. <a href="#/api-keys">Show all keys</a>`
+    : 'Each program and each person has a key of its own. Its secret is shown once, when it is made.'
+  listPage(main, context, keys, { path, list: 'api_keys', seconds: 15 }, () => heading(title, words, make))
 }
 
-/**
- * @param {AbortSignal} signal
- * @param {string | null} account
- * @param {() => Promise<void>} redraw
- */
-const keys = (signal, account, redraw) => listing('/v1/api-keys', 'api_keys', (rows) => table('API keys', [
-  { heading: 'Name', cell: (key) => html`<a href=${`#/api-keys/${key.id}`}>${called(key.name)}</a>${key.id === who().api_key_id && html`<small class="soft">You are signed in with this key.</small>`}` },
-  { heading: 'Scopes', cell: (key) => inWords(key.scopes) },
-  { heading: 'Last used', cell: (key) => when(key.last_used_at) },
-  { heading: 'Ends', cell: end },
-  { heading: '', kind: 'action', cell: (key) => may() && (key.status === 'active'
-    ? html`<button type="button" aria-label=${`Revoke ${key.name}`} @click=${() => revoke(key, redraw)}>Revoke…</button>`
-    : html`<button type="button" aria-label=${`Delete ${key.name}`} @click=${() => erase(key, redraw)}>Delete…</button>`) },
-], rows), { signal, query: { service_account_id: account }, nothing: empty('This account has no keys.') })
+/** @type {import('../table.js').Spec} */
+const keys = {
+  id: 'api-keys',
+  noun: 'API keys',
+  sort: 'name',
+  mark: 'ends',
+  open: ({ id }) => `#/api-keys/${id}`,
+  columns: [
+    { id: 'name', title: 'Name', width: 'minmax(180px, 2fr)', value: ({ name }) => name, cell: nameOf },
+    { id: 'may', title: 'May', width: 'minmax(150px, 2fr)', from: 900, value: ({ scopes }) => inWords(scopes) },
+    { id: 'scope', title: 'Scopes', text: ({ scopes }) => scopes.join(' ') },
+    { id: 'used', title: 'Last used', width: '124px', value: ({ last_used_at: at }) =>
+      at, cell: ({ last_used_at: at }) => when(at) },
+    { id: 'made', title: 'Made', width: '124px', from: 1000, value: ({ created_at: at }) =>
+      at, cell: ({ created_at: at }) => when(at) },
+    { id: 'ends', title: 'Ends', width: '216px', value: ({ expires_at: at }) => at, text: ({ expires_at: at }) =>
+      at ?? 'never', cell: end },
+    { id: 'state', title: 'State', text: standing },
+  ],
+  sub: ({ scopes, last_used_at: at }) => html`${inWords(scopes)} · used ${when(at)}`,
+  facets: () => [
+    { title: 'End soon', query: 'state:soon', state: 'wait' },
+    { title: 'Never end', query: 'state:endless' },
+    { title: 'Revoked', query: 'state:revoked', state: 'revoked' },
+    { title: 'Expired', query: 'state:expired', state: 'expired' },
+    { title: 'May do everything', query: 'scope:admin' },
+    { title: 'Never used', query: 'state:unused' },
+  ],
+  actions: (key) => [
+    may() && key.status === 'active' && !wouldOutlive(key) && { title: 'Replace…', run: () => rotate(key) },
+    { title: 'What this key did', run: () => void (location.hash = `#/audit?key=${key.id}`) },
+    may() && key.status === 'active' && { title: 'Revoke…', run: () => revoke(key), danger: true },
+    may() && key.status !== 'active' && { title: 'Delete…', run: () => erase(key), danger: true },
+  ],
+  empty: html`<p>This account has no keys.</p>`,
+}
+
+/** @param {Key} key */
+function nameOf({ id, name }) {
+  return html`<span class="line-of">${whole(name)}${id === who().api_key_id && tag('info', 'you')}</span>`
+}
+
+/** Words for filters. @param {Key} key */
+function standing({ status, expires_at: end_, last_used_at: used }) {
+  const left_ = end_ ? (Date.parse(end_) - now()) / 1000 : Infinity
+  const soon = status === 'active' && left_ > 0 && left_ < SOON_DAYS * DAY && 'soon'
+  return [left_ <= 0 ? 'expired' : status, soon, !end_ && 'endless', !used && 'unused'].filter(Boolean).join(' ')
+}
 
 /**
  * When a key ends: a bar of the days that are left, of 30.
@@ -61,48 +98,64 @@ function end(key) {
   if (seconds <= 0) return tag('expired', `expired ${date(key.expires_at)}`)
   const state = seconds < SOON_DAYS * DAY ? 'wait' : 'force'
   const width = Math.max(3, Math.min(1, seconds / (BAR_DAYS * DAY)) * 90)
-  return html`<span class="days"><svg class="picture" viewBox="0 0 90 8" width="90" height="8" aria-hidden="true"><rect class="rail" width="90" height="8" rx="4"/>${svg`<rect class=${`fill ${state}`} width=${width} height="8" rx="4"/>`}</svg>${state === 'wait' ? tag('wait', `${left(key.expires_at)} left`) : html`<span>${left(key.expires_at)} left</span>`}</span>`
+  return html`<span class="days"><svg class="picture" viewBox="0 0 90 8" width="90" height="8" aria-hidden="true"><rect
+    class="rail" width="90" height="8" rx="4"/>${svg`<rect class=${`fill ${state}`} width=${width} height="8"
+      rx="4"/>`}</svg>${state === 'wait' ? tag('wait', `${left(key.expires_at)} left`)
+      : html`<span>${left(key.expires_at)} left</span>`}</span>`
 }
 
-/**
- * @param {string} id
- * @param {AbortSignal} signal
- * @param {() => Promise<void>} redraw
- */
-async function detail(id, signal, redraw) {
-  const key = /** @type {Api.ApiKeyDetail} */ (await get(`/v1/api-keys/${id}`, { signal }))
+/** @param {string} id */
+function detail(id) {
+  const { data, at, error } = read(`/v1/api-keys/${id}`, 5)
+  const key = /** @type {Api.ApiKeyDetail | null} */ (data)
+  if (at || error) ready()
+  const back = html`<a href="#/api-keys">All API keys</a>`
+  if (!key) return [heading(title, back), error ? problem(error, 'The API key could not be shown.') : skeleton(6)]
+  const isActive = may() && key.status === 'active'
   return [
-    facts([
-      ['Name', named(key.name)],
-      ['Identifier', html`<code>${key.id}</code>`],
-      ['Status', tag(stateOf(key.status), key.status)],
-      ['Scopes', inWords(key.scopes)],
-      ['Made', when(key.created_at)],
-      ['Last used', when(key.last_used_at)],
-      ['Requests', count(key.request_count, 'request')],
-      ['Ends', end(key)],
+    heading(named(key.name), back, [
+      isActive && !wouldOutlive(key) && html`<button type="button" @click=${() => rotate(key)}>Replace…</button>`,
+      isActive && html`<button type="button" @click=${() => revoke(key)}>Revoke…</button>`,
+      may() && !isActive && html`<button type="button" @click=${() => erase(key)}>Delete…</button>`,
     ]),
-    may() && key.status === 'active' && html`<div class="actions">
-      ${!wouldOutlive(key) && html`<button type="button" @click=${() => rotate(key, redraw)}>Replace…</button>`}
-      <button type="button" @click=${() => revoke(key, redraw)}>Revoke…</button></div>
-      ${wouldOutlive(key) && html`<p class="soft">To replace it, sign in with an API key that lasts longer: a key cannot make one that ends after itself.</p>`}`,
-    html`<p><a href=${`#/audit?key=${key.id}`}>What this key did</a></p>`,
+    html`<section class="panel wide body">
+      ${facts([
+        ['Identifier', html`<code>${key.id}</code>`],
+        ['Status', tag(stateOf(key.status), key.status)],
+        ['Scopes', inWords(key.scopes)],
+        ['Made', when(key.created_at)],
+        ['Last used', when(key.last_used_at)],
+        ['Requests', count(key.request_count, 'request')],
+        ['Ends', end(key)],
+      ])}
+      ${isActive && wouldOutlive(key) && html`<p class="soft">${OUTLIVED}</p>`}
+      <p><a href=${`#/audit?key=${key.id}`}>What this key did</a></p>
+    </section>`,
   ]
 }
 
+const OUTLIVED =
+  'To replace it, sign in with an API key that lasts longer: a key cannot make one that ends after itself.'
+
 /**
  * @param {string | null} account
- * @param {() => Promise<void>} redraw
  */
-async function create(account, redraw) {
-  const accounts = /** @type {Api.ServiceAccount[]} */ (await all('/v1/service-accounts', 'service_accounts').catch(() => []))
+async function create(account) {
+  /** @type {Api.ServiceAccount[]} */
+  const accounts = await all('/v1/service-accounts', 'service_accounts').catch(() => [])
   const made = await ask({
     title: 'New API key', action: 'Make the key', failed: 'The key could not be made.',
     body: [
-      field('Name', html`<input name="name" required maxlength="255" autocomplete="off">`, 'For people: the program or the person that has it.'),
-      html`<fieldset><legend>Scopes</legend>${Object.entries(SCOPES).map(([scope, words]) => html`<label class="tick"><input type="checkbox" name="scopes" value=${scope}> <span>${words} <small class="soft">${scope}</small></span></label>`)}</fieldset>`,
-      field('Account', html`<select name="account"><option value="">None: it stands for itself</option>${accounts.map(({ id, name }) => html`<option value=${id} ?selected=${id === account}>${name}</option>`)}</select>`),
-      field('Ends after', html`<select name="ends">${ends().map(([end, words, isUsual]) => html`<option value=${end} ?selected=${isUsual}>${words}</option>`)}</select>`, who().creates_until && SHORT_LIVED),
+      field('Name', html`<input name="name" required maxlength="255"
+        autocomplete="off">`, 'For people: the program or the person that has it.'),
+      html`<fieldset><legend>Scopes</legend>${Object.entries(SCOPES).map(([scope, words]) => html`<label
+        class="tick"><input type="checkbox" name="scopes" value=${scope}> <span>${words} <small
+          class="soft">${scope}</small></span></label>`)}</fieldset>`,
+      field('Account', html`<select name="account"><option
+        value="">None: it stands for itself</option>${accounts.map(({ id, name }) => html`<option value=${id}
+          ?selected=${id === account}>${name}</option>`)}</select>`),
+      field('Ends after', html`<select name="ends">${ends().map(([end, words, isUsual]) => html`<option value=${end}
+        ?selected=${isUsual}>${words}</option>`)}</select>`, who().creates_until && SHORT_LIVED),
     ],
     run: async (form, headers) => {
       if (!form.has('scopes')) throw new ApiError(400, 'invalid_request', 'Choose what the key may do.', null)
@@ -112,18 +165,19 @@ async function create(account, redraw) {
       }, { headers })
     },
   })
-  if (made) await handOver(/** @type {Api.CreatedApiKey} */ (made), redraw)
+  if (made) await handOver(/** @type {Api.CreatedApiKey} */ (made))
 }
 
 /**
  * @param {Api.CreatedApiKey} made
- * @param {() => Promise<void>} redraw
  */
-async function handOver(made, redraw) {
-  await Promise.all([redraw(), showSecret('Store this key now', made.key, html`It is the secret of <bdi>${made.name}</bdi>, which ${inWords(made.scopes)}.`)])
+async function handOver(made) {
+  const words = html`It is the secret of <bdi>${made.name}</bdi>, which ${inWords(made.scopes)}.`
+  await showSecret('Store this key now', made.key, words)
 }
 
-const SHORT_LIVED = 'A key cannot make one that ends after itself. For a longer one, sign in with an API key that lasts longer.'
+const SHORT_LIVED =
+  'A key cannot make one that ends after itself. For a longer one, sign in with an API key that lasts longer.'
 
 /**
  * The ends that a new key may have: none after the end of the key that makes it.
@@ -134,10 +188,14 @@ function ends() {
   const last = own ? Date.parse(own) : Infinity
   /** @type {[number, string][]} */
   const lengths = [[30, '30 days'], [90, '90 days'], [365, 'a year']]
-  const found = lengths.map(([days, words]) => /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90])).filter(([end]) => end <= last)
+  const found = lengths.map(([days, words]) =>
+    /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90])).filter(([end]) => end <= last)
   /** @type {[string, string, boolean]} */
-  const longest = own ? [own, `${left(own)}, with the key that you are signed in with`, found.length < 2] : ['', 'never', false]
-  return [...found.map(([end, words, isUsual]) => /** @type {[string, string, boolean]} */ ([`${new Date(end).toISOString().slice(0, 19)}Z`, words, isUsual])), longest]
+  const longest = own ? [own, `${left(own)},
+    with the key that you are signed in with`, found.length < 2] : ['', 'never', false]
+  return [...found.map(([end, words, isUsual]) =>
+    /** @type {[string, string, boolean]} */ (
+      [`${new Date(end).toISOString().slice(0, 19)}Z`, words, isUsual])), longest]
 }
 
 /**
@@ -152,47 +210,49 @@ function wouldOutlive({ created_at, expires_at }) {
 
 /**
  * @param {Key} key
- * @param {() => Promise<void>} redraw
  */
-async function rotate(key, redraw) {
+async function rotate(key) {
   const graces = [[0, 'at once'], [3600, 'in 1 h'], [DAY, 'in 1 day'], [7 * DAY, 'in 7 days']]
   const made = await ask({
     title: 'Replace this key', action: 'Make the new key', failed: 'The key could not be replaced.',
-    body: [html`<p>A new key takes the place of <bdi>${key.name}</bdi>, with the same scopes and as much time as it was made with.</p>`,
-      field('The old key ends', html`<select name="grace">${graces.map(([seconds, words]) => html`<option value=${seconds} ?selected=${seconds === DAY}>${words}</option>`)}</select>`, 'Until then both are accepted.')],
-    run: (form, headers) => post(`/v1/api-keys/${key.id}/rotate`, { grace_seconds: Number(form.get('grace')) }, { headers }),
+    body: [html`<p>A new key takes the place of <bdi>${key.name}</bdi>, with the same scopes and as much time as it was
+        made with.</p>`,
+      field('The old key ends', html`<select name="grace">${graces.map(([seconds, words]) => html`<option
+        value=${seconds} ?selected=${seconds === DAY}>${words}</option>`)}</select>`, 'Until then both are accepted.')],
+    run: (form, headers) => post(`/v1/api-keys/${key.id}/rotate`, { grace_seconds: Number(form.get('grace')) },
+      { headers }),
   })
-  if (made) await handOver(/** @type {Api.RotatedApiKey} */ (made), redraw)
+  if (made) await handOver(/** @type {Api.RotatedApiKey} */ (made))
 }
 
 /**
  * @param {Key} key
- * @param {() => Promise<void>} redraw
  */
-async function revoke(key, redraw) {
+async function revoke(key) {
   const own = key.id === who().api_key_id
   const done = await ask({
     title: 'Revoke this key', action: `Revoke ${key.name}`, danger: true, failed: 'The key could not be revoked.',
-    body: [html`<p>The next request with <bdi>${key.name}</bdi> (${short(key.id)}) is refused. This cannot be undone.</p>`, own && banner('wait', 'You are signed in with this key. You will be signed out.')],
+    body: [html`<p>The next request with <bdi>${key.name}</bdi> (${short(key.id)}) is refused. This cannot be
+        undone.</p>`,
+      own && banner('wait', 'You are signed in with this key. You will be signed out.')],
     run: (_form, headers) => post(`/v1/api-keys/${key.id}/revoke`, undefined, { headers }).then(() => true),
   })
   if (!done) return
   if (own) return signOut().finally(() => location.reload())
   announce('The key is revoked.')
-  await redraw()
 }
 
 /**
  * @param {Key} key
- * @param {() => Promise<void>} redraw
  */
-async function erase(key, redraw) {
+async function erase(key) {
   const done = await ask({
     title: 'Delete this key', action: `Delete ${key.name}`, danger: true, failed: 'The key could not be deleted.',
-    body: html`<p><bdi>${key.name}</bdi> leaves this list. What it did stays in the audit log. This cannot be undone.</p>`,
+    body: html`<p><bdi>${key.name}</bdi> leaves this list. What it did stays in the audit log. This cannot be
+      undone.</p>`,
     run: () => remove(`/v1/api-keys/${key.id}`).then(() => true),
   })
   if (!done) return
   announce('The key is deleted.')
-  await redraw()
+  location.hash = '#/api-keys'
 }

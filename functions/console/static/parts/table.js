@@ -1,9 +1,7 @@
 /** Tables for people, and long lists of which only the rows in view are in the document. */
 
-import { get } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { problem } from './panel.js'
 
 /** @typedef {{heading: string, cell: (row: any) => unknown, kind?: 'number' | 'action'}} Column */
 
@@ -103,30 +101,6 @@ export function longTable(label, columns, rows, widths) {
  */
 export const footer = (shown, total, more) => html`
   <p class="soft foot">${total !== null && total > shown ? `Showing ${number(shown)} of ${number(total)}.` : count(shown, 'row')} ${more && html`<button type="button" @click=${more}>Load the next 100</button>`}</p>`
-
-/**
- * A table of a list of the API, of which a person loads more.
- * @param {string} path
- * @param {string} name of the list in the answer
- * @param {(rows: any[]) => unknown} draw
- * @param {{signal: AbortSignal, query?: Record<string, string | null>, nothing: unknown}} options
- * @returns {Promise<HTMLElement>}
- */
-export async function listing(path, name, draw, { signal, query = {}, nothing }) {
-  const place = /** @type {HTMLElement} */ (one(html`<div class="body"></div>`))
-  /** @type {any[]} */
-  const rows = []
-  /** @param {string | null} cursor */
-  const load = async (cursor) => {
-    const answer = /** @type {Record<string, any>} */ (await get(path, { signal, query: { limit: 100, ...query, cursor } }))
-    rows.push(...answer[name])
-    const more = answer.cursor && (() => load(answer.cursor).catch((error) => show(problem(error, 'The next rows could not be loaded.'))))
-    const show = (/** @type {unknown} */ fault = null) => put(place, rows.length ? [draw(rows), footer(rows.length, answer.total ?? null, more)] : nothing, fault)
-    show()
-  }
-  await load(null)
-  return place
-}
 
 /**
  * What to do when there is nothing yet.

@@ -54,20 +54,9 @@ const [NARROW, BESIDE] = [760, 6]
 /** Letters at the end of a name that are never cut. */
 const ENDING = 10
 const KEYS = [
-  ['/', 'filter'],
-  ['j', 'next row'],
-  ['k', 'row before'],
-  ['Enter', 'open'],
-  ['x', 'choose'],
-  ['Esc', 'leave the filter'],
-  ['?', 'these keys'],
+  ['/', 'filter'], ['j', 'next row'], ['k', 'row before'], ['Enter', 'open'], ['x', 'choose'],
+  ['Esc', 'leave the filter'], ['?', 'these keys'],
 ]
-/** Not before the first table is needed. */
-const sheet = one(html`<link rel="stylesheet">`)
-sheet.setAttribute('href', new URL('table.css', import.meta.url).href)
-document.head.append(sheet)
-await new Promise((resolve) => ['load', 'error'].forEach((end) => sheet.addEventListener(end, resolve)))
-
 const ARROWS = { none: '', ascending: ' ↑', descending: ' ↓' }
 const SILENCED = 'rescind.keys'
 const order = new Intl.Collator('en', { numeric: true })
@@ -81,6 +70,12 @@ const GLYPHS = {
 const glyph = (/** @type {keyof typeof GLYPHS} */ name) =>
   html`<svg class="glyph" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path
     d=${GLYPHS[name]}/>`}</svg>`
+
+/** Not before the first table is needed. */
+const sheet = one(html`<link rel="stylesheet">`)
+sheet.setAttribute('href', new URL('table.css', import.meta.url).href)
+document.head.append(sheet)
+await new Promise((resolve) => ['load', 'error'].forEach((end) => sheet.addEventListener(end, resolve)))
 
 /** A name of which the end stays whole: by it people tell names apart. @param {string} name */
 export function whole(name) {
@@ -146,20 +141,17 @@ export class Table {
     this.#paint()
   }
 
-
   /** Draw again what is in view. */
   #paint() {
     this.#width = this.element.clientWidth
     if (!this.#width || !this.#entry) return
     this.#arrange()
-    const focus = this.element.contains(document.activeElement)
-      ? /** @type {HTMLElement} */ (document.activeElement)
-      : null
+    const focus = /** @type {HTMLElement | null} */ (this.element.querySelector(':focus'))
     put(this.element, this.#tools(), this.#body(), this.#foot())
     this.#measure()
     // A row that was moved has lost the focus; one that is out of view gives it to the table.
-    if (focus && document.activeElement !== focus)
-      (focus.isConnected ? focus : this.#scroll)?.focus({ preventScroll: true })
+    const isLost = focus && document.activeElement !== focus
+    if (isLost) (focus.isConnected ? focus : this.#scroll)?.focus({ preventScroll: true })
   }
 
   get #lead() {
@@ -176,10 +168,8 @@ export class Table {
 
   /** The columns for which there is room. */
   get #shown() {
-    return this.spec.columns.filter(
-      (column) =>
-        column.width && (column === this.#lead || ((column.from ?? 0) <= this.#width && !this.#hidden.has(column.id))),
-    )
+    const fits = (/** @type {Column} */ { id, from = 0 }) => from <= this.#width && !this.#hidden.has(id)
+    return this.spec.columns.filter((column) => column.width && (column === this.#lead || fits(column)))
   }
 
   /** Filter, sort and group, if rows or wishes are others than before. */
@@ -187,11 +177,10 @@ export class Table {
     const by = [this.#query, this.#sort, this.#flat].join(' ')
     if (this.#arranged.rows === this.#rows && this.#arranged.by === by) return
     this.#arranged = { rows: this.#rows, by }
-    if (this.#chosen.size)
-      this.#chosen = new Map(
-        (this.#rows ?? []).filter((row) => this.#chosen.has(this.#key(row))).map((row) => [this.#key(row), row]),
-      )
-    const found = (this.#found = this.#sorted((this.#rows ?? []).filter(this.#finder(this.#query))))
+    const rows = this.#rows ?? []
+    const chosen = this.#chosen.size ? rows.filter((row) => this.#chosen.has(this.#key(row))) : []
+    this.#chosen = new Map(chosen.map((row) => [this.#key(row), row]))
+    const found = this.#found = this.#sorted(rows.filter(this.#finder(this.#query)))
     const { groups, group } = this.spec
     if (!groups || !group || this.#flat) {
       this.#lines = found.map((row) => ({ row }))
@@ -200,8 +189,8 @@ export class Table {
     const parted = groups.map(() => /** @type {any[]} */ ([]))
     for (const row of found) parted[group(row)]?.push(row)
     this.#lines = groups.flatMap((each, index) => {
-      const rows = parted[index] ?? []
-      return rows.length ? [{ group: each, size: rows.length }, ...rows.map((row) => ({ row }))] : []
+      const own = parted[index] ?? []
+      return own.length ? [{ group: each, size: own.length }, ...own.map((row) => ({ row }))] : []
     })
   }
 
@@ -224,25 +213,21 @@ export class Table {
    * @returns {(row: any) => boolean}
    */
   #finder(query) {
-    const tests = query
-      .toLowerCase()
-      .split(/\s+/)
-      .filter(Boolean)
-      .map((word) => {
-        const [id, wanted] = [word.slice(0, Math.max(0, word.indexOf(':'))), word.slice(word.indexOf(':') + 1)]
-        const column = this.spec.columns.find((each) => each.id === id)
-        if (!column) return (/** @type {any} */ row) => this.#text(row).includes(word)
-        return (/** @type {any} */ row) =>
-          column.is ? column.is(row, wanted) : textOf(column, row).toLowerCase().includes(wanted)
-      })
+    const tests = query.toLowerCase().split(/\s+/).filter(Boolean).map((word) => {
+      const [id, ...rest] = word.split(':')
+      const wanted = rest.join(':')
+      const column = rest.length && this.spec.columns.find((each) => each.id === id)
+      if (!column) return (/** @type {any} */ row) => this.#text(row).includes(word)
+      const is = column.is ?? ((row) => textOf(column, row).toLowerCase().includes(wanted))
+      return (/** @type {any} */ row) => is(row, wanted)
+    })
     return (row) => tests.every((test) => test(row))
   }
 
   /** @param {any} row */
   #text(row) {
-    const known =
-      this.#texts.get(row) ??
-      [this.#key(row), ...this.spec.columns.map((column) => textOf(column, row))].join('\n').toLowerCase()
+    const words = () => [this.#key(row), ...this.spec.columns.map((column) => textOf(column, row))]
+    const known = this.#texts.get(row) ?? words().join('\n').toLowerCase()
     this.#texts.set(row, known)
     return known
   }
@@ -281,13 +266,13 @@ export class Table {
     const typed = (/** @type {InputEvent} */ { target }) => this.#ask(/** @type {HTMLInputElement} */ (target).value)
     return html`<div class=${this.#isNarrow ? 'tools narrow' : 'tools'}>
       <label class="search">${glyph('search')}<input type="search" aria-label=${words} placeholder=${words}
-        value=${this.#query} autocomplete="off" spellcheck="false" @input=${typed}><kbd
-          aria-hidden="true">/</kbd></label>
+        value=${this.#query} autocomplete="off" spellcheck="false"
+        @input=${typed}><kbd aria-hidden="true">/</kbd></label>
       <div class="facets">${this.#chosen.size ? this.#bulk() : this.#facets()}</div>
       <button type="button" class="flat" aria-label="Columns and filters" title="Columns and filters"
         @click=${(/** @type {MouseEvent} */ event) => this.#choose(event)}>${glyph('view')}</button>
-      <button type="button" class="flat" aria-label="Keep as CSV" title="Keep as CSV" @click=${() =>
-        this.#export()}>${glyph('download')}</button>
+      <button type="button" class="flat" aria-label="Keep as CSV" title="Keep as CSV"
+        @click=${() => this.#export()}>${glyph('download')}</button>
     </div>`
   }
 
@@ -296,13 +281,9 @@ export class Table {
       const isOn = this.#query.split(/\s+/).includes(query)
       const size = this.#size(query)
       const words = this.#query.split(/\s+/).filter((word) => word !== query)
-      return (
-        (size > 0 || isOn) &&
-        html`<button type="button" class="facet" aria-pressed=${String(isOn)} @click=${() =>
-          this.#ask(
-            (isOn ? words : [...words, query]).join(' ').trim(),
-          )}>${state && icon(state)}${title} <b>${number(size)}</b></button>`
-      )
+      const turn = () => this.#ask((isOn ? words : [...words, query]).join(' ').trim())
+      return (size > 0 || isOn) && html`<button type="button" class="facet" aria-pressed=${String(isOn)}
+        @click=${turn}>${state && icon(state)}${title} <b>${number(size)}</b></button>`
     })
   }
 
@@ -322,37 +303,30 @@ export class Table {
       this.#chosen.clear()
       this.#paint()
     }
+    const button = (/** @type {string} */ title, /** @type {() => unknown} */ run) =>
+      html`<button type="button" class="facet" @click=${run}>${title}</button>`
     return html`<span role="status">${number(rows.length)} chosen</span>
-      ${(this.spec.bulk ?? []).map(
-        ({ title, run }) => html`<button type="button" class="facet" @click=${() => run(rows)}>${title}</button>`,
-      )}
-      <button type="button" class="facet" @click=${clear}>Choose none</button>`
+      ${(this.spec.bulk ?? []).map(({ title, run }) => button(title, () => run(rows)))}${button('Choose none', clear)}`
   }
 
   #body() {
-    const { error, at } = /** @type {import('./live.js').Entry} */ (this.#entry)
-    if (!this.#rows)
-      return html`<div
-        class="padded">${error ? problem(error, `The ${this.spec.noun} could not be shown.`) : skeleton(6)}</div>`
-    const old = at && aged(/** @type {import('./live.js').Entry} */ (this.#entry))
+    const entry = /** @type {import('./live.js').Entry} */ (this.#entry)
+    const failed = entry.error && problem(entry.error, `The ${this.spec.noun} could not be shown.`)
+    if (!this.#rows) return html`<div class="padded">${failed ?? skeleton(6)}</div>`
+    const old = aged(entry)
     if (!this.#rows.length) return html`<div class="padded nothing">${this.spec.empty}</div>`
     const [from, to] = this.#inView()
-    const lines = this.#lines.slice(from, to).map((line, index) => ({ line, index: from + index }))
+    const lines = this.#lines.slice(from, to)
+    const key = (/** @type {Line} */ line) => line.group ? line.group.title : this.#key(line.row)
+    const draw = (/** @type {Line} */ line, /** @type {number} */ index) =>
+      line.group ? this.#groupLine(line.group, line.size, from + index) : this.#row(line.row, from + index)
     return html`${old && html`<p class="stale padded soft">${old}</p>`}
       <div class=${this.#isNarrow ? 'scroll two' : 'scroll'} role="table" tabindex="0" aria-label=${this.spec.noun}
         aria-rowcount=${this.#lines.length + 1} @scroll=${{ handleEvent: () => this.#paint(), passive: true }}>
         <div role="rowgroup" class="heads"><div role="row" class="row" aria-rowindex="1">${this.#heads()}</div></div>
-        <div role="rowgroup" class="lines">${repeat(
-          lines,
-          ({ line }) => (line.group ? line.group.title : this.#key(line.row)),
-          ({ line, index }) =>
-            line.group ? this.#groupLine(line.group, line.size, index) : this.#row(line.row, index),
-        )}</div>
-        ${
-          !this.#lines.length &&
-          html`<div class="padded nothing"><p>Nothing matches the filter.</p>
-          <button type="button" @click=${() => this.#ask('')}>Show all ${number(this.#rows.length)}</button></div>`
-        }
+        <div role="rowgroup" class="lines">${repeat(lines, key, draw)}</div>
+        ${!this.#lines.length && html`<div class="padded nothing"><p>Nothing matches the filter.</p>
+          <button type="button" @click=${() => this.#ask('')}>Show all ${number(this.#rows.length)}</button></div>`}
       </div>`
   }
 
@@ -369,8 +343,8 @@ export class Table {
       ${this.#shown.map(({ id, title, kind }) => {
         const sorted = this.#sort === id ? 'ascending' : this.#sort === `-${id}` ? 'descending' : 'none'
         const turn = () => {
-          this.#sort =
-            sorted === 'ascending' ? `-${id}` : sorted === 'descending' ? id : kind === 'number' ? `-${id}` : id
+          const isDown = sorted === 'none' ? kind === 'number' : sorted === 'ascending'
+          this.#sort = isDown ? `-${id}` : id
           this.#keep()
         }
         return html`<div role="columnheader" class=${kind ?? null} aria-sort=${sorted}><button type="button"
@@ -399,10 +373,8 @@ export class Table {
     const picked = this.#chosen.has(this.#key(row))
     const shown = (/** @type {Column} */ column) => (column.cell ? column.cell(row) : textOf(column, row))
     // Where it is narrow, the page of a row has its actions.
-    const more =
-      actions &&
-      !(this.#isNarrow && this.spec.open) &&
-      html`<button type="button" class="flat" aria-label=${`Actions of ${this.#name(row)}`} aria-haspopup="menu"
+    const more = actions && !(this.#isNarrow && this.spec.open) && html`<button type="button" class="flat"
+        aria-label=${`Actions of ${this.#name(row)}`} aria-haspopup="menu"
         @click=${(/** @type {MouseEvent} */ event) => this.#act(event, row)}>${glyph('more')}</button>`
     const name = this.#named(row, shown(this.#lead))
     if (this.#isNarrow) {
@@ -414,10 +386,8 @@ export class Table {
     return html`<div role="row" class=${picked ? 'row picked' : 'row'} aria-rowindex=${index + 2}>
       <div role="cell" class="pick"><input type="checkbox" aria-label=${`Choose ${this.#name(row)}`} .checked=${picked}
         @change=${() => this.#pick(row)}></div>
-      ${this.#shown.map(
-        (column) => html`<div role="cell"
-        class=${column.kind ?? null}>${column === this.#lead ? name : shown(column)}</div>`,
-      )}
+      ${this.#shown.map((column) =>
+        html`<div role="cell" class=${column.kind ?? null}>${column === this.#lead ? name : shown(column)}</div>`)}
       <div role="cell" class="more">${more}</div></div>`
   }
 
@@ -443,16 +413,10 @@ export class Table {
     const size = found === all ? count(all, 'row') : `${number(found)} of ${number(all)}`
     const hint = (/** @type {string} */ key, /** @type {string} */ words) =>
       html`<span><kbd>${key}</kbd> ${words}</span>`
-    return (
-      this.#rows &&
-      html`<div class="sheet-foot soft"><span role="status">${size}</span>
-      ${
-        !localStorage.getItem(SILENCED) &&
-        html`<span class="hints">
-        ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${hint('↵', 'open')}</span>`
-      }
-      <button type="button" class="flat" aria-label="Keys" @click=${() => keys()}><kbd>?</kbd></button></div>`
-    )
+    return this.#rows && html`<div class="sheet-foot soft"><span role="status">${size}</span>
+      ${!localStorage.getItem(SILENCED) && html`<span class="hints">
+        ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${this.spec.open && hint('↵', 'open')}</span>`}
+      <button type="button" class="flat" aria-label="Keys" @click=${keys}><kbd>?</kbd></button></div>`
   }
 
   /** Pixels of a line. @param {Line} line */
@@ -481,28 +445,17 @@ export class Table {
     const [from, to] = this.#inView()
     lines.style.paddingTop = `${sum(this.#lines.slice(0, from))}px`
     lines.style.paddingBottom = `${sum(this.#lines.slice(to))}px`
-    scroll.style.setProperty(
-      '--columns',
-      this.#isNarrow ? 'minmax(0, 1fr) auto auto' : `44px ${this.#shown.map(({ width }) => width).join(' ')} 48px`,
-    )
+    const widths = this.#shown.map(({ width }) => width).join(' ')
+    scroll.style.setProperty('--columns', this.#isNarrow ? 'minmax(0, 1fr) auto auto' : `44px ${widths} 48px`)
   }
 
   /** @param {MouseEvent} event @param {any} row */
   #act(event, row) {
     const actions = (this.spec.actions?.(row) ?? []).filter((each) => each !== false && each !== null)
-    popup(
-      event,
-      this.signal,
-      (close) =>
-        actions.map(
-          ({ title, run, danger }) =>
-            html`<button type="button" role="menuitem" class=${danger ? 'item revoked' : 'item'} @click=${() => {
-              close()
-              void run()
-            }}>${title}</button>`,
-        ),
-      'menu',
-    )
+    const item = (/** @type {Action} */ { title, danger }, /** @type {() => void} */ act) =>
+      html`<button type="button" role="menuitem" class=${danger ? 'item revoked' : 'item'}
+        @click=${act}>${title}</button>`
+    popup(event, this.signal, (close) => actions.map((each) => item(each, () => (close(), void each.run()))), 'menu')
   }
 
   /** Which columns are shown, how they are sorted, and the filters that were saved. @param {MouseEvent} event */
@@ -528,37 +481,26 @@ export class Table {
         close()
       }
       const forget = (/** @type {string} */ name) => {
-        localStorage.setItem(
-          filters(this.spec.id),
-          JSON.stringify(Object.fromEntries(Object.entries(kept).filter(([each]) => each !== name))),
-        )
+        const { [name]: _, ...rest } = kept
+        localStorage.setItem(filters(this.spec.id), JSON.stringify(rest))
         close()
       }
-      const columns = this.spec.columns.filter((column) => column.width && column !== this.#lead)
-      const sorts = this.spec.columns
-        .filter(({ width }) => width)
-        .flatMap(({ id, title }) => [
-          [id, `${title}, upwards`],
-          [`-${id}`, `${title}, downwards`],
-        ])
+      const seen = this.spec.columns.filter(({ width }) => width)
+      const sorts = seen.flatMap(({ id, title }) => [[id, `${title}, upwards`], [`-${id}`, `${title}, downwards`]])
       return html`<form class="view" @submit=${keep}>
         <fieldset><legend>Columns</legend>
-          ${columns.map(({ id, title }) => tick(title, !this.#hidden.has(id), () => show(id)))}
+          ${seen.filter((each) => each !== this.#lead).map(({ id, title }) =>
+            tick(title, !this.#hidden.has(id), () => show(id)))}
           ${this.spec.groups && tick('Groups', !this.#flat, flat)}</fieldset>
         <label class="field"><span>Order</span><select @change=${sort}>
           ${sorts.map(([id, title]) => html`<option value=${id} ?selected=${id === this.#sort}>${title}</option>`)}
         </select></label>
-        ${
-          Object.keys(kept).length > 0 &&
-          html`<fieldset><legend>Saved filters</legend>
-          ${Object.entries(kept).map(
-            ([name, address]) => html`<span class="saved">
+        ${Object.keys(kept).length > 0 && html`<fieldset><legend>Saved filters</legend>
+          ${Object.entries(kept).map(([name, address]) => html`<span class="saved">
             <a href=${address} @click=${close}>${name}</a>
-            <button type="button" class="flat" aria-label=${`Forget ${name}`} @click=${() =>
-              forget(name)}>×</button></span>`,
-          )}
-        </fieldset>`
-        }
+            <button type="button" class="flat" aria-label=${`Forget ${name}`}
+              @click=${() => forget(name)}>×</button></span>`)}
+        </fieldset>`}
         <label class="field"><span>Save this filter as</span><input name="name" required maxlength="60"></label>
         <button>Save</button>
       </form>`
@@ -569,33 +511,20 @@ export class Table {
   #export() {
     const { columns, id } = this.spec
     const rows = this.#chosen.size ? [...this.#chosen.values()] : this.#found
-    const table = [
-      ['id', ...columns.map(({ title }) => title)],
-      ...rows.map((row) => [this.#key(row), ...columns.map((column) => textOf(column, row))]),
-    ]
-    download(`${id}.csv`, 'text/csv', [written(table)])
+    const texts = rows.map((row) => [this.#key(row), ...columns.map((column) => textOf(column, row))])
+    download(`${id}.csv`, 'text/csv', [written([['id', ...columns.map(({ title }) => title)], ...texts])])
   }
 
   /** @param {KeyboardEvent} event */
   #press(event) {
     const target = /** @type {HTMLElement} */ (event.target)
     if (event.key === 'Escape' && target.matches('[type=search]')) return this.#scroll?.focus()
-    if (
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      target.matches('input:not([type=checkbox]), textarea, select') ||
-      document.querySelector('dialog[open], [popover]')
-    )
-      return
-    if (localStorage.getItem(SILENCED)) return
-    const act = {
-      '/': () => this.element.querySelector('input')?.focus(),
-      j: () => this.#move(1),
-      k: () => this.#move(-1),
-      x: () => this.#pickFocused(),
-      '?': keys,
-    }[event.key]
+    const isField = target.matches('input:not([type=checkbox]), textarea, select')
+    if (isField || event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem(SILENCED)) return
+    if (document.querySelector('dialog[open], [popover]')) return
+    const filter = () => this.element.querySelector('input')?.focus()
+    const [next, before, pick] = [() => this.#move(1), () => this.#move(-1), () => this.#pickFocused()]
+    const act = { '/': filter, j: next, k: before, x: pick, '?': keys }[event.key]
     if (!act) return
     event.preventDefault()
     act()
@@ -655,9 +584,8 @@ export function listPage(main, context, spec, { path, list, seconds }, head) {
 function compare(left, right) {
   if (left === right) return 0
   if (left === null || right === null) return left === null ? 1 : -1
-  return typeof left === 'number' && typeof right === 'number'
-    ? left - right
-    : order.compare(String(left), String(right))
+  if (typeof left === 'number' && typeof right === 'number') return left - right
+  return order.compare(String(left), String(right))
 }
 
 const filters = (/** @type {string} */ id) => `rescind.filters.${id}`
@@ -697,10 +625,7 @@ function popup({ currentTarget }, signal, content, role = null) {
     const at = items.indexOf(/** @type {HTMLElement} */ (document.activeElement))
     if (by && role) items[(at + by + items.length) % items.length]?.focus()
   })
-  place.addEventListener(
-    'toggle',
-    (toggled) => /** @type {ToggleEvent} */ (toggled).newState === 'closed' && place.remove(),
-  )
+  place.addEventListener('toggle', () => place.matches(':popover-open') || place.remove())
   signal.addEventListener('abort', () => place.remove(), { once: true })
 }
 

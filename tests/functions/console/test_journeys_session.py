@@ -1,5 +1,6 @@
 """Who is signed in, and until when; and what is said if the service does not answer."""
 
+import re
 from typing import Any
 
 import pytest
@@ -137,26 +138,26 @@ def test_a_key_that_only_reads(visitor: Console) -> None:
         visitor.open(f"#/{where}")
         expect(visitor.page.get_by_text("a key that may only read")).to_be_visible()
         expect(visitor.page.get_by_text("The page could not be shown")).to_have_count(0)
-        for name in ("New", "Revoke", "Disable", "Delete", "Save"):
-            button = visitor.page.get_by_role("main").get_by_role("button", name=name)
-            assert not button.count(), (where, name)
+        change = re.compile(r"^(New|Revoke|Disable|Delete|Save)\b")
+        button = visitor.page.get_by_role("main").get_by_role("button", name=change)
+        assert not button.count(), where
 
 
 def test_a_service_that_does_not_answer(console: Console) -> None:
-    """F459a: If the service does not answer, the page says so, and "Try again" goes on."""
+    """F459a: If the service does not answer, the page says so, and goes on when it does."""
     console.open("#/api-keys")
-    console.open("#/settings")
+    console.open("#/accounts")
     console.expect_failures(0)
     console.world.stop()
-    console.page.get_by_role("link", name="API keys").click()
-    again = console.page.get_by_role("button", name="Try again")
-    expect(again.first).to_be_visible()
+    console.page.get_by_role("link", name="Webhooks").click()
     expect(console.page.get_by_role("main")).to_contain_text("does not answer")
     console.check_axe()
-    console.world.start()
-    again.first.click()
+    console.page.get_by_role("link", name="API keys").click()
+    expect(console.page.get_by_role("main")).to_contain_text("does not answer")
     expect(console.page.get_by_role("main")).to_contain_text("desk")
-    expect(again).to_have_count(0)
+    console.world.start()
+    console.be_away(seconds=40)
+    expect(console.page.get_by_role("main")).not_to_contain_text("does not answer")
 
 
 def test_an_answer_that_is_lost(console: Console) -> None:

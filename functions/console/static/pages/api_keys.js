@@ -53,7 +53,7 @@ const keys = {
       at, cell: ({ last_used_at: at }) => when(at) },
     { id: 'made', title: 'Made', width: '124px', from: 1000, value: ({ created_at: at }) =>
       at, cell: ({ created_at: at }) => when(at) },
-    { id: 'ends', title: 'Ends', width: '216px', value: ({ expires_at: at }) => at, text: ({ expires_at: at }) =>
+    { id: 'ends', title: 'Ends', width: '236px', value: ({ expires_at: at }) => at, text: ({ expires_at: at }) =>
       at ?? 'never', cell: end },
     { id: 'state', title: 'State', text: standing },
   ],
@@ -64,7 +64,6 @@ const keys = {
     { title: 'Revoked', query: 'state:revoked', state: 'revoked' },
     { title: 'Expired', query: 'state:expired', state: 'expired' },
     { title: 'May do everything', query: 'scope:admin' },
-    { title: 'Never used', query: 'state:unused' },
   ],
   actions: (key) => [
     may() && key.status === 'active' && !wouldOutlive(key) && { title: 'Replace…', run: () => rotate(key) },

@@ -154,7 +154,7 @@ def test_the_keyboard_is_enough(console: Console) -> None:
 
 @pytest.mark.parametrize("plan", [plans.huge_fleet])
 def test_the_page_stays_usable(console: Console) -> None:
-    """F591d: Of 10,000 authorizers each is found, and those in view are in the document."""
+    """F591a: Of 10,000 authorizers each is found, and those in view are in the document."""
     page = console.page
     page.set_default_timeout(60_000)
     console.open("#/authorizers")
@@ -186,7 +186,7 @@ def test_no_authorizer_says_what_to_do(visitor: Console) -> None:
 
 @pytest.mark.parametrize("plan", [plans.lone_authorizer])
 def test_each_is_shown_at_1_and_21(console: Console) -> None:
-    """F591e: Of 1 and of 21 authorizers each has a row."""
+    """F591b: Of 1 and of 21 authorizers each has a row."""
     page, world = console.page, console.world
     for number in range(20):
         expect_size = number + 1

@@ -35,7 +35,7 @@ def _held(members: dict[str, object], count: int, *, canonical: bool = True) -> 
 
 @given(st.frozensets(_NAMES, max_size=30))
 def test_a_base_is_held_as_it_is(names: frozenset[str]) -> None:
-    """F1355: Any texts of a base are held, and no others, also what begins or goes on like one."""
+    """F1355c: Any texts of a base are held, and no others, also what begins like one of them."""
     members = {"Version": 1, "RevokedIDs": sorted(names), "ZZ": ["svc_wrt_no"], "Later-than-it": 1}
     held = _held(members, len(names))
     assert held.ids() == names

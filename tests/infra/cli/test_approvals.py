@@ -87,7 +87,7 @@ def test_what_is_rejected_is_not_done(desk: Desk) -> None:
 
 
 def test_a_role_is_changed_with_an_approval(desk: Desk) -> None:
-    """F1358: `roles` puts, shows, lists and deletes one; each change waits if that is protected."""
+    """F1357a: `roles` puts, shows, lists and deletes one; a change waits if that is protected."""
     office = desk.office
     words = ("roles", "put", "laptops", "--scope", "revoker", "--warrant-prefix", "svc_wrt_lap-")
     assert desk.run(office.alice, *words).code == 0

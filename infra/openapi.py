@@ -56,6 +56,9 @@ _AWS: Final = {
     },
 }
 
+# For the document in the server's own pages.
+HERE: Final = {"url": "/", "description": "This server"}
+
 # The headers of every response, and those of some statuses.
 _COMMON: Final = [name for name in HEADERS if name not in {"WWW-Authenticate", "Retry-After"}]
 _OF_STATUS: Final = {

@@ -44,7 +44,7 @@ _PLANTED = {
         "infra/cli/webhooks.py",
         "import shared.wiring",
     ),
-    "Only the function of sign-ins loads the library of tokens": (
+    "Only the functions of other people's tokens load the library of tokens": (
         "shared/web/gate.py",
         "import joserfc.jws",
     ),

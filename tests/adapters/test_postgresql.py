@@ -204,6 +204,7 @@ def test_what_no_standby_has_is_not_acknowledged(
         PostgresqlStore(database).write(Put(ONE, {"n": 1}, Expect.ABSENT))
         execute(url, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         execute(url, "SELECT pg_reload_conf()")
+        soon(lambda: _waits_for_standbys(url))
         store = PostgresqlStore(database)
         with ThreadPoolExecutor(1) as pool:
             written = pool.submit(store.write, change)
@@ -213,6 +214,16 @@ def test_what_no_standby_has_is_not_acknowledged(
         execute(url, "ALTER SYSTEM RESET synchronous_standby_names")
         execute(url, "SELECT pg_reload_conf()")
         assert store.get(ONE) == left
+
+
+def _waits_for_standbys(url: str) -> bool:
+    """Whether a commit waits: the server reads its configuration anew in its own time."""
+    probe = "DROP TABLE IF EXISTS probe; CREATE TABLE probe ()"
+    with ThreadPoolExecutor(1) as pool:
+        committed, waited = pool.submit(execute, url, probe), False
+        while not committed.done():
+            waited = bool(execute(url, _WAITING.format("cancel"))[0][0]) or waited
+        return waited
 
 
 def test_a_mark_is_heard_by_other_servers(

@@ -145,7 +145,7 @@ def test_a_backup_of_a_release_is_restored(left: Golden, tmp_path: Path) -> None
 
 _STOPPED = """
 import os, signal, sys
-from shared.adapters import sqlite_conversion, sqlite_format
+from shared.adapters import sqlite_conversion
 from shared.adapters.sqlite import SqliteStore
 
 def spill(connection, _path):

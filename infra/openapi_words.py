@@ -184,7 +184,7 @@ ERRORS: Final = {
     ),
     "410": ErrorAnswer(
         "Gone",
-        "What changed since is not known any more",
+        "The changes since then are not known any more",
         (errors.Gone("changed_since: is older than an hour; read all authorizers."),),
     ),
     "413": ErrorAnswer(

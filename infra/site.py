@@ -73,7 +73,7 @@ def build(folder: Path, tag: str) -> Path:
 
 
 def _settings(pages: Path) -> str:
-    """What zensical is told. Strings and lists of JSON are those of TOML."""
+    """The configuration of zensical. Strings and lists of JSON are those of TOML."""
     parts = [*_PARTS.items()]
     for name, title in (("spec", "Specification"), ("adr", "Decisions")):
         of_part = sorted(each.relative_to(pages).as_posix() for each in (pages / name).glob("*.md"))

@@ -100,7 +100,7 @@ class NotFound(RequestError):
 
 
 class Gone(RequestError):
-    """What changed since is not known any more."""
+    """The changes since then are not known any more."""
 
     code = "gone"
 

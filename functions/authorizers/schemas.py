@@ -212,7 +212,7 @@ class RegisterAuthorizer(OpenBody):
 
 
 class ReportBody(OpenBody):
-    """What an authorizer holds. Unknown fields are ignored."""
+    """The state that an authorizer holds. Unknown fields are ignored."""
 
     model_config = example(
         sequence=61,
@@ -283,7 +283,7 @@ class ReportBody(OpenBody):
 
 
 class RelayedReport(ReportBody):
-    """What an authorizer behind a relay holds. Unknown fields are ignored."""
+    """The state that an authorizer behind a relay holds. Unknown fields are ignored."""
 
     model_config = example(
         id=sample(AUTHORIZER), sequence=61, chain=_CHAIN, seen_at="2026-11-21T12:00:00Z"
@@ -299,7 +299,7 @@ class RelayedReport(ReportBody):
 
 
 class SendReports(OpenBody):
-    """What a relay reports of the authorizers behind it. Unknown fields are ignored."""
+    """Reports of the authorizers behind a relay. Unknown fields are ignored."""
 
     model_config = example(
         relay="site-a",
@@ -379,7 +379,7 @@ class HeartbeatTaken(Pace):
 
 
 class ReportResult(ResponseBody):
-    """What became of one report of a relay."""
+    """The outcome of one report of a relay."""
 
     model_config = example(id=sample(AUTHORIZER), status="refused", reason="signature")
 
@@ -526,7 +526,7 @@ class AuthorizerList(PageBody):
 
 
 class AuthorizerInclude(StrEnum):
-    """What a list of authorizers has besides."""
+    """Parts that a list of authorizers has if it is asked for them."""
 
     PROOF = "proof"
 

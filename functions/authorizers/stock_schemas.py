@@ -98,7 +98,7 @@ class RegisterStockAuthorizer(OpenBody):
 
 
 class StockReport(OpenBody):
-    """What a stock authorizer holds. Unknown fields are ignored."""
+    """The state that a stock authorizer holds. Unknown fields are ignored."""
 
     model_config = example(
         srl_version=62,
@@ -140,7 +140,7 @@ class StockEvent(OpenBody):
 
 
 class CountedEvents(ResponseBody):
-    """What became of a batch of events. None is stored."""
+    """The outcome of a batch of events. None is stored."""
 
     model_config = example(verified=100, refused=0)
 

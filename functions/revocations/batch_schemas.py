@@ -100,7 +100,7 @@ class ChangeRevocations(RequestBody):
 
 
 class RevocationChange(ResponseBody):
-    """What was done with one identifier of a batch."""
+    """The outcome for one identifier of a batch."""
 
     model_config = example(
         id="svc_wrt_laptop-17", outcome="revoked", revocation_id=sample(REVOCATION)
@@ -147,7 +147,7 @@ class OutcomeCounts(ResponseBody):
 
 
 class RevocationChanges(ResponseBody):
-    """What a call did with each of its identifiers."""
+    """The outcome for each identifier of a call."""
 
     model_config = example(
         batch_id=sample(BATCH),

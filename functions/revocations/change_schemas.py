@@ -53,7 +53,7 @@ _LEFT: Final[dict[str, JsonValue]] = {
 
 
 class ActorBody(RecordBody):
-    """Who made a change."""
+    """The caller that made a change."""
 
     identity: str = shown("As the audit log names callers.")
     key_id: str | None = shown("The API key that was used; null if none was.")
@@ -102,7 +102,7 @@ class ChangesQuery(PageQuery):
 
 
 class ChangeReachBody(RecordBody):
-    """What a change revoked."""
+    """The kind of thing that a change revoked."""
 
     keys: int = shown("How many keys.", minimum=0)
     warrants: int = shown("How many warrants: those named, or those that the key signed.")
@@ -301,7 +301,7 @@ class SearchHit(RecordBody):
 
 
 class SearchResults(ResponseBody):
-    """What was found."""
+    """The results of a search."""
 
     model_config = example(results=[_HIT])
 

@@ -166,7 +166,7 @@ WarrantPrefix = Annotated[str, Field(pattern="^svc_wrt_[A-Za-z0-9_-]{0,64}$")]
 
 
 class RevocationInclude(StrEnum):
-    """What the list of revocations has if it is asked for."""
+    """Parts that the list of revocations has if it is asked for them."""
 
     NAMES = "names"
 

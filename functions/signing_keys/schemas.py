@@ -184,7 +184,7 @@ class RevokeSigningKey(RequestBody):
 
 
 class SignWarrant(OfWarrant):
-    """What to sign, and how."""
+    """The warrant to sign, and how."""
 
     model_config = example(
         payload="bWF5IHBheSB1cCB0byAxMDA=",

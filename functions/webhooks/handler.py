@@ -67,7 +67,7 @@ async def get_webhook(here: ApiRequest, webhook_id: PathId) -> WebhookBody:
 async def update_webhook(here: ApiRequest, webhook_id: PathId, body: UpdateWebhook) -> WebhookBody:
     """Change the address, the types of events or the description of a webhook.
 
-    What you omit does not change. If the webhook waits after a failure, it is tried at once.
+    Fields that you omit do not change. If the webhook waits after a failure, it is tried at once.
     """
     return WebhookBody.of(here.run(managing.update, webhook_id=webhook_id, **members(body)))
 

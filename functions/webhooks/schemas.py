@@ -114,7 +114,7 @@ class CreateWebhook(RequestBody):
 
 
 class UpdateWebhook(RequestBody):
-    """What to change of a webhook. What is omitted or null does not change."""
+    """Changes of a webhook. Fields that are omitted or null do not change."""
 
     model_config = example(events=["*"])
 
@@ -204,7 +204,7 @@ class WebhookList(PageBody):
 
 
 class DeliveryBody(RecordBody):
-    """What became of one event."""
+    """The outcome of one event."""
 
     model_config = example(**_DELIVERY)
 

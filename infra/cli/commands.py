@@ -220,7 +220,7 @@ def command(
     return add(app, name, example=example, options={**more, **OPTIONS}, run=run)
 
 
-class _Held(Output):
+class _Withheld(Output):
     """Keeps what is printed until it is known whether it is new."""
 
     def __init__(self, out: Output) -> None:
@@ -257,7 +257,7 @@ def _watched(session: ApiSession, seconds: int, work: Callable[[], int | None]) 
     out, api, code = session.out, session.api, None
     try:
         while True:
-            session.out = held = _Held(out)
+            session.out = held = _Withheld(out)
             api.begin_round()
             try:
                 code = work()

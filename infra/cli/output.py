@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 # Rich and YAML take a while to load, and programs that read JSON need neither.
 if TYPE_CHECKING:
-    from infra.cli.tables import Advance, Screen
+    from infra.cli.tables import Bar, Screen
 
 # Spreadsheets take a cell that begins so for a formula.
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -160,7 +160,7 @@ class Output:
             print(f"error: {printable(text, breaks=True)}", file=sys.stderr)
 
     @contextmanager
-    def progress(self, doing: str, total: int | None) -> Iterator["Advance"]:
+    def progress(self, doing: str, total: int | None) -> Iterator["Bar"]:
         """Show a bar on standard error while the block runs, if that is a terminal."""
         with self._screen.progress(doing, total) as advance:
             yield advance

@@ -87,7 +87,7 @@ class Screen:
         self._err.print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
 
     @contextmanager
-    def progress(self, doing: str, total: int | None) -> Iterator["Advance"]:
+    def progress(self, doing: str, total: int | None) -> Iterator["Bar"]:
         """Show a bar while the block runs, if standard error is a terminal."""
         columns = (
             TextColumn("{task.description}"),
@@ -97,7 +97,7 @@ class Screen:
         )
         with Progress(*columns, console=self._err, disable=not self._err.is_terminal) as bar:
             task = bar.add_task(doing, total=total)
-            yield Advance(bar, task)
+            yield Bar(bar, task)
 
     def _fits(self, drawn: Table) -> bool:
         # Within the real width, Rich would say that everything fits.
@@ -106,7 +106,7 @@ class Screen:
 
 
 @dataclass(frozen=True)
-class Advance:
+class Bar:
     """A progress bar that is shown."""
 
     _bar: Progress

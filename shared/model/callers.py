@@ -12,7 +12,7 @@ FRESH: Final = timedelta(minutes=15)
 
 
 class Scope(StrEnum):
-    """What an API key allows; each operation declares which of these it accepts (AUTH-4)."""
+    """A right of an API key; each operation declares which of these it accepts (AUTH-4)."""
 
     ADMIN = "admin"
     AUTHORIZER = "authorizer"

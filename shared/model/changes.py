@@ -8,7 +8,7 @@ from shared.model.audit.audit_log import Action, AuditEntry
 
 
 class ChangeKind(StrEnum):
-    """What a change revoked."""
+    """The kind of thing that a change revoked."""
 
     WARRANT = "warrant"
     BATCH = "batch"
@@ -42,7 +42,7 @@ class ChangeFilters:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who made a change: its identity, its API key, and the name that it had, if known."""
+    """The maker of a change: identity, API key, and the name that it had, if known."""
 
     identity: str
     key_id: str | None

@@ -45,7 +45,7 @@ class StoredEntry(Record):
 
     `ends` is CBOR: for each warrant in `Revoked`, seconds since 1970, or null if it is not known.
     `chain` is the chain (32 bytes) at this entry. It is empty in entries of earlier releases.
-    `changes` are the revoked signing keys of which this entry and those before it state all.
+    `changes` are the revoked signing keys that this entry and those before it state wholly.
     """
 
     entry: bytes

@@ -5,7 +5,9 @@ from typing import Any
 
 from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
+from shared.model.feed import FeedHead
 from shared.model.fleet.authorizers import Authorizer, authorizers
+from shared.operations.changes import feed as feed_api
 from tests.authorizer.feeds import public, signer
 from tests.kit.api import Client, Tenant
 
@@ -17,6 +19,24 @@ def stored(tenant: Tenant, authorizer_id: str) -> Authorizer:
     item = tenant.ports.store.get(authorizers(tenant.id).address(authorizer_id))
     assert item is not None
     return Authorizer.from_item(item)
+
+
+def register(client: Client, name: str = "edge-1", **fields: Any) -> str:
+    """Register an authorizer, and return its identifier."""
+    answer = client.post(REGISTER, json={"name": name} | fields)
+    assert answer.status_code in {200, 201}, answer.text
+    return str(answer.json()["id"])
+
+
+def beat(client: Client, authorizer_id: str, **fields: Any) -> Any:
+    """The answer to a report."""
+    return client.post(f"/v1/authorizers/{authorizer_id}/heartbeat", json=fields)
+
+
+def listed(tenant: Tenant) -> FeedHead:
+    """A new list; the feed has it as its base."""
+    tenant.admin.post("/v1/revocations/srl/regenerate")
+    return feed_api.news(tenant.ports, tenant.operator).head
 
 
 @dataclass

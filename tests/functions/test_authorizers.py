@@ -26,7 +26,7 @@ from shared.operations.fleet import registrations
 from shared.operations.lists import publication
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests.functions.bodies import variants
-from tests.functions.fleet import stored
+from tests.functions.fleet import REGISTER, beat, listed, register, stored
 from tests.functions.signing import refusal
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries, audited
@@ -35,32 +35,15 @@ from tests.kit.worlds import Clock
 
 NOW = "2026-11-21T12:00:00Z"
 FEED = "/v1/revocations/feed"
-REGISTER = "/v1/authorizers/register"
 
 
 # The report of an authorizer that nobody knows.
 SOMEBODY = {"id": f"svc_azr_{0:026d}"}
 
 
-def register(client: Client, name: str = "edge-1", **fields: Any) -> str:
-    answer = client.post(REGISTER, json={"name": name} | fields)
-    assert answer.status_code in {200, 201}, answer.text
-    return str(answer.json()["id"])
-
-
-def beat(client: Client, authorizer_id: str, **fields: Any) -> Any:
-    return client.post(f"/v1/authorizers/{authorizer_id}/heartbeat", json=fields)
-
-
 def numbers(tenant: Tenant) -> Registered:
     item = tenant.ports.store.get(registered_address(tenant.id))
     return Registered() if item is None else Registered.from_item(item)
-
-
-def listed(tenant: Tenant) -> FeedHead:
-    """A new list; the feed has it as its base."""
-    tenant.admin.post("/v1/revocations/srl/regenerate")
-    return feed_api.news(tenant.ports, tenant.operator).head
 
 
 def published(tenant: Tenant) -> FeedHead:

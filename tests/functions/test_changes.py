@@ -9,8 +9,8 @@ from shared.errors import Unavailable
 from shared.operations.fleet import changes
 from shared.operations.lists import publication
 from tests.functions.batches import MANY, done, revoke
+from tests.functions.fleet import beat, listed, register
 from tests.functions.signing import create, move
-from tests.functions.test_authorizers import beat, listed, register
 from tests.kit.api import Tenant
 from tests.kit.faults import broken_at
 from tests.kit.worlds import Clock

@@ -8,8 +8,8 @@ import pytest
 from shared.model.callers import Scope
 from shared.operations.fleet import search
 from tests.functions.batches import revoke
+from tests.functions.fleet import register
 from tests.functions.signing import create
-from tests.functions.test_authorizers import register
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries
 from tests.kit.intercepted import Call, Intercepted

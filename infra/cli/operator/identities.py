@@ -154,7 +154,7 @@ def put(
     warrant_prefix: Prefixes = None,
     signing_key: KeysOfRole = None,
 ) -> None:
-    """Create a role, or replace it as a whole. Who has it follows the new one at once."""
+    """Create a role, or replace it as a whole. Its holders follow the new one at once."""
     limits = {"warrant_prefixes": warrant_prefix, "signing_keys": signing_key}
     session.out.record(session.api.put(_roles.at(name), {"scopes": scope, **given(limits)}))
 

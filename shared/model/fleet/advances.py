@@ -40,7 +40,7 @@ def advances(stored: bytes) -> list[Advance]:
 def advanced(stored: bytes, sequence: int | None, now: datetime, *, before: int | None) -> bytes:
     """Return the pairs after a report of `sequence` that the service took `now`.
 
-    `before` is the entry that it held. What is not held any more is forgotten. An entry that is far
+    `before` is the entry that it held. Later entries are forgotten. An entry that is far
     beyond any feed is not noted.
     """
     if sequence is None or sequence > _SEQUENCE_MAX:

@@ -298,13 +298,13 @@ def ended(tenant_id: str) -> Partition:
 def removed(tenant_id: str) -> Partition:
     """Return the partition of the notes that registrations were removed or ended, by time.
 
-    What release 0.3.0 kept there has no use.
+    Items of release 0.3.0 there have no use.
     """
     return Partition(Table.REVOCATIONS, f"{tenant_id}#removed-authorizers")
 
 
 def removed_sk(moment: datetime, authorizer_id: str = "") -> str:
-    """Return the sort key of such a note; it sorts before all that release 0.3.0 kept."""
+    """Return the sort key of such a note; it sorts before every item of release 0.3.0."""
     return f"{int(moment.timestamp()):0{_SECOND_DIGITS}d}#{authorizer_id}"
 
 

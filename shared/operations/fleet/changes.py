@@ -1,4 +1,4 @@
-"""Who still accepts what a change revoked, whatever it revoked, and since when (FLEET-30)."""
+"""Changes of any kind: who still accepts what was revoked, and since when (FLEET-30)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -217,7 +217,7 @@ def _key(ports: Ports, caller: Caller, change_id: str) -> _Found:
 
 
 def _of_key(ports: Ports, tenant_id: str, key: SigningKey, at: datetime) -> Published | None:
-    """Return the first entry from which on the feed has all that a revoked key signed."""
+    """Return the entry at which the feed has every warrant that a revoked key signed."""
     # Before the feed: a mark is removed only after the entry is written.
     waiting = marks.set_on_signers(ports, tenant_id, limit=_MARKS_MAX)
     if len(waiting) == _MARKS_MAX or any(str(key.signer) in each.signers for each in waiting):

@@ -67,7 +67,7 @@ class Hit:
     status: str | None
 
 
-class _Named(NamedTuple):
+class _Noun(NamedTuple):
     """A kind of things with names: who may read them, where they are, and how they are shown."""
 
     lists: Operation[Any, Any]
@@ -77,19 +77,19 @@ class _Named(NamedTuple):
 
 
 _NAMED: Final = {
-    SIGNING_KEY: _Named(
+    SIGNING_KEY: _Noun(
         keys.page,
         signing_keys.keys,
         SigningKey,
         lambda each: Hit("signing_key", each.id, each.name, each.type.value, each.status.value),
     ),
-    API_KEY: _Named(
+    API_KEY: _Noun(
         api_keys.page,
         api_key_model.records,
         ApiKey,
         lambda each: Hit("api_key", each.id, each.name, None, each.status.value),
     ),
-    SERVICE_ACCOUNT: _Named(
+    SERVICE_ACCOUNT: _Noun(
         accounts.page,
         service_accounts.accounts,
         ServiceAccount,
@@ -97,7 +97,7 @@ _NAMED: Final = {
             "service_account", each.id, each.name, each.description, each.status.value
         ),
     ),
-    AUTHORIZER: _Named(
+    AUTHORIZER: _Noun(
         authorizers.page,
         authorizer_model.authorizers,
         Authorizer,
@@ -167,7 +167,7 @@ def _beginning(
     return (row.item for row in rows)
 
 
-def _by_words(ports: Ports, caller: Caller, of: _Named, words: list[str], limit: int) -> list[Hit]:
+def _by_words(ports: Ports, caller: Caller, of: _Noun, words: list[str], limit: int) -> list[Hit]:
     """Return the newest things whose names have all of these words."""
     rows = ports.store.query(of.partition(caller.tenant_id), newest_first=True, limit=_NAMED_MOST)
     hits = _hits(ports, of, (row.item for row in rows))
@@ -177,7 +177,7 @@ def _by_words(ports: Ports, caller: Caller, of: _Named, words: list[str], limit:
     return list(islice(matching, limit))
 
 
-def _hits(ports: Ports, of: _Named, items: Iterable[Item]) -> Iterator[Hit]:
+def _hits(ports: Ports, of: _Noun, items: Iterable[Item]) -> Iterator[Hit]:
     """Return the things in these items, without registrations that have ended."""
     now = ports.now()
     for record in map(of.record.from_item, items):

@@ -79,8 +79,8 @@ class _End(NamedTuple):
 class Covered(NamedTuple):
     """The time that an entry covers: changes since `since`, and all acknowledged before `until`.
 
-    `until` is None if not all of those are in it. `changes` are the revoked keys of which it and
-    the entries before it state all.
+    `until` is None if not all of those are in it. `changes` are the revoked keys that it and the
+    entries before it state wholly.
     """
 
     since: datetime

@@ -260,7 +260,7 @@ def _components(schemas: dict[str, Any]) -> dict[str, Any]:
         "responses": {
             each.name: _error(status, set(codes) - {errors.AuthorizerLimit.code})
             for status, each in ERRORS.items()
-            if status != "409"
+            if status not in {"409", "410"}
         },
         "headers": {
             name: {

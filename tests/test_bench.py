@@ -164,7 +164,7 @@ _BENCHES: list[Any] = [
     (lambda: publication.run([_SIZE], changes=20), 6, lambda values: 20 <= values[3] < 100),
     (
         lambda: feed.run([feed.Size(300, 1)], changes=[1, 20]),
-        13,
+        14,
         lambda values: 40 <= values[2] < 60,
     ),
     (lambda: deny.run(300, revocations=3), 7, lambda values: min(values) > 0),
@@ -207,12 +207,12 @@ def _form(name: str) -> str:
 
 @pytest.mark.slow
 def test_the_proof_is_measured() -> None:
-    """F262d: A proof reads less than 450 bytes for each authorizer as our client registers it.
+    """F262d: A proof reads less than 500 bytes for each authorizer as our client registers it.
 
     The time for the signatures of all reports is measured beside it.
     """
     rows = {row.name.rpartition(", ")[2]: row for row in proof.run(300, rounds=1)}
-    assert 300 < _value(rows["one registration"]) < 450
+    assert 300 < _value(rows["one registration"]) < 500
     assert _value(rows["read units"]) == pytest.approx(300 * 0.45 / 4, abs=15)
     assert _value(rows["of a core"]) > 0
 

@@ -117,7 +117,7 @@ def test_fastapi_with_jwts(
 ) -> None:
     """F1390e: The FastAPI example of docs/tokens.md allows a JWT until its `jti` is revoked."""
     page = (ROOT / "docs" / "tokens.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     (tmp_path / "example.py").write_text(example)
     keys = {"keys": [public(key("ES256"), kid="a")]}
     (tmp_path / "jwks.json").write_text(json.dumps(keys))

@@ -47,7 +47,7 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 LIKE_AN_IDENTIFIER: Final = {
     *(f"/v1/revocations/{name}" for name in ("batch", "check", "check-batch", "counts")),
     *(f"/v1/revocations/{name}" for name in ("feed", "srl")),
-    *(f"/v1/authorizers/{name}" for name in ("native-signer", "register", "reports")),
+    *(f"/v1/authorizers/{name}" for name in ("native-signer", "register", "reports", "summary")),
 }
 
 _PROVIDERS: Final = "/v1/tenant/identity-providers"

@@ -329,16 +329,19 @@ class Resource:
     columns: Sequence[Column]
     field: str = ""
 
-    def lists(self, text: str) -> None:
+    def lists(self, text: str, *, in_pages: bool = True) -> None:
         """Add `list`. Each `text` is the help of its command."""
+        field = self.field or self.name
 
         def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
-            field_ = self.field or self.name
-            session.out.page(
-                session.api.listed(self.path, field_, most=limit), field_, self.columns
-            )
+            found = session.api.listed(self.path, field, most=limit)
+            session.out.page(found, field, self.columns)
 
-        self._add("list", list_, text, "", watches=True)
+        def list_whole(session: ApiSession) -> None:
+            found = {**session.api.get(self.path), "cursor": None}
+            session.out.page(found, field, self.columns)
+
+        self._add("list", list_ if in_pages else list_whole, text, "", watches=True)
 
     def shows(self, text: str) -> None:
         """Add `show`."""

@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import parse_qsl
 
 import typer
 
@@ -51,6 +52,10 @@ def api(
     verb, given = method.upper(), dict(_field(each) for each in field or [])
     if not path.startswith("/v1/"):
         raise WrongUsage(f"{path}: give the path alone, such as /v1/keys.")
+    path, _, query = path.partition("?")
+    if query and verb not in _IN_QUERY:
+        raise WrongUsage("Only GET and DELETE have a query: write --field NAME=TEXT.")
+    given = {**dict(parse_qsl(query, keep_blank_values=True)), **given}
     if input_ is not None and (given or verb in _IN_QUERY):
         raise WrongUsage("--input is a whole body: it goes with no --field, and not with GET.")
     if paginate:

@@ -113,7 +113,9 @@ _roles = Resource(
         Column("built in", "is_built_in"),
     ),
 )
-_roles.lists("List the roles: the scopes, which are built in, and those of the tenant.")
+_roles.lists(
+    "List the roles: the scopes, which are built in, and those of the tenant.", in_pages=False
+)
 _roles.shows("Show one role.")
 _roles.deletes(
     "Delete a role. Who has it may do nothing from the next request on.",

@@ -88,12 +88,15 @@ def test_any_request_of_the_api(admin: Shell, service: LocalServer, tmp_path: Pa
     found = json.loads(paged.out)
     assert {*made} <= {each["id"] for each in found["keys"]}
     assert found["cursor"] is None
+    searched = json.loads(admin.run("api", "GET", "/v1/search?q=api-1").out)
+    assert [each["id"] for each in searched["results"]] == [made[1]]
     checked = ("api", "POST", "/v1/revocations/check-batch", "-f", 'warrant_ids:=["svc_wrt_a"]')
     assert "svc_wrt_a" in json.loads(admin.run(*checked).out)["results"]
     for wrong in (
         ("GET", "https://elsewhere.example/v1/keys"),
         ("GET", "/v1/keys", "--input", body),
         ("POST", "/v1/keys", "--paginate"),
+        ("POST", "/v1/keys?type=root"),
         ("POST", "/v1/keys", "-f", "name"),
         ("POST", "/v1/keys", "-f", "name:=x"),
     ):

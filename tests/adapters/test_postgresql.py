@@ -20,7 +20,7 @@ from shared.model.items import Address, Item, Table
 from shared.model.lists.schedule import mark_address
 from shared.ports.store import Change, Delete, Expect, Increment, Put
 from tests.kit import postgresql
-from tests.kit.postgresql import PostgresqlServer, execute
+from tests.kit.postgresql import END_WAITS, PostgresqlServer, execute
 from tests.kit.processes import free_port
 from tests.kit.waiting import soon
 
@@ -204,26 +204,16 @@ def test_what_no_standby_has_is_not_acknowledged(
         PostgresqlStore(database).write(Put(ONE, {"n": 1}, Expect.ABSENT))
         execute(url, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         execute(url, "SELECT pg_reload_conf()")
-        soon(lambda: _waits_for_standbys(url))
+        soon(lambda: postgresql.waits_for_standbys(url))
         store = PostgresqlStore(database)
         with ThreadPoolExecutor(1) as pool:
             written = pool.submit(store.write, change)
-            soon(lambda: execute(url, _WAITING.format(end))[0][0])
+            soon(lambda: execute(url, END_WAITS.format(end))[0][0])
             with pytest.raises(Unavailable):
                 written.result()
         execute(url, "ALTER SYSTEM RESET synchronous_standby_names")
         execute(url, "SELECT pg_reload_conf()")
         assert store.get(ONE) == left
-
-
-def _waits_for_standbys(url: str) -> bool:
-    """Whether a commit waits: the server reads its configuration anew in its own time."""
-    probe = "DROP TABLE IF EXISTS probe; CREATE TABLE probe ()"
-    with ThreadPoolExecutor(1) as pool:
-        committed, waited = pool.submit(execute, url, probe), False
-        while not committed.done():
-            waited = bool(execute(url, _WAITING.format("cancel"))[0][0]) or waited
-        return waited
 
 
 def test_a_mark_is_heard_by_other_servers(
@@ -306,6 +296,4 @@ _BREAKS = 40
 _TERMINATE = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 _WRITTEN = "SELECT count(*) FROM writes"
-_WAITING = """SELECT count(*) FILTER (WHERE pg_{}_backend(pid)) FROM pg_stat_activity
-    WHERE wait_event = 'SyncRep'"""
 _BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"

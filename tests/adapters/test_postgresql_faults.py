@@ -20,6 +20,7 @@ from shared.ports.store import Expect, Increment, Put
 from tests.kit import postgresql
 from tests.kit.api import Tenant, serve
 from tests.kit.postgresql import PostgresqlServer, execute
+from tests.kit.waiting import soon
 
 ONE = Address(Table.KEYS, "t1", "1")
 _MIB = 1024 * 1024
@@ -160,6 +161,7 @@ def test_a_timeout_of_the_server_acknowledges_nothing() -> None:
             store.write(_COUNT)
             execute(url, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
             server.reload()
+            soon(lambda: postgresql.waits_for_standbys(url))
             with pytest.raises(Unavailable):
                 store.write(_COUNT)
             with pytest.raises(Unavailable, match="57014"):

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
@@ -248,3 +249,18 @@ def borrowed() -> Iterator[str]:
 def is_well(ports: Ports) -> bool:
     """Whether the doctor finds nothing, but for the settings by which servers of tests are fast."""
     return all(each.subject == "SVC_STORE" for each in doctor.examine(ports))
+
+
+# Ends, by `cancel` or `terminate`, each wait of a commit for a standby, and returns their number.
+END_WAITS: Final = """SELECT count(*) FILTER (WHERE pg_{}_backend(pid)) FROM pg_stat_activity
+    WHERE wait_event = 'SyncRep'"""
+
+
+def waits_for_standbys(url: str) -> bool:
+    """Whether a commit waits: the server reads its configuration anew in its own time."""
+    probe = "DROP TABLE IF EXISTS probe; CREATE TABLE probe ()"
+    with ThreadPoolExecutor(1) as pool:
+        committed, waited = pool.submit(execute, url, probe), False
+        while not committed.done():
+            waited = bool(execute(url, END_WAITS.format("cancel"))[0][0]) or waited
+        return waited

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -203,7 +202,7 @@ def _fetched(folder: Path, version: str, settings: Mapping[str, str]) -> str:
 def check_manifests(dist: Path, folder: Path) -> None:
     """Raise `ReleaseRefused` unless the manifests are valid, and name this version's image."""
     with zipfile.ZipFile(dist / f"rescind-manifests-{__version__}.zip") as packed:
-        packed.extractall(folder)  # noqa: S202 (what was just packed)
+        packed.extractall(folder)
     texts = {each: each.read_text() for each in folder.rglob("*") if each.is_file()}
     named = {image for text in texts.values() for image in _IMAGES.findall(text)}
     if named != {f"{_IMAGE}:{__version__}"}:
@@ -219,8 +218,7 @@ def check_image(source: Path, folder: Path) -> str:
 
     Raises `ReleaseRefused` if the distribution lacks something, or the image is of another version.
     """
-    with tarfile.open(source) as packed:
-        packed.extractall(folder, filter="data")
+    _unpack(source, folder)
     (tree,) = folder.iterdir()
     lines = (_ROOT / _DOCKERFILE).read_text()
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", lines, re.MULTILINE)
@@ -304,9 +302,14 @@ def _checkout(folder: Path) -> Path:
     """Return a folder with the files of the commit, and with nothing else."""
     archive = folder.with_suffix(".tar")
     _ran("git", "archive", "--output", archive, "HEAD")
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+    _unpack(archive, folder)
     return folder
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    # Not with `tarfile`, whose filters the first patches of Python 3.11 do not have.
+    folder.mkdir(parents=True, exist_ok=True)
+    _ran("tar", "-xf", archive, "-C", folder)
 
 
 def _go_program() -> Path:

@@ -48,6 +48,11 @@ class Actor:
     key_id: str | None
     name: str | None
 
+    @classmethod
+    def of(cls, entry: AuditEntry) -> "Actor":
+        """Return the maker of the change that an entry of the audit log is about."""
+        return cls(entry.actor, entry.actor_key_id, entry.actor_name)
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedChange:
@@ -72,5 +77,5 @@ class RecordedChange:
             None if name is None else str(name),
             entry.timestamp,
             None if details.get("reason") is None else str(details["reason"]),
-            Actor(entry.actor, entry.actor_key_id, entry.actor_name),
+            Actor.of(entry),
         )

@@ -97,7 +97,11 @@ def address(uri: str) -> Address:
 @lru_cache(maxsize=16)
 def parse(document: str) -> KeySet:
     """Return the usable keys of a JSON Web Key Set. Raises `ValueError` if it is none."""
-    parsed = text.parse(document.encode())
+    return usable(text.parse(document.encode()))
+
+
+def usable(parsed: object) -> KeySet:
+    """Return the usable keys of a parsed JSON Web Key Set. Raises `ValueError` if it is none."""
     keys = parsed.get("keys") if isinstance(parsed, dict) else None
     if not isinstance(keys, list):
         raise ValueError("must be a JSON Web Key Set")  # noqa: TRY004 (input, not an argument)

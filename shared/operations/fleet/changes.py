@@ -1,11 +1,12 @@
 """Changes of any kind: who still accepts what was revoked, and since when (FLEET-30)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
+from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import NotFound
 from shared.model import api_keys, times
 from shared.model import revocation_batches as batches
@@ -186,15 +187,11 @@ def _batch(ports: Ports, caller: Caller, change_id: str) -> _Found:
     ids = {each for _, part in revoked for each in part.warrant_ids}
     traced = reach.traced_many(ports, tenant_id, ids, recorded_at)
     item = log.stored(ports, tenant_id, [entry_id]).get(entry_id)
-    entry = None if item is None else AuditEntry.from_item(item)
-    change = RecordedChange(
-        change_id,
-        ChangeKind.BATCH,
-        None,
-        recorded_at,
-        None if entry is None else str(entry.details.get("reason", "")),
-        _actor(entry),
-    )
+    change = RecordedChange(change_id, ChangeKind.BATCH, None, recorded_at, None, None)
+    if item is not None:
+        entry = AuditEntry.from_item(item)
+        reason = str(entry.details.get("reason", ""))
+        change = replace(change, reason=reason, actor=Actor.of(entry))
     feed = InFeed(traced.told, traced.of, traced.published)
     return _Found(change, ChangeReach(0, len(ids)), feed, undoable=traced.of > 0)
 
@@ -224,10 +221,10 @@ def _of_key(ports: Ports, tenant_id: str, key: SigningKey, at: datetime) -> Publ
         return None
     newest = in_force.feed_head(ports, tenant_id)
 
-    def states(stored: StoredEntry) -> bool:
-        return key.id in stored.changes or (stored.issued_at > at and stored.opened()[0].is_break)
+    def states(stored: StoredEntry, entry: FeedEntry) -> bool:
+        return key.id in stored.changes or (stored.issued_at > at and entry.is_break)
 
-    found = reach.first_entry(ports, tenant_id, at, states)
+    found = reach.first_entry(ports, tenant_id, newest, at, states)
     # It signed nothing, an earlier release stated it, or its mark is not visible yet.
     if found is None and newest is not None and ports.now() >= at + IN_FLIGHT_MAX:
         return reach.latest(newest)
@@ -241,10 +238,11 @@ def _list_signer(ports: Ports, caller: Caller, change_id: str) -> _Found:
         raise NotFound
     at = signer.revoked_at
 
-    def states(stored: StoredEntry) -> bool:
-        return stored.issued_at >= at and stored.opened()[0].is_break
+    def states(stored: StoredEntry, entry: FeedEntry) -> bool:
+        return stored.issued_at >= at and entry.is_break
 
-    entry = reach.first_entry(ports, caller.tenant_id, at, states)
+    newest = in_force.feed_head(ports, caller.tenant_id)
+    entry = reach.first_entry(ports, caller.tenant_id, newest, at, states)
     change = _recorded(ports, caller, ChangeKind.LIST_SIGNER, change_id, at, name=None)
     return _Found(change, ChangeReach(1, 0), InFeed(int(entry is not None), 1, entry))
 
@@ -271,14 +269,9 @@ def _recorded(
     start = times.whole(at - _APART)
     filters = EntryFilters(start, at + _APART, kind.action, resource_id=change_id)
     found = audit_log.newest(ports, caller, filters, before=None, limit=1)
-    entry = found[0] if found else None
-    reason = None if entry is None else entry.details.get("reason")
-    told = None if reason is None else str(reason)
-    return RecordedChange(change_id, kind, name, at, told, _actor(entry))
-
-
-def _actor(entry: AuditEntry | None) -> Actor | None:
-    return None if entry is None else Actor(entry.actor, entry.actor_key_id, entry.actor_name)
+    if not found:
+        return RecordedChange(change_id, kind, name, at, None, None)
+    return replace(RecordedChange.of_entry(found[0]), name=name, recorded_at=at)
 
 
 _FINDS: Final[dict[str, _Find]] = {

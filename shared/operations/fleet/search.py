@@ -16,6 +16,7 @@ from shared.model import revocation_batches, revocations, service_accounts, sign
 from shared.model.api_keys import ApiKey
 from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
 from shared.model.callers import Caller, Scope
+from shared.model.changes import RecordedChange
 from shared.model.fleet import authorizers as authorizer_model
 from shared.model.fleet.authorizers import Authorizer
 from shared.model.identifiers import (
@@ -209,10 +210,8 @@ def _batches(ports: Ports, caller: Caller, prefix: str) -> Iterator[Hit]:
     for entry in _logged(ports, caller, prefix, Action.REVOCATION_BATCH):
         if entry.resource_id.startswith(prefix) and entry.resource_id not in known:
             known.add(entry.resource_id)
-            reason = entry.details.get("reason")
-            yield Hit(
-                "batch", entry.resource_id, None, None if reason is None else str(reason), None
-            )
+            reason = RecordedChange.of_entry(entry).reason
+            yield Hit("batch", entry.resource_id, None, reason, None)
     if is_identifier(prefix, kind=BATCH) and prefix not in known:
         parts = revocation_batches.parts(caller.tenant_id, prefix)
         if any(ports.store.query(parts, limit=1)):

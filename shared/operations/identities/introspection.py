@@ -1,6 +1,5 @@
 """Introspection: whether a token of an issuer of the tenant is good, and not revoked (TOKEN-4)."""
 
-import json
 from typing import Final
 
 from shared.errors import Corrupt
@@ -61,6 +60,6 @@ def _is_of(ports: Ports, issuer: IdentityProvider, token: UncheckedToken) -> boo
 
 def _keys(issuer: IdentityProvider) -> KeySet:
     try:
-        return key_sets.parse(json.dumps(issuer.jwks))
+        return key_sets.usable(issuer.jwks)
     except ValueError:
         raise Corrupt from None

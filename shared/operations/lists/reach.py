@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from shared.authorizer.formats.wire import FeedEntry
 from shared.model import feed as feed_model
 from shared.model import times
 from shared.model.feed import FeedHead, StoredEntry
@@ -160,23 +161,26 @@ def traced_many(
 
 
 def first_entry(
-    ports: Ports, tenant_id: str, since: datetime, states: Callable[[StoredEntry], bool]
+    ports: Ports,
+    tenant_id: str,
+    newest: FeedHead | None,
+    since: datetime,
+    states: Callable[[StoredEntry, FeedEntry], bool],
 ) -> Published | None:
     """Return the first entry since `since` that states a change, or None.
 
-    Raises `Corrupt`, `Unavailable`.
+    `newest` is the head of the feed. Raises `Corrupt`, `Unavailable`.
     """
-    newest = in_force.feed_head(ports, tenant_id)
     if newest is None:
         return None
     chains, found = dict(latest(newest).chains), None
     for stored in _entries(ports, tenant_id):
         if stored.issued_at < since - times.CLOCK_TOLERANCE:
             break
-        sequence = stored.opened()[0].sequence
-        chains[sequence] = chains.get(sequence, stored.chain)
-        if states(stored):
-            found = Published(sequence, stored.issued_at, chains)
+        entry, _ = stored.opened()
+        chains[entry.sequence] = chains.get(entry.sequence, stored.chain)
+        if states(stored, entry):
+            found = Published(entry.sequence, stored.issued_at, chains)
     return found
 
 

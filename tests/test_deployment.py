@@ -19,7 +19,7 @@ from shared.model import deployment as model
 from shared.model.api_keys import usage
 from shared.model.deployment import SCHEMA, Deployment, DeploymentPart
 from shared.model.items import Address, Item, Partition, Table
-from shared.model.revocations import count_address
+from shared.model.revocations import marker_count_address
 from shared.operations.base import tenants
 from shared.operations.lists import publication
 from shared.operations.operator import deployment, doctor, failover, onboarding
@@ -117,13 +117,13 @@ def test_a_new_tenant_raises_no_schema(settings: dict[str, str], item: bool) -> 
         onboarding.create_tenant(ports, handle="globex")
         assert deployment.read(ports).schema == before.schema
         named: Item = {"signers": ["svc_key_a"], "version": 1}
-        ports.store.write(Put(count_address(made.tenant_id), named, Expect.ANYTHING))
+        ports.store.write(Put(marker_count_address(made.tenant_id), named, Expect.ANYTHING))
         with pytest.raises(InvalidSettings, match="of the tenant acme was stored by a release"):
             deployment.mark_schema(ports)
         (found,) = [each for each in doctor.examine(ports) if each.subject == "acme"]
         assert "release 0.3.0" in found.remedy
         assert deployment.read(ports).schema == before.schema
-        ports.store.write(Delete(count_address(made.tenant_id), Expect.PRESENT))
+        ports.store.write(Delete(marker_count_address(made.tenant_id), Expect.PRESENT))
         deployment.mark_schema(ports)
         assert deployment.read(ports).schema == SCHEMA
 

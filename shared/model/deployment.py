@@ -14,7 +14,7 @@ from shared.errors import InvalidSettings
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.lists.head import head_address
 from shared.model.records import ADDED, Record
-from shared.model.revocations import count_address
+from shared.model.revocations import marker_count_address
 
 # Rises if an earlier release would misread or damage what this release stores.
 SCHEMA: Final = 2
@@ -145,7 +145,7 @@ def is_too_old(get: Callable[[Address], Item | None], tenant_id: str) -> bool:
 
     `get` reads an item. Raises what `get` raises.
     """
-    head, revoked_keys = get(head_address(tenant_id)), get(count_address(tenant_id))
+    head, revoked_keys = get(head_address(tenant_id)), get(marker_count_address(tenant_id))
     # Releases that did not number their lists kept all revoked keys in one item.
     names_keys = revoked_keys is not None and isinstance(revoked_keys.get("signers"), list)
     return names_keys or (head is not None and head.get("format", 0) in range(_OLDEST_LIST))

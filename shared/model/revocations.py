@@ -253,7 +253,7 @@ class Count(Record):
         return cls(len(versions), sum(1 for each in versions if each is not None), 1)
 
 
-def count_address(tenant_id: str) -> Address:
+def marker_count_address(tenant_id: str) -> Address:
     """Return the address of the count of revoked signers. Without an item, none is revoked."""
     return Address(Table.KEYS, tenant_id, "revoked-keys")
 

@@ -15,7 +15,7 @@ from shared.adapters.sqlite_conversion import OLDEST
 from shared.adapters.sqlite_encoding import decoded, partition, partition_of, plain
 from shared.adapters.sqlite_items import FORMAT
 from shared.errors import Corrupt, InvalidSettings, Unavailable
-from shared.model.revocations import count_address
+from shared.model.revocations import marker_count_address
 from shared.ports.store import (
     Address,
     Change,
@@ -313,7 +313,7 @@ REVOKED_KEYS: Item = {"signers": ["svc_key_a"], "version": 1}
 
 def test_a_file_that_release_0_3_0_did_not_upgrade_is_refused(path: Path) -> None:
     """F584b: A file is not converted until release 0.3.0 has upgraded the data of each tenant."""
-    format_4(path, {TENANT: {}, count_address("t1"): REVOKED_KEYS})
+    format_4(path, {TENANT: {}, marker_count_address("t1"): REVOKED_KEYS})
     with pytest.raises(InvalidSettings, match=r"run its `rescind upgrade`"):
         SqliteStore(str(path))
     assert version(path) == OLDEST

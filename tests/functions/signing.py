@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.model import revocations, signing_keys
+from shared.model import signing_keys
 from shared.model.items import Item, Partition
 from tests.kit.api import Tenant
 from tests.kit.endpoints import audit_entries
@@ -101,7 +101,6 @@ def stored(tenant: Tenant) -> list[Item]:
     """What a change of a signing key could change: records, counts, revoked ones, audit log."""
     store = tenant.ports.store
     records = [entry.item for entry in store.query(signing_keys.keys(tenant.id))]
-    addresses = [signing_keys.counts_address(tenant.id), revocations.count_address(tenant.id)]
-    own = Partition(addresses[0].table, tenant.id)
+    own = Partition(signing_keys.counts_address(tenant.id).table, tenant.id)
     counters = [entry.item for entry in store.query(own, after="counts#")]
     return [*records, *counters, *audit_entries(tenant)]

@@ -11,7 +11,7 @@ from shared.model import feed as feed_model
 from shared.model.feed import FeedHead
 from shared.model.lists.schedule import Mark, warrant_mark_address, warrant_marks
 from shared.operations.lists import publication, storage, unpublished, wake
-from shared.operations.lists.facts import Facts
+from shared.operations.lists.decisions import Facts
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.intercepted import Call, Intercepted

@@ -30,7 +30,7 @@ from shared.operations.access.api_key_creation import Created
 from shared.operations.base import counters
 from shared.operations.changes import key_revocation, revocations, signing_keys, srl, warrants
 from shared.operations.changes.warrants import Order
-from shared.operations.lists import facts, in_force, publication, records
+from shared.operations.lists import in_force, publication, records
 from shared.operations.lists.storage import Pen
 from shared.operations.operator import onboarding
 from shared.ports import Ports
@@ -244,7 +244,7 @@ class Tenant:
         assert {name: count for name, count in counts.items() if count} == recount
         revoked = [key.signer for key in keys if key.status is KeyStatus.REVOKED]
         assert records.revoked_signers(ports, self.id) == tuple(sorted(map(str, revoked)))
-        held = signer_model.Count.of(ports.store.get(signer_model.count_address(self.id)))
+        held = signer_model.Count.of(ports.store.get(signer_model.marker_count_address(self.id)))
         assert replace(held, version=1) == signer_model.Count.counting(revoked)
         for key in keys:
             if key.current_id is None:
@@ -281,7 +281,7 @@ class Tenant:
 
 def break_off(ports: Ports, tenant_id: str, *, above: int | None = None) -> None:
     """Publish a break of the feed, as a list from all records does; `above` as after a restore."""
-    read = facts.read(ports, tenant_id)
+    read = in_force.read_facts(ports, tenant_id)
     publication.broken_off(ports, Pen(ports), read, above=above)
 
 

@@ -19,7 +19,7 @@ def fill(ports: Ports, tenant: Tenant, number: int, *, version: int | None = Non
         batch = signers[start : start + 100]
         ports.store.write(*(verdicts.put_marker(tenant.id, each, marker) for each in batch))
     count = Increment(
-        model.count_address(tenant.id), asdict(Count.counting(signers)), Expect.ANYTHING
+        model.marker_count_address(tenant.id), asdict(Count.counting(signers)), Expect.ANYTHING
     )
     ports.store.write(count)
     return signers

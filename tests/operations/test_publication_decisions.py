@@ -21,8 +21,7 @@ from shared.model.lists.tombstones import Tombstones
 from shared.model.tenants import TenantSettings
 from shared.operations.base.counters import Counted
 from shared.operations.lists import decisions
-from shared.operations.lists.decisions import Issue
-from shared.operations.lists.facts import Facts, Marked, Prior, Told
+from shared.operations.lists.decisions import Facts, Issue, Marked, Prior, Told
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

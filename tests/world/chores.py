@@ -15,7 +15,7 @@ from shared.operations.audit import sealed_log
 from shared.operations.changes import key_revocation, revocations, signing_keys, warrants
 from shared.operations.changes.warrants import Order
 from shared.operations.fleet import authorizers, registering, registrations
-from shared.operations.lists import decisions, facts, publication, records
+from shared.operations.lists import decisions, in_force, publication, records
 from shared.operations.lists.storage import Pen
 from shared.operations.webhooks import managing
 from shared.ports import Ports
@@ -218,7 +218,7 @@ def compare_ways(ports: Ports, tenant_id: str) -> list[str]:
 
     Return what is wrong.
     """
-    pen, read = Pen(ports), facts.read(ports, tenant_id)
+    pen, read = Pen(ports), in_force.read_facts(ports, tenant_id)
     making = publication._next(ports, read, publication.caught_up(ports, pen, read))
     if decisions.is_compared(making.facts.listed, making.issue):
         return []

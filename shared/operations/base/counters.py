@@ -33,7 +33,7 @@ def counted(ports: Ports, tenant_id: str) -> Counted:
 
 def of_tombstones(ports: Ports, tenant_id: str) -> int:
     """Count the changes of tombstones and revoked signers. Raises `Corrupt`, `Unavailable`."""
-    signers = revocations.count_address(tenant_id)
+    signers = revocations.marker_count_address(tenant_id)
     items = ports.store.get_many([tombstones.counter_address(tenant_id), signers])
     return sum(
         integer(item, "version" if address == signers else "changes")

@@ -41,7 +41,7 @@ def revision(ports: Ports, caller: Caller) -> Revision:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    revoked = revocations.count_address(caller.tenant_id)
+    revoked = revocations.marker_count_address(caller.tenant_id)
     addresses = [
         signing_keys.counts_address(caller.tenant_id),
         tombstones.counter_address(caller.tenant_id),

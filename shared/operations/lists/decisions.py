@@ -1,8 +1,8 @@
-"""The decisions of a publication, made from its facts alone: no function here asks a port."""
+"""The facts of a publication, and its decisions, made from them alone: nothing here asks a port."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Final, NamedTuple
@@ -12,13 +12,17 @@ from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import Base, FeedEntry
 from shared.errors import Corrupt
 from shared.model import times
+from shared.model.audit.checkpoint import Kept
 from shared.model.feed import LEAP, FeedHead, StoredEntry
-from shared.model.lists.content import Content
+from shared.model.items import Address, Item
+from shared.model.lists.content import Content, ListState
 from shared.model.lists.head import ListHead
-from shared.model.lists.schedule import Turn, is_of_keys
+from shared.model.lists.schedule import Mark, SignersMark, Turn, is_of_keys
+from shared.model.lists.signers import ListSigner
 from shared.model.lists.tombstones import Tombstones
+from shared.model.tenants import TenantSettings
 from shared.model.warrants import left_behind
-from shared.operations.lists.facts import Facts, Prior, Told
+from shared.operations.base.counters import Counted
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +31,71 @@ INLINE_MAX: Final = 20_000
 
 # Each list with a version divisible by this is compared with all records, in case of an error.
 COMPARED_EVERY: Final = 100
+
+
+class Told(NamedTuple):
+    """An entry of the feed, with the ends of the warrants that it revokes."""
+
+    entry: FeedEntry
+    ends: list[datetime | None]
+
+
+class Marked(NamedTuple):
+    """The marks on warrants and on revoked signers, read from `read_at` on.
+
+    `are_all` is false if more warrants may be marked.
+    """
+
+    read_at: datetime
+    warrants: Mapping[Address, Mark]
+    are_all: bool
+    signers: Mapping[Address, SignersMark]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts for the entries and the list of a publication, whose writes expect them.
+
+    `listed` is the head of the list in force, `signer` signs what follows, `newest` is the head of
+    the feed: None if the tenant has none yet. `own` are the entries that this publication wrote.
+    `stored_signers`, `counted` and `on_tenant`, which a list alone needs, raise `Corrupt` only when
+    they are used, because damage there must not stop the feed.
+    """
+
+    settings: TenantSettings
+    listed: ListHead
+    signer: ListSigner
+    newest: FeedHead | None
+    marked: Marked
+    own: tuple[Told, ...] = ()
+    stored_signers: Callable[[], Mapping[Address, Item]] = field(default=dict)
+    counted: Callable[[], Counted] = field(default=lambda: Counted(0, 0))
+    on_tenant: Callable[[], dict[Address, Mark]] = field(default=dict)
+
+    @property
+    def tenant_id(self) -> str:
+        """The tenant that is published for."""
+        return self.settings.tenant_id
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether no list can follow from the list in force by the feed, and no break says so."""
+        is_broken = self.newest is not None and self.newest.is_broken
+        return self.listed.sequence is None and not is_broken
+
+
+class Prior(NamedTuple):
+    """The list in force and what came since; each is None if it cannot be read.
+
+    `told` are the entries since. `ended` are the revoked signers and the tombstones, None if they
+    are those of the state. `log` is what the sealed log of the tenant has stated.
+    """
+
+    revoked_ids: list[str] | None
+    state: ListState | None
+    told: list[Told] | None
+    ended: tuple[tuple[str, ...], Tombstones] | None = None
+    log: Kept | None = None
 
 
 class Issue(NamedTuple):

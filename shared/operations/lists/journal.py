@@ -22,7 +22,7 @@ from shared.model.lists.head import ListHead
 from shared.model.lists.tombstones import Tombstones
 from shared.operations.base import audit, counters
 from shared.operations.lists import in_force, records
-from shared.operations.lists.facts import Facts
+from shared.operations.lists.decisions import Facts
 from shared.operations.lists.storage import Pen
 from shared.ports import Ports
 

@@ -159,7 +159,7 @@ def _revoked(ports: Ports, tenant_id: str, signers: Collection[Signer]) -> set[S
     """Return those of the signers that a check finds revoked."""
     if not signers:
         return set()
-    count = ports.store.get(revocations.count_address(tenant_id))
+    count = ports.store.get(revocations.marker_count_address(tenant_id))
     return set(verdicts.markers(ports, tenant_id, count, signers))
 
 

@@ -1,6 +1,6 @@
 """Publishing the feed and the list, in an order that loses no revocation (docs/adr/09).
 
-1. read the facts (`facts`)
+1. read the facts (`in_force`)
 2. state in the feed what has a mark, in one write with its head; remove the marks
 3. decide whether a list is due (`decisions`)
 4. read the list in force and its state; remove old blobs
@@ -54,9 +54,7 @@ from shared.operations.lists import (
     storage,
     verdicts,
 )
-from shared.operations.lists import facts as facts_of
-from shared.operations.lists.decisions import Issue, Plan
-from shared.operations.lists.facts import Facts, Prior, Told
+from shared.operations.lists.decisions import Facts, Issue, Plan, Prior, Told
 from shared.operations.lists.storage import Covered, Pen
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
@@ -134,12 +132,12 @@ def publish_feed(ports: Ports, tenant_id: str) -> PublishedFeed | None:
     Returns None if the tenant has no feed yet: its next list begins it. Raises `Corrupt`,
     `Unavailable`; a change that was not published keeps its mark.
     """
-    marked, newest = facts_of.read_marks(ports, tenant_id)
+    marked, newest = in_force.read_marks(ports, tenant_id)
     if newest is None:
         return None
     if not (marked.warrants or marked.signers):
         return PublishedFeed(newest)
-    facts = facts_of.of_feed(ports, tenant_id, marked, newest)
+    facts = in_force.of_feed(ports, tenant_id, marked, newest)
     facts = caught_up(ports, pen := Pen(ports), facts)
     return PublishedFeed(facts.newest or newest, len(facts.own), facts, pen)
 
@@ -160,7 +158,7 @@ def caught_up(ports: Ports, pen: Pen, facts: Facts) -> Facts:
             break
         if left:
             operation.wait_for_writes()
-        facts = facts_of.with_marks(ports, facts)
+        facts = in_force.with_marks(ports, facts)
     return facts
 
 
@@ -178,7 +176,7 @@ def _without_signers(ports: Ports, pen: Pen, facts: Facts) -> Facts:
         _log.exception("the signing keys of tenant %s cannot be published", facts.tenant_id)
         return facts
     marks.clear_signers(ports, facts.marked.signers)
-    return facts_of.with_heads(ports, facts) if is_new else facts
+    return in_force.with_heads(ports, facts) if is_new else facts
 
 
 def broken_off(
@@ -277,7 +275,7 @@ def _revoked(
 def _settled(ports: Ports, facts: Facts, write: Callable[[Facts], T]) -> T:
     """Return what `write` returns; if its write loses, read the heads and call it again."""
     known = [facts]
-    return settle(lambda: write(known.pop() if known else facts_of.with_heads(ports, facts)))
+    return settle(lambda: write(known.pop() if known else in_force.with_heads(ports, facts)))
 
 
 # --- the list ---
@@ -345,7 +343,7 @@ def publish(
     (see `settle`), `Unavailable` if a port does not answer, `Corrupt` if the list would be wrong.
     In each case the old list stays in force.
     """
-    pen, read = Pen(ports), facts_of.read(ports, caller.tenant_id)
+    pen, read = Pen(ports), in_force.read_facts(ports, caller.tenant_id)
     facts = read
     if above is not None and facts.newest is not None:
         facts = broken_off(ports, pen, facts, above=above.sequence)
@@ -372,7 +370,7 @@ def hand_over(
     what `publish` raises.
     """
     changes, pen = list(changes), Pen(ports)
-    read = facts_of.read(ports, caller.tenant_id)
+    read = in_force.read_facts(ports, caller.tenant_id)
     if read.listed.version != head.version:
         raise ExpectationLost([head_address(caller.tenant_id)])
     try:
@@ -388,7 +386,7 @@ def hand_over(
 
 def _if_due(ports: Ports, tenant_id: str) -> tuple[Facts, bool]:
     """Publish what is due, and return the facts and whether a list was published."""
-    pen, read = Pen(ports), facts_of.read(ports, tenant_id, sees_tenant=True)
+    pen, read = Pen(ports), in_force.read_facts(ports, tenant_id, sees_tenant=True)
     facts = caught_up(ports, pen, read)
     if facts.own:
         figures = {"FeedCaughtUp": len(facts.own)}
@@ -419,7 +417,7 @@ def _next(
         issue,
         facts.signer,
         in_force.without_seeds(facts.tenant_id, facts.stored_signers()),
-        facts_of.prior(ports, facts, beside),
+        in_force.prior(ports, facts, beside),
         above.sequence if above else None,
         leaps,
     )
@@ -470,7 +468,7 @@ def _planned(ports: Ports, pen: Pen, making: _Next, *, anew: bool) -> tuple[_Nex
     """Return the content of the next list, which the feed is brought up to date with (SRL-12)."""
     if anew:
         # Their counter may have been visible before them when the last list was made.
-        ended = facts_of.read_ended(ports, making.facts)
+        ended = in_force.read_ended(ports, making.facts)
         making = replace(making, prior=making.prior._replace(ended=ended))
     making, is_exact = _agreed(ports, pen, making, decisions.leaving(making.prior, making.issue))
     plan = decisions.followed(making.facts, making.prior, ports.now())
@@ -501,7 +499,7 @@ def _agreed(ports: Ports, pen: Pen, making: _Next, ids: Collection[str]) -> tupl
         _warn_unsigned(error)
         return making, False
     _check_unmoved(making.facts, facts)
-    told = facts_of.told(ports, facts, making.prior.told or ())
+    told = in_force.told(ports, facts, making.prior.told or ())
     return replace(making, facts=facts, prior=making.prior._replace(told=told)), True
 
 
@@ -526,7 +524,7 @@ def _of_all_records(ports: Ports, pen: Pen, making: _Next) -> tuple[_Next, Plan]
     _check_unmoved(making.facts, facts)
     # After the head of the feed: a later change is in an entry that the list does not cover.
     recorded = reread(lambda: _recorded(ports, making))
-    revoked_signers, tombstones = facts_of.read_ended(ports, facts)
+    revoked_signers, tombstones = in_force.read_ended(ports, facts)
     # A feed that lost its head may still have entries.
     left = in_force.last_entry(ports, facts.tenant_id) if facts.newest is None else None
     sequence, chain = decisions.begun(facts, making.above, left)

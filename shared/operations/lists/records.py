@@ -133,7 +133,7 @@ def revoked_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
 
 def _read_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
     # Read before the markers: each one counted here must then be found.
-    item = ports.store.get(revocations.count_address(tenant_id))
+    item = ports.store.get(revocations.marker_count_address(tenant_id))
     pages = ports.store.column(revocations.markers(tenant_id), "revoked_at")
     found = tuple(signer for page in pages for signer in page.names)
     if len(found) < Count.of(item).signers:

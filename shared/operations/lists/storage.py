@@ -40,8 +40,7 @@ from shared.model.lists.verification import verify_own
 from shared.model.tenants import TenantSettings
 from shared.operations.base import operation, seals
 from shared.operations.lists import in_force
-from shared.operations.lists.decisions import Leap
-from shared.operations.lists.facts import Facts, Told
+from shared.operations.lists.decisions import Facts, Leap, Told
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
 

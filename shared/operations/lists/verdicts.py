@@ -28,7 +28,7 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
     revoked".
     """
     addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
-    count_address = model.count_address(tenant_id)
+    count_address = model.marker_count_address(tenant_id)
     items = ports.store.get_many([count_address, *addresses.values()])
     standings = {each: Standing.of(items.get(address)) for each, address in addresses.items()}
     own = {each: _own(each, standing) for each, standing in standings.items()}
@@ -97,7 +97,7 @@ def revoking(ports: Ports, tenant_id: str, revoked: Mapping[Signer, Marker]) -> 
     The first is the count; another follows for each signer without a marker (after a restore, a
     signer may have one). Raises `Unavailable`.
     """
-    address = model.count_address(tenant_id)
+    address = model.marker_count_address(tenant_id)
     addresses = {each: model.marker_address(tenant_id, each) for each in revoked}
     items = ports.store.get_many([address, *addresses.values()])
     new = {each: marker for each, marker in revoked.items() if addresses[each] not in items}

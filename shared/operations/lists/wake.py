@@ -13,7 +13,7 @@ from shared.model.lists.head import ListHead
 from shared.model.tenants import ListPublication, TenantSettings
 from shared.operations.base import counters, operation, tenants
 from shared.operations.lists import in_force, publication
-from shared.operations.lists.facts import Reads
+from shared.operations.lists.in_force import Reads
 from shared.operations.lists.journal import FeedPass
 from shared.ports import Ports
 

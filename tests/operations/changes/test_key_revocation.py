@@ -213,7 +213,7 @@ def test_a_revocation_writes_no_growing_item(ports: Ports, tenant: Tenant) -> No
     with reading(ports) as (watched, reads):
         tenant.revoke_key(watched, key)
     assert reads.units <= 5
-    address = signer_model.count_address(tenant.id)
+    address = signer_model.marker_count_address(tenant.id)
     assert ports.store.get(address) == {"signers": 5001, "versions": 0, "version": 2}
 
 

@@ -211,5 +211,5 @@ def test_a_version_without_a_key_is_left_out(ports: Ports, tenant: Tenant) -> No
     verifier = Verifier.of(tenant)
     verifier.poll(ports, now=ports.now())
     assert verifier.keys == {}
-    assert ports.store.get(revocations.count_address(tenant.id)) is None
+    assert ports.store.get(revocations.marker_count_address(tenant.id)) is None
     assert ports.store.get(key_model.counts_address(tenant.id))

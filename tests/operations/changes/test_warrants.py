@@ -3,7 +3,7 @@
 import pytest
 
 from shared.errors import Conflict, Corrupt, InvalidState
-from shared.model.revocations import Marker, count_address, marker_address
+from shared.model.revocations import Marker, marker_address, marker_count_address
 from shared.model.signing_keys import Signer, SigningKey
 from shared.model.warrants import COUNTERS
 from shared.operations.changes import revocations, signing_keys, warrants
@@ -180,7 +180,7 @@ def test_a_revoked_signer_that_cannot_be_read(ports: Ports, damaged: str) -> Non
     tenant.revoke_key(ports, old)
     addresses = {
         "marker": marker_address(tenant.id, old.signer),
-        "count": count_address(tenant.id),
+        "count": marker_count_address(tenant.id),
     }
     ports.store.write(Put(addresses[damaged], {"version": 1}, Expect.PRESENT))
     with pytest.raises(Corrupt):

@@ -8,9 +8,8 @@ from shared.authorizer.formats.wire import FeedEntry
 from shared.model import feed as model
 from shared.model.lists.schedule import warrant_mark_address
 from shared.operations.changes import revocations, srl
-from shared.operations.lists import facts as facts_of
-from shared.operations.lists import publication, reach, storage
-from shared.operations.lists.facts import Told
+from shared.operations.lists import in_force, publication, reach, storage
+from shared.operations.lists.decisions import Told
 from shared.operations.lists.reach import Reach
 from shared.operations.lists.storage import Pen
 from shared.ports import Ports
@@ -63,7 +62,7 @@ def test_a_revocation_that_the_feed_may_still_undo(ports: Ports, tenant: Tenant)
     """
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
     publication.publish_feed(ports, tenant.id)
-    facts = facts_of.read(ports, tenant.id)
+    facts = in_force.read_facts(ports, tenant.id)
     tenant.take_back(ports, revocation_id)
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
     assert found(ports, tenant, revocation_id) == Reach(None, None)

@@ -10,7 +10,7 @@ import pytest
 from shared.errors import Corrupt
 from shared.model.lists import schedule as model
 from shared.model.lists.schedule import Turn
-from shared.model.revocations import count_address
+from shared.model.revocations import marker_count_address
 from shared.model.tenants import SettingsChange
 from shared.model.warrants import by_end
 from shared.operations.access import tenant_settings
@@ -192,7 +192,7 @@ class Watched(Intercepted):
 
 def _changes_revoked(change: Change) -> bool:
     return isinstance(change, Increment) and (
-        "changes" in change.amounts or change.address.sk == count_address("t").sk
+        "changes" in change.amounts or change.address.sk == marker_count_address("t").sk
     )
 
 

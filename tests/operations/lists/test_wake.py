@@ -12,7 +12,7 @@ from shared.model.lists.head import head_address
 from shared.model.tenants import ListPublication, SettingsChange
 from shared.operations.access import tenant_settings
 from shared.operations.base import operation
-from shared.operations.lists import decisions, facts, in_force, marks, publication, wake
+from shared.operations.lists import decisions, in_force, marks, publication, wake
 from shared.operations.lists.wake import Woken
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
@@ -183,9 +183,9 @@ def test_a_long_list_follows_more_rarely(
 def test_a_mark_that_is_set_again_stays(ports: Ports, tenant: Tenant) -> None:
     """FEED-4: A mark is not removed for a change that came after it was read."""
     record = tenant.revoke(ports, "svc_wrt_again")
-    read, _ = facts.read_marks(ports, tenant.id)
+    read, _ = in_force.read_marks(ports, tenant.id)
     tenant.take_back(ports, record)
     tenant.revoke(ports, "svc_wrt_again")
     assert marks.clear(ports, tenant.id, read.warrants, revoked={"svc_wrt_again"}) == 1
-    newer, _ = facts.read_marks(ports, tenant.id)
+    newer, _ = in_force.read_marks(ports, tenant.id)
     assert newer.warrants.keys() == read.warrants.keys()

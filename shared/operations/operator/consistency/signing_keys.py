@@ -177,7 +177,7 @@ def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
 
 def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Iterator[Inconsistency]:
     """Check that exactly the revoked keys have markers, and that the count is right."""
-    address = revocations.count_address(tenant_id)
+    address = revocations.marker_count_address(tenant_id)
     before = ports.store.get(address)
     marked = {entry.sk for entry in ports.store.query(revocations.markers(tenant_id))}
     if ports.store.get(address) == before:
@@ -207,7 +207,7 @@ def _miscounted(tenant_id: str, held: Count, marked: Iterable[Signer]) -> Iterat
     signers, versions = counted.signers - held.signers, counted.versions - held.versions
     if signers or versions:
         amounts = {"signers": signers, "versions": versions, "version": 1}
-        change = Increment(revocations.count_address(tenant_id), amounts, Expect.ANYTHING)
+        change = Increment(revocations.marker_count_address(tenant_id), amounts, Expect.ANYTHING)
         yield Inconsistency(
             f"the count of revoked keys is wrong by {signers:+}, of versions by {versions:+}",
             (change, marks.on_keys(tenant_id)),

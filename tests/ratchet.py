@@ -37,6 +37,9 @@ KEPT: Final = ROOT / "tests" / "ratchet.json"
 _ROOMS: Final = ("functions", "infra", "shared")
 # A module of at most so many lines that a single module imports is a fragment of that one.
 _FRAGMENT_LINES: Final = 30
+# The languages of the product, and folders in it that are not ours.
+_SUFFIXES: Final = frozenset({".css", ".go", ".js", ".py", ".ts"})
+_FOREIGN: Final = frozenset({"dist", "node_modules", "vendor"})
 _IMPORT: Final = re.compile(
     r"^[ ]*(?:from ([\w.]+) import (\([^)]*\)|[^\n]*)|import ([\w.]+))", re.MULTILINE
 )
@@ -100,8 +103,10 @@ def _of_tests() -> Figures:
     texts = {_name(path): path.read_text(encoding="utf-8") for path in _modules("tests")}
     tests = {name for name in texts if name.rpartition(".")[2].startswith("test_")}
     imported = [_imports(name, text) & tests for name, text in texts.items()]
+    lines = sum(text.count("\n") for text in texts.values())
     return {
-        "lines of tests": sum(text.count("\n") for text in texts.values()),
+        "lines of tests": lines,
+        "for 100 lines of the product": 100 * lines // _lines_of_product(),
         "helpers in test modules": sum(len(_HELPER.findall(texts[name])) for name in tests),
         "imports of test modules": sum(map(len, imported)),
     }
@@ -117,6 +122,12 @@ def _of_documents() -> Figures:
         "odd sentences of documents": len(prose.of_documents()),
         "odd sentences of docstrings": len(prose.of_docstrings()),
     }
+
+
+def _lines_of_product() -> int:
+    files = chain.from_iterable((ROOT / folder).rglob("*.*") for folder in _ROOMS)
+    ours = (each for each in files if each.suffix in _SUFFIXES and not _FOREIGN & {*each.parts})
+    return sum(each.read_bytes().count(b"\n") for each in ours)
 
 
 def _modules(*folders: str) -> list[Path]:

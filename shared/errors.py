@@ -11,6 +11,7 @@
     │   ├── InvalidState            invalid_state
     │   ├── Conflict                conflict
     │   ├── NotSignedByRoots        invalid_signature
+    │   ├── ListFull                full
     │   ├── TrustUnsigned           trust_unsigned
     │   └── RateLimited             rate_limited
     │       └── AuthorizerLimit     authorizer_limit
@@ -122,6 +123,12 @@ class Conflict(RequestError):
     def __init__(self, message: str, *, retry_after: int | None = None) -> None:
         self.retry_after = retry_after
         super().__init__(message)
+
+
+class ListFull(RequestError):
+    """A status list has no room for so many entries (TOKEN-6)."""
+
+    code = "full"
 
 
 class NotSignedByRoots(RequestError):

@@ -54,6 +54,7 @@ _PLACEHOLDERS: Final = {
     "key": f"svc_key_{identifiers.ULID}",
     "revocation": f"svc_rev_{identifiers.ULID}",
     "authorizer": f"svc_azr_{identifiers.ULID}",
+    "statuslist": f"svc_tsl_{identifiers.ULID}",
     "webhook": f"svc_whk_{identifiers.ULID}",
     "provider": f"svc_idp_{identifiers.ULID}",
     "person": f"svc_usr_{identifiers.ULID}",

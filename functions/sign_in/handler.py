@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from mangum.types import ASGI
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -24,7 +23,7 @@ from shared.ports import Ports
 from shared.web import bodies
 from shared.web.app import lambda_handler
 from shared.web.errors import MethodNotAllowed
-from shared.web.gate import Keyless, report
+from shared.web.gate import Keyless, keyless, report
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work, WorkKind
 
@@ -132,15 +131,6 @@ def _error(status: int, code: str, description: str) -> Response:
 
 def _count(outcome: str) -> None:
     _log.info("sign-in", extra=logs.fields(metrics={"SignIns": 1}, by={"Outcome": outcome}))
-
-
-def keyless(app: SignIn, limits: Keyless) -> ASGI:
-    """Return the application behind its limits; other paths are for other functions."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await limits.answer(app, scope, receive, send)
-
-    return answer
 
 
 app = keyless(

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from functions.console.files import SECURITY
 from functions.introspection import handler as introspection
 from functions.sign_in.handler import SignIn
+from functions.status_lists.handler import PublicLists
 from infra import data_folder
 from infra.server import worker
 from infra.server.board import Board
@@ -131,6 +132,7 @@ _api = introspection.OAuth(_contract)
 _checks = Health(_unmeasured, _work)
 _console = Console()
 _sign_in = SignIn(_ports, _work)
+_status_lists = PublicLists(_ports, _work)
 _documents = Documents(_work)
 
 
@@ -146,10 +148,9 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 def _beside(scope: Scope) -> ASGIApp | None:
     """Return what serves a request that needs no key; None if it is one of the API."""
-    if _console.serves(scope):
-        return _console
-    if _sign_in.serves(scope):
-        return _sign_in
+    for each in (_console, _sign_in, _status_lists):
+        if each.serves(scope):
+            return each
     path: str = scope.get("path", "")
     if scope.get("method") not in {"GET", "HEAD"}:
         return None

@@ -15,6 +15,7 @@ from functions.service_accounts import handler as service_accounts
 from functions.signing_keys import handler as signing_keys
 from functions.srl import handler as srl
 from functions.srl import status as srl_status
+from functions.status_lists import handler as status_lists
 from functions.tenant_settings import handler as tenant_settings
 from functions.trust import handler as trust
 from functions.webhooks import handler as webhooks
@@ -38,4 +39,5 @@ ROUTERS: Final = (
     audit_log.routes,
     tenant_settings.routes,
     webhooks.routes,
+    status_lists.routes,
 )

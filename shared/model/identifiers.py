@@ -26,6 +26,7 @@ IDENTITY_PROVIDER: Final = "idp"
 PERSON: Final = "usr"
 SESSION: Final = "ses"
 APPROVAL: Final = "apr"
+STATUS_LIST: Final = "tsl"
 
 # A ULID has 128 bits in 26 digits of five bits each, so its first digit is at most 7.
 ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"

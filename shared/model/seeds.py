@@ -16,6 +16,8 @@ class SeedPurpose(StrEnum):
     SRL = "srl"
     # Lists for stock authorizers (NATIVE-2).
     NATIVE = "native"
+    # Token Status Lists (TOKEN-8).
+    STATUS = "status"
     WARRANT = "warrant"
     # Checkpoints of the sealed log (LOG-9).
     AUDIT = "audit"

@@ -25,7 +25,7 @@ FEED_WINDOW_MS_DEFAULT: Final = 500
 AUTHORIZERS_MAX_MIN: Final = 1
 AUTHORIZERS_MAX_MAX: Final = REGISTERED_MAX
 
-_BLOBS: Final = ("srl", "native", "audit", "checkpoints", "journal", "trust")
+_BLOBS: Final = ("srl", "native", "audit", "checkpoints", "journal", "trust", "status")
 _HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 

@@ -26,6 +26,12 @@ class MethodNotAllowed(errors.RequestError):
         super().__init__(f"This path allows the method {' or '.join(self.allow)}.")
 
 
+class NotAcceptable(errors.RequestError):
+    """The service has no representation of the resource that the caller accepts."""
+
+    code = "not_acceptable"
+
+
 class PayloadTooLarge(errors.RequestError):
     """The body is larger than the endpoint accepts."""
 
@@ -51,8 +57,10 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     errors.ApprovalRequired: 403,
     errors.NotFound: 404,
     MethodNotAllowed: 405,
+    NotAcceptable: 406,
     errors.InvalidState: 409,
     errors.Conflict: 409,
+    errors.ListFull: 409,
     errors.TrustUnsigned: 409,
     errors.Gone: 410,
     PayloadTooLarge: 413,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from mangum.types import ASGI
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -313,3 +314,12 @@ class Keyless:
             if started:
                 raise
             await errors.response(error)(scope, receive, completed)
+
+
+def keyless(app: ASGIApp, limits: Keyless) -> ASGI:
+    """Return the application behind its limits; other paths are for other functions."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await limits.answer(app, scope, receive, send)
+
+    return answer

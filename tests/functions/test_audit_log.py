@@ -205,6 +205,7 @@ def test_the_actions_are_those_of_the_contract() -> None:
         "tenant": "create update_settings rename delete keep protect_acts",
         "authorizer": "register remove remove_batch stale",
         "native_signer": "create",
+        "status_list": "create allocate rotate_key",
         "identity_provider": "create update delete",
         "person": "disable enable sign_out",
         "session": "create delete",

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from functions.sign_in.handler import SignIn, keyless
+from functions.sign_in.handler import SignIn
 from shared.ports import Ports
-from shared.web.gate import Keyless
+from shared.web.gate import Keyless, keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.api import Instance, Tenant
 from tests.kit.glewlwyd import ISSUER, SECRET, Glewlwyd, glewlwyd, needs_glewlwyd

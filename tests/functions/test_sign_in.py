@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from functions.sign_in.handler import SignIn, keyless
+from functions.sign_in.handler import SignIn
 from shared.model.callers import Scope
 from shared.model.identities.providers import ProviderKind
 from shared.model.items import Table
@@ -16,7 +16,7 @@ from shared.operations.access import service_accounts
 from shared.operations.identities import identity_providers, people, sessions, tickets
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.operator import failover, onboarding
-from shared.web.gate import Keyless
+from shared.web.gate import Keyless, keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.functions.signing import refusal
 from tests.kit import identities, issuers

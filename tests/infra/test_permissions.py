@@ -500,6 +500,17 @@ def _age(tenant: Tenant, address: Address, name: str) -> None:
     tenant.ports.store.write(Put(address, old, Expect.PRESENT))
 
 
+def _status_lists(tenant: Tenant, admin: Client) -> None:
+    """A verifier fetches a status list, first one that is made for it, and the key of it."""
+    tenant.revoke(tenant.ports.new_id("wrt"))
+    path = "/v1/status-lists"
+    made = admin.get(path).json()["status_lists"][0]["id"]
+    handler = import_module("functions.status_lists.handler").handler
+    listed = Request("GET", f"{path}/{made}")
+    for each in (listed, listed, Request("GET", f"{path}/jwks.json", (("list", made),))):
+        assert handler(each.http_api(), None)["statusCode"] == 200
+
+
 FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "api_keys": (_keys_of_an_account, _an_approved_key),
     "identities": (_protected_acts,),
@@ -507,6 +518,7 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "audit_log": (_a_long_log,),
     "revocations": (_warrants_of_revoked_keys, _take_back_with_approvals),
     "service_accounts": (_an_account_with_keys,),
+    "status_lists": (_status_lists,),
     "signing_keys": (_a_line_of_keys, _a_claim_that_is_released),
     "srl": (
         _lists_that_change,

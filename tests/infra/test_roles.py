@@ -30,7 +30,7 @@ def test_no_role_has_a_wildcard(name: str) -> None:
     for statement in statements(name):
         assert "*" not in "".join(statement["Action"])
         resource = statement["Resource"].removesuffix("/stream/*")
-        for folder in ("srl", "native", "audit", "checkpoints", "journal", "trust"):
+        for folder in ("srl", "native", "audit", "checkpoints", "journal", "status", "trust"):
             resource = resource.removesuffix(f"/{folder}/*")
         assert "*" not in resource
 
@@ -105,6 +105,8 @@ SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Decrypt", "warrant"): {"SigningKeys"},
     ("kms:Encrypt", "native"): {"Authorizers"},
     ("kms:Decrypt", "native"): {"Authorizers"},
+    ("kms:Encrypt", "status"): {"StatusLists"},
+    ("kms:Decrypt", "status"): {"StatusLists"},
     ("kms:Encrypt", "audit"): {"AuditLog", "AuditLogSealing"},
     ("kms:Decrypt", "audit"): {"AuditLogSealing"},
     ("kms:Encrypt", "webhook"): {"Webhooks"},
@@ -134,7 +136,7 @@ def use(name: str, action: str, context: dict[str, str]) -> bool:
 
 def test_seeds_are_for_those_who_need_them() -> None:
     """F45a, S3: Each role on AWS can open only seeds of its own purpose."""
-    purposes = ["warrant", "srl", "native", "webhook", "audit", "another", None]
+    purposes = ["warrant", "srl", "native", "status", "webhook", "audit", "another", None]
     actions = ["kms:Encrypt", "kms:Decrypt"]
     for name, action, purpose in product([*LAMBDAS, OPERATOR], actions, purposes):
         context = BOUND | ({"purpose": purpose} if purpose else {})
@@ -159,6 +161,7 @@ def test_a_seed_is_bound_to_all_that_it_belongs_to(missing: str) -> None:
     ("name", "own"),
     [
         ("Authorizers", "native"),
+        ("StatusLists", "status"),
         ("SigningKeys", "warrant"),
         ("FeedPublication", "srl"),
         ("AuditLogSealing", "audit"),
@@ -173,7 +176,7 @@ def test_either_policy_alone_keeps_purposes_apart(side: str, name: str, own: str
     values["aws:PrincipalArn"] = f"{ACCOUNT}:role/{ROLES[f'{name}Role']['RoleName']}"
     policy = {"role": statements(name), "key": KEY_POLICY}[side]
     resource = {"role": f"rescind-{STAGE}-key-arn", "key": "*"}[side]
-    for purpose in ("warrant", "srl", "native", "audit"):
+    for purpose in ("warrant", "srl", "native", "status", "audit"):
         context = values | {"kms:EncryptionContext:purpose": purpose}
         assert allowed(policy, Request("kms:Decrypt", resource, context)) is (purpose == own)
 
@@ -250,7 +253,7 @@ def test_nobody_else_uses_the_key() -> None:
             assert {key: value for _, key, value in condition}["kms:ViaService"] in THROUGH
 
 
-@pytest.mark.parametrize("purpose", ["warrant", "srl", "native", "webhook", "audit"])
+@pytest.mark.parametrize("purpose", ["warrant", "srl", "native", "status", "webhook", "audit"])
 def test_a_move_opens_all_seeds_while_its_role_is_named(purpose: str) -> None:
     """F601b: The key's policy lets the role of a migration open and seal seeds of all purposes."""
     context = BOUND | {"purpose": purpose}

@@ -260,6 +260,14 @@ def _native_signer(tenant: Tenant) -> None:
     tenant.admin.get("/v1/authorizers/native-signer")
 
 
+def _status_list(tenant: Tenant) -> str:
+    """A status list; a tenant may have some."""
+    found = tenant.admin.get("/v1/status-lists").json()["status_lists"]
+    if not found:
+        found = [tenant.admin.post("/v1/status-lists", json={"name": "badges"}).json()]
+    return str(found[0]["id"])
+
+
 def _key(tenant: Tenant) -> str:
     """A new root key."""
     answer = tenant.admin.post("/v1/keys", json={"type": "root", "name": "root"})
@@ -566,6 +574,8 @@ _ROLE = _names("name is_built_in") | {
     "signing_keys": [],
 }
 _DELIVERY = _names("id index type state attempts attempted_at outcome status milliseconds answer")
+
+_STATUS_LIST = _names("id name uri size allocated created_at")
 
 _COMPAT = "/compat/tenuo/v1"
 _ROWS = (
@@ -935,6 +945,29 @@ _ROWS = (
         scopes=_FLEET,
         unknown=202,
         is_kept=False,
+    ),
+    _row(
+        "GET /v1/status-lists listStatusLists",
+        {"status_lists": [_STATUS_LIST]},
+        on=lambda tenant: _status_list(tenant) and None,
+    ),
+    _row(
+        "POST /v1/status-lists createStatusList 201 status_list.create",
+        _STATUS_LIST,
+        body={"name": "badges"},
+    ),
+    _row(
+        "POST /v1/status-lists/{id}/entries allocateStatusEntries 201 status_list.allocate",
+        {"uri": ..., "indexes": [...]},
+        on=_status_list,
+        body={"count": 2},
+    ),
+    _row(
+        "POST /v1/status-lists/keys/rotate rotateStatusKey status_list.rotate_key",
+        "key_id algorithm public_key created_at",
+        on=lambda tenant: _status_list(tenant) and None,
+        resource="key_id",
+        needs="keys",
     ),
     _row("GET /v1/service-accounts listServiceAccounts", _page("service_accounts", _ACCOUNT)),
     _row(

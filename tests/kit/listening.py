@@ -9,11 +9,12 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.introspection import handler as introspection
-from functions.sign_in.handler import SignIn, keyless
+from functions.sign_in.handler import SignIn
+from functions.status_lists.handler import PublicLists
 from infra.server.routers import ROUTERS
 from shared.ports import Ports
 from shared.web.app import create_app
-from shared.web.gate import Keyless
+from shared.web.gate import Keyless, keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.processes import HOST
 
@@ -22,10 +23,14 @@ from tests.kit.processes import HOST
 def listening(ports: Ports, *, signs_in: bool = True) -> Iterator[str]:
     """The address of the service; it may be an older one, which has no sign-ins."""
     contract = introspection.OAuth(create_app(*ROUTERS, introspection.routes, ports=lambda: ports))
-    sign_in = keyless(SignIn(lambda: ports), Keyless(AnonymousLimiter(ports.now), tuple, {}))
+    limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
+    sign_in = keyless(SignIn(lambda: ports), limits)
+    lists = keyless(PublicLists(lambda: ports), limits)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         chosen: ASGIApp = sign_in if signs_in and SignIn.serves(scope) else contract
+        if PublicLists.serves(scope):
+            chosen = lists
         await chosen(scope, receive, send)
 
     with socket.create_server((HOST, 0)) as listener:

@@ -10,7 +10,7 @@ from shared.model.fleet import authorizers as fleet
 from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
 from shared.operations.audit import sealing
 from shared.operations.base import operation
-from shared.operations.changes import revocations
+from shared.operations.changes import revocations, status_lists
 from shared.operations.fleet import propagation, stale
 from shared.operations.identities import protected_acts, sessions, sign_in, tickets
 from shared.operations.lists import expiring, publication, schedule, signers
@@ -35,6 +35,7 @@ def take(ports: Ports, clock: Clock) -> Tenant:
         for key, endpoint in ENDPOINTS.items():
             answer = call(key, tenant.admin, endpoint.target(tenant))
             assert answer.status_code == endpoint.status, (key, answer.text)
+        _verify_status(tenant)
         _send_in_vain(tenant)
         _give_and_take(tenant)
         _approve(tenant)
@@ -51,6 +52,14 @@ def _done(tenant: Tenant, path: str, **body: Any) -> Any:
     answer = tenant.admin.post(f"/v1/{path}", json=body)
     assert answer.is_success, answer.text
     return answer.json()
+
+
+def _verify_status(tenant: Tenant) -> None:
+    """A status list is made, and its key is read."""
+    (made, *_) = tenant.admin.get("/v1/status-lists").json()["status_lists"]
+    _, signed = status_lists.make(tenant.ports, made["id"])
+    assert signed.count(b".") == 2
+    assert status_lists.signer_of(tenant.ports, made["id"]).jwk()["alg"] == "EdDSA"
 
 
 class _Down:

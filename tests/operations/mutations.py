@@ -18,6 +18,7 @@ from shared.operations.changes import (
     list_signers,
     revocation_batches,
     signing_keys,
+    status_lists,
     warrants,
 )
 from shared.operations.changes.warrants import Order
@@ -179,6 +180,10 @@ def _disabled_webhook(ports: Ports, tenant: Tenant) -> str:
     return webhook_id
 
 
+def _create_status_list(ports: Ports, tenant: Tenant, _id: str = "") -> str:
+    return status_lists.create(ports, tenant.operator, name="l", url="https://rescind.example").id
+
+
 def _person(ports: Ports, tenant: Tenant) -> str:
     provider = identities.bound(ports, tenant.operator)
     return identities.signed_in(ports, provider).session.owner
@@ -306,6 +311,14 @@ CASES = [
     Case("authorizer.register", _removed_authorizer, lambda p, t, _: register(p, t)),
     _on("authorizer.remove", register, authorizers.remove, "authorizer_id"),
     Case("tenant.update_settings", _nothing, _update_settings),
+    Case("status_list.create", _nothing, _create_status_list),
+    Case("status_list.create", _create_status_list, _create_status_list),
+    _on("status_list.allocate", _create_status_list, status_lists.allocate, "list_id", count=2),
+    Case(
+        "status_list.rotate_key",
+        _create_status_list,
+        lambda p, t, _: status_lists.rotate(p, t.operator),
+    ),
     Case("identity_provider.create", _nothing, lambda p, t, _: _provider(p, t)),
     _on(
         "identity_provider.update",

@@ -258,6 +258,17 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     admin.authorizers.remove_authorizers_of_owner(owner=found[0].api_key_id, expected=204)
 
 
+def status_lists(session: Session) -> None:
+    """Create a status list, give out entries, replace the key."""
+    lists = session.status_lists
+    made = lists.create_status_list(body=m.CreateStatusList(name="badges"), expected=201)
+    body = m.AllocateStatusEntries(count=3)
+    given = lists.allocate_status_entries(made.id, body=body, expected=201)
+    assert (given.uri, len(set(given.indexes))) == (made.uri, 3)
+    assert [each.allocated for each in lists.list_status_lists().status_lists] == [3]
+    assert lists.rotate_status_key().algorithm
+
+
 def webhooks(session: Session) -> None:
     """Create, change, rotate the secret, switch, test, replay, list, delete."""
     hooks = session.webhooks
@@ -401,6 +412,7 @@ def main() -> None:
     assert authorizer.signing_keys.get_trust_bundle().tenant_id.startswith("svc_tnt_")
     admin.revocations.delete_revocation(record.id, expected=204)
     webhooks(admin)
+    status_lists(admin)
     identities(admin, url)
     rest(admin, account.id)
     nobody = import_module("rescind_client.api.api_keys.list_api_keys")

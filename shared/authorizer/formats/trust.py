@@ -39,6 +39,7 @@ class Use(StrEnum):
     LISTS = "lists"
     NATIVE = "native"
     LOG = "log"
+    STATUS = "status"
 
 
 @dataclass(frozen=True, slots=True)

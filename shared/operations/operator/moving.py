@@ -24,6 +24,7 @@ from shared.model.fleet.native import NativeSigner
 from shared.model.items import Address, Item, Table, Value
 from shared.model.lists.signers import ListSigner
 from shared.model.signing_keys import SigningKey
+from shared.model.status_lists import StatusSigner
 from shared.model.webhooks import webhooks
 from shared.operations.base import operation, tenants
 from shared.operations.base.operation import settle
@@ -179,7 +180,13 @@ def _copy_blob(source: Ports, target: Ports, name: str) -> bool:
     return True
 
 
-_Signer: TypeAlias = type[SigningKey] | type[ListSigner] | type[NativeSigner] | type[AuditSigner]
+_Signer: TypeAlias = (
+    type[SigningKey]
+    | type[ListSigner]
+    | type[NativeSigner]
+    | type[AuditSigner]
+    | type[StatusSigner]
+)
 
 FIELDS: Final = ("sealed_seed", "sealed_secret", "former_secret")
 
@@ -192,6 +199,7 @@ _SIGNERS: Final[Mapping[str, _Signer]] = {
     "srl-standby": ListSigner,
     "native-signer": NativeSigner,
     "audit-keys": AuditSigner,
+    "status-signer": StatusSigner,
 }
 _WEBHOOKS: Final = "webhooks"
 

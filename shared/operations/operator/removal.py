@@ -29,7 +29,7 @@ from shared.ports.store import MOST_CHANGES, At, Change, Check, Delete, Expect, 
 # Passes over the tables, after which some program must still be writing.
 _PASSES: Final = 20
 _SECRET: Final = frozenset(
-    {"digest", "former_secret", "sealed_client_secret", "sealed_secret", "sealed_seed"}
+    {"digest", "former_secret", "order", "sealed_client_secret", "sealed_secret", "sealed_seed"}
 )
 _REMOVE: Final = Act.REMOVE_TENANT
 _CREDENTIALS: Final = ("api-key#", "session#", "ticket#")

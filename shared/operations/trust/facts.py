@@ -20,12 +20,13 @@ from shared.authorizer.formats.trust import (
     Witnesses,
 )
 from shared.authorizer.formats.wire import Position
-from shared.model import times
+from shared.model import status_lists, times
 from shared.model.audit.checkpoint import AuditSigner
 from shared.model.feed import FeedHead
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
 from shared.model.lists.signers import ListSigner, SignerStatus
+from shared.model.status_lists import StatusSigner
 from shared.model.tenants import TenantSettings
 from shared.model.trust import RENEWED_AFTER, TrustHead
 from shared.operations.audit import signers as audit_signers
@@ -192,8 +193,9 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
     standby, records = ports.gather(
         partial(signers.standby, ports, tenant_id), partial(signers.read, ports, tenant_id)
     )
-    item, auditors = ports.gather(
-        partial(ports.store.get, native.signer_address(tenant_id)),
+    of_native, of_status = native.signer_address(tenant_id), status_lists.signer_address(tenant_id)
+    found, auditors = ports.gather(
+        partial(ports.store.get_many, [of_native, of_status]),
         partial(audit_signers.all_of, ports, tenant_id),
     )
     now = ports.now()
@@ -201,8 +203,10 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
     retired = [each for each in records if each.status is SignerStatus.RETIRED]
     needed = {each.public_bytes: Use.LISTS for each in of_lists}
     needed |= {_raw(each): Use.LOG for each in auditors if each.signs(now)}
-    if item is not None:
-        needed[NativeSigner.from_item(item).public_bytes] = Use.NATIVE
+    if of_native in found:
+        needed[NativeSigner.from_item(found[of_native]).public_bytes] = Use.NATIVE
+    if of_status in found:
+        needed[StatusSigner.from_item(found[of_status]).public_bytes] = Use.STATUS
     spare = {each.public_bytes: Use.LISTS for each in retired}
     spare |= {_raw(each): Use.LOG for each in auditors if not each.signs(now)}
     return SignerUses(needed, spare, _keys(signers.listed(retired, now)))

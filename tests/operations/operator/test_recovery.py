@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Corrupt, InvalidApiKey
+from shared.errors import Corrupt, InvalidApiKey, ListFull
 from shared.model.items import Partition, Table
 from shared.model.lists import content as model
 from shared.model.lists import signers as srl_signers
@@ -17,11 +17,11 @@ from shared.model.lists.content import Payload
 from shared.model.lists.head import ListHead, blob_name, lists_folder, states_folder, version_of
 from shared.model.lists.schedule import ISSUES, TURNS, Turn, issue_address
 from shared.model.lists.verification import verify
-from shared.operations.changes import revocations
+from shared.operations.changes import revocations, status_lists
 from shared.operations.identities import authentication, sessions
 from shared.operations.lists import in_force, publication
 from shared.operations.lists import schedule as srl_schedule
-from shared.operations.operator import doctor
+from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from tests.kit import identities
@@ -190,6 +190,27 @@ def test_a_recovery_ends_all_sessions(deployment: Deployment, past: Past, clock:
     clock.advance(seconds=1)
     again = identities.signed_in(ports, provider, sub="b")
     assert authentication.authenticate(ports, again.secret).person_id == other.session.owner
+
+
+def test_a_recovery_closes_status_lists(deployment: Deployment, past: Past) -> None:
+    """TOKEN-6, F1457a: After a restore no entry is given out that may have been since the backup.
+
+    Lists of after the recovery give out entries, also once it is reviewed.
+    """
+    ports, operator = deployment.ports, past.tenant.operator
+    url = "https://rescind.example"
+    old = status_lists.create(ports, operator, name="old", url=url)
+    copy = deployment.copy()
+    status_lists.allocate(ports, operator, list_id=old.id, count=5)
+    deployment.restore(copy)
+    restored.mark(ports, copied_at=None)
+    recover(ports, past.tenant)
+    new = status_lists.create(ports, operator, name="new", url=url)
+    for _ in range(2):
+        with pytest.raises(ListFull):
+            status_lists.allocate(ports, operator, list_id=old.id, count=1)
+        assert status_lists.allocate(ports, operator, list_id=new.id, count=1).indexes
+        recovery.recover(ports, operator, reviewed=True)
 
 
 def test_what_was_taken_back_since_is_revoked_again(deployment: Deployment, past: Past) -> None:

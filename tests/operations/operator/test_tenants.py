@@ -151,7 +151,7 @@ def test_nothing_of_a_removed_tenant_is_left(toured: tuple[Ports, Clock, Tenant]
     assert tenant.id not in str(_items(ports))
     assert not any(
         tenant.id in name
-        for folder in ("srl", "native", "audit")
+        for folder in ("srl", "native", "status", "audit")
         for name in ports.blobs.names(folder)
     )
     assert {key: item for key, item in _items(ports).items() if others in str((key, item))} == kept

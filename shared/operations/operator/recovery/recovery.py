@@ -28,7 +28,7 @@ from shared.operations.access import api_key_end
 from shared.operations.base import counters, tenants
 from shared.operations.base.operation import settle
 from shared.operations.changes import revocation_changes as changes
-from shared.operations.changes import revocations
+from shared.operations.changes import revocations, status_lists
 from shared.operations.identities import sessions
 from shared.operations.lists import in_force, journal, publication
 from shared.operations.lists import records as srl_records
@@ -104,6 +104,8 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     mark = restored.read(ports, tenant_id)
     is_reviewed = reviewed and mark is not None and mark.recovered_at is not None
     open_mark = None if is_reviewed else mark
+    if mark is None or mark.recovered_at is None:
+        settle(lambda: _close_status_lists(run))
     unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables, open_mark)
     for line in unknown.lines():
         report(line)
@@ -119,6 +121,19 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
         settle(lambda: restored.reviewed(run, mark))
     restored.recovered(run)
     return RecoveryResult(head, lost, unknown, not api_key_end.is_left(ports, tenant_id))
+
+
+def _close_status_lists(run: Run) -> None:
+    """Let no list give out entries that it may have given out since the backup (TOKEN-6)."""
+    for each in status_lists.every(run.ports, run.operator):
+        left = each.size - each.allocated
+        if left:
+            action, after = Action.STATUS_LIST_ALLOCATE, each.allocating(left)
+            run.ports.store.write(
+                Put(each.address, after.to_item(), At(each.version)),
+                run.entry(action, each.id, count=left, allocated=after.allocated),
+            )
+            run.report(f"Gives out no more entries: status list {each.id}")
 
 
 def _repair(run: Run) -> None:

@@ -1,0 +1,209 @@
+"""Token Status Lists over HTTP (TOKEN-5 to TOKEN-8).
+
+Verifiers need no key: `PublicLists` serves the signed lists and their keys to anybody.
+"""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from fastapi import Path
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from functions.status_lists.schemas import (
+    AllocateStatusEntries,
+    CreateStatusList,
+    ListId,
+    StatusEntries,
+    StatusKey,
+    StatusListBody,
+    StatusListList,
+    address,
+)
+from shared import wiring
+from shared.errors import Conflict, InvalidRequest, ListFull, NotFound
+from shared.model.status_lists import MEDIA_TYPE, PATH, TTL_SECONDS, Projection
+from shared.operations.changes import status_lists
+from shared.ports import Ports
+from shared.web import errors
+from shared.web.app import create_app, lambda_handler
+from shared.web.conditional import matches, tagged
+from shared.web.errors import MethodNotAllowed, NotAcceptable
+from shared.web.gate import Keyless, keyless, report
+from shared.web.routes import ApiRequest, router, serves
+from shared.web.strangers import AnonymousLimiter
+from shared.web.work import IN_PLACE, Work, WorkKind
+
+_KEYS: Final = f"{PATH}/jwks.json"
+_ACCEPTED: Final = frozenset({MEDIA_TYPE, "application/*", "*/*"})
+_METHODS: Final = ("GET", "HEAD", "OPTIONS")
+# Any page may read what is public. A condition needs a preflight.
+_CORS: Final = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
+_PREFLIGHT: Final = {
+    "Access-Control-Allow-Methods": "GET, HEAD",
+    "Access-Control-Allow-Headers": "Accept, If-None-Match",
+    "Access-Control-Max-Age": "86400",
+}
+
+routes = router("Status lists")
+
+Identifier = Annotated[ListId, Path(alias="id")]
+
+
+@routes.post(PATH, status_code=201)
+@serves(status_lists.create, raises=(Conflict,))
+async def create_status_list(here: ApiRequest, body: CreateStatusList) -> StatusListBody:
+    """Create a Token Status List with 1,048,576 entries of one bit.
+
+    409: the tenant has 100 status lists.
+    """
+    url = body.url or _own_address(here)
+    return StatusListBody.of(here.run(status_lists.create, name=body.name, url=url))
+
+
+@routes.get(PATH)
+@serves(status_lists.every)
+async def list_status_lists(here: ApiRequest) -> StatusListList:
+    """List the status lists, newest first."""
+    found = here.run(status_lists.every)
+    return StatusListList(status_lists=[StatusListBody.of(each) for each in found])
+
+
+@routes.post(f"{PATH}/{{id}}/entries", status_code=201)
+@serves(status_lists.allocate, raises=(NotFound, ListFull))
+async def allocate_status_entries(
+    here: ApiRequest, list_id: Identifier, body: AllocateStatusEntries
+) -> StatusEntries:
+    """Give out entries for tokens; nobody gets the same one again.
+
+    The indexes do not tell in which order they were given out. To revoke the token with index N,
+    revoke the warrant `svc_wrt_tsl-`, then the part of the list's `id` after `svc_tsl_`, then `-`
+    and N.
+
+    409: the code is `full` if the list has fewer entries left.
+    """
+    return StatusEntries.of(here.run(status_lists.allocate, list_id=list_id, count=body.count))
+
+
+@routes.post(f"{PATH}/keys/rotate")
+@serves(status_lists.rotate, raises=(NotFound,))
+async def rotate_status_key(here: ApiRequest) -> StatusKey:
+    """Replace the key that signs the status lists, for example because it was stolen.
+
+    The next request for a list gets one that the new key signed. A verifier that has the list of
+    before may refuse it for up to a minute.
+
+    404: there is no status list yet.
+    """
+    return StatusKey.of(here.run(status_lists.rotate))
+
+
+def _own_address(here: ApiRequest) -> str:
+    """Return the address of the service that the caller used. Raises `InvalidRequest`."""
+    # Lambda's handler leaves out the header `Host`.
+    domain = here.scope.get("aws.event", {}).get("requestContext", {}).get("domainName")
+    try:
+        return address(f"https://{domain}{wiring.base_path()}" if domain else str(here.base_url))
+    except ValueError:
+        raise InvalidRequest("url: is required, since this request does not tell it.") from None
+
+
+class PublicLists:
+    """An ASGI application for signed lists and their keys. It needs to be behind `Keyless`."""
+
+    def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
+        self._ports, self._work = ports, work
+
+    @staticmethod
+    def serves(scope: Scope) -> bool:
+        """Whether the path of a request is that of a list or of the keys."""
+        folder, _, name = str(scope.get("path", "")).rpartition("/")
+        return folder == PATH and name != ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request = Request(scope, receive)
+        try:
+            answer = await self._answer(request)
+        except Exception as error:  # noqa: BLE001 (any page may read the answer to it, too)
+            report(error, scope["request_id"])
+            answer = errors.response(error)
+        answer.headers.update(_CORS)
+        if request.method == "HEAD":
+            answer.body = b""
+        await answer(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(status_code=HTTPStatus.NO_CONTENT, headers=_PREFLIGHT)
+        if request.method not in _METHODS:
+            raise MethodNotAllowed(_METHODS)
+        if request.scope["path"] == _KEYS:
+            return await self._work(partial(self._keys, request), WorkKind.USUAL, tenant_id="")
+        _check(request)
+        list_id = request.scope["path"].rpartition("/")[2]
+        answer = await self._work(
+            partial(self._kept, request, list_id), WorkKind.USUAL, tenant_id=""
+        )
+        if answer is None:
+            # One at a time, so that strangers take no more than one processor.
+            made = partial(self._work.publish, status_lists.make, self._ports(), list_id)
+            found = await self._work(made, WorkKind.PUBLICATION, tenant_id="")
+            answer = self._signed(*found)
+        return answer
+
+    def _kept(self, request: Request, list_id: str) -> Response | None:
+        """Return the answer with a list that is kept; None if it has to be made."""
+        ports = self._ports()
+        found = status_lists.look(ports, list_id)
+        if matches(request, etag=found.etag):
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=self._headers(found))
+        signed = status_lists.kept(ports, found)
+        return None if signed is None else self._signed(found, signed)
+
+    def _signed(self, of: Projection, signed: bytes) -> Response:
+        return Response(signed, headers=self._headers(of), media_type=MEDIA_TYPE)
+
+    def _headers(self, of: Projection) -> dict[str, str]:
+        seconds = min(TTL_SECONDS, of.seconds_left(self._ports().now()))
+        return {"ETag": of.etag, "Cache-Control": f"public, max-age={seconds}"}
+
+    def _keys(self, request: Request) -> Response:
+        given = request.query_params
+        if [*given.keys()] != ["list"] or len(given.multi_items()) != 1:
+            raise InvalidRequest(
+                "query: name a list once, as in ?list=svc_tsl_…, and nothing else."
+            )
+        signer = status_lists.signer_of(self._ports(), given["list"])
+        answer = tagged(request, json.dumps({"keys": [signer.jwk()]}).encode())
+        answer.headers["Cache-Control"] = f"public, max-age={TTL_SECONDS}"
+        return answer
+
+
+def _check(request: Request) -> None:
+    """Raise `InvalidRequest` if there is a query, `NotAcceptable` if no JWT is accepted."""
+    if request.url.query:
+        raise InvalidRequest("query: a status list has no parameters.")
+    given = ",".join(request.headers.getlist("accept")) or "*/*"
+    ranges = {each.partition(";")[0].strip().lower() for each in given.split(",")}
+    if ranges.isdisjoint(_ACCEPTED):
+        raise NotAcceptable(f"The list is of the type {MEDIA_TYPE} alone.")
+
+
+_anonymous: Final = AnonymousLimiter(wiring.now)
+_public: Final = keyless(
+    PublicLists(wiring.from_environment),
+    Keyless(_anonymous, wiring.trusted_proxies, {"Cache-Control": "no-store"}),
+)
+app = create_app(routes, anonymous=_anonymous)
+
+
+async def _either(scope: Scope, receive: Receive, send: Send) -> None:
+    await (_public if PublicLists.serves(scope) else app)(scope, receive, send)
+
+
+handler = lambda_handler(_either)

@@ -1,0 +1,107 @@
+"""Bodies of the endpoints of status lists (TOKEN-5)."""
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from shared.model.identifiers import STATUS_LIST
+from shared.model.status_lists import COUNT_MAX, PATH, SIZE
+from shared.web.fields import (
+    Algorithm,
+    MomentOut,
+    Name,
+    PublicKey,
+    RecordBody,
+    RequestBody,
+    ResponseBody,
+    SigningKeyId,
+    example,
+    identifier,
+    sample,
+    shown,
+)
+
+_URL: Final = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~-]+)*")
+_URL_MAX: Final = 512
+_HOME: Final = "https://rescind.example"
+_ADDRESS: Final = f"{_HOME}{PATH}/{sample(STATUS_LIST)}"
+_LIST: Final[dict[str, JsonValue]] = {
+    "id": sample(STATUS_LIST),
+    "name": "badges",
+    "uri": _ADDRESS,
+    "size": SIZE,
+    "allocated": 200,
+    "created_at": "2026-11-21T12:00:00Z",
+}
+
+
+def address(value: str) -> str:
+    """Return the address of a service, without a slash at its end. Raises `ValueError`."""
+    plain = value.removesuffix("/")
+    if len(plain) > _URL_MAX or not _URL.fullmatch(plain):
+        raise ValueError("must be the address of this service, such as https://rescind.example")
+    return plain
+
+
+ListId = Annotated[str, shown("Identifier of the status list.", **identifier(STATUS_LIST))]
+
+
+class CreateStatusList(RequestBody):
+    """The status list to create."""
+
+    model_config = example(name="badges", url=_HOME)
+
+    name: Name = Field(description="A name for people.")
+    url: Annotated[str, AfterValidator(address)] | None = Field(
+        default=None,
+        description="The address of the service, as verifiers reach it; by default that of this "
+        "request. It cannot change later, because tokens name it.",
+    )
+
+
+class StatusListBody(RecordBody):
+    """A status list."""
+
+    model_config = example(**_LIST)
+
+    id: ListId
+    name: str = shown("A name for people.")
+    uri: str = shown("Where verifiers fetch the list, for `status.status_list.uri` of a token.")
+    size: int = shown("How many entries it has.")
+    allocated: int = shown("How many of them were given out.")
+    created_at: MomentOut = shown("When it was created.")
+
+
+class StatusListList(ResponseBody):
+    """All status lists of the tenant."""
+
+    model_config = example(status_lists=[_LIST])
+
+    status_lists: list[StatusListBody] = shown("The status lists, newest first.")
+
+
+class AllocateStatusEntries(RequestBody):
+    """How many entries to give out."""
+
+    model_config = example(count=3)
+
+    count: int = Field(ge=1, le=COUNT_MAX, description="How many entries to give out.")
+
+
+class StatusEntries(RecordBody):
+    """Entries for tokens, which nobody else gets."""
+
+    model_config = example(uri=_ADDRESS, indexes=[90_412, 731_003, 4711])
+
+    uri: str = shown("The `uri` of `status.status_list` in each token.")
+    indexes: list[int] = shown("The `idx` of `status.status_list`, one for each token.")
+
+
+class StatusKey(RecordBody):
+    """The key that signs the status lists."""
+
+    key_id: SigningKeyId = Field(validation_alias="id")
+    algorithm: Algorithm
+    public_key: PublicKey
+    created_at: MomentOut = shown("When the key was made.")

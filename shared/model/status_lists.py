@@ -1,0 +1,256 @@
+"""Token Status Lists: for each entry one bit, which is set if the entry is revoked (TOKEN-5).
+
+A list has no table of entries: entry N of a list is revoked as the warrant `warrant_id` of it, and
+the signed list is a projection of the Signed Revocation List in force.
+"""
+
+import base64
+import hashlib
+import json
+import struct
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, Self
+
+from shared.authorizer.formats.ed25519 import is_signed
+from shared.model import identifiers, seeds
+from shared.model.identifiers import STATUS_LIST
+from shared.model.items import Address, Table
+from shared.model.lists.head import ListHead, version_prefix
+from shared.model.records import Record
+from shared.model.seeds import ALGORITHM, SeedPurpose
+
+# How many entries a list has, and how many lists a tenant.
+SIZE: Final = 2**20
+LISTS_MAX: Final = 100
+# How many entries one request allocates.
+COUNT_MAX: Final = 10_000
+# How long verifiers and caches may keep a list, in seconds: about as long as a list is made for.
+TTL_SECONDS: Final = 60
+PATH: Final = "/v1/status-lists"
+MEDIA_TYPE: Final = "application/statuslist+jwt"
+
+_TYPE: Final = "statuslist+jwt"
+# A Feistel network on two halves of ten bits, with the rounds of FF1 (NIST SP 800-38G).
+_ROUNDS: Final = 10
+_HALF: Final = 1024
+_DIGITS_MAX: Final = len(str(SIZE))
+_LEVEL: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class StatusList(Record):
+    """A status list. `uri` is where verifiers fetch it, and what their tokens name.
+
+    `allocated` is how many entries were given out. `order` is the key (32 bytes) of the permutation
+    by which the n-th of them has its index.
+    """
+
+    id: str
+    tenant_id: str
+    name: str
+    uri: str
+    created_at: datetime
+    order: bytes = field(repr=False)
+    allocated: int = 0
+    version: int = 1
+
+    @property
+    def size(self) -> int:
+        """How many entries the list has."""
+        return SIZE
+
+    @property
+    def address(self) -> Address:
+        """Where the record is stored: verifiers do not name the tenant."""
+        return list_address(self.id)
+
+    @property
+    def warrant_prefix(self) -> str:
+        """The beginning of the warrant identifiers of its entries; the index follows."""
+        return f"svc_wrt_tsl-{self.id.rpartition('_')[2]}-"
+
+    def has_room(self, count: int) -> bool:
+        """Return whether so many entries are left."""
+        return self.allocated + count <= SIZE
+
+    def allocating(self, count: int) -> Self:
+        """Return the list after so many more entries were given out."""
+        return replace(self, allocated=self.allocated + count, version=self.version + 1)
+
+    def indexes(self, first: int, count: int) -> list[int]:
+        """Return the indexes of so many entries from the one of this number on."""
+        rounds = [_round(self.order, number) for number in range(_ROUNDS)]
+        return [_permuted(number, rounds) for number in range(first, first + count)]
+
+    def revoked(self, warrant_ids: Sequence[str]) -> Iterable[int]:
+        """Yield the entries that these warrants, sorted, revoke. Other identifiers are no entries.
+
+        Such are those of other lists, and an index that is not below `SIZE` or has leading zeros.
+        """
+        prefix = self.warrant_prefix
+        for at in range(bisect_left(warrant_ids, prefix), len(warrant_ids)):
+            if not warrant_ids[at].startswith(prefix):
+                return
+            index = warrant_ids[at][len(prefix) :]
+            is_number = index.isascii() and index.isdecimal() and len(index) <= _DIGITS_MAX
+            if is_number and int(index) < SIZE and index == str(int(index)):
+                yield int(index)
+
+
+def _round(key: bytes, number: int) -> tuple[int, ...]:
+    """Return the function of a round, as a table."""
+    data = hashlib.shake_256(b"rescind-status-v1\n" + bytes([number]) + key).digest(2 * _HALF)
+    return tuple(each % _HALF for each in struct.unpack(f">{_HALF}H", data))
+
+
+def _permuted(number: int, rounds: Iterable[tuple[int, ...]]) -> int:
+    left, right = divmod(number, _HALF)
+    for table in rounds:
+        left, right = right, left ^ table[right]
+    return left * _HALF + right
+
+
+@dataclass(frozen=True, slots=True)
+class StatusSigner(Record):
+    """The key that signs a tenant's status lists, and nothing else (TOKEN-8).
+
+    `public_key` is base64 of the 32 raw bytes. `lists` are the identifiers of the lists, in order
+    of creation.
+    """
+
+    id: str
+    tenant_id: str
+    public_key: str
+    created_at: datetime
+    sealed_seed: bytes | None = field(repr=False)
+    lists: tuple[str, ...] = ()
+    version: int = 1
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm of the key."""
+        return ALGORITHM
+
+    @property
+    def address(self) -> Address:
+        """Where the record is stored."""
+        return signer_address(self.tenant_id)
+
+    @property
+    def seal_context(self) -> dict[str, str]:
+        """The context that the sealed seed is bound to."""
+        return seeds.seal_context(self.tenant_id, self.id, purpose=SeedPurpose.STATUS)
+
+    @property
+    def public_bytes(self) -> bytes:
+        """The 32 raw bytes of the public key."""
+        return base64.b64decode(self.public_key)
+
+    def signing(self, list_id: str) -> Self:
+        """Return the signer with one more list."""
+        return replace(self, lists=(*self.lists, list_id), version=self.version + 1)
+
+    def jwk(self) -> dict[str, str]:
+        """Return the public key as a JSON Web Key (RFC 8037)."""
+        own = {"kty": "OKP", "crv": ALGORITHM, "x": _base64url(self.public_bytes)}
+        return own | {"kid": self.id, "use": "sig", "alg": "EdDSA"}
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The parts of a signed status list; `head` names the list in force.
+
+    The same three always make the same bytes, whoever makes them.
+    """
+
+    status_list: StatusList
+    head: ListHead
+    signer: StatusSigner
+
+    @property
+    def _sha256(self) -> str:
+        parts = (self.status_list.id, self.status_list.uri, self.head.sha256, self.signer.id)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    @property
+    def etag(self) -> str:
+        """The strong validator of the bytes."""
+        return f'"{self._sha256}"'
+
+    @property
+    def folder(self) -> str:
+        """The folder of the signed lists that are kept."""
+        return f"status/{self.status_list.tenant_id}/{self.status_list.id.rpartition('_')[2]}"
+
+    @property
+    def blob(self) -> str:
+        """Where the bytes are kept, once they are made."""
+        return f"{self.folder}/{version_prefix(self.head.version)}-{self._sha256}.jwt"
+
+    def seconds_left(self, now: datetime) -> int:
+        """Return for how many whole seconds the list is valid; 0 if it has expired."""
+        return max(0, int((self.head.expires_at - now).total_seconds()))
+
+    def signed(self, warrant_ids: Sequence[str], *, seed: bytes) -> bytes:
+        """Return the signed list: a JWT of the draft, 5.1. `warrant_ids` are those of `head`."""
+        bits = bytearray(SIZE // 8)
+        for index in self.status_list.revoked(warrant_ids):
+            bits[index >> 3] |= 1 << (index & 7)
+        packed = _base64url(zlib.compress(bits, _LEVEL))
+        claims = self._claims | {"ttl": TTL_SECONDS, "status_list": {"bits": 1, "lst": packed}}
+        text = f"{self._header}.{_base64url(_json(claims))}"
+        return f"{text}.{_base64url(seeds.signature(text.encode(), seed=seed))}".encode()
+
+    def is_made(self, data: bytes) -> bool:
+        """Return whether these bytes are the signed list, whole and of this very version."""
+        signed, _, signature = data.rpartition(b".")
+        header, _, claims = signed.partition(b".")
+        try:
+            is_own = is_signed(signed, _decoded(signature), public_key=self.signer.public_bytes)
+        except ValueError:
+            return False
+        if not is_own or header != self._header.encode():
+            return False
+        found, own = json.loads(_decoded(claims)), self._claims
+        return {name: found.get(name) for name in own} == own
+
+    @property
+    def _header(self) -> str:
+        return _base64url(_json({"alg": "EdDSA", "kid": self.signer.id, "typ": _TYPE}))
+
+    @property
+    def _claims(self) -> dict[str, Any]:
+        head = self.head
+        times = {"iat": int(head.issued_at.timestamp()), "exp": int(head.expires_at.timestamp())}
+        return {"sub": self.status_list.uri, **times}
+
+
+def _json(members: dict[str, Any]) -> bytes:
+    return json.dumps(members, separators=(",", ":")).encode()
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decoded(text: bytes) -> bytes:
+    return base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
+
+
+def is_list(list_id: str) -> bool:
+    """Return whether `list_id` has the form of an identifier of a status list."""
+    return identifiers.is_identifier(list_id, kind=STATUS_LIST)
+
+
+def list_address(list_id: str) -> Address:
+    """Return the address of a status list."""
+    return Address(Table.KEYS, f"status-list#{list_id}")
+
+
+def signer_address(tenant_id: str) -> Address:
+    """Return the address of a tenant's status signer."""
+    return Address(Table.KEYS, f"{tenant_id}#status-signer")

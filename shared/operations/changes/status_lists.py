@@ -1,0 +1,251 @@
+"""Token Status Lists: create and allocate, and the signed lists for verifiers (TOKEN-5).
+
+A signed list follows from the Signed Revocation List in force and is made when it is first asked
+for. It is kept as a blob to save time alone: every process makes the same bytes (docs/adr/10).
+"""
+
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from shared.errors import (
+    BlobExists,
+    Conflict,
+    Corrupt,
+    ListFull,
+    NotFound,
+    OutOfSpace,
+    ReadOnly,
+    Unavailable,
+)
+from shared.model import seeds
+from shared.model import status_lists as model
+from shared.model.audit.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import SIGNING_KEY, STATUS_LIST
+from shared.model.items import Item
+from shared.model.lists.content import revoked_ids
+from shared.model.lists.head import ListHead, head_address, version_prefix
+from shared.model.records import integer
+from shared.model.seeds import SeedPurpose
+from shared.model.status_lists import LISTS_MAX, Projection, StatusList, StatusSigner
+from shared.operations.base import audit, seals
+from shared.operations.base.idempotency import Keep, Outcome, of_record, once
+from shared.operations.base.operation import operation, reread
+from shared.operations.lists import in_force, marks
+from shared.ports import Ports
+from shared.ports.store import At, Expect, Put
+
+_ORDER_BYTES: Final = 32
+# How long a kept list of before stays on one machine: a request may be about to read it.
+_REPLACED_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Entries of a list that were given out: so many from the one of number `first` on."""
+
+    status_list: StatusList
+    first: int
+    count: int
+
+    @property
+    def uri(self) -> str:
+        """Where verifiers fetch the list."""
+        return self.status_list.uri
+
+    @property
+    def indexes(self) -> list[int]:
+        """The indexes of the entries. They tell nothing about their order."""
+        return self.status_list.indexes(self.first, self.count)
+
+
+@once(Scope.ADMIN, keeps=of_record(StatusList, but=("order",)))
+def create(
+    ports: Ports, caller: Caller, keep: Keep[StatusList], *, name: str, url: str
+) -> StatusList:
+    """Create a list, and the signer with the first one; `url` is that of the service.
+
+    Raises `Conflict` if the tenant has `LISTS_MAX` lists.
+    """
+    list_id = ports.new_id(STATUS_LIST)
+    before = _signer(ports, caller.tenant_id)
+    if before is not None and len(before.lists) >= LISTS_MAX:
+        raise Conflict(f"The tenant has {LISTS_MAX} status lists; use one of them.")
+    order = secrets.token_bytes(_ORDER_BYTES)
+    uri = f"{url}{model.PATH}/{list_id}"
+    made = StatusList(list_id, caller.tenant_id, name, uri, ports.now(), order)
+    signer = (before or _new_signer(ports, caller.tenant_id)).signing(list_id)
+    ports.store.write(
+        Put(made.address, made.to_item(), Expect.ABSENT),
+        _stored(signer, before),
+        *([marks.on_trust(caller.tenant_id)] if before is None else ()),
+        audit.entry(
+            ports, caller, Action.STATUS_LIST_CREATE, list_id, name=name, uri=uri, key_id=signer.id
+        ),
+        *keep(made),
+    )
+    return made
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+def every(ports: Ports, caller: Caller) -> list[StatusList]:
+    """Return all lists of the tenant, newest first. Raises `Corrupt`, `Unavailable`."""
+    signer = _signer(ports, caller.tenant_id)
+    return reread(lambda: _lists(ports, signer.lists[::-1])) if signer else []
+
+
+def _kept_allocation(made: Allocation) -> Item:
+    return {"first": made.first, "count": made.count}
+
+
+def _again(ports: Ports, caller: Caller, kept: Item, *, list_id: str, **_: Any) -> Allocation:
+    found = _of_tenant(ports, caller, list_id)
+    return Allocation(found, integer(kept, "first"), integer(kept, "count"))
+
+
+@once(Scope.ADMIN, keeps=Outcome(_kept_allocation, _again))
+def allocate(
+    ports: Ports, caller: Caller, keep: Keep[Allocation], *, list_id: str, count: int
+) -> Allocation:
+    """Give out entries that nobody has yet (TOKEN-6).
+
+    Raises `NotFound`; `ListFull` if fewer are left.
+    """
+    before = _of_tenant(ports, caller, list_id)
+    if not before.has_room(count):
+        left = before.size - before.allocated
+        raise ListFull(f"The list has {left} entries left; create another list.")
+    after = before.allocating(count)
+    made = Allocation(before, before.allocated, count)
+    action, allocated = Action.STATUS_LIST_ALLOCATE, after.allocated
+    ports.store.write(
+        Put(after.address, after.to_item(), At(before.version)),
+        audit.entry(ports, caller, action, list_id, count=count, allocated=allocated),
+        *keep(made),
+    )
+    return made
+
+
+@once(Scope.ADMIN, keeps=of_record(StatusSigner, but=("sealed_seed",)))
+def rotate(ports: Ports, caller: Caller, keep: Keep[StatusSigner]) -> StatusSigner:
+    """Replace the status signer at once: verifiers refuse the one before (TOKEN-8).
+
+    Raises `NotFound` if the tenant has no lists yet.
+    """
+    before = _signer(ports, caller.tenant_id)
+    if before is None:
+        raise NotFound("There is no status list yet.")
+    new = _new_signer(ports, caller.tenant_id)
+    made = replace(new, lists=before.lists, version=before.version + 1)
+    entry = audit.entry(
+        ports,
+        caller,
+        Action.STATUS_LIST_ROTATE_KEY,
+        made.id,
+        public_key=made.public_key,
+        replaced=before.id,
+    )
+    mark = marks.on_trust(caller.tenant_id)
+    ports.store.write(_stored(made, before), mark, entry, *keep(made))
+    return made
+
+
+def signer_of(ports: Ports, list_id: str) -> StatusSigner:
+    """Return the signer of a list, whoever asks.
+
+    Raises `NotFound`, `Corrupt`, `Unavailable`.
+    """
+    return _found_signer(_signer(ports, _list(ports, list_id).tenant_id))
+
+
+def look(ports: Ports, list_id: str) -> Projection:
+    """Return what the signed list is made of now, whoever asks.
+
+    Raises `NotFound`; `Unavailable` if the Signed Revocation List has expired; `Corrupt`.
+    """
+    return reread(lambda: _projection(ports, _list(ports, list_id)))
+
+
+def kept(ports: Ports, of: Projection) -> bytes | None:
+    """Return the signed list if it is kept and whole. Raises `Unavailable`."""
+    data = ports.blobs.get(of.blob)
+    return data if data is not None and of.is_made(data) else None
+
+
+def make(ports: Ports, list_id: str) -> tuple[Projection, bytes]:
+    """Return the signed list of now, which is made if it is not kept.
+
+    Raises as `look` does, and `Corrupt` if the Signed Revocation List or the seed is damaged.
+    """
+    of = look(ports, list_id)
+    found = kept(ports, of)
+    if found is not None:
+        return of, found
+    seed = seals.opened(ports, of.signer)
+    signed = of.signed(revoked_ids(in_force.body(ports, of.head)), seed=seed)
+    before = version_prefix(of.head.version)
+    # It is served without being kept, too: by a process that changes nothing, or on a full disk.
+    with suppress(BlobExists, OutOfSpace, ReadOnly):
+        ports.blobs.discard(of.folder, before=before, older_than_seconds=_REPLACED_SECONDS)
+        ports.blobs.put(of.blob, signed)
+    return of, signed
+
+
+def _projection(ports: Ports, found: StatusList) -> Projection:
+    of_list, of_signer = head_address(found.tenant_id), model.signer_address(found.tenant_id)
+    items = ports.store.get_many([of_list, of_signer])
+    if of_list not in items:
+        raise Corrupt("a tenant has no published list")
+    signer = StatusSigner.from_item(items[of_signer]) if of_signer in items else None
+    made = Projection(found, ListHead.from_item(items[of_list]), _found_signer(signer))
+    if not made.seconds_left(ports.now()):
+        raise Unavailable("the Signed Revocation List has expired")
+    return made
+
+
+def _list(ports: Ports, list_id: str) -> StatusList:
+    item = ports.store.get(model.list_address(list_id)) if model.is_list(list_id) else None
+    if item is None:
+        raise NotFound
+    return StatusList.from_item(item)
+
+
+def _of_tenant(ports: Ports, caller: Caller, list_id: str) -> StatusList:
+    found = _list(ports, list_id)
+    if found.tenant_id != caller.tenant_id:
+        raise NotFound
+    return found
+
+
+def _lists(ports: Ports, ids: Sequence[str]) -> list[StatusList]:
+    found = ports.store.get_many(map(model.list_address, ids))
+    if len(found) < len(ids):
+        raise Corrupt("a status list that its signer names is missing")
+    return [StatusList.from_item(found[model.list_address(each)]) for each in ids]
+
+
+def _signer(ports: Ports, tenant_id: str) -> StatusSigner | None:
+    item = ports.store.get(model.signer_address(tenant_id))
+    return None if item is None else StatusSigner.from_item(item)
+
+
+def _found_signer(found: StatusSigner | None) -> StatusSigner:
+    if found is None:
+        raise Corrupt("a tenant with status lists has no status signer")
+    return found
+
+
+def _new_signer(ports: Ports, tenant_id: str) -> StatusSigner:
+    key_id = ports.new_id(SIGNING_KEY)
+    seed, public_key = seeds.new()
+    context = seeds.seal_context(tenant_id, key_id, purpose=SeedPurpose.STATUS)
+    sealed = ports.sealer.seal(seed, context=context)
+    return StatusSigner(key_id, tenant_id, public_key, ports.now(), sealed)
+
+
+def _stored(signer: StatusSigner, before: StatusSigner | None) -> Put:
+    expected = Expect.ABSENT if before is None else At(before.version)
+    return Put(signer.address, signer.to_item(), expected)

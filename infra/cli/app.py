@@ -37,6 +37,7 @@ _MODULES: Final = {
     "list": ("srl", _USERS),
     "keys": ("signing_keys", _USERS),
     "warrants": ("warrants", _USERS),
+    "status-lists": ("status_lists", _USERS),
     "api-keys": ("api_keys", _USERS),
     "accounts": ("service_accounts", _USERS),
     "identity-providers": ("operator.identities", _USERS),

@@ -85,6 +85,19 @@ def test_accounts_settings_and_their_entries(admin: Shell) -> None:
     assert admin.run("settings", "set", "feed_window_ms").code == 2
 
 
+def test_status_lists_and_their_entries(admin: Shell, service: LocalServer) -> None:
+    """TOKEN-6, F1460a: A status list has the address of the profile, and gives out entries."""
+    made = admin.json("status-lists", "create", "badges")
+    assert made["uri"] == f"{service.url}/v1/status-lists/{made['id']}"
+    given = admin.run("status-lists", "allocate", made["id"], "3").out.split()
+    assert len({*given, *admin.json("status-lists", "allocate", made["id"], "2")["indexes"]}) == 5
+    assert admin.json("status-lists", "list")["status_lists"][0]["allocated"] == 5
+    assert admin.run("status-lists", "rotate-key").code == 2
+    signed = httpx2.get(made["uri"]).headers["etag"]
+    assert admin.json("status-lists", "rotate-key", "--yes")["key_id"]
+    assert httpx2.get(made["uri"]).headers["etag"] != signed
+
+
 def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) -> None:
     """F425c: Authorizers are listed with what they hold, and removed; `--wait` waits for them."""
     key = {"Authorization": f"Bearer {service.admin_key}"}

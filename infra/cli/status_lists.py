@@ -1,0 +1,67 @@
+"""`rescind status-lists`: Token Status Lists, and entries of them for credentials."""
+
+from typing import Annotated
+
+import typer
+
+from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
+from infra.cli.errors import Yes
+from infra.cli.output import Column
+from shared.model.status_lists import COUNT_MAX
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url", metavar="URL", help="Where verifiers reach the service; default: that of yours."
+    ),
+]
+Count = Annotated[
+    int, typer.Argument(metavar="COUNT", min=1, max=COUNT_MAX, help="How many credentials.")
+]
+
+app = noun("Status lists: create, and give out entries for credentials.")
+_lists = Resource(
+    app,
+    "status-lists",
+    "/v1/status-lists",
+    "svc_tsl_01J…",
+    (
+        Column("status list", "id"),
+        Column("given out", "allocated"),
+        Column("of", "size"),
+        Column("name", "name", wraps=True),
+        Column("uri", "uri", wraps=True),
+    ),
+    field="status_lists",
+)
+_lists.lists("List the status lists.", in_pages=False)
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="status-lists")
+
+
+@command(app, "create", example="rescind status-lists create badges --url https://rescind.example")
+def create(
+    session: ApiSession,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
+    url: Url = None,
+) -> None:
+    """Create a status list. Its address cannot change, because credentials name it."""
+    body = {"name": name, "url": url or session.profile.url}
+    session.out.record(session.api.post(_lists.path, body))
+
+
+@command(app, "allocate", example="rescind status-lists allocate svc_tsl_01J… 3")
+def allocate(session: ApiSession, status_list: Identifier, count: Count) -> None:
+    """Give out entries for credentials: print the index of each, which nobody gets again."""
+    made = session.api.post(_lists.at(status_list, "/entries"), {"count": count})
+    session.out.show(made, "\n".join(map(str, made["indexes"])))
+
+
+@command(app, "rotate-key", example="rescind status-lists rotate-key --yes")
+def rotate_key(session: ApiSession, yes: Yes = False) -> None:
+    """Replace the key that signs the lists. Verifiers refuse what the one before signed."""
+    confirm("Replace the key that signs all status lists?", yes=yes)
+    session.out.record(session.api.post(f"{_lists.path}/keys/rotate"))

@@ -14,12 +14,14 @@ import pytest
 from functions.introspection.handler import PATH
 from shared.authorizer import AuthorizerClient, Verdict, token_id
 from shared.model.identities.providers import ProviderKind
+from shared.operations.changes import status_lists
+from shared.operations.lists import in_force, publication
 from tests.authorizer.clients import arguments
 from tests.authorizer.service import Service, serving
 from tests.infra import console
 from tests.infra.terminal import Terminal
 from tests.kit import identities, issuers
-from tests.kit.api import Tenant
+from tests.kit.api import Tenant, serve
 from tests.kit.listening import listening
 from tests.kit.peers import asked
 from tests.kit.processes import ROOT, local_server
@@ -107,7 +109,7 @@ def _jwt(jti: str) -> str:
 
 def test_the_page_on_tokens(tmp_path: Path) -> None:
     """F1396c: The commands of docs/tokens.md revoke a JWT and a Biscuit, and introspect a JWT."""
-    of_jwt, of_gateway, of_biscuit = console.blocks("docs/tokens.md")
+    of_jwt, of_gateway, of_biscuit, *_ = console.blocks("docs/tokens.md")
     biscuit = asked("tokens", "tokens_peer.py", {}, "make")[0]
     (tmp_path / "stolen.jwt").write_text(_jwt("stolen-1"))
     keys = issuers.key_set(issuers.public(issuers.key("ES256"), kid="k1"))
@@ -145,3 +147,72 @@ def test_the_lines_about_biscuits(tmp_path: Path) -> None:
             soon(lambda: client.check([token_id("biscuit", "", ids[0])]) is Verdict.REVOKED)
             with pytest.raises(PermissionError, match="revoked"):
                 exec(lines, {**named, "biscuit": biscuit, "client": client})
+
+
+def test_libraries_read_status_lists(tenant: Tenant, clock: Clock) -> None:
+    """F1465a: Foreign libraries read all 2^20 entries of a list, revoked or not, and an empty one.
+
+    `jose` verifies it until its end and not after it; `@sd-jwt/jwt-status-list`,
+    `@owf/token-status-list` and `token-status-list` read it.
+    """
+    with listening(tenant.ports) as url:
+        body = {"name": "badges", "url": url}
+        made = tenant.admin.post("/v1/status-lists", json=body).json()
+        keys = f"{url}/v1/status-lists/jwks.json?list={made['id']}"
+        request = {"uri": made["uri"], "keys": keys, "indexes": [0, 1, 7, 8, 4711, 2**20 - 1]}
+        expected: list[int] = []
+        (stored,) = status_lists.every(tenant.ports, tenant.operator)
+        for revoked in ([], [0, 4711, 2**20 - 1], [1, 7, 8]):
+            for index in revoked:
+                tenant.revoke(f"{stored.warrant_prefix}{index}")
+            publication.publish(tenant.ports, tenant.operator)
+            expected = sorted({*expected, *revoked})
+            bits = [int(each in expected) for each in request["indexes"]]
+            found = _oauth("status", request)
+            assert (found["sdjwt"], found["owf"]) == (bits, bits)
+            read = {"list": found["list"], "indexes": request["indexes"]}
+            assert asked("tokens", "tokens_peer.py", read, "status") == [2**20, bits]
+        ends = in_force.head(tenant.ports, tenant.id).expires_at.timestamp()
+        assert "refused" not in _oauth("status", {**request, "now": ends - 1})
+        assert _oauth("status", {**request, "now": ends})["refused"] == "ERR_JWT_EXPIRED"
+        other = Tenant(tenant.ports, serve(tenant.ports), handle="other")
+        theirs = other.admin.post("/v1/status-lists", json=body).json()
+        keys = f"{url}/v1/status-lists/jwks.json?list={theirs['id']}"
+        refused = _oauth("status", {**request, "keys": keys})["refused"]
+        assert refused == "ERR_JWKS_NO_MATCHING_KEY"
+
+
+def test_the_page_on_status_lists(tmp_path: Path) -> None:
+    """F1466a: The commands of docs/tokens.md revoke a credential, and its verifier refuses it.
+
+    The verifier, which is not ours, accepts the one beside it, and knows nothing if the service is
+    down.
+    """
+    *_, of_list, of_revocation = console.blocks("docs/tokens.md")
+    page = (ROOT / "docs" / "tokens.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```js\n(.*?)```", page, re.DOTALL)
+    (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    with local_server(tmp_path / ".data") as server:
+        settings = {
+            "RESCIND_HOME": str(tmp_path.with_name(f"{tmp_path.name}-home")),
+            "RESCIND_URL": server.url,
+            "RESCIND_API_KEY": server.admin_key,
+        }
+        with Terminal(tmp_path, settings) as terminal:
+            terminal.type('export PATH="$PWD/.venv/bin:$PATH"')
+            one, other, _ = map(int, terminal.type(of_list).split())
+            found = terminal.type('echo "$LIST"').strip()
+            address = f"{server.url}/v1/status-lists"
+            keys = f"{address}/jwks.json?list={found}"
+
+            def holds(index: int) -> Any:
+                claims = json.loads(shown)
+                claims["status"]["status_list"] = {"uri": f"{address}/{found}", "idx": index}
+                return _oauth("holds", {"lines": lines, "claims": claims, "keys": keys})
+
+            assert json.loads(shown)["status"]["status_list"].keys() == {"uri", "idx"}
+            assert holds(one) is holds(other) is True
+            terminal.type(re.sub("tsl-.*-90412", f"tsl-{found[8:]}-{one}", of_revocation))
+            terminal.type("rescind list publish")
+            assert (holds(one), holds(other)) == (False, True)
+    assert "fetch failed" in holds(other)

@@ -1,15 +1,18 @@
 // Libraries for tokens of others as peers. It runs in `.tools/oauth`, where its packages are:
 //
-//     node --input-type=module --eval "$(cat ../../tests/tools/oauth.mjs)" make|introspect < request.json
+//     node --input-type=module --eval "$(cat ../../tests/tools/oauth.mjs)" make|introspect|status|holds < request.json
 //
 // `make` makes JWTs with `jose`, with the key set of their issuer, and a UCAN. `introspect` asks a service
-// about tokens with `oauth4webapi`, and prints what it says.
+// about tokens with `oauth4webapi`, and prints what it says. `status` reads entries of a status list with two
+// libraries, after `jose` has verified it. `holds` runs the lines of a page that verify credentials.
 
 import { createPrivateKey, generateKeyPairSync, sign } from "node:crypto";
 import { issue, link } from "@ipld/dag-ucan";
 import { parse } from "@ipld/dag-ucan/did";
 import { create } from "@ipld/dag-ucan/signature";
-import { SignJWT, exportJWK, generateKeyPair } from "jose";
+import * as owf from "@owf/token-status-list";
+import * as sdjwt from "@sd-jwt/jwt-status-list";
+import { SignJWT, createRemoteJWKSet, exportJWK, generateKeyPair, jwtVerify } from "jose";
 import { base58btc } from "multiformats/bases/base58";
 import * as oauth from "oauth4webapi";
 
@@ -56,6 +59,34 @@ async function introspect({ url, secret, tokens }) {
   return said;
 }
 
+async function status({ uri, keys, indexes, now }) {
+  const answer = await fetch(uri, { headers: { accept: "application/statuslist+jwt" } });
+  const list = await answer.text();
+  const options = { subject: uri, typ: "statuslist+jwt", algorithms: ["EdDSA"], requiredClaims: ["exp", "ttl"] };
+  if (now) options.currentDate = new Date(now * 1000);
+  try {
+    await jwtVerify(list, createRemoteJWKSet(new URL(keys)), options);
+  } catch (error) {
+    return { refused: error.code };
+  }
+  const [one, other] = [sdjwt, owf].map((library) => library.getListFromStatusListJWT(list));
+  return { list, sdjwt: indexes.map((each) => one.getStatus(each)), owf: indexes.map((each) => other.getStatus(each)) };
+}
+
+async function holds({ lines, claims, keys }) {
+  process.env.STATUS_KEYS = keys;
+  const pair = await generateKeyPair("ES256");
+  const credential = await new SignJWT(claims).setProtectedHeader({ alg: "ES256", typ: "dc+sd-jwt" }).sign(pair.privateKey);
+  const body = lines.replace(/^import .*$/gm, "") + "\nreturn holds(credential)";
+  const names = { ...sdjwt, createRemoteJWKSet, jwtVerify, credential };
+  const run = new (async () => {}).constructor(...Object.keys(names), body);
+  try {
+    return await run(...Object.values(names));
+  } catch (error) {
+    return String(error);
+  }
+}
+
 let request = "";
 for await (const chunk of process.stdin) request += chunk;
-console.log(JSON.stringify(await { make, introspect }[process.argv[1]](JSON.parse(request))));
+console.log(JSON.stringify(await { make, introspect, status, holds }[process.argv[1]](JSON.parse(request))));

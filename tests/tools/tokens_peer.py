@@ -1,9 +1,10 @@
 """Libraries for tokens of others as peers, in an environment of its own (`.tools/tokens`).
 
-    python tests/tools/tokens_peer.py make|introspect < request.json > answer.json
+    python tests/tools/tokens_peer.py make|introspect|status < request.json > answer.json
 
 `make` makes a Biscuit and a certificate, and answers kind, issuer and value of each. `introspect`
 asks a service about tokens, with the key of a request as a password, and answers what it says.
+`status` reads entries of a status list.
 """
 
 import datetime as dt
@@ -18,6 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
+from token_status_list import BitArray, b64url_decode
 
 
 def make(_: dict[str, Any]) -> Any:
@@ -48,6 +50,13 @@ def introspect(request: dict[str, Any]) -> Any:
     return [each.json() for each in answers]
 
 
+def status(request: dict[str, Any]) -> Any:
+    """The size of a signed status list, and its entries at the indexes of the request."""
+    claims = json.loads(b64url_decode(request["list"].split(".")[1].encode()))
+    found = BitArray.load(claims["status_list"])
+    return [len(found), [int(found[each]) for each in request["indexes"]]]
+
+
 if __name__ == "__main__":
-    run = {"make": make, "introspect": introspect}[sys.argv[1]]
+    run = {"make": make, "introspect": introspect, "status": status}[sys.argv[1]]
     json.dump(run(json.load(sys.stdin)), sys.stdout)

@@ -1,10 +1,12 @@
-"""Bodies of changes and of searches (FLEET-30, FLEET-33)."""
+"""Bodies of the proof of propagation, of changes and of searches (FLEET-10, FLEET-30, FLEET-33)."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Self
 
+from fastapi import Query
 from pydantic import BaseModel, Field, JsonValue
 
+from functions.revocations.schemas import RevocationId
 from shared.errors import InvalidRequest
 from shared.model.changes import ChangeFilters, ChangeKind
 from shared.model.fleet import propagation as model
@@ -12,6 +14,7 @@ from shared.model.fleet.propagation import Judged, Proof, Published
 from shared.model.identifiers import API_KEY, AUTHORIZER, BATCH, REVOCATION, SIGNING_KEY
 from shared.model.revocations import EARLIEST_END
 from shared.operations.fleet.changes import ChangeProgress, InFeed
+from shared.operations.fleet.propagation import Progress
 from shared.web.fields import (
     CURSOR,
     MomentIn,
@@ -19,9 +22,11 @@ from shared.web.fields import (
     NextCursor,
     RecordBody,
     ResponseBody,
+    SignedWarrantId,
     decimal,
     example,
     identifier,
+    optional,
     sample,
     shown,
 )
@@ -30,6 +35,8 @@ from shared.web.paging import PageBody, PageQuery
 ChangeId = Annotated[
     str, shown("Identifier of what was revoked.", examples=[sample(BATCH), sample(SIGNING_KEY)])
 ]
+_WAIT_MAX: Final = 3600
+_WAIT: Final = decimal("0|[1-9][0-9]{0,3}", must=f"be a whole number from 0 to {_WAIT_MAX}")
 _WINDOW: Final = timedelta(days=7)
 _CHANGE: Final[dict[str, JsonValue]] = {
     "id": sample(REVOCATION),
@@ -39,17 +46,190 @@ _CHANGE: Final[dict[str, JsonValue]] = {
     "reason": "The laptop was stolen.",
     "actor": {"identity": "admin@acme.svc", "key_id": sample(API_KEY), "name": "Anna"},
 }
-_LEFT: Final[dict[str, JsonValue]] = {
+_BEHIND: Final[dict[str, JsonValue]] = {
     "id": sample(AUTHORIZER),
     "name": "gateway-7",
-    "owner": "checkout@acme.svc",
-    "sequence": 58,
-    "behind": 3,
     "proof": "unknown",
     "seen_at": "2026-11-21T11:58:02Z",
     "denies_all_from": "2026-11-21T12:01:31Z",
+}
+_STRAGGLER: Final = _BEHIND | {"proven": True, "holds": 58}
+_LEFT: Final = _BEHIND | {
+    "owner": "checkout@acme.svc",
+    "sequence": 58,
+    "behind": 3,
     "allow_when_stale": False,
 }
+
+
+class PropagationQuery(BaseModel):
+    """The query of a proof."""
+
+    # The order matters: what follows a validator is checked, but is not in the API document.
+    wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), _WAIT] = Field(
+        default=0,
+        description="How many seconds the service may wait until the propagation is complete. It "
+        "waits for 25 seconds at most, and on Lambda not at all.",
+    )
+
+
+Wait = Annotated[PropagationQuery, Query()]
+
+
+class PropagatedEntry(RecordBody):
+    """The entry of the feed from which on clients refuse what was revoked."""
+
+    sequence: int = shown("Its number.", minimum=0)
+    issued_at: MomentOut = shown("When it was published.")
+
+
+class PropagatedList(ResponseBody):
+    """The first list that has it."""
+
+    version: int = shown("Its version.", minimum=1)
+
+
+class ChangeCounts(RecordBody):
+    """How many authorizers are registered, and what is known of them."""
+
+    registered: int = shown(
+        "All that are registered, and were seen in the last 30 days; for an API key, those that it "
+        "registered.",
+        minimum=0,
+    )
+    holding: int = shown(
+        "Those that reported this entry or a later one, with the right chain.", minimum=0
+    )
+    closed: int = shown(
+        "Those that did not, but refuse every request unless they have the entry: it is older than "
+        "the state that they accept.",
+        minimum=0,
+    )
+    unknown: int = shown("The others.", minimum=0)
+
+
+class AuthorizerCounts(ChangeCounts):
+    """How many authorizers are registered, what is known of them, and how many have no key."""
+
+    unproven: int = shown(
+        "Those of all that are registered without a key of their own, so that others may report "
+        "for them."
+    )
+
+
+class _Behind(ResponseBody):
+    """An authorizer that did not report the entry."""
+
+    id: str = shown("Identifier of the authorizer.", **identifier(AUTHORIZER))
+    name: str = shown("The name that it registered with.")
+    proof: str = shown("What is known of it.", enum=[Proof.CLOSED, Proof.UNKNOWN])
+    seen_at: MomentOut = shown("The time of its last heartbeat that was stored.")
+    denies_all_from: MomentOut | None = shown(
+        "From when on it refuses every request unless it has the entry by then; null if that is "
+        "not known, or if it lets requests through with an old state."
+    )
+
+    @classmethod
+    def told(cls, judged: Judged, **more: object) -> Self:
+        """Return the body for an authorizer, with `more` of it."""
+        found = judged.authorizer
+        return cls.model_validate(
+            {
+                "id": found.id,
+                "name": found.name,
+                "proof": judged.proof,
+                "seen_at": found.seen_at,
+                "denies_all_from": judged.denies_all_from,
+                **more,
+            }
+        )
+
+
+_STRAGGLERS: Final = (
+    "The authorizers that are not holding: the unknown ones first, then those that were not seen "
+    "for the longest time."
+)
+
+
+class StragglerBody(_Behind):
+    """An authorizer that did not report the entry."""
+
+    model_config = example(**_STRAGGLER)
+
+    proven: bool = shown("Whether it has a key, and signs its reports.")
+    holds: int | None = shown("The last entry that it reported; null if it reported none.")
+
+    @classmethod
+    def of(cls, judged: Judged) -> Self:
+        """Return the body for an authorizer."""
+        found = judged.authorizer
+        return cls.told(judged, proven=found.is_proven, holds=found.sequence)
+
+
+# `list` is a field below.
+Stragglers = list[StragglerBody]
+
+
+class RevocationPropagation(ResponseBody):
+    """How far a revocation has got among the authorizers."""
+
+    model_config = example(
+        revocation_id="svc_rev_01kbm4xt3rfz8c5w7y2q9n6d1e",
+        warrant_id="svc_wrt_laptop-17",
+        revoked_at="2026-11-21T12:00:00Z",
+        feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z"},
+        list={"version": 44},
+        authorizers={
+            "registered": 240,
+            "holding": 236,
+            "closed": 3,
+            "unknown": 1,
+            "unproven": 0,
+        },
+        complete=False,
+        proven=False,
+        stragglers=[_STRAGGLER],
+    )
+
+    revocation_id: RevocationId
+    warrant_id: SignedWarrantId
+    revoked_at: MomentOut = shown("When the warrant was revoked.")
+    feed: PropagatedEntry | None = shown(
+        "The first entry of the feed that says so; null if there is none yet, or if the warrant "
+        "has left the list. If more than 1000 entries followed, a later one."
+    )
+    list: PropagatedList | None = shown(
+        "The first list that says so, of those whose heads are kept; null if there is none yet."
+    )
+    ended_at: MomentOut | None = optional(
+        "When the warrant ended; only if it has left the list for that. Authorizers refuse it "
+        "because it ended, and need no entry."
+    )
+    authorizers: AuthorizerCounts
+    complete: bool = shown(
+        "Whether every registered authorizer refuses the warrant: none is unknown, and at least "
+        "one is registered."
+    )
+    proven: bool = shown("Whether it is complete, and no registered authorizer is unproven.")
+    stragglers: Stragglers = shown(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
+
+    @classmethod
+    def of(cls, progress: Progress) -> Self:
+        """Return the body for a revocation."""
+        record, traced, found = progress
+        entry, version = traced.published, traced.list_version
+        return cls(
+            revocation_id=record.id,
+            warrant_id=record.warrant_id,
+            revoked_at=record.created_at,
+            feed=None if entry is None else PropagatedEntry.of(entry),
+            list=None if version is None else PropagatedList(version=version),
+            ended_at=traced.ended_at,
+            authorizers=AuthorizerCounts.of(found),
+            complete=found.is_complete,
+            proven=found.is_proven,
+            stragglers=[StragglerBody.of(each) for each in found.stragglers],
+        )
 
 
 class ActorBody(RecordBody):
@@ -102,9 +282,9 @@ class ChangesQuery(PageQuery):
 
 
 class ChangeReachBody(RecordBody):
-    """The kind of thing that a change revoked."""
+    """How much a change revoked."""
 
-    keys: int = shown("How many keys.", minimum=0)
+    keys: int = shown("How many keys: those below a signing key if they went with it.", minimum=0)
     warrants: int = shown("How many warrants: those named, or those that the key signed.")
 
 
@@ -128,38 +308,21 @@ class ChangeEntry(ResponseBody):
         )
 
 
-class ChangeListed(RecordBody):
+class ChangeListed(PropagatedList, RecordBody):
     """The first list that has a change."""
 
-    version: int = shown("Its version.", minimum=1)
     issued_at: MomentOut = shown("When it was issued.")
 
 
-class ChangeCounts(RecordBody):
-    """How many authorizers are registered, and what is known of them."""
-
-    registered: int = shown("All; for an API key, those that it registered.", minimum=0)
-    holding: int = shown("Those that reported the entry or a later one.", minimum=0)
-    closed: int = shown("Those that refuse every request unless they have it.", minimum=0)
-    unknown: int = shown("The others.", minimum=0)
-
-
-class LeftAuthorizer(ResponseBody):
+class LeftAuthorizer(_Behind):
     """An authorizer that did not report the entry."""
 
     model_config = example(**_LEFT)
 
-    id: str = shown("Identifier of the authorizer.", **identifier(AUTHORIZER))
-    name: str = shown("The name that it registered with.")
     owner: str = shown("Who registered it.")
     sequence: int | None = shown("The last entry that it reported; null if it reported none.")
     behind: int | None = shown(
         "How many entries it lacks until the change; null if it reported none, or no entry has it."
-    )
-    proof: Proof = shown("What is known of it.")
-    seen_at: MomentOut = shown("The time of its last heartbeat that was stored.")
-    denies_all_from: MomentOut | None = shown(
-        "From when on it refuses every request unless it has the entry; null if that is not known."
     )
     allow_when_stale: bool = shown("Whether it lets requests through with an old state.")
 
@@ -169,15 +332,11 @@ class LeftAuthorizer(ResponseBody):
         found, behind = judged.authorizer, None
         if entry is not None and found.sequence is not None:
             behind = max(0, entry.sequence - found.sequence)
-        return cls(
-            id=found.id,
-            name=found.name,
+        return cls.told(
+            judged,
             owner=found.owner,
             sequence=found.sequence,
             behind=behind,
-            proof=judged.proof,
-            seen_at=found.seen_at,
-            denies_all_from=judged.denies_all_from,
             allow_when_stale=found.allow_when_stale,
         )
 
@@ -197,15 +356,19 @@ class ChangeBody(ListedChange):
         feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z", "published": 1, "of": 1},
         list={"version": 44, "issued_at": "2026-11-21T12:01:00Z"},
         list_due_at="2026-11-21T12:01:00Z",
-        authorizers={"registered": 240, "holding": 236, "closed": 3, "unknown": 1},
-        complete=False,
+        authorizers={"registered": 240, "holding": 239, "closed": 1, "unknown": 0},
+        complete=True,
         completed_at="2026-11-21T12:01:31Z",
         curve=[[2, "holding"], [3, "holding"], [91, "closed"]],
         curve_is_bound=False,
-        stragglers=[_LEFT],
+        stragglers=[_LEFT | {"proof": "closed"}],
     )
 
     undoable: bool = shown("Whether something of it can still be taken back.")
+    undone_at: MomentOut | None = optional(
+        "When it was taken back; only if it is the revocation of a warrant that was. Nobody refuses "
+        "the warrant for it any more."
+    )
     reach: ChangeReachBody = shown("What it revoked.")
     feed: ChangeEntry | None = shown(
         "How far the feed has it; null for an API key, which only the service accepts."
@@ -226,11 +389,7 @@ class ChangeBody(ListedChange):
         maxItems=model.CURVE_MAX,
     )
     curve_is_bound: bool = shown("Whether some may have refused it earlier; never later.")
-    stragglers: LeftAuthorizers = shown(
-        "The authorizers that are not holding: the unknown ones first, then those that were not "
-        "seen for the longest time.",
-        maxItems=model.STRAGGLERS_MAX,
-    )
+    stragglers: LeftAuthorizers = shown(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
 
     @classmethod
     def following(cls, found: ChangeProgress) -> Self:
@@ -239,6 +398,7 @@ class ChangeBody(ListedChange):
         return cls(
             **ListedChange.of(change).model_dump(),
             undoable=found.undoable,
+            undone_at=found.undone_at,
             reach=ChangeReachBody.of(found.reach),
             feed=found.feed and ChangeEntry.of_feed(found.feed),
             list=None if found.listed is None else ChangeListed.of(found.listed),

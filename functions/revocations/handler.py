@@ -11,11 +11,12 @@ from functions.revocations.change_schemas import (
     ChangeId,
     ChangeList,
     ChangesQuery,
+    RevocationPropagation,
     SearchHit,
     SearchQuery,
     SearchResults,
+    Wait,
 )
-from functions.revocations.propagation_schemas import RevocationPropagation, Wait
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
     CheckQuery,
@@ -239,13 +240,16 @@ async def get_change(
     """Get a change, and who is known to refuse what it revoked.
 
     The states and `complete` are those of the proof of propagation, for the entry of the feed that
-    has the whole change. With `wait`, the service delays a response that is not complete.
+    has the whole change. With `wait`, the service delays a response that is not complete. The
+    revocation of a warrant that was taken back has `undone_at`, as long as the audit log has it;
+    nobody is holding it then.
 
-    404: there is no such change, or it was deleted.
+    404: there is no such change.
     """
     found = here.run(changes.of_change, change_id=change_id)
     body = ChangeBody.following(found).model_dump_json()
-    return _answer(here, body, query.wait, is_last=found.is_complete or found.feed is None)
+    is_last = found.is_complete or found.feed is None or found.undone_at is not None
+    return _answer(here, body, query.wait, is_last=is_last)
 
 
 @routes.delete("/v1/revocations/{id}", status_code=204)

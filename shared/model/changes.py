@@ -66,9 +66,9 @@ class RecordedChange:
     actor: Actor | None
 
     @classmethod
-    def of_entry(cls, entry: AuditEntry) -> "RecordedChange":
-        """Return the change that an entry of the audit log is about."""
-        (kind,) = (each for each in ChangeKind if each.action is entry.action)
+    def of_entry(cls, entry: AuditEntry, kind: ChangeKind | None = None) -> "RecordedChange":
+        """Return the change that an entry of the audit log is about, which tells its kind."""
+        kind = kind or next(each for each in ChangeKind if each.action is entry.action)
         details = entry.details
         name = details.get("warrant_id") or details.get("name")
         return cls(

@@ -10,15 +10,18 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Final
 
-from functions.revocations.propagation_schemas import RevocationPropagation
+from functions.revocations.change_schemas import RevocationPropagation
 from shared.adapters.dynamodb_items import encode_address, encode_item
 from shared.authorizer import reporter
 from shared.authorizer.formats.proofs import ProvenReport
 from shared.model import times
 from shared.model.fleet import authorizers as model
 from shared.model.fleet import proofs
+from shared.model.fleet import propagation as propagation_model
+from shared.model.fleet.advances import PAIRS_MAX
 from shared.model.fleet.authorizers import REGISTERED_MAX, Authorizer
 from shared.model.fleet.heartbeats import Description, Heartbeat, SignedStatement
+from shared.model.fleet.propagation import Published
 from shared.model.identifiers import AUTHORIZER
 from shared.model.items import Address, Item, Partition
 from shared.operations.changes import revocations
@@ -52,6 +55,27 @@ def run(size: int = _AUTHORIZERS, rounds: int = _ROUNDS) -> Iterator[Row]:
         revocation_id = _furnish(filled, size)
         yield from _proven(filled, revocation_id, size, rounds)
     yield _verified(_REPORTS // 20, rounds)
+    yield _judged(REGISTERED_MAX, rounds)
+
+
+def _judged(size: int, rounds: int) -> Row:
+    """What it costs to judge the largest fleet that notes what it reported first (FLEET-31)."""
+    now = datetime.now(UTC)
+    new = Authorizer.new("svc_azr_bench", Description("gateway"), owner="o", now=now)
+    for sequence in range(1, 2 * PAIRS_MAX):
+        new = new.after(Heartbeat(sequence, "ab" * 32), now, relay="", is_foreign=False)
+    entry = Published(PAIRS_MAX, now, {new.sequence or 0: new.chain})
+
+    def judge(advances: bytes) -> float:
+        stored = [replace(new, advances=advances).to_item()] * size
+        taken = timed(
+            lambda: propagation_model.propagation(map(Authorizer.from_item, stored), entry, now)
+        )
+        return median(taken().cpu for _ in range(rounds))
+
+    before, after = judge(b""), judge(new.advances)
+    name = f"judging {size:,} authorizers, with the times of the curve, of that without"
+    return Row(name, after * 1000, "ms", f"{before * 1000:.0f} ms", after / before, goal="≤ 1.1")
 
 
 def _verified(size: int, rounds: int) -> Row:

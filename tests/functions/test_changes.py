@@ -10,7 +10,7 @@ from shared.operations.fleet import changes
 from shared.operations.lists import publication
 from tests.functions.batches import MANY, done, revoke
 from tests.functions.fleet import beat, listed, register
-from tests.functions.signing import create, move
+from tests.functions.signing import child, create, move
 from tests.kit.api import Tenant
 from tests.kit.faults import broken_at
 from tests.kit.worlds import Clock
@@ -70,8 +70,40 @@ def test_a_warrant_from_the_record_to_the_last_authorizer(
     assert (found["complete"], found["completed_at"]) == (True, "2026-11-21T12:01:30Z")
     proof = tenant.admin.get(f"/v1/revocations/{own}/propagation").json()
     assert found["authorizers"].items() <= proof["authorizers"].items()
-    assert tenant.admin.delete(f"/v1/revocations/{own}").status_code == 204
-    assert tenant.admin.get(f"/v1/changes/{own}").status_code == 404
+    assert "undone_at" not in found
+
+
+@pytest.mark.parametrize("in_batch", [False, True])
+@pytest.mark.parametrize("by_batch", [False, True])
+def test_a_warrant_that_was_taken_back(
+    tenant: Tenant, gates: list[str], clock: Clock, in_batch: bool, by_batch: bool
+) -> None:
+    """FLEET-30, F1485a: The room of a revocation that was taken back says since when.
+
+    Nobody is said to refuse the warrant then, not even if it is revoked again.
+    """
+    own = tenant.revoke("svc_wrt_a")
+    if in_batch:
+        own = revoke(tenant, "svc_wrt_b", "svc_wrt_c")["results"][0]["revocation_id"]
+    sequence = publish(tenant)
+    for each in gates:
+        beat(tenant.authorizer, each, sequence=sequence)
+    before = change(tenant, own)
+    assert (before["complete"], "undone_at" in before) == (True, False)
+    clock.advance(minutes=20)
+    if by_batch:
+        done(tenant, action="take_back", warrant_ids=[before["name"]])
+    else:
+        assert tenant.admin.delete(f"/v1/revocations/{own}").status_code == 204
+    tenant.revoke(before["name"])
+    clock.advance(minutes=1)
+    found = change(tenant, own)
+    assert found["undone_at"] == "2026-11-21T12:20:00Z"
+    same = ("id", "kind", "name", "recorded_at", "reason", "actor", "reach")
+    assert [found[each] for each in same] == [before[each] for each in same]
+    assert (found["undoable"], found["list"], found["list_due_at"]) == (False, None, None)
+    assert counts(found) == (2, 0, 0, 2, False)
+    assert found["curve"] == []
 
 
 def test_a_batch_is_complete_with_its_last_warrant(tenant: Tenant, gates: list[str]) -> None:
@@ -141,6 +173,30 @@ def test_a_signing_key(tenant: Tenant, gates: list[str], clock: Clock, signs: in
     tenant.revoke("svc_wrt_later")
     publish(tenant)
     assert change(tenant, key)["complete"] is bool(signs)
+
+
+def test_keys_that_go_together(tenant: Tenant, gates: list[str], clock: Clock) -> None:
+    """FLEET-30, F1486a: With a key, those below it count, until the feed has all that they signed.
+
+    What was revoked before is a change of its own.
+    """
+    root = create(tenant)
+    below = [child(tenant, root)["id"] for _ in range(3)]
+    for key in below:
+        assert tenant.admin.post(f"/v1/keys/{key}/sign", json={"payload": ""}).status_code == 201
+    move(tenant, below[0], "revoke")
+    publish(tenant)
+    clock.advance(seconds=5)
+    move(tenant, root["id"], "revoke", cascade=True)
+    found = change(tenant, root["id"])
+    assert found["reach"] == {"keys": 3, "warrants": 2}
+    assert (found["feed"]["published"], found["complete"]) == (0, False)
+    sequence = publish(tenant)
+    for each in gates:
+        beat(tenant.authorizer, each, sequence=sequence)
+    found = change(tenant, root["id"])
+    assert (found["feed"]["sequence"], found["complete"]) == (sequence, True)
+    assert change(tenant, below[0])["reach"] == {"keys": 1, "warrants": 1}
 
 
 def test_a_list_signer(tenant: Tenant, gates: list[str]) -> None:

@@ -1,6 +1,6 @@
 """Changes of any kind: who still accepts what was revoked, and since when (FLEET-30)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,7 +12,7 @@ from shared.model import api_keys, times
 from shared.model import revocation_batches as batches
 from shared.model.api_keys import ApiKey
 from shared.model.audit import records as audit_records
-from shared.model.audit.audit_log import AuditEntry, EntryFilters
+from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
 from shared.model.callers import Caller, Scope
 from shared.model.changes import Actor, ChangeFilters, ChangeKind, RecordedChange
 from shared.model.feed import StoredEntry
@@ -38,6 +38,9 @@ from shared.ports import Ports
 _MARKS_MAX: Final = 1_000
 # The entry of a change has almost the same time as its record.
 _APART: Final = timedelta(seconds=10)
+# The most entries that are searched for one that names a revocation which is gone.
+_MADE_MAX: Final = 1_000
+_RESTORED: Final = (Action.REVOCATION_DELETE, Action.REVOCATION_DELETE_BATCH)
 
 
 class ChangeReach(NamedTuple):
@@ -59,13 +62,14 @@ class InFeed(NamedTuple):
 class ChangeProgress:
     """A change, and who is known to refuse what it revoked.
 
-    `feed` is None for an API key, which only the service itself accepts. `list_due_at` is by when
-    the next list is due, if none has the change yet.
+    `undone_at` is when a warrant was restored. `feed` is None for an API key, which only the
+    service itself accepts. `list_due_at` is by when the next list is due, if none has it yet.
     """
 
     change: RecordedChange
     reach: ChangeReach
     undoable: bool
+    undone_at: datetime | None
     feed: InFeed | None
     listed: ListHead | None
     list_due_at: datetime | None
@@ -90,6 +94,7 @@ class _Found(NamedTuple):
     reach: ChangeReach
     feed: InFeed | None
     undoable: bool = False
+    undone_at: datetime | None = None
 
 
 _Find: TypeAlias = Callable[[Ports, Caller, str], _Found]
@@ -117,13 +122,14 @@ def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress
     judged = [judge(each, entry, now, only_signed=only_signed) for each in registered]
     listed = reach.list_of(ports, tenant_id, entry.sequence) if entry else None
     due_at = None
-    if found.feed is not None and listed is None:
+    if found.feed is not None and listed is None and found.undone_at is None:
         head = in_force.head(ports, tenant_id)
         due_at = schedule.due_by(head, found.change.recorded_at, now)
     return ChangeProgress(
         found.change,
         found.reach,
         found.undoable,
+        found.undone_at,
         found.feed,
         listed,
         due_at,
@@ -164,7 +170,10 @@ def _revokes(entry: AuditEntry) -> bool:
 
 
 def _warrant(ports: Ports, caller: Caller, change_id: str) -> _Found:
-    record = revocations.record(ports, caller, revocation_id=change_id)
+    try:
+        record = revocations.record(ports, caller, revocation_id=change_id)
+    except NotFound:
+        return _restored(ports, caller, change_id)
     traced = reach.traced(ports, caller.tenant_id, record)
     actor = Actor(record.created_by, record.actor_key_id, record.created_by_name)
     change = RecordedChange(
@@ -173,6 +182,43 @@ def _warrant(ports: Ports, caller: Caller, change_id: str) -> _Found:
     entry = traced.published
     feed = InFeed(int(entry is not None), 0 if traced.ended_at else 1, entry)
     return _Found(change, ChangeReach(0, 1), feed, undoable=True)
+
+
+def _restored(ports: Ports, caller: Caller, change_id: str) -> _Found:
+    """Return a revocation that was taken back, by the audit log. Raises `NotFound`."""
+    # Its identifier has the time of its entry.
+    at = audit_records.moment(change_id)
+    window = EntryFilters(times.whole(at - _APART), at + _APART)
+    for action in (ChangeKind.WARRANT.action, Action.REVOCATION_CREATE_BATCH):
+        filters = replace(window, action=action)
+        for made in audit_log.newest(ports, caller, filters, before=None, limit=_MADE_MAX):
+            for warrant_id in (name for own, name in _named(made) if own == change_id):
+                undone_at = _restored_at(ports, caller, change_id, warrant_id, at)
+                change = replace(
+                    RecordedChange.of_entry(made, ChangeKind.WARRANT), id=change_id, name=warrant_id
+                )
+                return _Found(change, ChangeReach(0, 1), InFeed(0, 0, None), undone_at=undone_at)
+    raise NotFound
+
+
+def _restored_at(
+    ports: Ports, caller: Caller, change_id: str, warrant_id: str, since: datetime
+) -> datetime:
+    """Return when the revocation of a warrant was taken back. Raises `NotFound`."""
+    filters = EntryFilters(times.whole(since), ports.now() + _APART, warrant_id=warrant_id)
+    for item in audit_log.of_warrant(ports, caller, audit_log.reachable(ports, filters)):
+        entry = AuditEntry.from_item(item)
+        if entry.action in _RESTORED and change_id in dict(_named(entry)):
+            return entry.timestamp
+    raise NotFound
+
+
+def _named(entry: AuditEntry) -> list[tuple[str, str]]:
+    """Return the revocations that an entry names, each with its warrant."""
+    each = entry.details.get("revocations")
+    if not isinstance(each, list):
+        return [(entry.resource_id, str(entry.details.get("warrant_id")))]
+    return [(str(it["id"]), str(it["warrant_id"])) for it in each if isinstance(it, dict)]
 
 
 def _batch(ports: Ports, caller: Caller, change_id: str) -> _Found:
@@ -205,27 +251,51 @@ def _key(ports: Ports, caller: Caller, change_id: str) -> _Found:
     key = SigningKey.from_item(item)
     if key.revoked_at is None:
         raise NotFound
-    (signed,) = counters.of_signers(ports, tenant_id, [key.signer])
-    entry = _of_key(ports, tenant_id, key, key.revoked_at)
-    change = _recorded(
+    change, entry = _recorded(
         ports, caller, ChangeKind.SIGNING_KEY, change_id, key.revoked_at, name=key.name
     )
-    return _Found(change, ChangeReach(1, signed), InFeed(int(entry is not None), 1, entry))
+    going = [key, *(_below(ports, key) if entry and entry.details.get("cascade") else [])]
+    ids = {each.id for each in going}
+    # A superseded version counts as part of its key.
+    signers = [each.signer for each in going if each.current_id not in ids]
+    signed = sum(counters.of_signers(ports, tenant_id, signers))
+    feed = _of_keys(ports, tenant_id, going, key.revoked_at)
+    found = InFeed(int(feed is not None), 1, feed)
+    return _Found(change, ChangeReach(len(going), signed), found)
 
 
-def _of_key(ports: Ports, tenant_id: str, key: SigningKey, at: datetime) -> Published | None:
-    """Return the entry at which the feed has every warrant that a revoked key signed."""
+def _below(ports: Ports, key: SigningKey) -> list[SigningKey]:
+    """Return the keys that were revoked with a key: no other is made below it any more."""
+    rows = ports.store.query(keys(key.tenant_id))
+    found = (SigningKey.from_item(row.item) for row in rows)
+    return [
+        each
+        for each in found
+        if key.id in each.ancestors
+        and each.revoked_at is not None
+        and key.revoked_at is not None
+        and each.revoked_at >= key.revoked_at
+    ]
+
+
+def _of_keys(
+    ports: Ports, tenant_id: str, going: Sequence[SigningKey], at: datetime
+) -> Published | None:
+    """Return the entry at which the feed has every warrant that these revoked keys signed."""
     # Before the feed: a mark is removed only after the entry is written.
     waiting = marks.set_on_signers(ports, tenant_id, limit=_MARKS_MAX)
-    if len(waiting) == _MARKS_MAX or any(str(key.signer) in each.signers for each in waiting):
+    signers = {str(each.signer) for each in going}
+    if len(waiting) == _MARKS_MAX or any(not signers.isdisjoint(each.signers) for each in waiting):
         return None
-    newest = in_force.feed_head(ports, tenant_id)
+    newest, ids = in_force.feed_head(ports, tenant_id), {each.id for each in going}
 
-    def states(stored: StoredEntry, entry: FeedEntry) -> bool:
-        return key.id in stored.changes or (stored.issued_at > at and entry.is_break)
+    def states(stored: StoredEntry, entry: FeedEntry) -> Collection[str]:
+        if entry.is_break and stored.issued_at > at:
+            return ids
+        return ids.intersection(stored.changes)
 
     found = reach.first_entry(ports, tenant_id, newest, at, states)
-    # It signed nothing, an earlier release stated it, or its mark is not visible yet.
+    # They signed nothing, an earlier release stated it, or its mark is not visible yet.
     if found is None and newest is not None and ports.now() >= at + IN_FLIGHT_MAX:
         return reach.latest(newest)
     return found
@@ -238,12 +308,12 @@ def _list_signer(ports: Ports, caller: Caller, change_id: str) -> _Found:
         raise NotFound
     at = signer.revoked_at
 
-    def states(stored: StoredEntry, entry: FeedEntry) -> bool:
-        return stored.issued_at >= at and entry.is_break
+    def states(stored: StoredEntry, entry: FeedEntry) -> Collection[str]:
+        return (change_id,) if stored.issued_at >= at and entry.is_break else ()
 
     newest = in_force.feed_head(ports, caller.tenant_id)
     entry = reach.first_entry(ports, caller.tenant_id, newest, at, states)
-    change = _recorded(ports, caller, ChangeKind.LIST_SIGNER, change_id, at, name=None)
+    change, _ = _recorded(ports, caller, ChangeKind.LIST_SIGNER, change_id, at, name=None)
     return _Found(change, ChangeReach(1, 0), InFeed(int(entry is not None), 1, entry))
 
 
@@ -252,7 +322,7 @@ def _api_key(ports: Ports, caller: Caller, change_id: str) -> _Found:
     key = None if item is None else ApiKey.from_item(item)
     if key is None or key.revoked_at is None:
         raise NotFound
-    change = _recorded(ports, caller, ChangeKind.API_KEY, key.id, key.revoked_at, name=key.name)
+    change, _ = _recorded(ports, caller, ChangeKind.API_KEY, key.id, key.revoked_at, name=key.name)
     return _Found(change, ChangeReach(1, 0), None)
 
 
@@ -264,14 +334,15 @@ def _recorded(
     at: datetime,
     *,
     name: str | None,
-) -> RecordedChange:
-    """Return a change with what its entry of the audit log says, if that is kept."""
+) -> tuple[RecordedChange, AuditEntry | None]:
+    """Return a change with what its entry of the audit log says, and that, if it is kept."""
     start = times.whole(at - _APART)
     filters = EntryFilters(start, at + _APART, kind.action, resource_id=change_id)
     found = audit_log.newest(ports, caller, filters, before=None, limit=1)
     if not found:
-        return RecordedChange(change_id, kind, name, at, None, None)
-    return replace(RecordedChange.of_entry(found[0]), name=name, recorded_at=at)
+        return RecordedChange(change_id, kind, name, at, None, None), None
+    told = replace(RecordedChange.of_entry(found[0]), name=name, recorded_at=at)
+    return told, found[0]
 
 
 _FINDS: Final[dict[str, _Find]] = {

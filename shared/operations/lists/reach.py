@@ -165,23 +165,27 @@ def first_entry(
     tenant_id: str,
     newest: FeedHead | None,
     since: datetime,
-    states: Callable[[StoredEntry, FeedEntry], bool],
+    states: Callable[[StoredEntry, FeedEntry], Collection[str]],
 ) -> Published | None:
-    """Return the first entry since `since` that states a change, or None.
+    """Return the first entry since `since` from which on the feed states all of a change, or None.
 
-    `newest` is the head of the feed. Raises `Corrupt`, `Unavailable`.
+    `newest` is the head of the feed, and `states` names what an entry states of the change. Raises
+    `Corrupt`, `Unavailable`.
     """
     if newest is None:
         return None
-    chains, found = dict(latest(newest).chains), None
+    chains, moments, first = dict(latest(newest).chains), dict[int, datetime](), dict[str, int]()
     for stored in _entries(ports, tenant_id):
         if stored.issued_at < since - times.CLOCK_TOLERANCE:
             break
         entry, _ = stored.opened()
         chains[entry.sequence] = chains.get(entry.sequence, stored.chain)
-        if states(stored, entry):
-            found = Published(entry.sequence, stored.issued_at, chains)
-    return found
+        moments[entry.sequence] = stored.issued_at
+        first |= dict.fromkeys(states(stored, entry), entry.sequence)
+    if not first:
+        return None
+    sequence = max(first.values())
+    return Published(sequence, moments[sequence], chains)
 
 
 def list_of(ports: Ports, tenant_id: str, sequence: int) -> ListHead | None:

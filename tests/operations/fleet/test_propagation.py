@@ -282,3 +282,22 @@ def test_a_tenant_that_cannot_be_read_hides_no_other(
     address = model.authorizers(tenant.id).address(other.ids["lost"])
     ports.store.write(Put(address, {"id": "x"}, Expect.ABSENT))
     assert unknown(ports) == 2
+
+
+def test_a_heartbeat_makes_no_further_write(
+    ports: Ports, tenant: Tenant, fleet: Fleet, clock: Clock
+) -> None:
+    """FLEET-31, F1487a: What a curve needs is in the write that a heartbeat with news makes anyway.
+
+    That is one write with news, and none without.
+    """
+    script = Script()
+    watched = Fleet(scripted(ports, script), tenant, fleet.ids)
+    for number in range(20):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+        publication.publish_feed(ports, tenant.id)
+        clock.advance(seconds=7)
+        for news in (1, 0):
+            script.calls.clear()
+            watched.beat("north", number + 1)
+            assert script.calls.count("write") == news

@@ -366,8 +366,8 @@ class ChangeBody(ListedChange):
 
     undoable: bool = shown("Whether something of it can still be taken back.")
     undone_at: MomentOut | None = optional(
-        "When it was taken back; only if it is the revocation of a warrant that was. Nobody refuses "
-        "the warrant for it any more."
+        "When it was taken back, so that nobody refuses the warrant for it any more; only if it is "
+        "the revocation of a warrant that was."
     )
     reach: ChangeReachBody = shown("What it revoked.")
     feed: ChangeEntry | None = shown(

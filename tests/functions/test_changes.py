@@ -264,6 +264,7 @@ def test_the_list_of_changes(tenant: Tenant, clock: Clock) -> None:
     whole = tenant.admin.get("/v1/changes").json()
     assert [each["id"] for each in whole["changes"]] == made[::-1]
     assert [each["reason"] for each in whole["changes"]] == [None, "lost", "r", "stolen"]
+    assert whole["changes"][1]["name"] == "k"
     walked, cursor = list[str](), ""
     while cursor is not None:
         page = tenant.admin.get(f"/v1/changes?limit=1{cursor}").json()

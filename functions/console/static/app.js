@@ -22,6 +22,8 @@ const PAGES = /** @type {const} */ ([
   ['audit', 'Audit log', 'audit_log', 'M2 3h12M2 7h9M2 11h12M2 15h6'],
   ['settings', 'Settings', 'tenant_settings', 'M2 4h12M2 8h12M2 12h12M5 2.5v3M11 6.5v3M7 10.5v3'],
 ])
+/** Pages to which others lead. */
+const BESIDE = /** @type {const} */ ([['changes', 'Changes', 'changes']])
 const ON_A_PHONE = 4
 
 const place = /** @type {HTMLElement} */ (document.getElementById('page'))
@@ -199,13 +201,13 @@ async function showPage() {
   const { signal } = leaving
   closeDialog()
   const wanted = route()
-  const known = PAGES.find(([name]) => name === wanted.page)
+  const known = [...PAGES, ...BESIDE].find(([name]) => name === wanted.page)
   delete document.body.dataset.ready
   document.body.dataset.page = wanted.page
   place.querySelector('nav')?.classList.remove('open')
   for (const link of place.querySelectorAll('nav a')) {
     link.toggleAttribute('aria-current', false)
-    if (link.getAttribute('data-page') === wanted.page) link.setAttribute('aria-current', 'page')
+    if (link.getAttribute('data-page') === (wanted.page === 'changes' ? 'revocations' : wanted.page)) link.setAttribute('aria-current', 'page')
   }
   put(/** @type {HTMLElement} */ (document.getElementById('notes')), notes())
   // A page of its own, so that what an earlier one still draws is nowhere to be seen.

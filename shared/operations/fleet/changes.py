@@ -161,7 +161,23 @@ def page(
     found.sort(key=lambda each: each.id, reverse=True)
     shown = found[:limit]
     entries = [RecordedChange.of_entry(each) for each in shown if _revokes(each)]
+    entries = _with_names(ports, caller.tenant_id, entries)
     return Page(entries, None, shown[-1].id if len(found) > limit else None)
+
+
+def _with_names(
+    ports: Ports, tenant_id: str, found: Sequence[RecordedChange]
+) -> list[RecordedChange]:
+    """Return the changes, those of signing keys with their names, which entries do not have."""
+    partition = keys(tenant_id)
+    addresses = {
+        each.id: partition.address(each.id) for each in found if each.kind is ChangeKind.SIGNING_KEY
+    }
+    items = ports.store.get_many(dict.fromkeys(addresses.values())) if addresses else {}
+    names = {
+        own: SigningKey.from_item(items[at]).name for own, at in addresses.items() if at in items
+    }
+    return [replace(each, name=names.get(each.id, each.name)) for each in found]
 
 
 def _revokes(entry: AuditEntry) -> bool:

@@ -9,6 +9,7 @@ import { announce, banner, heading, left, named, problem, ready, skeleton, when 
 import { inWords, SCOPES } from '../parts/scopes.js'
 import { facts } from '../parts/table.js'
 import { stateOf, tag } from '../parts/tag.js'
+import { happenedTo } from '../parts/timeline.js'
 import { may, signOut, who } from '../session.js'
 import { listPage, whole } from '../table.js'
 
@@ -129,7 +130,9 @@ function detail(id) {
       ])}
       ${isActive && wouldOutlive(key) && html`<p class="soft">${OUTLIVED}</p>`}
       <p><a href=${`#/audit?key=${key.id}`}>What this key did</a></p>
+      ${key.status === 'revoked' && html`<p><a href=${`#/changes/${key.id}`}>How far its revocation has come</a></p>`}
     </section>`,
+    happenedTo(key.id, key.name),
   ]
 }
 
@@ -239,6 +242,7 @@ async function revoke(key) {
   if (!done) return
   if (own) return signOut().finally(() => location.reload())
   announce('The key is revoked.')
+  location.hash = `#/changes/${key.id}`
 }
 
 /**

@@ -9,6 +9,7 @@ import { ask } from '../parts/dialog.js'
 import { announce, banner, copy, heading, named, person, problem, ready, skeleton, when } from '../parts/panel.js'
 import { facts } from '../parts/table.js'
 import { icon, tag } from '../parts/tag.js'
+import { happenedTo } from '../parts/timeline.js'
 import { may } from '../session.js'
 import { Table, whole } from '../table.js'
 
@@ -232,6 +233,7 @@ function detail(id) {
       ],
       ...Object.entries(each.metadata).map(([name, text]) => /** @type {[string, unknown]} */ ([name, named(text)])),
     ])}</section>`,
+    happenedTo(id, each.name),
   ]
 }
 

@@ -21,6 +21,7 @@ export async function signersCard(signal, redraw) {
   const change = (/** @type {Promise<Api.SrlKey | null>} */ asked) => asked.then((done) => {
     if (!done) return
     announce(`List signer ${short(done.key_id)} is ${done.status}.`)
+    if (done.status === 'revoked') location.hash = `#/changes/${done.key_id}`
     return redraw()
   })
   const pending = keys.find(({ status }) => status === 'pending')

@@ -1,14 +1,13 @@
-/** Revoke many warrants under one batch, and take a whole batch back. */
+/** Revoke many warrants under one batch. */
 
-import { ApiError, now, pages } from '../api.js'
+import { ApiError } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { batchId, change, parts, Run } from '../parts/batch.js'
-import { changeRail, made } from '../parts/change_rail.js'
+import { Run } from '../parts/batch.js'
 import { decoded, Unreadable, written } from '../parts/csv.js'
-import { APPROVAL, ask, field } from '../parts/dialog.js'
+import { field } from '../parts/dialog.js'
 import { advice, announce, banner, heading, named, problem, ready } from '../parts/panel.js'
-import { download, work } from '../parts/progress.js'
+import { download } from '../parts/progress.js'
 import { table } from '../parts/table.js'
 import { MOST, MOST_BYTES, read } from '../parts/warrant_lines.js'
 import { may } from '../session.js'
@@ -189,10 +188,10 @@ class Many {
       <div class="actions">
         ${open > 0 && html`<button type="button" class="main" @click=${() => this.#run(run, given)}>Go on with the other ${number(open)}</button>`}
         <button type="button" @click=${() => keep(run, given)}>Download the result (CSV)</button>
-        <a class="button" href=${`#/revocations?batch=${run.batch}`}>Show the batch</a>
+        <a class="button" href=${`#/changes/${run.batch}`}>How far it has come</a>
       </div>
       <p class="soft"><small>Batch <code>${run.batch}</code></small></p>
-    </div></section>`, run.counted('revoked') > 0 && changeRail(made(), this.signal))
+    </div></section>`)
     this.#result.querySelector('h2')?.focus()
   }
 }
@@ -239,55 +238,4 @@ function keep(run, { warrants, bad, check }) {
     ...bad.map(({ line, text, why }) => /** @type {[number, ...unknown[]]} */ ([line, text, 'left_out', null, why])),
   ].sort(([one_], [other]) => one_ - other)
   download(`${run.batch}.csv`, 'text/csv', [written([['line', 'warrant_id', 'outcome', 'revocation_id', 'message'], ...rows])])
-}
-
-/**
- * Take back all revocations of a batch.
- * @param {Element} place where it is told
- * @param {string} batch
- * @param {{signal: AbortSignal, done: (taken: number, batch: string) => unknown}} options `done` is told how many, under which batch
- */
-export async function takeBackBatch(place, batch, { signal, done }) {
-  const failed = (/** @type {unknown} */ error, /** @type {string} */ text) => {
-    if (!signal.aborted) put(place, problem(error, text, () => takeBackBatch(place, batch, { signal, done })))
-  }
-  /** @type {string[]} */
-  const ids = []
-  try {
-    for await (const page of pages('/v1/revocations', 'revocations', { signal, query: { batch_id: batch } })) {
-      ids.push(.../** @type {Api.RevocationRecord[]} */ (page).map(({ id }) => id))
-    }
-  } catch (error) {
-    return failed(error, 'The revocations of the batch could not be read. Nothing was changed.')
-  }
-  const words = count(ids.length, 'revocation')
-  const own = batchId(now())
-  const [first = [], ...rest] = parts(ids)
-  let taken = 0
-  const take = async (/** @type {string[]} */ some, /** @type {string} */ reason, /** @type {Record<string, string>} */ headers) => {
-    const results = await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, signal, headers)
-    taken += results.filter(({ outcome }) => outcome === 'taken_back').length
-  }
-  const begun = await ask({
-    title: `Take ${words} back?`, action: `Take ${words} back`, failed: 'Perhaps not all are taken back. To try again is safe: it changes nothing twice.',
-    // The first call tells whether it needs another person, whose approval is for all of them.
-    run: async (form, given) => {
-      const reason = String(form.get('reason')).trim()
-      const headers = Object.fromEntries(Object.entries(given).filter(([name]) => name.startsWith(APPROVAL)))
-      if (first.length) await take(first, reason, headers[APPROVAL] === 'request' ? { ...headers, [`${APPROVAL}-Count`]: String(ids.length) } : headers)
-      return { reason, headers }
-    },
-    body: [
-      html`<p>These warrants are valid again: online checks let them in from the next request on, authorizers once they hold the change.</p>
-        <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
-      field('Reason', html`<textarea name="reason" rows="2" maxlength="1024" required dir="auto"></textarea>`, 'For the audit log.'),
-    ],
-  })
-  if (!begun) return
-  try {
-    await work(place, 'revocations', rest, (some) => take(some, begun.reason, begun.headers), { size: (some) => some.length, signal })
-  } catch (error) {
-    return failed(error, `${count(taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: it changes nothing twice.`)
-  }
-  await done(taken, own)
 }

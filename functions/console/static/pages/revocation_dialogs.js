@@ -1,13 +1,16 @@
-/** Dialogs that revoke one warrant and take one revocation back. */
+/** Dialogs that revoke one warrant, and take revocations back. */
 
-import { call, remove } from '../api.js'
-import { html } from '../html.js'
-import { ask, field } from '../parts/dialog.js'
-import { announce, named } from '../parts/panel.js'
+import { call, now, pages, remove } from '../api.js'
+import { count } from '../format.js'
+import { html, put } from '../html.js'
+import { batchId, change, parts } from '../parts/batch.js'
+import { APPROVAL, ask, field } from '../parts/dialog.js'
+import { announce, banner, named, problem } from '../parts/panel.js'
+import { work } from '../parts/progress.js'
 import { WARRANT_PATTERN } from '../parts/warrant_lines.js'
 
 /**
- * Revoke one warrant, and go to its revocation.
+ * Revoke one warrant, and go to its change.
  * @param {string} [warrant]
  */
 export async function revokeOne(warrant = '') {
@@ -22,11 +25,11 @@ export async function revokeOne(warrant = '') {
   })
   if (!answer) return
   announce(answer.status === 200 ? 'It was revoked before; this is its revocation.' : 'Revoked.')
-  location.hash = `#/revocations/${answer.body.id}`
+  location.hash = `#/changes/${answer.body.id}`
 }
 
 /**
- * Take one revocation back, and go to what holds of its warrant then.
+ * Take one revocation back.
  * @param {Pick<Api.RevocationRecord, 'id' | 'warrant_id' | 'reason'>} record
  */
 export async function takeBack(record) {
@@ -42,7 +45,58 @@ export async function takeBack(record) {
       return true
     },
   })
-  if (!done) return
-  announce('Taken back.')
-  location.hash = `#/revocations?warrant=${record.warrant_id}`
+  if (done) announce('Taken back.')
+}
+
+/**
+ * Take back all revocations of a batch.
+ * @param {Element} place where it is told
+ * @param {string} batch
+ * @param {AbortSignal} signal
+ */
+export async function takeBackBatch(place, batch, signal) {
+  const failed = (/** @type {unknown} */ error, /** @type {string} */ text) => {
+    if (!signal.aborted) put(place, problem(error, text, () => takeBackBatch(place, batch, signal)))
+  }
+  /** @type {string[]} */
+  const ids = []
+  try {
+    for await (const page of pages('/v1/revocations', 'revocations', { signal, query: { batch_id: batch } })) {
+      ids.push(.../** @type {Api.RevocationRecord[]} */ (page).map(({ id }) => id))
+    }
+  } catch (error) {
+    return failed(error, 'The revocations of the batch could not be read. Nothing was changed.')
+  }
+  const words = count(ids.length, 'revocation')
+  const own = batchId(now())
+  const [first = [], ...rest] = parts(ids)
+  let taken = 0
+  const take = async (/** @type {string[]} */ some, /** @type {string} */ reason, /** @type {Record<string, string>} */ headers) => {
+    const results = await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, signal, headers)
+    taken += results.filter(({ outcome }) => outcome === 'taken_back').length
+  }
+  const begun = await ask({
+    title: `Take ${words} back?`, action: `Take ${words} back`, failed: 'Perhaps not all are taken back. To try again is safe: it changes nothing twice.',
+    // The first call tells whether it needs another person, whose approval is for all of them.
+    run: async (form, given) => {
+      const reason = String(form.get('reason')).trim()
+      const headers = Object.fromEntries(Object.entries(given).filter(([name]) => name.startsWith(APPROVAL)))
+      if (first.length) await take(first, reason, headers[APPROVAL] === 'request' ? { ...headers, [`${APPROVAL}-Count`]: String(ids.length) } : headers)
+      return { reason, headers }
+    },
+    body: [
+      html`<p>These warrants are valid again: online checks let them in from the next request on, authorizers once they hold the change.</p>
+        <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
+      field('Reason', html`<textarea name="reason" rows="2" maxlength="1024" required dir="auto"></textarea>`, 'For the audit log.'),
+    ],
+  })
+  if (!begun) return
+  try {
+    await work(place, 'revocations', rest, (some) => take(some, begun.reason, begun.headers), { size: (some) => some.length, signal })
+  } catch (error) {
+    return failed(error, `${count(taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: it changes nothing twice.`)
+  }
+  put(place, banner('force', html`<strong>${count(taken, 'revocation is', 'revocations are')} taken back.</strong> Online checks let
+    ${taken === 1 ? 'its warrant' : 'their warrants'} in from now on, authorizers once they hold the change.`,
+    html`<a class="button" href=${`#/audit?batch=${own}`}>The entries of the audit log</a>`))
 }

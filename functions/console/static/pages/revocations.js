@@ -1,9 +1,8 @@
 /** Which warrants are revoked, and is each in the list? */
 
-import { get, now, repeat } from '../api.js'
-import { ago, count, dayBegins, dayEnds, nameOf, number } from '../format.js'
+import { ApiError, get, now, repeat } from '../api.js'
+import { ago, dayBegins, dayEnds, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { changeRail, recorded } from '../parts/change_rail.js'
 import { field } from '../parts/dialog.js'
 import { announce, banner, called, heading, named, person, problem, ready, when } from '../parts/panel.js'
 import { work } from '../parts/progress.js'
@@ -12,8 +11,7 @@ import { icon, tag } from '../parts/tag.js'
 import { WARRANT } from '../parts/warrant_lines.js'
 import { isLate } from '../pictures/overview.js'
 import { may, who } from '../session.js'
-import { showOne, statusOf } from './revocation.js'
-import { showMany, takeBackBatch } from './revocation_batch.js'
+import { showMany } from './revocation_batch.js'
 import { revokeOne } from './revocation_dialogs.js'
 
 /** @typedef {{warrant: string, batch: string, reason: string, by: string, from: string, to: string}} Filters as in the address */
@@ -39,7 +37,7 @@ export async function show(main, { route: { parts: [part], query }, signal }) {
     return ready()
   }
   if (part === 'many') return showMany(main, signal)
-  if (part) return showOne(main, part, signal)
+  if (part) return location.replace(`#/changes/${part}`)
   const filters = /** @type {Filters} */ ({ ...NONE, ...Object.fromEntries(query) })
   await showList(main, filters, signal)
   ready()
@@ -69,6 +67,16 @@ async function showList(main, filters, signal) {
   void repeat(10, () => list.refresh(), signal)
 }
 
+/**
+ * The list in force, or null if that is not known: the rest of the page is worth showing without it.
+ * @param {AbortSignal} signal
+ * @returns {Promise<Api.ListStatus | null>}
+ */
+const statusOf = (signal) => get('/v1/revocations/srl/status', { signal }).catch((error) => {
+  if (!(error instanceof ApiError)) throw error
+  return null
+})
+
 /** @param {Partial<Filters>} filters */
 function address(filters) {
   const query = new URLSearchParams(Object.entries(filters).filter(([, value]) => value)).toString()
@@ -84,7 +92,7 @@ function form(filters, search) {
     event.preventDefault()
     const given = Object.fromEntries([...new FormData(/** @type {HTMLFormElement} */ (event.target))].map(([name, value]) => [name, String(value).trim()]))
     const what = given.what && !given.what.startsWith('svc_') ? `svc_wrt_${given.what}` : given.what
-    if (/^svc_rev_/.test(what)) location.hash = `#/revocations/${what}`
+    if (/^svc_rev_/.test(what)) location.hash = `#/changes/${what}`
     else void search({ ...NONE, reason: given.reason, by: given.by, from: given.from, to: given.to, [/^svc_bat_/.test(what) ? 'batch' : 'warrant']: what })
   }
   return html`
@@ -134,7 +142,7 @@ class List {
       this.#status = status
       const checked = await this.#checked()
       put(this.#head, this.#heading())
-      put(this.place, this.#head, checked, this.#rail(), this.#rows, this.#progress,
+      put(this.place, this.#head, checked, this.#rows, this.#progress,
         html`<p class="soft foot">${this.#words}<span class="actions">${this.#more}${this.#all}</span></p>`)
       this.#draw()
     } catch (error) {
@@ -150,23 +158,6 @@ class List {
     const isFree = (/** @type {Element} */ part) => !part.contains(document.activeElement)
     if (this.#head.isConnected && isFree(this.#head)) put(this.#head, this.#heading())
     if (isFree(this.#rows)) this.#draw()
-  }
-
-  /** How far a batch has come. */
-  #rail() {
-    const [newest] = this.#found.rows
-    return this.filters.batch && newest && changeRail(recorded(newest.created_at, nameOf(newest.created_by, newest.created_by_name)), this.signal)
-  }
-
-  /**
-   * In the place of the rows of a batch: that they were taken back.
-   * @param {number} taken
-   * @param {string} own the batch of the change
-   */
-  #undone(taken, own) {
-    put(this.#head)
-    put(this.place, banner('force', html`<strong>${count(taken, 'revocation is', 'revocations are')} taken back.</strong> Online checks let ${taken === 1 ? 'its warrant' : 'their warrants'} in from now on, authorizers once they hold the change.`),
-      html`<div class="actions"><a class="button" href="#/revocations">All revocations</a><a class="button" href=${`#/audit?batch=${own}`}>The entries of the audit log</a></div>`)
   }
 
   async #read() {
@@ -229,8 +220,7 @@ class List {
   #heading() {
     const { batch } = this.filters
     if (batch) {
-      const back = () => takeBackBatch(this.#progress, batch, { signal: this.signal, done: (taken, own) => this.#undone(taken, own) })
-      return html`<div class="head"><p>Revoked together in the batch <code>${batch}</code>.</p>${may('revoker') && this.#found.rows.length > 0 && html`<button type="button" @click=${back}>Take the whole batch back…</button>`}</div>`
+      return html`<p>Revoked together in the batch <code>${batch}</code>. <a href=${`#/changes/${batch}`}>How far it has come, and taking it back</a></p>`
     }
     return this.#found.rows.length > 0 && standing(this.#status)
   }
@@ -301,7 +291,7 @@ const waits = ({ created_at: created }, { pending, pending_truncated: isMore, ol
  * @returns {import('../parts/table.js').Column[]}
  */
 const columnsOf = (status) => [
-  { heading: 'Warrant', cell: ({ id, warrant_id: warrant }) => html`<a href=${`#/revocations/${id}`}>${called(warrant)}</a>` },
+  { heading: 'Warrant', cell: ({ id, warrant_id: warrant }) => html`<a href=${`#/changes/${id}`}>${called(warrant)}</a>` },
   { heading: 'List', cell: (row) => !status ? html`<span class="soft">not known</span>` : waits(row, status) ? tag('wait', 'waiting') : html`<span class="soft line">${icon('force')} published</span>` },
   { heading: 'Reason', cell: ({ reason }) => named(reason) },
   { heading: 'Revoked', cell: ({ created_at: created }) => html`<span class="line">${when(created)}</span>` },

@@ -4,7 +4,6 @@ import { ApiError, get, now } from '../api.js'
 import { count, minute } from '../format.js'
 import { html, one, put } from '../html.js'
 import { announce, banner, copy, problem, when } from '../parts/panel.js'
-import { changeRail, recorded } from '../parts/change_rail.js'
 import { change } from '../parts/signing_key_dialogs.js'
 import { effect, rehearse, revoke } from '../parts/signing_key_revocation.js'
 import { facts } from '../parts/table.js'
@@ -113,19 +112,19 @@ export class ChosenKey {
     if (!may()) return html`<p class="effect soft">How many warrants a revocation would refuse is told only to an API key with the scope admin.</p>`
     return this.later(async () => {
       const answer = await rehearse(place.key.id, true, this.page.signal)
-      if (answer.revoked_at) return this.ended(answer.revoked_at, answer.reason)
+      if (answer.revoked_at) return this.ended(place.key.id, answer.revoked_at, answer.reason)
       return html`<p class="effect revoked"><strong>Revoking it ${place.children.length > 0 && 'with all below '}${effect(answer, place)}.</strong> This cannot be undone.</p>`
     }, 'What a revocation would stop could not be read.', 'status')
   }
 
   /**
+   * @param {string} id
    * @param {string} since
    * @param {string | null | undefined} reason
    */
-  ended(since, reason) {
-    const follow = () => this.page.tell(changeRail(recorded(since), this.page.signal))
+  ended(id, since, reason) {
     return html`<div class="effect revoked"><p><strong>Revoked ${when(since)}.</strong> Online checks refuse every warrant that it signed; authorizers do once they hold the change.</p><p class="reason"><bdi dir="auto">${reason}</bdi></p>
-      <p><button type="button" @click=${follow}>How far has it come?</button></p></div>`
+      <p><a href=${`#/changes/${id}`}>How far has it come?</a></p></div>`
   }
 
   /** @param {Place} place */
@@ -172,9 +171,14 @@ export class ChosenKey {
     try {
       const answer = await revoke(place, version, page.signal)
       if (!answer) return
+      if (answer.done) {
+        announce(answer.text)
+        location.hash = `#/changes/${version?.id ?? place.key.id}`
+        return
+      }
       page.isDarkShown = false
       await page.reread(place.key.id)
-      page.tell(banner(answer.done ? 'info' : 'wait', answer.text), answer.change && changeRail(answer.change, page.signal))
+      page.tell(banner('wait', answer.text))
     } catch (error) {
       if (!page.signal.aborted) put(page.said, problem(error, 'What a revocation would stop could not be read, so nothing was revoked.'))
     } finally {

@@ -5,14 +5,13 @@ import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { layout, MOST, tree } from '../pictures/signing_keys.js'
 import { reached, shown } from '../signing_keys.js'
-import { made } from './change_rail.js'
 import { ask, field } from './dialog.js'
 import { picture } from './panel.js'
 
 /** @typedef {import('../signing_keys.js').Place} Place */
 /** @typedef {{id: string, version: number}} Version a superseded version of the key */
 /** @typedef {{keys?: number, warrants?: number}} Reach numbers of a dry run */
-/** @typedef {{done: boolean, text: string, change: import('./change_rail.js').Change | null}} Answer `change` has warrants */
+/** @typedef {{done: boolean, text: string}} Answer */
 
 /** For more warrants or keys than so many, a person types the name of the key. */
 const MANY = { warrants: 100, keys: 10 }
@@ -87,8 +86,8 @@ class Question {
   async ask(id) {
     const run = async (/** @type {FormData} */ form, /** @type {Record<string, string>} */ headers) => {
       this.isTried = true
-      const { revoked_at: since } = /** @type {Api.RevokedSigningKey} */ (await post(`/v1/keys/${id}/revoke`, { reason: form.get('reason'), cascade: this.cascade ?? false }, { headers }))
-      return { done: true, text: this.told(), change: since && this.reach().warrants ? made(since) : null }
+      await post(`/v1/keys/${id}/revoke`, { reason: form.get('reason'), cascade: this.cascade ?? false }, { headers })
+      return { done: true, text: this.told() }
     }
     const what = this.version ? `Revoke version ${this.version.version} of` : 'Revoke'
     this.choose(this.cascade)
@@ -96,7 +95,7 @@ class Question {
       title: html`${what} <bdi>${this.place.key.name}</bdi>`, body: this.body(), action: this.words, run, danger: true, wide: Boolean(this.all),
       failed: 'The revocation did not end. Revoke again: it goes on with the keys that are left.',
     })
-    return answer ?? (this.isTried ? { done: false, text: 'The revocation did not end. Some keys may be revoked, others not.', change: null } : null)
+    return answer ?? (this.isTried ? { done: false, text: 'The revocation did not end. Some keys may be revoked, others not.' } : null)
   }
 
   body() {

@@ -34,21 +34,3 @@ export function cut(text, width, font) {
   }
   return `${letters.slice(0, fits).join('').trimEnd()}…`
 }
-
-/**
- * The lines of a text, none of them wider than the width; a word that is too wide is cut.
- * @param {string} text
- * @param {number} width
- * @param {Font} [font]
- * @returns {string[]}
- */
-export function wrapped(text, width, font) {
-  /** @type {string[]} */
-  const lines = []
-  for (const word of text.split(/\s+/).filter(Boolean)) {
-    const longer = lines.length ? `${lines.at(-1)} ${word}` : word
-    if (lines.length && measure(longer, font) <= width) lines[lines.length - 1] = longer
-    else lines.push(cut(word, width, font))
-  }
-  return lines
-}

@@ -1,0 +1,225 @@
+/** How far a change has come, in words and numbers. Nothing here knows the document. */
+
+import { ago, clock, count, nameOf, number, second, short, span } from './format.js'
+
+/** @typedef {Api.Change} Change */
+/** @typedef {import('./parts/tag.js').State} State */
+/** @typedef {{title: string, lines: string[], state: State, isReached: boolean, since?: string, share?: number}} Stage `since`: the time that led to it; `share`: how much of its ring is drawn, from 0 to 1 */
+/** @typedef {{time: string, said: string, state: State}} Happened */
+
+export const KINDS = {
+  warrant: 'Warrant',
+  batch: 'Batch',
+  signing_key: 'Signing key',
+  api_key: 'API key',
+  list_signer: 'List signer',
+}
+/** What authorizers let in. */
+const WHAT = { warrant: 'it', batch: 'them', signing_key: 'its warrants', api_key: 'it', list_signer: 'its lists' }
+const SHARES = /** @type {const} */ ([['half', 0.5], ['90 %', 0.9], ['99 %', 0.99], ['all', 1]])
+/** Milliseconds after which a list that was due is late. */
+const LATE = 120_000
+
+/**
+ * The name of what was revoked.
+ * @param {Pick<Change, 'id' | 'kind' | 'name'> & {reach?: Change['reach']}} change
+ */
+export function titleOf({ id, kind, name, reach }) {
+  if (kind === 'batch' && reach) return count(reach.warrants, 'warrant')
+  return name ?? `${KINDS[kind]} ${short(id)}`
+}
+
+/**
+ * A length of time, rounded up, as it may be told late and never early: "59 s", "1 min 59 s", "2 h 1 min".
+ * @param {number} seconds
+ */
+export function took(seconds) {
+  const [s, m, h] = [1, 60, 3600].map((size) => Math.max(0, Math.ceil(seconds / size)))
+  const two = (/** @type {number} */ units, /** @type {number} */ size, /** @type {string} */ large, /** @type {string} */ small) =>
+    `${number(Math.floor(units / size))} ${large}${units % size ? ` ${units % size} ${small}` : ''}`
+  if (s < 60) return `${s} s`
+  if (s < 3600) return two(s, 60, 'min', 's')
+  if (m < 1440) return two(m, 60, 'h', 'min')
+  return two(h, 24, h < 48 ? 'day' : 'days', 'h')
+}
+
+/** Seconds from its record to a time. @param {Change} change @param {string | number} time */
+export const since = ({ recorded_at: at }, time) => ((typeof time === 'number' ? time : Date.parse(time)) - Date.parse(at)) / 1000
+
+/** Whether nothing of it will change any more. @param {Change} change */
+export const isOver = ({ complete, list, feed, undone_at: undone }) => Boolean(undone || (complete && (list || !feed)))
+
+/**
+ * After how many seconds each share of all that are registered was known to refuse it; null if it is not yet.
+ * @param {Change} change
+ * @returns {{words: string, seconds: number | null}[]}
+ */
+export function shares({ curve, authorizers: { registered, holding, closed } }) {
+  const known = holding + closed
+  return SHARES.map(([words, share]) => {
+    const rank = Math.ceil(share * registered)
+    if (!rank || rank > known || !curve.length) return { words, seconds: null }
+    // Of a long curve some points are left out: the next one is told.
+    const index = known > curve.length ? Math.ceil(((rank - 1) * (curve.length - 1)) / (known - 1)) : rank - 1
+    return { words, seconds: curve[Math.min(index, curve.length - 1)][0] }
+  })
+}
+
+/**
+ * What is known of it, in a word.
+ * @param {Change} change
+ * @returns {{state: State, words: string}}
+ */
+export function standing({ kind, complete, feed, undone_at: undone, authorizers: { registered, holding, closed } }) {
+  if (undone) return { state: 'superseded', words: 'taken back' }
+  if (feed?.of === 0) return { state: 'superseded', words: 'nothing of it is left' }
+  if (kind === 'api_key')
+    return complete ? { state: 'force', words: 'refused' } : { state: 'wait', words: `${count(registered, 'authorizer')} registered by it` }
+  if (complete) return { state: 'force', words: 'refused everywhere' }
+  if (!registered) return { state: 'unknown', words: 'no authorizer tells' }
+  if (feed?.sequence === null) return { state: 'wait', words: 'not in the feed yet' }
+  return { state: 'open', words: `not everywhere: ${number(holding + closed)} of ${number(registered)}` }
+}
+
+/**
+ * The stages of a change.
+ * @param {Change} change
+ * @param {number} now in milliseconds
+ * @returns {Stage[]}
+ */
+export function stages(change, now) {
+  const first = { title: 'Recorded', state: /** @type {State} */ ('force'), isReached: true }
+  const at = `${second(change.recorded_at)} UTC`
+  if (change.undone_at) {
+    const undone = { title: 'Taken back', state: /** @type {State} */ ('superseded'), isReached: true }
+    const lines = [`${second(change.undone_at)} UTC`, 'Online checks let it in again.']
+    return [{ ...first, lines: [at] }, { ...undone, since: took(since(change, change.undone_at)), lines }]
+  }
+  if (change.kind === 'api_key')
+    return [{ ...first, lines: [at, 'The service refuses it from the next request on.'] }, others(change)]
+  const lines = [at, change.kind === 'list_signer' ? 'Trust documents name it as revoked.' : `Online checks refuse ${WHAT[change.kind]}.`]
+  return [{ ...first, lines }, fed(change, now), listed(change, now), held(change, now)]
+}
+
+/** Authorizers that an API key registered. @param {Change} change @returns {Stage} */
+function others({ authorizers: { registered } }) {
+  if (!registered) return { title: 'No authorizer with it', state: 'force', isReached: true, lines: ['None is registered by it any more.'] }
+  return { title: 'Authorizers find another key', state: 'wait', isReached: false,
+    lines: [`${count(registered, 'authorizer')} registered by it: none can report, or hear of changes, until it has another.`] }
+}
+
+/** @param {Change} change @param {number} now @returns {Stage} */
+function fed(change, now) {
+  const { sequence, issued_at: issued, published, of } = /** @type {NonNullable<Change['feed']>} */ (change.feed)
+  if (!of) return { title: 'Nothing is left', state: 'superseded', isReached: true, lines: ['What it revoked has ended, or was taken back.'] }
+  if (sequence !== null && issued)
+    return { title: `In the feed, entry ${number(sequence)}`, state: 'force', isReached: true, since: took(since(change, issued)), lines: [brief(issued, now)] }
+  return { title: 'Not in the feed yet', state: 'wait', isReached: false, share: published / of,
+    lines: of > 1 ? [`${number(published)} of ${number(of)} warrants are.`] : ['Authorizers cannot know of it.'] }
+}
+
+/** @param {Change} change @param {number} now @returns {Stage} */
+function listed(change, now) {
+  const { list, list_due_at: due, feed, kind } = change
+  if (list)
+    return { title: `In list ${number(list.version)}`, state: 'force', isReached: true, since: took(since(change, list.issued_at)), lines: [brief(list.issued_at, now)] }
+  if (feed?.of === 0) return { title: 'Needs no list', state: 'superseded', isReached: true, lines: [] }
+  const isLate = due && now > Date.parse(due) + LATE
+  return { title: 'Not in a list yet', state: 'wait', isReached: false,
+    lines: [...(due ? [isLate ? 'The schedule is late.' : `Due by ${brief(due, now)}.`] : []), `Who works from lists alone still lets ${WHAT[kind]} in.`] }
+}
+
+/** @param {Change} change @param {number} now @returns {Stage} */
+function held(change, now) {
+  const { complete, completed_at: completed, feed, kind, authorizers: { registered, holding, closed, unknown } } = change
+  if (feed?.of === 0) return { title: 'Nobody holds it', state: 'superseded', isReached: true, lines: [] }
+  if (!registered) return { title: 'Held by', state: 'unknown', isReached: false, lines: ['No authorizer has registered, so none tells what it holds.'] }
+  const refusing = closed > 0 && `${number(closed)} ${holding ? 'more ' : ''}${closed === 1 ? 'refuses' : 'refuse'} everything.`
+  if (complete) {
+    const lines = [completed && brief(completed, now), refusing].filter((each) => each !== false && each !== null)
+    const end = completed ? took(since(change, completed)) : undefined
+    return { title: closed ? `Held by ${number(holding)} of ${number(registered)}` : `Held by all ${number(registered)}`, state: 'force', isReached: true, since: end, lines }
+  }
+  const open = `${count(unknown, 'authorizer')} may let ${WHAT[kind]} in.`
+  return { title: `Held by ${holding ? number(holding) : 'none'} of ${number(registered)}`, state: holding ? 'open' : 'wait', isReached: false, share: holding / registered,
+    lines: [open, ...(refusing ? [refusing] : []), `${span(since(change, now))} so far`] }
+}
+
+/**
+ * Until when an authorizer may let in what was revoked.
+ * @param {Api.LeftAuthorizer} left
+ */
+export function endOf({ proof, sequence, allow_when_stale: isOpen, denies_all_from: from }) {
+  if (proof === 'closed') return from ? `refuses everything since ${second(from)}` : 'refuses everything'
+  if (from) return `until ${second(from)}`
+  if (sequence === null) return 'never reported: no end known'
+  return isOpen ? 'lets warrants in when old: no end known' : 'did not tell its limit: no end known'
+}
+
+/** A break of the feed skips as many entries. */
+const BREAK = 2 ** 20
+
+/** How far an authorizer is behind. @param {Api.LeftAuthorizer} left */
+export function behindOf({ sequence, behind }) {
+  if (sequence === null) return 'holds nothing'
+  if (behind !== null && behind >= BREAK) return `holds entry ${number(sequence)}, before a break`
+  return behind === null ? `holds entry ${number(sequence)}` : behind ? `${count(behind, 'entry', 'entries')} behind` : 'other entries'
+}
+
+/** What the feed and the list did, for the timeline. @param {Change} change @returns {Happened[]} */
+export function published({ feed, list, complete, completed_at: completed}) {
+  return [
+    ...(feed?.issued_at ? [/** @type {Happened} */ ({ time: feed.issued_at, said: `Feed entry ${number(feed.sequence ?? 0)} has it`, state: 'force' })] : []),
+    ...(list ? [/** @type {Happened} */ ({ time: list.issued_at, said: `List ${number(list.version)} has it`, state: 'force' })] : []),
+    ...(complete && completed ? [/** @type {Happened} */ ({ time: completed, said: 'The last authorizer refuses it', state: 'force' })] : []),
+  ]
+}
+
+/** Undoing it: what the contract allows. @param {Change} change */
+export function undoing({ kind, undoable, undone_at: undone, feed }) {
+  if (kind === 'api_key' || kind === 'signing_key') return 'A revoked key stays revoked.'
+  if (kind === 'list_signer') return 'A revoked list signer stays revoked.'
+  if (undone) return `Taken back ${second(undone)} UTC.`
+  if (!undoable || feed?.of === 0) return 'Nothing of it is left to be taken back.'
+  return kind === 'batch' ? `${number(feed?.of ?? 0)} can be taken back.` : 'It can be taken back.'
+}
+
+/**
+ * All that its page shows, as Markdown.
+ * @param {Change} change
+ * @param {Happened[]} happened
+ * @param {number} now in milliseconds
+ */
+export function report(change, happened, now) {
+  const { id, kind, recorded_at: at, reason, actor, reach, authorizers, curve, curve_is_bound: isBound, stragglers } = change
+  const { registered, holding, closed, unknown } = authorizers
+  const row = (/** @type {unknown[]} */ cells) => `| ${cells.join(' | ')} |`
+  const left = stragglers.map((each) => row([safe(each.name), each.proof === 'closed' ? 'refuses everything' : 'may let in', behindOf(each), endOf(each),
+    `${second(each.seen_at)}, ${ago(each.seen_at, now)}`, safe(nameOf(each.owner))]))
+  return [
+    `# ${safe(titleOf(change))} revoked`, '',
+    `${KINDS[kind]}, ${standing(change).words}. Times are UTC; as of ${second(now)}.`, '',
+    `- Identifier: ${id}`,
+    `- Recorded: ${second(at)}, ${ago(at, now)}`,
+    ...(reason ? [`- Reason: ${safe(reason)}`] : []),
+    ...(actor ? [`- By: ${safe(nameOf(actor.identity, actor.name))}${actor.key_id ? `, ${actor.key_id}` : ''}`] : []),
+    `- Reach: ${count(reach.warrants, 'warrant')}, ${count(reach.keys, 'key')}, ${count(registered, 'authorizer')}`,
+    `- Undo: ${undoing(change)}`, '',
+    '## How far it has come', '',
+    ...stages(change, now).map(({ title, lines, since: took_ }, index) => `${index + 1}. ${[title, took_ && `after ${took_}`, ...lines].filter(Boolean).join('; ')}`), '',
+    `Holding ${number(holding)}, refusing everything ${number(closed)}, not known ${number(unknown)}, of ${number(registered)}.`, '',
+    ...(curve.length ? ['## Time to deny', '', shares(change).map(({ words, seconds }) => `${words}: ${seconds === null ? 'not yet' : took(seconds)}`).join(', '), '',
+      `Of all ${number(registered)} that are registered, by their own reports${isBound ? '; some may have held it earlier' : ''}. Seconds: ${curve.map(([seconds, proof]) => `${seconds}${proof === 'closed' ? ' (closed)' : ''}`).join(', ')}.`, ''] : []),
+    '## Who may still let it in', '',
+    ...(left.length ? [row(['Authorizer', 'State', 'Holds', 'End', 'Last heard', 'Owner']), row(Array(6).fill('---')), ...left, '',
+      `These are ${number(left.length)} of ${number(closed + unknown)}.`] : [registered ? 'No registered authorizer.' : 'No authorizer has registered.']), '',
+    '## What happened', '',
+    ...happened.map(({ time, said }) => `- ${second(time)}: ${safe(said)}`), '',
+  ].join('\n')
+}
+
+/** Text that Markdown takes for nothing else. @param {string} text */
+const safe = (text) => text.replace(/\s+/g, ' ').replace(/[\\`*_{}[\]<>()#+!|~]/g, '\\$&')
+
+/** The second of a time of today, or the whole time. @param {string} time @param {number} now */
+export const brief = (time, now) => (second(time).slice(0, 10) === second(now).slice(0, 10) ? second(time).slice(11) : `${second(time).slice(0, 10)} ${clock(time)}`)

@@ -1,0 +1,272 @@
+/** What was revoked, how far has it come, and who may still let it in? */
+
+import { ApiError, get, now } from '../api.js'
+import { behindOf, brief, endOf, isOver, KINDS, published, report, shares, stages, standing, titleOf, took, undoing } from '../changes.js'
+import { count, nameOf, number, second } from '../format.js'
+import { html, one, put, svg } from '../html.js'
+import { aged, follow, read } from '../live.js'
+import { banner, copy, heading, named, person, picture, problem, ready, skeleton, when } from '../parts/panel.js'
+import { facts } from '../parts/table.js'
+import { shape, tag } from '../parts/tag.js'
+import { happened, timeline } from '../parts/timeline.js'
+import { curve } from '../pictures/changes.js'
+import { may } from '../session.js'
+import { Table, whole } from '../table.js'
+import { takeBack, takeBackBatch } from './revocation_dialogs.js'
+
+/** @typedef {import('../changes.js').Change} Change */
+/** @typedef {import('../changes.js').Stage} Stage */
+/** @typedef {Api.LeftAuthorizer} Left */
+/** @typedef {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} Context */
+
+/** Seconds between two looks: while something may change soon, and otherwise. */
+const [OFTEN, SELDOM] = [2, 15]
+/** So many rows need no filter. */
+const FEW = 8
+const NO_ENDPOINT = 'There is no such endpoint.'
+
+export const title = 'Changes'
+
+/**
+ * @param {HTMLElement} main
+ * @param {Context} context
+ */
+export async function show(main, context) {
+  const [id] = context.route.parts
+  if (may('revoker', 'auditor')) return id ? new Room(main, id, context).follow() : showList(main, context)
+  put(main, heading(title), banner('info', html`<strong>This key cannot read changes.</strong> Ask an administrator for one
+    with the scope auditor, revoker or admin.`))
+  ready()
+}
+
+/**
+ * @param {HTMLElement} main
+ * @param {Context} context
+ */
+function showList(main, context) {
+  const table = new Table(listed, context)
+  /** @type {{of: unknown, rows: Api.ListedChange[]}} */
+  let shown = { of: null, rows: [] }
+  follow(() => {
+    const known = read('/v1/changes?limit=100', SELDOM)
+    if (known.data && known.data !== shown.of) {
+      // Each call of a batch is one: the newest stands for it.
+      const newest = new Map([...known.data.changes].reverse().map((/** @type {Api.ListedChange} */ each) => [each.id, each]))
+      shown = { of: known.data, rows: [...newest.values()] }
+    }
+    put(main, heading(title, 'What was revoked in the last 7 days, and how far each has come.'), table.element,
+      known.data?.cursor && html`<p class="soft">These are the newest. <a href="#/revocations">All revocations</a></p>`)
+    table.draw(known, known.data && shown.rows)
+    if (known.at || known.error) ready()
+  }, context.signal)
+}
+
+/** @param {Api.ListedChange} change */
+const maker = ({ actor }) => (actor ? nameOf(actor.identity, actor.name) : '')
+
+/** @type {import('../table.js').Spec} */
+const listed = {
+  id: 'changes',
+  noun: 'changes',
+  sort: '-at',
+  mark: 'at',
+  open: ({ id }) => `#/changes/${id}`,
+  columns: [
+    { id: 'name', title: 'Revoked', width: 'minmax(180px, 2fr)', value: titleOf, cell: (row) => whole(titleOf(row)) },
+    { id: 'kind', title: 'Kind', width: '112px', from: 820, value: ({ kind }) => kind, cell: ({ kind }) => KINDS[/** @type {Change['kind']} */ (kind)] },
+    { id: 'reason', title: 'Reason', width: 'minmax(120px, 2fr)', from: 900, value: ({ reason }) => reason ?? '', cell: ({ reason }) => html`<bdi dir="auto">${reason}</bdi>` },
+    { id: 'by', title: 'By', width: 'minmax(100px, 1fr)', value: maker, cell: (row) => html`<bdi dir="auto">${maker(row)}</bdi>` },
+    { id: 'at', title: 'Recorded', width: '116px', value: ({ recorded_at: at }) => at, cell: ({ recorded_at: at }) => when(at) },
+  ],
+  sub: (row) => html`${KINDS[/** @type {Change['kind']} */ (row.kind)]} · <bdi>${maker(row)}</bdi>`,
+  facets: () => Object.entries(KINDS).map(([kind, words]) => ({ title: words, query: `kind:${kind}` })),
+  empty: html`<h2>Nothing was revoked in the last 7 days</h2>`,
+}
+
+/** The room of one change. */
+class Room {
+  /** @type {Change | null} */
+  #change = null
+  #curve = picture((width) => this.#change && curve(this.#change, width, now()))
+  /** @type {Table | null} */
+  #table = null
+  #answer = one(html`<span role="status"></span>`)
+  #undone = one(html`<div></div>`)
+
+  /**
+   * @param {HTMLElement} main
+   * @param {string} id
+   * @param {Context} context
+   */
+  constructor(main, id, context) {
+    this.main = main
+    this.id = id
+    this.signal = context.signal
+    this.context = context
+  }
+
+  async follow() {
+    follow(() => this.#draw(), this.signal)
+  }
+
+  #draw() {
+    const entry = read(`/v1/changes/${encodeURIComponent(this.id)}`, this.#change && isOver(this.#change) ? SELDOM : OFTEN)
+    const change = entry.error?.status === 404 ? null : /** @type {Change | null} */ (entry.data)
+    this.#change = change
+    if (entry.at || entry.error) ready()
+    if (!change) return put(this.main, crumbs(), this.#missing(entry.error))
+    /** @type {Record<string, string>} */
+    const about = change.kind === 'warrant' ? { warrant_id: change.name ?? '' } : change.kind === 'batch' ? { batch_id: change.id } : { resource_id: change.id }
+    const found = happened(about, published(change), change.name)
+    const old = aged(entry)
+    this.#table ??= new Table(left(change), this.context)
+    put(this.main, crumbs(change.kind), head(change, () => copy(report(change, found.list, now()))),
+      old && html`<p class="stale soft">${old}</p>`, rail(stages(change, now())), this.#undone,
+      html`<div class="change"><div class="body">${this.#deny(change)}${this.#left(change)}</div><div class="body">
+        ${reach(change)}
+        <section class="panel"><h2>What happened</h2>${timeline(found)}</section>
+        <section class="panel"><h2>Facts</h2>${this.#facts(change)}</section></div></div>`)
+    if (change.stragglers.length) this.#table.draw(entry, change.stragglers)
+    this.#curve.redraw()
+  }
+
+  /** @param {ApiError | null} error */
+  #missing(error) {
+    if (!error) return html`<section class="panel">${skeleton(8)}</section>`
+    if (error.status !== 404) return [heading('Change'), problem(error, 'The change could not be shown.')]
+    if (error.message !== NO_ENDPOINT)
+      return [heading('There is no such change', 'Nothing with this identifier was revoked, or the log does not have it any more.'),
+        html`<p><a href=${`#/audit?resource=${encodeURIComponent(this.id)}`}>Look in the audit log</a></p>`]
+    return [heading('Change'), banner('info', html`<strong>This service cannot tell how far a change has come.</strong> It is of an older release.`),
+      html`<section class="panel"><h2>What happened</h2>${timeline(happened({ resource_id: this.id }))}</section>`]
+  }
+
+  /** @param {Change} change */
+  #deny(change) {
+    const { kind, undone_at: undone, feed, authorizers: { registered }, curve: points, curve_is_bound: isBound } = change
+    if (kind === 'api_key' || undone || feed?.of === 0) return null
+    const open = (/** @type {string} */ words, /** @type {number | null} */ seconds) =>
+      seconds !== null ? took(seconds) : words === 'all' ? html`<span class="state open">not yet</span>` : '–'
+    return html`<section class="panel"><div class="head"><h2>Time to deny</h2>${registered > 0 && html`<dl class="shares">
+        ${shares(change).map(({ words, seconds }) => html`<div><dt class="soft">${words}</dt><dd>${open(words, seconds)}</dd></div>`)}</dl>`}</div>
+      ${registered ? [this.#curve.element, html`<p class="soft"><small>From the recording to each authorizer’s own report: at the latest then it
+        refused.${isBound && points.length > 0 && ' Some may have held it earlier.'} Those that have not registered are not counted.</small></p>
+        <p class="legend soft"><span class="force"><i></i> holds it</span><span class="closed"><i></i> refuses everything</span></p>`]
+        : html`<p class="soft">No authorizer has registered, so none tells since when it refuses.</p>`}</section>`
+  }
+
+  /** @param {Change} change */
+  #left({ stragglers, feed, undone_at: undone, kind, authorizers: { registered, closed, unknown } }) {
+    if (undone || feed?.of === 0 || (kind === 'api_key' && !registered)) return null
+    const title = kind === 'api_key' ? 'Whose key it was' : 'Who may still let it in'
+    return html`<section class=${stragglers.length > FEW ? 'panel left' : 'panel left few'}><div class="head"><h2>${title}</h2><p class="soft">${number(unknown)} of ${number(registered)}</p></div>
+      ${stragglers.length ? [this.#table?.element, printed(stragglers)] : html`<p>${registered ? 'No registered authorizer.' : 'That is not known: no authorizer has registered.'}</p>`}
+      ${stragglers.length < closed + unknown && html`<p class="soft">Of ${number(closed + unknown)}, these ${number(stragglers.length)} are told by the service.</p>`}
+    </section>`
+  }
+
+  /** @param {Change} change */
+  #facts(change) {
+    const { id, kind, name, actor, feed, list } = change
+    const ask = async () => {
+      try {
+        const { revoked } = /** @type {Api.RevocationCheck} */ (await get('/v1/revocations/check', { query: { warrant_id: name } }))
+        put(this.#answer, revoked ? tag('force', 'refused') : tag('unknown', 'not revoked'), html` <small class="soft">at ${second(now()).slice(11)} UTC</small>`)
+      } catch (error) {
+        put(this.#answer, problem(error, 'The service could not be asked.'))
+      }
+    }
+    const back = () => (kind === 'batch'
+      ? takeBackBatch(this.#undone, id, this.signal)
+      : takeBack({ id, warrant_id: name ?? '', reason: change.reason ?? '' }))
+    const isUndoable = change.undoable && !change.undone_at && may('revoker')
+    return facts([
+      ['Identifier', html`<code>${id}</code>`],
+      ['By', actor ? html`${person(actor.identity, actor.name)}${actor.key_id && html`<br><code>${actor.key_id}</code>`}` : 'not known'],
+      ...(feed && !change.undone_at ? [/** @type {[string, unknown]} */ (['Feed entry', feed.sequence === null ? 'none yet' : number(feed.sequence)]),
+        /** @type {[string, unknown]} */ (['List', list ? number(list.version) : 'none yet'])] : []),
+      ...(kind === 'warrant' ? [/** @type {[string, unknown]} */ (['Online check', html`<button type="button" @click=${ask}>Ask now</button> ${this.#answer}`])] : []),
+      ['Undo', html`<p>${undoing(change)}</p>${isUndoable && html`<button type="button" @click=${back}>${kind === 'batch' ? 'Take the whole batch back…' : 'Take back…'}</button>`}`],
+    ])
+  }
+}
+
+/** @param {Change['kind']} [kind] */
+const crumbs = (kind) => html`<p class="crumbs soft"><a href="#/changes">Changes</a>${kind && html` / ${KINDS[kind]}`}</p>`
+
+/**
+ * @param {Change} change
+ * @param {() => unknown} copyReport
+ */
+function head(change, copyReport) {
+  const { reason, actor, recorded_at: at } = change
+  const { state, words } = standing(change)
+  return html`<header class="head"><div>
+      <div class="named-change"><h1 tabindex="-1"><bdi dir="auto">${titleOf(change)}</bdi> <span class="soft">revoked</span></h1>${tag(state, words)}</div>
+      <p class="soft">${reason && html`<bdi dir="auto">${reason}</bdi> · `}${actor && html`${person(actor.identity, actor.name)} · `}${when(at)} · ${second(at)} UTC</p></div>
+    <div class="actions"><button type="button" @click=${() => copy(location.href)}>Copy link</button>
+      <button type="button" @click=${() => print()}>Print report</button><button type="button" @click=${copyReport}>Copy report</button></div></header>`
+}
+
+/** @param {Stage[]} all */
+const rail = (all) => html`<section class="panel" aria-label="How far it has come"><ol class="stages">${all.map(({ title: name, lines, state, share }, index) => {
+  const next = all[index + 1]
+  return html`<li class=${`${state} ${next?.isReached ? 'solid' : 'dotted'}`}><svg viewBox="0 0 38 38" width="38" height="38" aria-hidden="true">
+      <circle class=${share === undefined ? 'ring' : 'ring partly'} cx="19" cy="19" r="17"/>
+      ${share !== undefined && svg`<circle class="ring force" cx="19" cy="19" r="17" pathLength="100" stroke-dasharray=${`${100 * share} 100`} transform="rotate(-90 19 19)"/>`}
+      ${shape(state, 11, 11)}</svg>
+    ${next?.since && html`<span class="since soft">${next.since}</span>`}
+    <div><h3>${name}</h3>${lines.map((line) => html`<p class="soft">${line}</p>`)}</div></li>`
+})}</ol></section>`
+
+/** @param {Change} change */
+function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { registered } }) {
+  const links = {
+    warrant: [`#/revocations?warrant=${name}`, 'The warrant'], batch: [`#/revocations?batch=${id}`, 'Its revocations'],
+    signing_key: ['#/keys', 'What went dark'], api_key: [`#/api-keys/${id}`, 'The key'], list_signer: ['#/lists', 'The lists'],
+  }
+  const [address, words] = /** @type {[string, string]} */ (links[kind])
+  const big = (/** @type {number} */ value, /** @type {string} */ noun) => html`<div><dd>${number(value)}</dd><dt class="soft">${count(value, noun).replace(/^\S+ /, '')}</dt></div>`
+  return html`<section class="panel"><h2>Reach</h2><dl class="reached">${kind !== 'api_key' && kind !== 'list_signer' && big(warrants, 'warrant')}
+    ${keys > 0 && big(keys, KINDS[kind].toLowerCase().replace('api', 'API'))}${big(registered, 'authorizer')}</dl><p><a href=${address}>${words}</a></p></section>`
+}
+
+/** The table of who may still let it in. @param {Change} change @returns {import('../table.js').Spec} */
+const left = ({ id, kind }) => ({
+  id: `changes/${id}`,
+  noun: 'authorizers',
+  sort: 'state',
+  groups: [kind === 'api_key' ? { title: 'Registered by it', state: 'wait' } : { title: 'May let it in', state: 'open' }, { title: 'Refuse everything', state: 'closed' }],
+  group: ({ proof }) => (proof === 'closed' ? 1 : 0),
+  open: (row) => `#/authorizers/${row.id}`,
+  columns: [
+    { id: 'state', title: 'State', width: '120px', from: 760, value: ({ proof }) => (proof === 'closed' ? 1 : 0), text: ({ proof }) => proof, cell: stateOf },
+    { id: 'name', title: 'Name', lead: true, width: 'minmax(140px, 2fr)', value: ({ name }) => name, cell: ({ name }) => whole(name) },
+    { id: 'end', title: 'End', width: 'minmax(150px, 2fr)', text: endOf, cell: end },
+    { id: 'behind', title: 'Behind', width: '116px', value: ({ behind }) => behind ?? Infinity, text: behindOf },
+    { id: 'heard', title: 'Last heard', width: '96px', value: ({ seen_at }) => seen_at, cell: ({ seen_at }) => when(seen_at) },
+    { id: 'owner', title: 'Owner', width: 'minmax(90px, 1fr)', from: 820, value: ({ owner }) => nameOf(owner), cell: ({ owner }) => html`<bdi>${nameOf(owner)}</bdi>` },
+  ],
+  sub: (row) => html`${kind !== 'api_key' && html`${end(row)} · `}${behindOf(row)} · ${when(row.seen_at)} · <bdi>${nameOf(row.owner)}</bdi>`,
+  empty: null,
+})
+
+/** @param {Left} row */
+const stateOf = ({ proof }) => (proof === 'closed' ? tag('closed', 'refuses all') : tag('open', 'may let in'))
+
+/** @param {Left} row */
+function end(row) {
+  const { proof, denies_all_from: from } = row
+  if (from) return html`${proof === 'closed' ? 'refuses all since' : 'until'} <time datetime=${from} title=${`${second(from)} UTC`}>${brief(from, now())}</time>`
+  return html`<span class=${proof === 'closed' ? null : 'state open'} title=${endOf(row)}>${endOf(row)}</span>`
+}
+
+/** All rows, for paper: the table has those in view only. @param {Left[]} rows */
+const printed = (rows) => html`<table class="printed"><thead><tr>${['Authorizer', 'State', 'End', 'Holds', 'Last heard', 'Owner'].map((each) => html`<th>${each}</th>`)}</tr></thead>
+  <tbody>${rows.map((row) => html`<tr><td>${named(row.name)}</td><td>${stateOf(row)}</td><td>${endOf(row)}</td><td>${behindOf(row)}</td><td>${second(row.seen_at)}</td><td>${nameOf(row.owner)}</td></tr>`)}</tbody></table>`
+
+/** Not before the first change is shown. */
+const sheet = one(html`<link rel="stylesheet">`)
+sheet.setAttribute('href', new URL('../changes.css', import.meta.url).href)
+document.head.append(sheet)
+await new Promise((resolve) => ['load', 'error'].forEach((event) => sheet.addEventListener(event, resolve)))

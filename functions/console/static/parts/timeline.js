@@ -1,0 +1,54 @@
+/** What happened to a thing: its entries of the audit log, and what else is known, the newest first. */
+
+import { now } from '../api.js'
+import { brief } from '../changes.js'
+import { count, date, second, short } from '../format.js'
+import { html } from '../html.js'
+import { read } from '../live.js'
+import { may } from '../session.js'
+import { folded, sentence } from './audit_sentences.js'
+import { problem, skeleton } from './panel.js'
+import { icon } from './tag.js'
+
+/** @typedef {import('../changes.js').Happened} Happened */
+/** @typedef {{list: Happened[], entry: import('../live.js').Entry | null}} Timeline `entry` is null if this key may not read the log */
+
+const [SECONDS, MOST, YEAR] = [30, 50, 365 * 86_400_000]
+
+/**
+ * Read what happened; the page that draws it keeps it fresh.
+ * @param {Record<string, string>} query of the audit log, such as `resource_id`
+ * @param {Happened[]} [more]
+ * @param {string | null} [name] of the thing, of which some entries have the identifier only
+ * @returns {Timeline}
+ */
+export function happened(query, more = [], name = null) {
+  const path = `/v1/audit-logs?${new URLSearchParams({ limit: String(MOST), from: `${date(now() - YEAR)}T00:00:00Z`, ...query })}`
+  const entry = may('read-only', 'auditor') ? read(path, SECONDS) : null
+  const id = query.resource_id
+  const named = (/** @type {string} */ what) => (id && name ? what.replace(short(id), name) : what)
+  const told = folded(entry?.data?.audit_logs ?? []).map((run) => {
+    const { who, did, what } = sentence(run)
+    const isEnd = /revoke|create_batch|revocation\.(create|batch)/.test(run.action)
+    const state = isEnd ? /** @type {const} */ ('revoked') : /** @type {const} */ ('info')
+    return { time: run.entries[0].timestamp, said: `${who} ${did} ${named(what)}`, state }
+  })
+  return { list: [...told, ...more].sort((one, other) => (one.time < other.time ? 1 : -1)), entry }
+}
+
+/** @param {Timeline} timeline */
+export const timeline = ({ list, entry }) => html`
+  <ol class="timeline">${list.map(({ time, said, state }) => html`<li>${icon(state)}<bdi class="said" dir="auto">${said}</bdi>
+    <time datetime=${time} title=${`${second(time)} UTC`}>${brief(time, now())}</time></li>`)}</ol>
+  ${!entry && html`<p class="soft">This key may not read the audit log.</p>`}
+  ${entry?.error && problem(entry.error, entry.at ? 'The audit log does not answer; this is what it said before.' : 'The audit log could not be read.')}
+  ${entry && !entry.at && !entry.error && skeleton(3)}
+  ${entry?.data?.cursor && html`<p class="soft">These are the newest ${count(MOST, 'entry', 'entries')}.</p>`}`
+
+/**
+ * The same as a panel, for the page of a thing.
+ * @param {string} id
+ * @param {string} name
+ */
+export const happenedTo = (id, name) => html`
+  <section class="panel wide"><h2>What happened</h2>${timeline(happened({ resource_id: id }, [], name))}</section>`

@@ -1,0 +1,96 @@
+/** The curve of a change: how many of all authorizers were known to refuse it, by which second. */
+
+import { since, took } from '../changes.js'
+import { number } from '../format.js'
+import { one, html, svg } from '../html.js'
+import { measure } from './text.js'
+
+/** @typedef {import('../changes.js').Change} Change */
+/** @typedef {{x: number, y: number, proof: string}} Dot */
+
+const [TOP, BOTTOM, HEIGHT, RIGHT] = [22, 28, 236, 12]
+const TICKS = [1, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400]
+/** So many points are drawn as dots. */
+const DOTS = 60
+const LEAST_SECONDS = 60
+const FONT = { size: 12 }
+
+/**
+ * Where everything stands. The axis is that of log(1 + seconds): most happens in the first ones.
+ * @param {Change} change
+ * @param {number} width
+ * @param {number} now in milliseconds
+ */
+export function layout(change, width, now) {
+  const { curve, complete, authorizers: { registered, holding, closed } } = change
+  const known = holding + closed
+  const last = curve.at(-1)?.[0] ?? 0
+  const end = Math.max(LEAST_SECONDS, last, complete ? 0 : since(change, now))
+  const left = measure(number(registered), FONT) + 12
+  const x = (/** @type {number} */ seconds) => left + ((width - left - RIGHT) * Math.log1p(Math.max(0, seconds))) / Math.log1p(end)
+  const y = (/** @type {number} */ count) => HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * count) / Math.max(1, registered)
+  /** @type {Dot[]} */
+  const dots = curve.map(([seconds, proof], index) => {
+    // Of a long curve, points are evenly chosen.
+    const rank = curve.length < 2 ? known : 1 + (index * (known - 1)) / (curve.length - 1)
+    return { x: x(seconds), y: y(rank), proof }
+  })
+  const ticks = TICKS.filter((seconds) => seconds <= end).map((seconds) => ({ x: x(seconds), text: took(seconds) }))
+  const shown = ticks.filter((tick, index) => index === 0 || tick.x - x(0) > 0).reduce(apart, /** @type {typeof ticks} */ ([]))
+  const levels = [0, registered, known].filter((count, index, all) =>
+    all.indexOf(count) === index && (index < 2 || (Math.abs(y(count) - y(0)) > 14 && Math.abs(y(count) - y(registered)) > 14)))
+  return { left, right: x(complete ? last : end), end: x(end), bottom: y(0), known: y(known), dots, ticks: shown, levels: levels.map((count) => ({ y: y(count), text: number(count) })), x, isOpen: !complete }
+}
+
+/**
+ * The ticks that do not stand on the one before.
+ * @param {{x: number, text: string}[]} kept
+ * @param {{x: number, text: string}} tick
+ */
+function apart(kept, tick) {
+  const before = kept.at(-1)
+  const room = (/** @type {{text: string}} */ { text }) => measure(text, FONT) / 2 + 6
+  return before && tick.x - before.x < room(before) + room(tick) ? kept : [...kept, tick]
+}
+
+/**
+ * The picture.
+ * @param {Change} change
+ * @param {number} width
+ * @param {number} now in milliseconds
+ * @returns {SVGElement}
+ */
+export function curve(change, width, now) {
+  const at = layout(change, width, now)
+  const line = [`M${at.left} ${at.bottom}`, ...at.dots.map((dot) => `H${dot.x}V${dot.y}`), `H${at.right}`].join('')
+  const fed = change.feed?.issued_at ? at.x(since(change, change.feed.issued_at)) : null
+  const old = at.dots.find(({ proof }) => proof === 'closed')?.x ?? null
+  const { registered, holding, closed } = change.authorizers
+  const said = `${number(holding + closed)} of ${number(registered)} authorizers are known to refuse it`
+  return one(html`
+    <svg class="picture" role="img" aria-label=${said} width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`}>
+      ${at.levels.map(({ y, text }) => svg`<path class="grid" d=${`M${at.left} ${y}H${width - RIGHT}`}/>
+        <text class="soft" x=${at.left - 8} y=${y + 4} text-anchor="end">${text}</text>`)}
+      ${at.ticks.map(({ x, text }) => svg`<path class="tick" d=${`M${x} ${at.bottom}v5`}/>
+        <text class="soft" x=${Math.min(x, width - measure(text, FONT) / 2)} y=${at.bottom + 19} text-anchor="middle">${text}</text>`)}
+      <g class="force"><path class="area" d=${`${line}V${at.bottom}Z`}/><path class="curve" d=${line}/></g>
+      ${fed !== null && mark(fed, at.bottom, 'in the feed', TOP - 8, width)}
+      ${old !== null && mark(old, at.bottom, 'too old from here', at.bottom - 8, width)}
+      ${at.dots.length <= DOTS && at.dots.map(({ x, y, proof }) => svg`<circle class=${`fill ${proof === 'closed' ? 'closed' : 'force'}`} cx=${x} cy=${y} r="3"/>`)}
+      ${at.isOpen && svg`<circle class="ring force" cx=${at.end} cy=${at.known} r="4.5"/>`}
+    </svg>`)
+}
+
+/**
+ * A moment, with words on the side that has room.
+ * @param {number} x
+ * @param {number} bottom
+ * @param {string} words
+ * @param {number} y of the words
+ * @param {number} width
+ */
+function mark(x, bottom, words, y, width) {
+  const isLeft = x + measure(words, FONT) + 12 > width
+  return svg`<path class="mark-line" d=${`M${x} ${TOP - 14}V${bottom}`}/>
+    <text class="soft over" x=${x + (isLeft ? -6 : 6)} y=${y} text-anchor=${isLeft ? 'end' : 'start'}>${words}</text>`
+}

@@ -33,7 +33,7 @@ _MODULES: Final = {
     "unrevoke": ("revoking", _USERS),
     "check": ("revocations", _USERS),
     "revocations": ("revocations", _USERS),
-    "changes": ("revocations", _USERS),
+    "changes": ("changes", _USERS),
     "list": ("srl", _USERS),
     "keys": ("signing_keys", _USERS),
     "warrants": ("warrants", _USERS),

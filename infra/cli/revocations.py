@@ -31,18 +31,6 @@ Wait = Annotated[
 Seconds = Annotated[int, typer.Option("--timeout", min=1, help="With --wait: seconds at most.")]
 
 app = noun("Revocations: list them, and see how far one has got.")
-changes = noun("Changes: what was revoked, and who still accepts it.")
-
-_CHANGES: Final = "/v1/changes"
-_CHANGE_COLUMNS: Final = (
-    Column("change", "id"),
-    Column("kind", "kind"),
-    Column("recorded at", "recorded_at"),
-    Column("by", "by"),
-    Column("name", "name"),
-    Column("reason", "reason", wraps=True),
-)
-
 
 By = Annotated[
     str | None,
@@ -56,7 +44,6 @@ def register(root: typer.Typer) -> None:
     """Add the commands."""
     command(root, "check", example="rescind check svc_wrt_laptop-17 || echo refused")(check)
     root.add_typer(app, name="revocations")
-    root.add_typer(changes, name="changes")
 
 
 def filters_of(
@@ -228,33 +215,3 @@ def _show_progress(session: ApiSession, found: dict[str, Any]) -> None:
             "stragglers": [f"{each['name']} ({each['proof']})" for each in found["stragglers"]],
         }
     )
-
-
-@command(changes, "list", example="rescind changes list --kind signing_key")
-def list_changes(
-    session: ApiSession,
-    kind: Annotated[
-        str | None,
-        typer.Option("--kind", help="warrant, batch, signing_key, api_key or list_signer."),
-    ] = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = SHOWN,
-) -> None:
-    """List what was revoked in the last 7 days, or since."""
-    query = given({"kind": kind, "from": since, "to": until})
-    page = session.api.listed(_CHANGES, "changes", most=limit, params=query)
-    actors = ((each, each["actor"] or {}) for each in page["changes"])
-    rows = [{**each, "by": of.get("name") or of.get("identity")} for each, of in actors]
-    session.out.page(page, "changes", _CHANGE_COLUMNS, rows)
-
-
-@command(changes, "show", example="rescind changes show svc_bat_01J…")
-def show_change(
-    session: ApiSession,
-    change: Annotated[
-        str, typer.Argument(metavar="CHANGE", help="svc_rev_…, svc_bat_…, svc_key_…, …")
-    ],
-) -> None:
-    """Show a change, and which authorizers are not known to refuse what it revoked."""
-    session.out.record(session.api.get(f"{_CHANGES}/{segment(change)}"))

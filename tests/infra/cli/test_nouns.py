@@ -1,6 +1,7 @@
 """`rescind api-keys`, `accounts`, `audit`, `settings` and `authorizers`, against a server."""
 
 import json
+import re
 from pathlib import Path
 
 import httpx2
@@ -112,8 +113,25 @@ def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) 
     assert "cli-gate (unknown)" in revoked.out
     change, *_ = admin.json("changes", "list")["changes"]
     assert change["reason"] == "x"
-    (left,) = admin.json("changes", "show", change["id"])["stragglers"]
-    assert left["name"] == "cli-gate"
+    whole = admin.json("changes", "show", change["id"])
+    assert whole["stragglers"][0]["name"] == "cli-gate"
+    shown = admin.run("changes", "show", change["id"], columns=80).out
+    assert max(map(len, shown.splitlines())) <= 80
+    # All that the console's page of it shows, and not as JSON.
+    for told in (
+        *(f"{change['id']} (batch)", change["recorded_at"], "warrants"),
+        *("1 registered, 0 holding, 0 closed, 1 unknown", "not yet", "cli-gate", "never reported"),
+    ):
+        assert told in shown
+    assert "{" not in shown
+    report = {"sequence": whole["feed"]["sequence"], "max_staleness_seconds": 30}
+    path = f"{service.url}/v1/authorizers/{authorizer}/heartbeat"
+    beat = httpx2.post(path, headers=key, json=report)
+    assert beat.status_code == 200
+    shown = admin.run("changes", "show", change["id"], columns=80).out
+    assert re.search(r"complete +since 20", shown)
+    assert re.search(r"time to deny +half \d+ s, 90 % \d+ s, 99 % \d+ s, all \d+ s", shown)
+    assert re.search(r"in the feed +entry \d+, .*, after \d+ s", shown)
     assert admin.json("authorizers", "show", authorizer)["name"] == "cli-gate"
     assert admin.run("authorizers", "remove", authorizer, "--yes").code == 0
     gone = admin.run("revoke", "svc_wrt_wait-2", "--reason", "x", "--wait", "--timeout", "9")

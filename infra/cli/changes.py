@@ -1,0 +1,168 @@
+"""`rescind changes`."""
+
+import math
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final
+
+import typer
+
+from infra.cli.client import segment
+from infra.cli.commands import ApiSession, command, noun
+from infra.cli.errors import SHOWN, Limit, Since, Until, given
+from infra.cli.output import Column
+
+_PATH: Final = "/v1/changes"
+_COLUMNS: Final = (
+    Column("change", "id"),
+    Column("kind", "kind"),
+    Column("recorded at", "recorded_at"),
+    Column("by", "by"),
+    Column("name", "name"),
+    Column("reason", "reason", wraps=True),
+)
+_LEFT: Final = (
+    Column("authorizer", "name", wraps=True),
+    Column("holds", "holds"),
+    Column("may let it in", "end", wraps=True),
+    Column("last heard", "seen_at"),
+    Column("owner", "owner"),
+)
+# The share of all authorizers that are registered, by its name.
+_SHARES: Final = (("half", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("all", 1.0))
+_MINUTE: Final = 60
+
+app = noun("Changes: what was revoked, and who still accepts it.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="changes")
+
+
+@command(app, "list", example="rescind changes list --kind signing_key", watches=True)
+def list_(
+    session: ApiSession,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", help="warrant, batch, signing_key, api_key or list_signer."),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = SHOWN,
+) -> None:
+    """List what was revoked in the last 7 days, or since."""
+    query = given({"kind": kind, "from": since, "to": until})
+    page = session.api.listed(_PATH, "changes", most=limit, params=query)
+    rows = [{**each, "by": _maker(each)} for each in page["changes"]]
+    session.out.page(page, "changes", _COLUMNS, rows)
+
+
+@command(app, "show", example="rescind changes show svc_bat_01J…", watches=True)
+def show(
+    session: ApiSession,
+    change: Annotated[
+        str, typer.Argument(metavar="CHANGE", help="svc_rev_…, svc_bat_…, svc_key_…, …")
+    ],
+) -> None:
+    """Show how far a change has come, since when, and who may still let in what it revoked."""
+    found = session.api.get(f"{_PATH}/{segment(change)}")
+    if not session.out.is_for_people:
+        return session.out.record(found)
+    session.out.record(dict(_told(found)))
+    if found["stragglers"]:
+        session.out.table(found, [_left(each) for each in found["stragglers"]], _LEFT)
+    return None
+
+
+def _maker(change: dict[str, Any]) -> str | None:
+    actor = change["actor"] or {}
+    name: str | None = actor.get("name") or actor.get("identity")
+    return name
+
+
+def _told(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield what there is to say of a change, line by line."""
+    reach, counts, feed = change["reach"], change["authorizers"], change["feed"]
+    yield "revoked", f"{change['name'] or change['id']} ({change['kind'].replace('_', ' ')})"
+    if change["name"]:
+        yield "identifier", change["id"]
+    yield "reason", change["reason"]
+    yield "by", _maker(change)
+    key_id = (change["actor"] or {}).get("key_id")
+    if key_id:
+        yield "with the key", key_id
+    yield "warrants", reach["warrants"]
+    yield "keys", reach["keys"]
+    yield "recorded", change["recorded_at"]
+    if undone := change.get("undone_at"):
+        yield "taken back", undone
+        return
+    if feed:
+        yield "in the feed", _fed(change)
+        yield "in a list", _listed(change)
+    yield "authorizers", ", ".join(f"{number} {state}" for state, number in counts.items())
+    yield "complete", f"since {change['completed_at']}" if change["complete"] else "not yet"
+    if change["curve"]:
+        yield "time to deny", _percentiles(change)
+    yield "can be undone", change["undoable"]
+
+
+def _fed(change: dict[str, Any]) -> str:
+    feed = change["feed"]
+    if feed["sequence"] is None:
+        return f"not yet: {feed['published']} of {feed['of']}"
+    return f"entry {feed['sequence']}, {_after(change, feed['issued_at'])}"
+
+
+def _listed(change: dict[str, Any]) -> str:
+    if change["list"]:
+        return f"{change['list']['version']}, {_after(change, change['list']['issued_at'])}"
+    return f"not yet, due by {change['list_due_at']}" if change["list_due_at"] else "not yet"
+
+
+def _after(change: dict[str, Any], time: str) -> str:
+    seconds = datetime.fromisoformat(time) - datetime.fromisoformat(change["recorded_at"])
+    return f"{time}, after {took(seconds.total_seconds())}"
+
+
+def _percentiles(change: dict[str, Any]) -> str:
+    """Return after how long each share of all that are registered was known to refuse it."""
+    counts, curve = change["authorizers"], change["curve"]
+    known = counts["holding"] + counts["closed"]
+    said = []
+    for name, share in _SHARES:
+        rank = math.ceil(share * counts["registered"])
+        # Of a long curve some points are left out: the next one is told.
+        at = rank - 1
+        if known > len(curve):
+            at = math.ceil((rank - 1) * (len(curve) - 1) / (known - 1))
+        said.append(f"{name} {took(curve[at][0]) if rank <= known else 'not yet'}")
+    bound = "; some may have held it earlier" if change["curve_is_bound"] else ""
+    return ", ".join(said) + bound
+
+
+def took(seconds: float) -> str:
+    """Return a length of time, rounded up: it may be told late, and never early."""
+    whole = math.ceil(max(0.0, seconds))
+    return f"{whole} s" if whole < _MINUTE else str(timedelta(seconds=whole))
+
+
+def _left(each: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of an authorizer that does not hold the change."""
+    holds = "nothing"
+    if each["sequence"] is not None:
+        behind = f", {each['behind']} behind" if each["behind"] else ""
+        holds = f"entry {each['sequence']}{behind}"
+    return {**each, "holds": holds, "end": _end(each)}
+
+
+def _end(each: dict[str, Any]) -> str:
+    end = each["denies_all_from"]
+    if each["proof"] == "closed":
+        return f"no, refuses everything since {end}"
+    if end:
+        return f"until {end}"
+    if each["sequence"] is None:
+        return "yes, never reported"
+    return "yes, also when old" if each["allow_when_stale"] else "yes, its limit is not known"

@@ -7,11 +7,12 @@ import { hex } from './format.js'
 
 /** @typedef {{signal?: AbortSignal, query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>, keepalive?: boolean, raw?: boolean, final?: boolean}} Options `keepalive`: the call is made even if the tab is closed; `raw`: the body is bytes, also if it is JSON; `final`: a refusal is not asked about */
 
+const ONCE = 'Idempotency-Key'
 const AT_ONCE = 4
 const TRIES = 6
 
 // The session is accepted, but what it asks for needs a newer sign-in (RFC 9470).
-const TOO_OLD = 'reauthentication_required'
+export const TOO_OLD = 'reauthentication_required'
 
 /** @type {string | null} */
 let key = null
@@ -19,12 +20,19 @@ let key = null
 let renew = async () => false
 /** Milliseconds by which the clock of the service is ahead of this computer's. */
 let ahead = 0
+/** @type {string | null} */
+let holder = null
+/** What one person began, no other goes on with. */
+let era = 0
+/** The `Idempotency-Key` of changes of which the answer was lost. @type {Set<string>} */
+const unknown = new Set()
 let calls = 0
 /** @type {(() => void)[]} */
 const queue = []
 
-/** Tells of `locked` (the key was refused), `out` (it is forgotten), `changed` (by a call), and `waiting` (in `detail`, seconds). */
+/** Tells of `out` (the key is forgotten, or somebody else's), `changed` (by a call), and `waiting` (in `detail`, seconds). */
 export const events = new EventTarget()
+events.addEventListener('out', () => era++)
 
 /** An answer that is an error, or none: then `status` is 0. */
 export class ApiError extends Error {
@@ -57,6 +65,14 @@ export class Asked extends Error {
  */
 export function use(secret) {
   key = secret
+}
+
+/**
+ * The service knows repeated changes of this one: of a person, of a session without one, or of a key.
+ * @param {string | null} id
+ */
+export function holds(id) {
+  holder = id
 }
 
 /**
@@ -192,9 +208,13 @@ export async function all(path, name, { most = 50, ...options } = {}) {
  * @returns {Promise<{status: number, headers: Headers, body: any}>}
  */
 export async function call(method, path, body, options = {}) {
+  const begun = era
   for (let attempt = 1; ; attempt++) {
-    const sentWith = key
-    const response = await turn(() => send(method, path, body, options), options.signal)
+    const [sentWith, by] = [key, holder]
+    const response = await turn(() => {
+      if (era !== begun) throw signedOut()
+      return send(method, path, body, options)
+    }, options.signal)
     if (response.status === 429 && attempt < TRIES) {
       await pause(Number(response.headers.get('Retry-After')) || 1, options.signal)
       continue
@@ -208,9 +228,8 @@ export async function call(method, path, body, options = {}) {
     const error = await failure(response)
     if (error.status !== 401 || options.final) throw error
     // Another session has taken the place of this one meanwhile, or does now.
-    if (key !== null && (key !== sentWith || await renew(error.code))) continue
-    if (error.code !== TOO_OLD) events.dispatchEvent(new Event('locked'))
-    throw error
+    if (key === null || era !== begun || !(key !== sentWith || await renew(error.code))) throw error
+    if (holder !== by && unknown.delete(options.headers?.[ONCE] ?? '')) throw new ApiError(409, 'not_known', 'The answer to your first try was lost, and you have another key now: the service cannot tell that this is the same change. Look whether it was made before you try again.', null)
   }
 }
 
@@ -221,7 +240,7 @@ export async function call(method, path, body, options = {}) {
  * @param {Options} options
  */
 async function send(method, path, body, { signal, query = {}, headers = {}, keepalive = false }) {
-  if (key === null) throw new ApiError(401, 'unauthorized', 'You are signed out.', null)
+  if (key === null && !headers.Authorization) throw signedOut()
   const parameters = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== '')
   const search = new URLSearchParams(parameters.map(([name, value]) => [name, String(value)])).toString()
   /** @type {Record<string, string>} */
@@ -237,9 +256,12 @@ async function send(method, path, body, { signal, query = {}, headers = {}, keep
     return response
   } catch (error) {
     if (signal?.aborted) throw signal.reason
+    if (headers[ONCE]) unknown.add(headers[ONCE])
     throw new ApiError(0, 'no_answer', String(error), null)
   }
 }
+
+const signedOut = () => new ApiError(401, 'unauthorized', 'You are signed out.', null)
 
 /** @param {Response} response */
 const content = async (response) => response.headers.get('Content-Type')?.startsWith('application/json') ? response.json() : response.arrayBuffer()
@@ -322,4 +344,4 @@ export async function repeat(seconds, run, signal) {
 }
 
 /** A header with which the service makes a change once, however often the call is repeated. */
-export const once = () => ({ 'Idempotency-Key': hex(crypto.getRandomValues(new Uint8Array(16))) })
+export const once = () => ({ [ONCE]: hex(crypto.getRandomValues(new Uint8Array(16))) })

@@ -1,10 +1,11 @@
 /** Starts the console: signs in, and shows the page that the address names after its `#`. */
 
-import { ApiError, behind, events } from './api.js'
-import { span } from './format.js'
+import { ApiError, behind, events, sleep } from './api.js'
+import { mark, showDoor } from './door.js'
+import { number, span } from './format.js'
 import { html, one, put, svg } from './html.js'
-import { advice, announce, banner, heading, problem, ready } from './parts/panel.js'
-import { granted, handOver, isOpen, may, offered, open, remember, reopen, signOut, watch, who } from './session.js'
+import { announce, banner, copy, heading, problem, ready } from './parts/panel.js'
+import { granted, handOver, isOpen, may, open, remember, reopen, signOut, tellTabs, watch, who } from './session.js'
 
 /** @typedef {{page: string, parts: string[], query: URLSearchParams}} Route */
 /** @typedef {{title: string, show: (main: HTMLElement, context: {route: Route, signal: AbortSignal}) => Promise<void>}} Page */
@@ -25,33 +26,68 @@ const PAGES = /** @type {const} */ ([
 /** Pages to which others lead. */
 const BESIDE = /** @type {const} */ ([['changes', 'Changes', 'changes']])
 const ON_A_PHONE = 4
+/** What the main button of a page does: its words, the page, a picture of its own, and who may. */
+const ACTS = /** @type {[string, string, string | null, ...Api.Scope[]][]} */ ([
+  ['Revoke a warrant…', 'revocations', null, 'revoker'],
+  ['New signing key…', 'keys', null],
+  ['New API key…', 'api-keys', null],
+  ['New account…', 'accounts', null],
+  ['New webhook…', 'webhooks', null],
+])
+const SEARCH = 'M7 2.5a4.5 4.5 0 1 0 .01 0M10.5 10.5 14 14'
+const MORE = 'M2 8h.01M8 8h.01M14 8h.01'
+const LINK = 'M6.5 9.5l3-3M7 5l1.5-1.5a2.8 2.8 0 0 1 4 4L11 9M9 11l-1.5 1.5a2.8 2.8 0 0 1-4-4L5 7'
+const SCHEME = 'rescind.scheme'
+const IS_MAC = navigator.platform.startsWith('Mac')
+/** Where the second letter of `g …` leads. @type {Record<string, string>} */
+const GO = { o: 'overview', a: 'authorizers', r: 'revocations', k: 'keys', l: 'lists' }
 
 const place = /** @type {HTMLElement} */ (document.getElementById('page'))
-/** Aborted when the person leaves the page that is shown. */
-let leaving = new AbortController()
+/** Aborted when the person leaves the page that is shown, and when nobody is signed in any more. */
+let [leaving, staying] = [new AbortController(), new AbortController()]
 
-await start()
+paint()
+void start()
 
 async function start() {
   const [, kind, given] = /^#(ticket|signed-in)=(.+)$/.exec(location.hash) ?? []
   // Before any call: nothing may keep a ticket or a code, such as the history of the browser.
   if (given) history.replaceState(null, '', location.pathname + location.search)
-  watch((why) => showDoor(why), showShell)
+  watch(close, showShell)
   events.addEventListener('waiting', (event) => announce(`Too many requests; going on in ${span(/** @type {CustomEvent} */ (event).detail)}.`))
+  document.addEventListener('keydown', press)
   addEventListener('hashchange', () => {
     // A link that was opened in this tab, which has the page already.
     if (/^#(ticket|signed-in)=/.test(location.hash)) location.reload()
     else if (isOpen()) showPage()
   })
   try {
-    if (kind === 'ticket') await open(await granted({ grant_type: 'urn:rescind:grant-type:ticket', ticket: given }))
-    else if (kind === 'signed-in') {
+    if (kind === 'ticket') {
+      await open(await granted({ grant_type: 'urn:rescind:grant-type:ticket', ticket: given }))
+      tellTabs()
+    } else if (kind === 'signed-in') {
       if (!await signedIn(given)) return
-    } else if (!await reopen()) return showDoor()
+    } else if (!await reopen()) return close()
   } catch (error) {
-    return showDoor(null, error)
+    return close(null, error)
   }
   showShell()
+}
+
+let isGoing = false
+
+/** Ctrl-K or ⌘K, and `g` with the letter of a page, outside of fields. @param {KeyboardEvent} event */
+function press(event) {
+  const { key, ctrlKey, metaKey, altKey, shiftKey, target } = event
+  if ((ctrlKey || metaKey) && !altKey && !shiftKey && key.toLowerCase() === 'k' && isOpen()) {
+    event.preventDefault()
+    void search()
+    return
+  }
+  const isTyped = /** @type {HTMLElement} */ (target).closest('input, select, textarea, dialog, [popover]')
+  const page = isGoing ? GO[key] : null
+  isGoing = key === 'g' && !ctrlKey && !metaKey && !altKey && !isTyped && isOpen() && !localStorage.getItem('rescind.keys')
+  if (page && !isTyped) location.hash = `#/${page}`
 }
 
 /**
@@ -72,100 +108,116 @@ async function signedIn(answer) {
   return true
 }
 
-/** The buttons of the tenant's identity providers, if it has some. @param {Element} room */
-async function showProviders(room) {
-  try {
-    const providers = await offered()
-    if (!providers.length || !crypto.subtle) return
-    const { buttons } = await import('./sign_in.js')
-    put(room, await buttons(providers), html`<p class="or">or with an API key</p>`)
-    const field = place.querySelector('input')
-    if (field === document.activeElement && !field?.value) room.querySelector('button')?.focus()
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error
-    if (error.status !== 404) put(room, banner('wait', `How else you can sign in could not be read. ${advice(error)}`))
-  }
-}
-
 /**
- * The form to sign in.
- * @param {string | null} [why] the last session ended
+ * The door, in place of the page.
+ * @param {string | null} [why]
  * @param {unknown} [error]
  */
-function showDoor(why = null, error = null) {
+function close(why = null, error = null) {
   leaving.abort()
+  staying.abort()
   closeDialog()
-  document.title = 'Sign in – Rescind'
-  document.body.dataset.page = 'door'
-  const said = one(html`<div class="body">${why && banner('wait', why)}</div>`)
-  const providers = one(html`<div class="providers"></div>`)
-  const button = /** @type {HTMLButtonElement} */ (one(html`<button class="main">Sign in</button>`))
-  const enter = async (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault()
-    const form = /** @type {HTMLFormElement} */ (event.target)
-    const { value } = /** @type {HTMLInputElement} */ (form.elements.namedItem('key'))
-    form.reset()
-    button.disabled = true
-    put(said, html`<p role="status">The service is asked …</p>`)
-    try {
-      await open(value.trim())
-      showShell()
-    } catch (error_) {
-      sayRefused(said, error_)
-      button.disabled = false
-    }
-  }
-  put(place, html`
-    <main class="door">
-      ${mark()}<h1 tabindex="-1">Sign in to Rescind</h1>
-      ${said}
-      ${providers}
-      <form @submit=${enter}>
-        <label class="field"><span>API key</span><input name="key" type="password" autocomplete="off" spellcheck="false" required></label>
-        ${button}
-      </form>
-      <p class="soft">For operators, <code>rescind console</code> prints an address that needs no key.</p>
-    </main>`)
-  if (error) sayRefused(said, error)
-  place.querySelector('input')?.focus()
-  ready()
-  showProviders(providers)
-}
-
-/**
- * @param {Element} said
- * @param {unknown} error
- */
-function sayRefused(said, error) {
-  if (!(error instanceof ApiError)) throw error
-  const refused = error.status === 401
-    ? 'The service does not know this key, or it has ended.'
-    : error.status === 403 && error.message
-  put(said, banner('revoked', html`<strong>You are not signed in.</strong> ${refused || advice(error)}`))
+  tell(0)
+  showDoor(place, showShell, why, error)
 }
 
 /** The frame around each page. */
 function showShell() {
-  const item = (/** @type {typeof PAGES[number]} */ [name, words, , path]) => html`
-    <a href=${`#/${name}`} data-page=${name} title=${words}><svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">${svg`<path d=${path}/>`}</svg><span>${words}</span></a>`
+  staying.abort()
+  staying = new AbortController()
   const toggle = () => {
     const opened = /** @type {boolean} */ (place.querySelector('nav')?.classList.toggle('open'))
     place.querySelector('.more')?.setAttribute('aria-expanded', String(opened))
   }
+  const { tenant_name: tenant, name, role, person_id: person } = who()
+  const rights = may() ? `${person ? 'who' : 'which'} may do everything` : role ?? who().scopes.join(', ')
   put(place, html`
     <a class="skip" href="#main" @click=${(/** @type {Event} */ event) => { event.preventDefault(); main().focus() }}>Skip to the page</a>
     <div class="shell">
       <nav aria-label="Pages">
-        <p class="brand">${mark()}<span>Rescind<small dir="auto">${who().tenant_name}</small></span></p>
+        <p class="brand">${mark()}<span>Rescind<small dir="auto">${tenant}</small></span></p>
+        ${finder()}
         <div class="first">${PAGES.slice(0, ON_A_PHONE).map(item)}</div>
-        <button type="button" class="more" aria-expanded="false" @click=${toggle}><svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true"><path d="M2 8h.01M8 8h.01M14 8h.01"/></svg><span>More</span></button>
-        <div class="rest">${PAGES.slice(ON_A_PHONE).map(item)}
-          <div class="who"><span>Signed in as <bdi>${who().name}</bdi>, ${may() ? `${who().person_id ? 'who' : 'which'} may do everything` : who().scopes.join(', ')}.</span><button type="button" @click=${leave}>Sign out</button></div>
+        <button type="button" class="more" aria-expanded="false" @click=${toggle}>${picture(MORE)}<span>More</span></button>
+        <div class="rest">${finder()}${PAGES.slice(ON_A_PHONE).map(item)}
+          <div class="who"><i aria-hidden="true">${[...name][0]?.toUpperCase()}</i><p><span class="unseen">Signed in as </span><bdi>${name}</bdi><small class="soft">${rights}</small></p>
+            <div class="actions"><button type="button" @click=${leave}>Sign out</button>${scheme()}</div></div>
         </div>
       </nav>
       <div class="paper"><div id="notes"></div><main id="main" tabindex="-1"></main></div>
     </div>`)
-  showPage()
+  void countWaiting(staying.signal)
+  // Who types at once after Ctrl-K waits for no script.
+  void showPage().then(() => import('./palette.js'))
+}
+
+const picture = (/** @type {string} */ path) => html`<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path d=${path}/>`}</svg>`
+const item = (/** @type {typeof PAGES[number]} */ [name, words, , path]) => html`
+  <a href=${`#/${name}`} data-page=${name} title=${words}>${picture(path)}<span>${words}</span><b class="waits"></b></a>`
+const finder = () => html`<button type="button" class="finder" title="Search" aria-keyshortcuts="Control+K Meta+K" @click=${search}>${picture(SEARCH)}<span>Search…</span><kbd aria-hidden="true">${IS_MAC ? '⌘K' : 'Ctrl K'}</kbd></button>`
+
+/** Which colours: those of the system, or one of both. */
+function scheme() {
+  const choose = (/** @type {Event} */ { target }) => {
+    const { value } = /** @type {HTMLSelectElement} */ (target)
+    if (value) localStorage.setItem(SCHEME, value)
+    else localStorage.removeItem(SCHEME)
+    paint()
+  }
+  const chosen = localStorage.getItem(SCHEME) ?? ''
+  return html`<select aria-label="Colours" title="Colours" @change=${choose}>${[['', 'System'], ['light', 'Light'], ['dark', 'Dark']].map(([value, words]) => html`<option value=${value} ?selected=${value === chosen}>${words}</option>`)}</select>`
+}
+
+function paint() {
+  document.documentElement.style.colorScheme = localStorage.getItem(SCHEME) ?? ''
+}
+
+/** Show the palette. */
+async function search() {
+  if (!isOpen() || document.querySelector('dialog[open]')) return
+  const { show } = await import('./palette.js')
+  const go = (/** @type {string} */ hash) => void (location.hash = hash)
+  const paths = Object.fromEntries(PAGES.map(([name, , , path]) => [name, path]))
+  const acts = ACTS.filter(([, , , ...scopes]) => may(...scopes))
+  show({
+    paths, choices: [
+      ...PAGES.map(([name, title, , path]) => ({ group: 'Pages', title, path, run: () => go(`#/${name}`) })),
+      ...acts.map(([title, page, path]) => ({ group: 'Acts', title, path: path ?? paths[page] ?? '', run: () => act(page) })),
+      { group: 'Acts', title: 'Revoke many warrants', path: paths.revocations ?? '', run: () => go('#/revocations/many') },
+      { group: 'Acts', title: 'Copy the address of this page', path: LINK, run: () => copy(location.href) },
+      { group: 'Acts', title: 'Sign out', path: 'M6 2.5H3v11h3M7 8h7M11 5l3 3-3 3', run: leave },
+    ],
+  })
+}
+
+/** Go to a page, and do what its main button does. @param {string} page */
+async function act(page) {
+  if (route().page !== page || route().parts.length) location.hash = `#/${page}`
+  for (let tries = 0; tries < 100; tries++) {
+    const button = /** @type {HTMLElement | null} */ (document.body.dataset.ready === page ? main().querySelector('.head button') : null)
+    if (button) return button.click()
+    await sleep(0.1)
+  }
+}
+
+/** Say on each page how many authorizers may let revoked warrants in. @param {AbortSignal} signal */
+async function countWaiting(signal) {
+  if (!may('read-only', 'auditor')) return
+  const { follow, read } = await import('./live.js')
+  if (!signal.aborted) follow(() => tell(read('/v1/authorizers/summary', 5).data?.unknown ?? 0), signal)
+}
+
+/** @param {number} waiting */
+function tell(waiting) {
+  const link = place.querySelector('a[data-page=authorizers]')
+  const badge = link?.querySelector('.waits')
+  if (badge) put(badge, waiting ? html`${number(waiting)}<span class="unseen"> may let revoked warrants in</span>` : null)
+  const title = document.title.replace(/^\(\d[\d,]*\) /, '')
+  const said = waiting ? `(${number(waiting)}) ${title}` : title
+  if (document.title !== said) document.title = said
+  const icon = /** @type {HTMLLinkElement} */ (document.querySelector('link[rel=icon]'))
+  const wanted = new URL(waiting ? 'mark-waits.svg' : 'mark.svg', import.meta.url).href
+  if (icon.href !== wanted) icon.href = wanted
 }
 
 /** Dialogs belong to the page on which they were opened. */
@@ -182,9 +234,9 @@ async function leave() {
     await signOut()
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    return showDoor('You are signed out here. The service could not be told: the session ends by itself.')
+    return close('You are signed out here. The service could not be told: the session ends by itself.')
   }
-  showDoor('You are signed out.')
+  close('You are signed out.')
 }
 
 /** @returns {Route} */
@@ -248,8 +300,4 @@ function notes() {
     !may('revoker', 'signer') && banner('info', html`You are looking with a key that may only read.`),
     Math.abs(apart) > 30 && banner('wait', `This computer's clock is ${span(Math.abs(apart))} ${apart > 0 ? 'behind' : 'ahead of'} the service. Ages are reckoned by the service's clock.`),
   ]
-}
-
-function mark() {
-  return html`<svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><path d="M11 25V8h7a4.5 4.5 0 0 1 0 9h-7m6 0 5 8"/><path class="cut" d="M6 26 27 6"/></svg>`
 }

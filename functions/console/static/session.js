@@ -3,7 +3,7 @@
  * `sessionStorage` of this tab, and other tabs of this browser get it.
  */
 
-import { ApiError, at, events, get, leave, remove, renewBy, use } from './api.js'
+import { ApiError, at, call, events, get, holds, leave, remove, renewBy, TOO_OLD, use } from './api.js'
 
 /** @typedef {{id: string, name: string, issuer: string, client_id: string | null, authorization_endpoint: string | null}} Provider */
 
@@ -16,6 +16,7 @@ let caller = null
 let touched = Date.now()
 /** @type {Promise<boolean> | null} */
 let renewing = null
+let [ended, begun] = [(/** @type {string} */ _why) => {}, () => {}]
 
 // Messages: `who` asks for a session, `input` tells of some; `why` ends all tabs, after the session
 // `ended`; `session` hands one over, in the place of `instead`; `again` answers `signInAgain`.
@@ -41,13 +42,10 @@ export const may = (...scopes) => who().scopes.some((/** @type {Api.Scope} */ sc
  * @param {string} secret
  */
 export async function open(secret) {
+  const headers = { Authorization: `Bearer ${secret}` }
+  caller = /** @type {Api.Caller} */ (await get('/v1/whoami', { final: true, headers }))
   use(secret)
-  try {
-    caller = /** @type {Api.Caller} */ (await get('/v1/whoami', { final: true }))
-  } catch (error) {
-    use(caller && sessionStorage.getItem(KEPT))
-    throw error
-  }
+  holds(caller.person_id ?? caller.session_id ?? caller.api_key_id)
   if (caller.session_id) sessionStorage.setItem(KEPT, secret)
   else sessionStorage.removeItem(KEPT)
   touch()
@@ -134,7 +132,7 @@ function lock(ended = null) {
 }
 
 /**
- * Have a person sign in again, once for all calls that wait; whether there is a new session now.
+ * Have the person sign in again, once for all calls that wait; whether the same one goes on.
  * @param {string} code why the service refused
  */
 function renewed(code) {
@@ -143,22 +141,60 @@ function renewed(code) {
 
 /** @param {string} code */
 async function signInAgain(code) {
-  const before = caller
-  if (!before?.person_id) return false
-  const [{ again }, providers] = await Promise.all([import('./sign_in.js'), offered()])
-  const secret = await again(providers, code === 'reauthentication_required')
-  if (!secret) return false
-  const instead = sessionStorage.getItem(KEPT)
-  await open(secret)
-  if (who().person_id !== before.person_id) {
+  const [before, kept] = [caller, sessionStorage.getItem(KEPT)]
+  const fresh = code === TOO_OLD
+  if (!before || (fresh && !before.person_id)) return false
+  const why = before.session_id ? 'Your session has ended' : 'This key no longer works'
+  const [{ again }, providers] = await Promise.all([import('./sign_in.js'), before.person_id ? offered().catch(() => []) : []])
+  const enter = async (/** @type {string} */ secret) => {
+    await open(secret)
     // What the page shows, and would send again, is somebody else's.
-    location.reload()
+    if (!isSame(before, who())) events.dispatchEvent(new Event('out'))
+    const instead = sessionStorage.getItem(KEPT)
+    if (instead && isSame(before, who())) tabs.postMessage({ session: instead, instead: kept })
+  }
+  const handed = (/** @type {any} */ { again: given, session, instead, identity }) =>
+    given ?? (session && (kept ? instead === kept : identity === before.identity) ? session : null)
+  const isIn = await again(providers, {
+    fresh, withKey: !fresh, title: fresh ? 'Confirm that it is you' : why,
+    why: fresh ? 'This needs a sign-in of the last 15 minutes. A window opens for it, and what you typed here stays.'
+      : 'Sign in again to go on. What you typed stays here. If somebody else signs in, it is dropped.',
+  }, enter, handed)
+  if (!isIn) {
+    if (!fresh) end(before.session_id ? 'The session has ended.' : 'This key no longer works. It may have been revoked, or it has expired.')
     return false
   }
-  tabs.postMessage({ session: secret, instead })
-  remove(`/v1/sessions/${before.session_id}`).catch(() => undefined)
+  if (!isSame(before, who())) {
+    begun()
+    return false
+  }
+  if (before.session_id) remove(`/v1/sessions/${before.session_id}`).catch(() => undefined)
   return true
 }
+
+/**
+ * Whether this is one person: with another session, or with a key of the same account, or with one that took the
+ * place of the key before.
+ * @param {Api.Caller} one
+ * @param {Api.Caller} other
+ */
+const isSame = (one, other) =>
+  one.tenant_id === other.tenant_id && one.person_id === other.person_id && one.name === other.name
+  && (one.identity === other.identity || (!one.session_id && !other.session_id && one.scopes.join() === other.scopes.join()))
+
+/**
+ * @param {string} why
+ * @param {string | null} [before] the secret of a session that has ended already
+ */
+function end(why, before = null) {
+  if (!isOpen()) return
+  lock(before)
+  ended(why)
+}
+
+/** Tell the tabs that wait at a door of a session that began here. */
+export const tellTabs = () =>
+  tabs.postMessage({ session: sessionStorage.getItem(KEPT), instead: null, identity: who().identity })
 
 /** Hand a session over to the tab that asked for it, and close this window. @param {string} secret */
 export function handOver(secret) {
@@ -170,9 +206,9 @@ export function handOver(secret) {
 export async function signOut() {
   const ended = sessionStorage.getItem(KEPT)
   try {
-    if (caller?.session_id) await remove(CURRENT)
+    if (caller?.session_id) await call('DELETE', CURRENT, undefined, { final: true })
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 401) throw error
+    if (!(error instanceof ApiError) || ![401, 404].includes(error.status)) throw error
   } finally {
     forget()
     tabs.postMessage({ why: 'You signed out in another tab.', ended })
@@ -181,17 +217,15 @@ export async function signOut() {
 
 /**
  * Tell when the session ends by itself: no input in any tab for 15 minutes, the key was refused, or
- * another tab signed out. And tell when another tab hands its session over.
- * @param {(why: string) => void} ended
- * @param {() => void} begun
+ * another tab signed out. And tell when somebody else is signed in: another tab handed its session over,
+ * or another person took the place of one whose key was refused.
+ * @param {(why: string) => void} ended_
+ * @param {() => void} begun_
  */
-export function watch(ended, begun) {
+export function watch(ended_, begun_) {
   renewBy(renewed)
-  const end = (/** @type {string} */ why, /** @type {string | null} */ before = null) => {
-    if (!isOpen()) return
-    lock(before)
-    ended(why)
-  }
+  ended = ended_
+  begun = begun_
   const tell = () => {
     if (Date.now() - touched < 1000) return
     touch()
@@ -207,13 +241,12 @@ export function watch(ended, begun) {
   }
   setInterval(look, 5000)
   document.addEventListener('visibilitychange', look)
-  events.addEventListener('locked', () => end(caller?.session_id ? 'The session has ended.' : 'This key no longer works. It may have been revoked, or it has expired.'))
   tabs.addEventListener('message', async ({ data }) => {
     const kept = sessionStorage.getItem(KEPT)
     if (data.why) end(data.why, data.ended)
     else if (data === 'input') touch()
     else if (data === 'who' && kept) tabs.postMessage({ session: kept, instead: null })
-    else if (data.session && data.instead === kept && isOpen() === (kept !== null)) {
+    else if (data.session && !renewing && data.instead === kept && isOpen() === (kept !== null)) {
       try {
         await open(data.session)
         if (!kept) begun()

@@ -5,7 +5,8 @@
 
 import { ApiError } from './api.js'
 import { joined, sha256, toBase64 } from './bytes.js'
-import { html, one } from './html.js'
+import { asked, keyForm, refused } from './door.js'
+import { html, one, put } from './html.js'
 import { granted, tabs, tenant } from './session.js'
 
 /** @typedef {import('./session.js').Provider} Provider */
@@ -95,37 +96,54 @@ export async function finish(answer) {
 }
 
 /**
- * Ask the person to sign in again, in a window of its own; the page stays as it is. Resolves with
- * the secret of the new session, or with null if the person closes the dialog.
+ * Ask the person to sign in again, over the page, which stays as it is. Resolves with whether `enter` took a secret;
+ * false if the person gives up.
  * @param {Provider[]} providers
- * @param {boolean} fresh whether the session is accepted, but too old for what the person does
- * @returns {Promise<string | null>}
+ * @param {{title: string, why: string, fresh: boolean, withKey: boolean}} words `fresh`: the session is accepted, but
+ *   too old for what the person does; `withKey`: an API key does as well
+ * @param {(secret: string) => Promise<void>} enter throws `ApiError`
+ * @param {(message: any) => string | null} handed the secret that a message of another tab has for this one
+ * @returns {Promise<boolean>}
  */
-export async function again(providers, fresh) {
+export async function again(providers, { title, why, fresh, withKey }, enter, handed) {
   const ways = await Promise.all(providers.map((each) => prepare(each, { again: true, fresh })))
   return new Promise((resolve) => {
-    /** @type {string | null} */
-    let secret = null
-    const take = (/** @type {MessageEvent} */ { data }) => {
-      if (!data.again) return
-      secret = data.again
-      dialog.close()
+    let isIn = false
+    const said = one(html`<div class="body"></div>`)
+    const take = async (/** @type {string} */ secret) => {
+      put(said, asked())
+      try {
+        await enter(secret)
+        isIn = true
+        dialog.close()
+      } catch (error) {
+        put(said, refused(error))
+      }
+    }
+    const hear = (/** @type {MessageEvent} */ { data }) => {
+      const secret = handed(data)
+      if (secret) void take(secret)
     }
     const end = () => {
-      tabs.removeEventListener('message', take)
+      tabs.removeEventListener('message', hear)
       for (const way of ways) way.forget()
       dialog.remove()
-      resolve(secret)
+      resolve(isIn)
     }
-    const dialog = /** @type {HTMLDialogElement} */ (one(html`
-      <dialog aria-labelledby="again-title" @close=${end}>
+    const stay = (/** @type {Event} */ event) => fresh || event.preventDefault()
+    const popup = (/** @type {Way} */ way) => button(way, () => open(way.address, '_blank', 'popup,width=520,height=720'))
+    const dialog = /** @type {HTMLDialogElement} */ (
+      one(html`
+      <dialog class="again" aria-labelledby="again-title" closedby=${fresh ? null : 'none'} @cancel=${stay} @close=${end}>
         <div class="body">
-          <h2 id="again-title">${fresh ? 'Confirm that it is you' : 'Your session has ended'}</h2>
-          <p>${fresh ? 'This needs a sign-in of the last 15 minutes.' : 'Sign in again to go on.'} A window opens for it, and what you typed here stays.</p>
-          <div class="actions">${ways.map((way) => button(way, () => open(way.address, '_blank', 'popup,width=520,height=720')))}<button type="button" @click=${() => dialog.close()}>Cancel</button></div>
+          <h2 id="again-title">${title}</h2><p>${why}</p>${said}
+          ${ways.length > 0 && html`<div class="providers">${ways.map(popup)}</div>`}
+          ${withKey && keyForm(take)}
+          <div class="actions"><button type="button" @click=${() => dialog.close()}>${fresh ? 'Cancel' : 'Drop it, and sign out'}</button></div>
         </div>
-      </dialog>`))
-    tabs.addEventListener('message', take)
+      </dialog>`)
+    )
+    tabs.addEventListener('message', hear)
     document.body.append(dialog)
     dialog.showModal()
   })

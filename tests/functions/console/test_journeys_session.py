@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Response, Route, expect
+from playwright.sync_api import Locator, Request, Response, Route, expect
 
 from tests.functions.console.watched import Console
 
@@ -47,18 +47,142 @@ def test_a_session_ends_without_input(console: Console) -> None:
     console.wait("settings")
 
 
-def test_a_key_that_is_revoked_meanwhile(visitor: Console) -> None:
-    """F457c: If the key stops working, the console forgets it and says so; the page is kept."""
-    world = visitor.world
-    made = world.post("api-keys", name="other", scopes=["admin"])
-    world.seed.secrets["other"] = made["key"]
-    visitor.sign_in("other")
-    world.post(f"api-keys/{made['id']}/revoke")
-    visitor.expect_failures(401)
-    visitor.page.get_by_role("link", name="API keys").click()
+def key_of_account(console: Console, name: str) -> str:
+    """Make a key of the account `fraud-desk` that may do everything; its identifier."""
+    account = console.world.id("fraud-desk")
+    made = console.world.post(
+        "api-keys", name=name, scopes=["admin"], service_account_id=account
+    )
+    console.world.seed.secrets[name] = made["key"]
+    return str(made["id"])
+
+
+def lose_key(console: Console) -> Locator:
+    """Sign in with a key, type into a dialog, and lose the key; the door over it all."""
+    key = key_of_account(console, "desk 1")
+    console.expect_failures(401)
+    console.sign_in("desk 1")
+    console.open("#/accounts")
+    console.page.get_by_role("button", name="New account").click()
+    console.page.get_by_label("Name").fill("new-desk")
+    console.world.post(f"api-keys/{key}/revoke")
+    console.page.get_by_role("button", name="Make the account").click()
+    door = console.page.get_by_role("dialog", name="This key no longer works")
+    expect(door).to_be_visible()
+    return door
+
+
+def accounts_named(console: Console, name: str) -> int:
+    found = console.world.get("service-accounts?limit=100")["service_accounts"]
+    return [each["name"] for each in found].count(name)
+
+
+def type_key(door: Locator, secret: str) -> None:
+    door.get_by_label("API key").fill(secret)
+    door.get_by_role("button", name="Sign in").click()
+
+
+def test_a_refused_key_loses_nothing(visitor: Console) -> None:
+    """F457c, F1428a: Over a refused key's page a door opens; the same account goes on, once."""
+    page, sent = visitor.page, list[Request]()
+    page.on("request", lambda each: sent.append(each) if each.method == "POST" else None)
+    door = lose_key(visitor)
+    key_of_account(visitor, "desk 1")
+    visitor.check_looks("door-over")
+    # Nothing behind the door can be reached.
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        assert page.evaluate("!document.activeElement.closest('.shell')")
+    page.keyboard.press("Escape")
+    expect(door).to_be_visible()
+    type_key(door, "svc_wrong")
+    expect(door.get_by_role("alert")).to_contain_text("You are not signed in.")
+    type_key(door, visitor.world.seed.secrets["desk 1"])
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("row", name="new-desk")).to_be_visible()
+    assert accounts_named(visitor, "new-desk") == 1
+    made = [each.headers["idempotency-key"] for each in sent if "service-accounts" in each.url]
+    assert len(made) == 2
+    assert len(set(made)) == 1
+
+
+def test_somebody_else_gets_nothing_of_it(visitor: Console) -> None:
+    """F1428b: If somebody else signs in at the door over a page, what was typed is dropped."""
+    door = lose_key(visitor)
+    type_key(door, visitor.world.seed.secrets["admin"])
+    visitor.wait("accounts")
+    expect(visitor.page.get_by_role("dialog")).to_have_count(0)
+    expect(visitor.page.locator(".who")).to_contain_text("admin")
+    expect(visitor.page.get_by_role("row", name="build-farm")).to_be_visible()
+    assert accounts_named(visitor, "new-desk") == 0
+
+
+def test_who_gives_up_at_the_door_is_signed_out(visitor: Console) -> None:
+    """F1428c: The door over a page also leads out; another tab that signs out closes it."""
+    door = lose_key(visitor)
+    door.get_by_role("button", name="Drop it, and sign out").click()
     assert_signed_out(visitor, "This key no longer works.")
-    visitor.type_key(world.seed.secrets["admin"])
-    visitor.wait("api-keys")
+    expect(visitor.page.get_by_role("dialog")).to_have_count(0)
+    visitor.sign_in()
+    other = visitor.another_tab()
+    other.sign_in("reader")
+    visitor.page.route("**/v1/**", lambda route: route.fulfill(status=401, json={}))
+    visitor.page.get_by_role("link", name="Webhooks").click()
+    expect(visitor.page.get_by_role("dialog", name="This key no longer works")).to_be_visible()
+    other.page.get_by_role("button", name="Sign out").click()
+    assert_signed_out(visitor, "You signed out in another tab.")
+    expect(visitor.page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_another_key_repeats_no_change_that_may_be_done(visitor: Console) -> None:
+    """F1428d: If an answer was lost, and then the key, another key does not do it again unasked."""
+    page, world = visitor.page, visitor.world
+    key = key_of_account(visitor, "desk 1")
+    visitor.expect_failures(0, 401, 409)
+    visitor.sign_in("desk 1")
+    visitor.open("#/accounts")
+    page.get_by_role("button", name="New account").click()
+    page.get_by_label("Name").fill("new-desk")
+
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    page.route("**/v1/service-accounts", lose)
+    page.get_by_role("button", name="Make the account").click()
+    expect(page.get_by_text("It is not known whether that was done.")).to_be_visible()
+    page.unroute("**/v1/service-accounts")
+    world.post(f"api-keys/{key}/revoke")
+    key_of_account(visitor, "desk 1")
+    page.get_by_role("button", name="Make the account").click()
+    door = page.get_by_role("dialog", name="This key no longer works")
+    type_key(door, world.seed.secrets["desk 1"])
+    expect(page.get_by_role("alert")).to_contain_text("Look whether it was made")
+    assert accounts_named(visitor, "new-desk") == 1
+
+
+def test_a_session_goes_on_in_all_tabs(visitor: Console) -> None:
+    """F1428e: A session that ended goes on in each tab when its person signs in in another one."""
+    visitor.sign_in_by_link()
+    other = visitor.another_tab()
+    other.wait("overview")
+    other.open("#/accounts")
+    other.page.get_by_role("button", name="New account").click()
+    other.page.get_by_label("Name").fill("new-desk")
+    visitor.expect_failures(401)
+    for each in sessions(visitor):
+        visitor.world.call("DELETE", f"sessions/{each['id']}")
+    for tab in (visitor, other):
+        expect(tab.page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
+    third = visitor.another_tab()
+    third.page.goto(visitor.world.link())
+    third.wait("overview")
+    expect(visitor.page.get_by_role("dialog")).to_have_count(0)
+    expect(other.page.get_by_label("Name")).to_have_value("new-desk")
+    other.page.get_by_role("button", name="Make the account").click()
+    expect(other.page.get_by_role("row", name="new-desk")).to_be_visible()
+    for tab in (other, third):
+        tab.check()
 
 
 def test_tabs_share_the_end_and_not_the_key(console: Console) -> None:

@@ -1,0 +1,92 @@
+/** The door: where a person signs in. */
+
+import { ApiError } from './api.js'
+import { html, one, put } from './html.js'
+import { advice, banner, ready } from './parts/panel.js'
+import { offered, open } from './session.js'
+
+export const mark = () =>
+  html`<svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><path
+    d="M11 25V8h7a4.5 4.5 0 0 1 0 9h-7m6 0 5 8"/><path class="cut" d="M6 26 27 6"/></svg>`
+
+/**
+ * The form that takes an API key. What is typed leaves the document before it is used.
+ * @param {(secret: string) => Promise<void>} enter
+ */
+export function keyForm(enter) {
+  const submit = async (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault()
+    const form = /** @type {HTMLFormElement} */ (event.target)
+    const button = /** @type {HTMLButtonElement} */ (form.querySelector('button'))
+    const secret = String(new FormData(form).get('key')).trim()
+    form.reset()
+    button.disabled = true
+    await enter(secret)
+    button.disabled = false
+  }
+  return html`<form @submit=${submit}>
+    <label class="field"><span>API key</span><input name="key" type="password" autocomplete="off" spellcheck="false"
+      required></label>
+    <button class="main">Sign in</button>
+  </form>`
+}
+
+export const asked = () => html`<p role="status">The service is asked …</p>`
+
+/** Why nobody is signed in. Throws what is no fault of a call. @param {unknown} error */
+export function refused(error) {
+  if (!(error instanceof ApiError)) throw error
+  const isUnknown = error.status === 401
+  const words = isUnknown ? 'The service does not know this key, or it has ended.' : error.status === 403 && error.message
+  return banner('revoked', html`<strong>You are not signed in.</strong> ${words || advice(error)}`)
+}
+
+/**
+ * Show the door in the place of the page.
+ * @param {HTMLElement} place
+ * @param {() => void} opened
+ * @param {string | null} [why] the last session ended
+ * @param {unknown} [error]
+ */
+export function showDoor(place, opened, why = null, error = null) {
+  document.title = 'Sign in – Rescind'
+  document.body.dataset.page = 'door'
+  const said = one(html`<div class="body"></div>`)
+  const providers = one(html`<div class="providers"></div>`)
+  const enter = async (/** @type {string} */ secret) => {
+    put(said, asked())
+    try {
+      await open(secret)
+      opened()
+    } catch (error_) {
+      put(said, refused(error_))
+    }
+  }
+  put(
+    place,
+    html`<main class="door">
+      ${mark()}<h1 tabindex="-1">Sign in to Rescind</h1>
+      ${said}${providers}${keyForm(enter)}
+      <p class="soft">For operators, <code>rescind console</code> prints an address that needs no key.</p>
+    </main>`,
+  )
+  put(said, error ? refused(error) : why && banner('wait', why))
+  place.querySelector('input')?.focus()
+  ready()
+  void showProviders(place, providers)
+}
+
+/** The buttons of the tenant's identity providers, if it has some. @param {Element} place @param {Element} room */
+async function showProviders(place, room) {
+  try {
+    const found = await offered()
+    if (!found.length || !crypto.subtle) return
+    const { buttons } = await import('./sign_in.js')
+    put(room, await buttons(found), html`<p class="or">or with an API key</p>`)
+    const field = place.querySelector('input')
+    if (field === document.activeElement && !field?.value) room.querySelector('button')?.focus()
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    if (error.status !== 404) put(room, banner('wait', `How else you can sign in could not be read. ${advice(error)}`))
+  }
+}

@@ -1,0 +1,178 @@
+/**
+ * The palette: pages and acts at once, and what the service finds in one call. Loaded when it is first opened.
+ */
+
+import { ApiError, get, sleep } from './api.js'
+import { count, date } from './format.js'
+import { html, one, put, svg } from './html.js'
+import { advice } from './parts/panel.js'
+import { madeAt } from './ulid.js'
+
+/** @typedef {{group: string, title: string, note?: string | null, path: string, run: () => unknown}} Choice */
+/** @typedef {{choices: Choice[], paths: Record<string, string>}} Place what the shell offers, and the pictures of its pages */
+
+/** Seconds without a key after which the service is asked; and what it takes as a query. */
+const PAUSE = 0.12
+const [SHORTEST, LONGEST, MOST] = [2, 200, 8]
+
+/** What the service finds: its name, the page whose picture it has, and its address. */
+const KINDS = /** @type {Record<Api.SearchHit['kind'], [string, string, (hit: Api.SearchHit) => string]>} */ ({
+  warrant: ['Warrants', 'revocations', ({ id }) => `#/revocations?warrant=${encodeURIComponent(id)}`],
+  revocation: ['Revocations', 'revocations', ({ id }) => `#/revocations/${id}`],
+  batch: ['Batches', 'revocations', ({ id }) => `#/revocations?batch=${id}`],
+  signing_key: ['Signing keys', 'keys', ({ id }) => `#/keys/${id}`],
+  authorizer: ['Authorizers', 'authorizers', ({ id }) => `#/authorizers/${id}`],
+  api_key: ['API keys', 'api-keys', ({ id }) => `#/api-keys/${id}`],
+  service_account: ['Accounts', 'accounts', ({ id }) => `#/api-keys?account=${id}`],
+  audit_entry: [
+    'Audit log',
+    'audit',
+    ({ id, name }) => `#/audit?${new URLSearchParams({ action: name ?? '', from: day(id), to: day(id) })}`,
+  ],
+})
+const day = (/** @type {string} */ id) => date(madeAt(id.slice(-26)) * 1000)
+
+class Palette {
+  #query = ''
+  /** @type {Api.SearchHit[]} */
+  #hits = []
+  /** Why nothing more is found. @type {string | null} */
+  #fault = null
+  #isAsking = false
+  /** Aborted by the next query. */
+  #asking = new AbortController()
+  #at = 0
+
+  /** @param {Place} place */
+  constructor(place) {
+    this.place = place
+    this.element = /** @type {HTMLDialogElement} */ (
+      one(html`<dialog class="palette" aria-label="Search" closedby="any" @close=${() => this.#end()}></dialog>`)
+    )
+    document.body.append(this.element)
+    this.#draw()
+    this.element.showModal()
+  }
+
+  #end() {
+    this.#asking.abort()
+    this.element.remove()
+  }
+
+  /** What can be chosen now, in groups. @returns {Choice[]} */
+  get #choices() {
+    const own = this.place.choices.filter(({ title, group }) => holds(this.#query, title, group))
+    return [...own, ...this.#hits.map((hit) => this.#choice(hit))]
+  }
+
+  /** @param {Api.SearchHit} hit @returns {Choice} */
+  #choice(hit) {
+    const [group, page, address] = KINDS[hit.kind]
+    const note = [hit.note, hit.status !== 'active' && hit.status].filter(Boolean).join(', ')
+    const run = () => void (location.hash = address(hit))
+    return { group, title: hit.name ?? hit.id, note, path: this.place.paths[page] ?? '', run }
+  }
+
+  /** @param {string} query */
+  async #search(query) {
+    this.#query = query
+    this.#at = 0
+    this.#asking.abort()
+    const { signal } = (this.#asking = new AbortController())
+    // What was found before and does not fit any more must not be opened in haste.
+    this.#hits = this.#hits.filter(({ id, name, note }) => holds(query, id, name ?? '', note ?? ''))
+    const wanted = query.trim()
+    this.#isAsking = wanted.length >= SHORTEST && wanted.length <= LONGEST
+    if (!this.#isAsking) this.#hits = []
+    this.#draw()
+    if (!this.#isAsking) return
+    try {
+      await sleep(PAUSE, signal)
+      const answer = await get('/v1/search', { query: { q: wanted, limit: MOST }, signal })
+      if (signal.aborted) return
+      this.#hits = /** @type {Api.SearchResults} */ (answer).results.filter(({ kind }) => kind in KINDS)
+      this.#fault = null
+    } catch (error) {
+      if (signal.aborted) return
+      if (!(error instanceof ApiError)) throw error
+      this.#hits = []
+      this.#fault = unsearched(error)
+    }
+    this.#isAsking = false
+    this.#draw()
+  }
+
+  /** @param {KeyboardEvent} event */
+  #press(event) {
+    const { length } = this.#choices
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key] ?? 0
+    if (by && length) this.#at = (this.#at + by + length) % length
+    else if (event.key === 'Enter' && !event.isComposing) this.#run(this.#at)
+    else return
+    event.preventDefault()
+    this.#draw()
+    this.element.querySelector('[aria-selected=true]')?.scrollIntoView({ block: 'nearest' })
+  }
+
+  /** @param {number} index */
+  #run(index) {
+    const choice = this.#choices[index]
+    if (!choice) return
+    this.element.close()
+    choice.run()
+  }
+
+  #draw() {
+    const choices = this.#choices
+    const said = this.#isAsking
+      ? 'Searching …'
+      : choices.length
+        ? count(choices.length, 'result')
+        : `Nothing found for “${this.#query.trim()}”.`
+    const current = choices.length ? `choice-${this.#at}` : null
+    put(
+      this.element,
+      html`<label class="asked">${picture('M7 2.5a4.5 4.5 0 1 0 .01 0M10.5 10.5 14 14')}<input role="combobox"
+        aria-label="Search" aria-expanded="true" aria-controls="choices" aria-autocomplete="list"
+        aria-activedescendant=${current} placeholder="Pages, acts, names, identifiers" maxlength=${LONGEST}
+        autocomplete="off" spellcheck="false" dir="auto" autofocus
+        @input=${(/** @type {Event} */ { target }) => this.#search(/** @type {HTMLInputElement} */ (target).value)}
+        @keydown=${(/** @type {KeyboardEvent} */ event) => this.#press(event)}><kbd>esc</kbd></label>
+        <div class="choices" id="choices" role="listbox" aria-label="Results">${this.#groups(choices)}</div>
+        <p class=${choices.length && !this.#fault ? 'unseen' : 'soft none'} role="status">${said} ${this.#fault}</p>`,
+    )
+  }
+
+  /** @param {Choice[]} choices */
+  #groups(choices) {
+    return [...Map.groupBy(choices.entries(), ([, { group }]) => group)].map(
+      ([group, own]) =>
+        html`<div role="group" aria-label=${group}><p aria-hidden="true">${group}</p>${own.map(
+          ([index, { title, note, path }]) =>
+            html`<div role="option" id=${`choice-${index}`} aria-selected=${String(index === this.#at)} @click=${() =>
+              this.#run(index)}>${picture(path)}<bdi dir="auto">${title}</bdi>${note &&
+                html`<small class="soft" dir="auto">${note}</small>`}</div>`,
+        )}</div>`,
+    )
+  }
+}
+
+/** Whether each word of a query is in one of these. @param {string} query @param {...string} texts */
+const holds = (query, ...texts) =>
+  query
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => texts.some((text) => text.toLowerCase().includes(word)))
+
+const picture = (/** @type {string} */ path) =>
+  html`<svg class="glyph" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path d=${path}/>`}</svg>`
+
+/** @param {ApiError} error */
+function unsearched(error) {
+  if (error.status === 404 || error.status === 405) return 'This service is older and does not search: pages and acts alone.'
+  if (error.status === 403) return 'This key may not search: pages and acts alone.'
+  return advice(error)
+}
+
+/** Show the palette. @param {Place} place */
+export const show = (place) => new Palette(place)

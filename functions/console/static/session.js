@@ -154,7 +154,7 @@ async function signInAgain(code) {
     if (instead && isSame(before, who())) tabs.postMessage({ session: instead, instead: kept })
   }
   const handed = (/** @type {any} */ { again: given, session, instead, identity }) =>
-    given ?? (session && (kept ? instead === kept : identity === before.identity) ? session : null)
+    given ?? (session && ((kept && instead === kept) || identity === before.identity) ? session : null)
   const isIn = await again(providers, {
     fresh, withKey: !fresh, title: fresh ? 'Confirm that it is you' : why,
     why: fresh ? 'This needs a sign-in of the last 15 minutes. A window opens for it, and what you typed here stays.'

@@ -317,6 +317,14 @@ function serve({ from, wants, ends, visible }) {
   plan()
 }
 
+/** Ask for a path now, whatever failed before. @param {string} path */
+export function retry(path) {
+  const turn = turns.get(path)
+  if (turn) Object.assign(turn, { asked: -Infinity, failures: 0 })
+  tell({ retry: path })
+  plan()
+}
+
 function hurry() {
   hurried = elapsed()
   plan()
@@ -325,6 +333,7 @@ function hurry() {
 tabs.addEventListener('message', ({ data }) => {
   if (!lock || data.live !== lock.name) return
   if (data.hurry) hurry()
+  else if (data.retry && lock.held) retry(data.retry)
   else if (data.leads) say()
   else if (data.entry) take(data)
   else if (data.wants && lock.held) serve(data)

@@ -178,14 +178,14 @@ async function handOver(made) {
   await showSecret('Store this key now', made.key, words)
 }
 
-const SHORT_LIVED =
+export const SHORT_LIVED =
   'A key cannot make one that ends after itself. For a longer one, sign in with an API key that lasts longer.'
 
 /**
  * The ends that a new key may have: none after the end of the key that makes it.
  * @returns {[string, string, boolean][]} the time, in words, and whether it is the usual one
  */
-function ends() {
+export function ends() {
   const own = who().creates_until
   const last = own ? Date.parse(own) : Infinity
   /** @type {[number, string][]} */

@@ -147,7 +147,8 @@ const fleet = () => ({
     <p>An authorizer is the program that checks warrants. One with a client appears here within seconds, once it has a
       key:</p>
     <pre>rescind api-keys create gateway --scope authorizer --into gateway.key</pre>
-    <p><a class="button main" href="#/api-keys">Make a key for it</a></p>`,
+    ${may() && html`<p><button type="button" class="main" @click=${() =>
+      import('./first_steps.js').then(({ connect }) => connect())}>Make a key for it…</button></p>`}`,
 })
 
 /** How many there are: by it a heartbeat is missing. */

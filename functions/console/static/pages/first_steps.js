@@ -1,18 +1,116 @@
-/** A tenant in which nothing was revoked yet: what to do, and what of it is done. */
+/** A tenant in which nothing was revoked yet: what to do, and what of it is done. And a gateway's first key. */
 
-import { get } from '../api.js'
-import { html } from '../html.js'
-import { tag } from '../parts/tag.js'
+import { ApiError, get, post } from '../api.js'
+import { html, one, put } from '../html.js'
+import { follow, read } from '../live.js'
+import { ask, field } from '../parts/dialog.js'
+import { copied, when } from '../parts/panel.js'
+import { icon, tag } from '../parts/tag.js'
+import { may, who } from '../session.js'
 
-/** @param {AbortSignal} signal */
-export async function firstSteps(signal) {
-  const some = async (/** @type {string} */ path) => /** @type {{total: number}} */ (await get(path, { signal, query: { limit: 1 } })).total > 0
-  const [keys, authorizers] = await Promise.all(['/v1/keys', '/v1/authorizers'].map((path) => some(path).catch(() => false)))
-  const step = (/** @type {string} */ what, /** @type {boolean} */ done, /** @type {string} */ href, /** @type {string} */ action) => html`
-    <li><span>${what}</span>${done ? tag('force', 'done') : html`<a class="button" href=${href}>${action}</a>`}</li>`
-  return html`<section class="panel"><h2>Three steps to the first refused warrant</h2><ol class="steps">
-    ${step('Make a root key. Issuers and notaries hang below it; they sign warrants.', keys, '#/keys', 'Make a root key')}
-    ${step('Give your authorizers a key. They read the list with it, and report what they hold.', authorizers, '#/api-keys', 'Make an API key')}
-    ${step('Revoke a warrant to see it happen.', false, '#/revocations', 'Revoke a warrant')}
-  </ol></section>`
+const FLEET = '/v1/authorizers?include=proof'
+
+/** @param {Element} place @param {AbortSignal} signal */
+export function firstSteps(place, signal) {
+  const step = (/** @type {string} */ what, /** @type {boolean} */ done, /** @type {unknown} */ action) =>
+    html`<li><span>${what}</span>${done ? tag('force', 'done') : action}</li>`
+  const some = (/** @type {string} */ path) => read(path, 2).data?.total > 0
+  follow(() => {
+    put(place, html`<section class="panel"><h2>Three steps to the first refused warrant</h2><ol class="steps">
+      ${step('Make a root key. Issuers and notaries hang below it; they sign warrants.', some('/v1/keys?limit=1'), html`<a
+        class="button" href="#/keys">Make a root key</a>`)}
+      ${step('Connect a gateway. It decides about warrants, and reports what it holds.', some('/v1/authorizers?limit=1'),
+        may() && html`<button type="button" @click=${connect}>Connect a gateway…</button>`)}
+      ${step('Revoke a warrant to see it happen.', false, html`<a class="button" href="#/revocations">Revoke a warrant</a>`)}
+    </ol></section>`)
+  }, signal)
+}
+
+/** Make the key of a gateway's account, show the command that runs it, and wait until it reports. */
+export async function connect() {
+  const { ends, SHORT_LIVED } = await import('./api_keys.js')
+  const made = await ask({
+    title: 'Connect a gateway', action: 'Make its key', failed: 'The key could not be made.',
+    body: [
+      html`<p>A gateway is a program that decides about warrants. It gets an account and a key of its own, which goes on
+        when you are signed out.</p>`,
+      field('Name', html`<input name="name" required maxlength="63" pattern="[a-z0-9][a-z0-9\\-]*" value="gateway"
+        autocomplete="off" spellcheck="false">`, 'Small letters, digits and dashes: so the audit log calls it.'),
+      field('Its key ends after', html`<select name="ends">${ends().map(([end, words, isUsual]) =>
+        html`<option value=${end} ?selected=${isUsual}>${words}</option>`)}</select>`, who().creates_until && SHORT_LIVED),
+    ],
+    run: async (form, headers) => {
+      const name = String(form.get('name'))
+      const account = await accountOf(name, headers)
+      const key = /** @type {Api.CreatedApiKey} */ (await post('/v1/api-keys', {
+        name, scopes: ['authorizer'], service_account_id: account.id, expires_at: form.get('ends') || null,
+      }, { headers }))
+      return { key, account, pin: await pin() }
+    },
+  })
+  if (made) await start(made)
+}
+
+/** The account of this name, which may be there. @param {string} name @param {Record<string, string>} headers */
+async function accountOf(name, headers) {
+  try {
+    return /** @type {Api.ServiceAccount} */ (await post('/v1/service-accounts', { name }, { headers }))
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 409) throw error
+    const { all } = await import('../api.js')
+    const found = /** @type {Api.ServiceAccount[]} */ (await all('/v1/service-accounts', 'service_accounts'))
+    const known = found.find((each) => each.name === name)
+    if (!known) throw error
+    return known
+  }
+}
+
+/** The pin of the roots, as the service tells it; null if this browser or the service cannot. */
+async function pin() {
+  const { opened, pinOf } = await import('../trust.js')
+  const { documents } = /** @type {Api.TrustDocuments} */ (await get('/v1/trust').catch(() => ({ documents: [] })))
+  const last = documents.at(-1)
+  return last && crypto.subtle ? pinOf(opened(last).roots) : null
+}
+
+/** @param {{key: Api.CreatedApiKey, account: Api.ServiceAccount, pin: string | null}} made */
+async function start({ key, account, pin: roots }) {
+  const command = commands(key, roots)
+  const said = one(html`<span class="soft" role="status"></span>`)
+  const state = one(html`<p role="status"></p>`)
+  const open = new AbortController()
+  follow(() => {
+    const reported = (read(FLEET, 2, 'authorizers').data ?? []).find((/** @type {Api.Authorizer} */ { owner }) => owner === account.email)
+    const { last_used_at: used } = read(`/v1/api-keys/${key.id}`, 2).data ?? {}
+    put(state, reported
+      ? html`${icon('force')} <bdi>${reported.name}</bdi> reports: entry ${reported.sequence ?? 'none'}, ${when(reported.seen_at)}. <a href=${`#/authorizers/${reported.id}`}>Look</a>`
+      : used ? html`${icon('wait')} The key is used, ${when(used)}. Waiting for the first report …` : html`${icon('wait')} Waiting for the first request with this key …`)
+  }, open.signal)
+  await ask({
+    title: 'Start the gateway', action: 'I have stored the key', run: async () => true, firm: true, wide: true,
+    body: html`<p>Run this where the gateway is. The key is not shown again.</p><pre class="secret">${command}</pre>
+      <div class="actions"><button type="button" @click=${async () => put(said, await copied(command))}>Copy</button>${said}</div>
+      <p class="soft">The pin comes from the service: compare it with <code>rescind trust show</code> where you trust it.
+        The same settings start the ten lines of a program of your own.</p>${state}`,
+  })
+  open.abort()
+}
+
+/**
+ * What runs a gateway with this key, with the settings that docs/authorizers.md names.
+ * @param {Api.CreatedApiKey} key
+ * @param {string | null} roots
+ */
+function commands({ name, key }, roots) {
+  const url = (location.origin + location.pathname).replace(/\/$/, '')
+  const isBare = location.protocol === 'http:' && !/^(localhost|127\.|\[::1)/.test(location.host)
+  return [
+    'pip install rescind_authorizer-*.whl',
+    `export RESCIND_URL=${url}`,
+    `export RESCIND_API_KEY=${key}`,
+    `export RESCIND_TENANT=${who().tenant_id}`,
+    `export RESCIND_TRUST_ROOT=${roots ?? '…'}`,
+    `export RESCIND_FLOOR=${name}.floor`,
+    `python -m rescind_authorizer watch "$RESCIND_URL" --tenant "$RESCIND_TENANT" \\\n  --root "$RESCIND_TRUST_ROOT" --floor "$RESCIND_FLOOR" --name ${name} --report${isBare ? ' --allow-http' : ''}`,
+  ].join('\n')
 }

@@ -129,8 +129,8 @@ function showShell() {
     const opened = /** @type {boolean} */ (place.querySelector('nav')?.classList.toggle('open'))
     place.querySelector('.more')?.setAttribute('aria-expanded', String(opened))
   }
-  const { tenant_name: tenant, name, role, person_id: person } = who()
-  const rights = may() ? `${person ? 'who' : 'which'} may do everything` : role ?? who().scopes.join(', ')
+  const { tenant_name: tenant, name, role, scopes } = who()
+  const rights = may() ? 'may do everything' : role ?? scopes.join(', ')
   put(place, html`
     <a class="skip" href="#main" @click=${(/** @type {Event} */ event) => { event.preventDefault(); main().focus() }}>Skip to the page</a>
     <div class="shell">
@@ -140,7 +140,7 @@ function showShell() {
         <div class="first">${PAGES.slice(0, ON_A_PHONE).map(item)}</div>
         <button type="button" class="more" aria-expanded="false" @click=${toggle}>${picture(MORE)}<span>More</span></button>
         <div class="rest">${finder()}${PAGES.slice(ON_A_PHONE).map(item)}
-          <div class="who"><i aria-hidden="true">${[...name][0]?.toUpperCase()}</i><p><span class="unseen">Signed in as </span><bdi>${name}</bdi><small class="soft">${rights}</small></p>
+          <div class="who"><i aria-hidden="true">${[...name][0]?.toUpperCase()}</i><p><span class="unseen">Signed in as </span><bdi>${name}</bdi><span class="unseen">, </span><small class="soft">${rights}</small></p>
             <div class="actions"><button type="button" @click=${leave}>Sign out</button>${scheme()}</div></div>
         </div>
       </nav>

@@ -1,11 +1,19 @@
 """The overview: whether revoked warrants are refused everywhere, and until when."""
 
+import os
+import re
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Route, expect
 
 from tests.functions.console import plans
 from tests.functions.console.plans import WAITING
 from tests.functions.console.watched import Console
+from tests.infra.following import installed
+from tests.kit.processes import ROOT, environment
 
 pytestmark = pytest.mark.slow
 
@@ -13,22 +21,18 @@ pytestmark = pytest.mark.slow
 def test_what_waits_is_said_and_published(console: Console) -> None:
     """F468a: The overview says what waits for a list and that it is late, and publishes it."""
     page, status = console.page, console.world.get("revocations/srl/status")
-    expect(
-        page.get_by_role("heading", name=f"List {status['version']} is in force")
-    ).to_be_visible()
-    dial = page.get_by_role("img", name=f"List {status['version']} is valid for 3 h more.")
-    expect(dial).to_be_visible()
+    figures = page.locator(".figures a")
+    expect(figures.nth(2)).to_contain_text(f"in 3 hlist {status['version']}")
     warning = page.get_by_role("status").filter(has_text="recorded but not in the list yet")
     expect(warning).to_contain_text(f"{status['pending']} changes are recorded")
     expect(warning).to_contain_text("so the schedule is late")
     assert status["pending"] >= WAITING
-    expect(console.panel("Revoked")).to_contain_text(f"{status['count']}")
-    expect(console.panel("What authorizers hold")).to_contain_text("hold every change")
+    expect(figures.nth(3)).to_contain_text(f"{status['count']}")
     expect(console.panel("Needs a person")).to_contain_text("auditor")
     console.check_looks("overview")
     page.get_by_role("button", name="Publish now").click()
-    following = f"List {status['version'] + 1} is in force"
-    expect(page.get_by_role("heading", name=following)).to_be_visible()
+    expect(figures.nth(2)).to_contain_text(f"list {status['version'] + 1}")
+    expect(figures.nth(3)).to_contain_text(f"all in list {status['version'] + 1}")
     expect(warning).to_have_count(0)
     expect(page.get_by_role("button", name="Publish now")).to_have_count(0)
     assert console.world.get("revocations/srl/status")["pending"] == 0
@@ -45,15 +49,75 @@ def test_what_needs_a_person_is_complete(console: Console) -> None:
     console.open("#/settings")
     console.open("#/overview")
     tasks = console.panel("Needs a person")
-    lines = tasks.locator(".rowed > div")
+    lines = tasks.get_by_role("listitem")
     expect(lines.nth(0)).to_contain_text("warehouse-door")
-    expect(lines.nth(0)).to_contain_text("let warrants in with too old a state")
-    expect(lines.nth(1)).to_contain_text("5 authorizers")
-    expect(lines.nth(1)).to_contain_text("not heard for 6 min")
+    expect(lines.nth(0)).to_contain_text("lets warrants in although")
+    expect(lines.nth(0)).to_contain_text("behind; edge")
+    expect(lines.nth(1)).to_contain_text("5 authorizers silent")
+    expect(lines.nth(1)).to_contain_text("for longer than 6 min")
     expect(lines.nth(2)).to_contain_text("webhook, accepts nothing since 1 h ago")
-    expect(tasks).to_contain_text("API key, expires in 5 days")
+    expect(lines.nth(3)).to_contain_text("signing key, suspended")
+    expect(lines.nth(5)).to_contain_text("API key, ends in 5 days")
+    expect(lines.nth(6)).to_contain_text("may do everything and never ends")
     expect(tasks).not_to_contain_text("auditor")
     console.check_axe()
+
+
+def test_each_number_leads_to_its_rows(console: Console) -> None:
+    """F1429a: Numbers, days and tasks of the overview lead to the rows that they count."""
+    page, world = console.page, console.world
+    summary = world.get("authorizers/summary")
+    for index, state in ((0, "unknown"), (1, "holding")):
+        figure = page.locator(".figures a").nth(index)
+        expect(figure.locator(".big")).to_have_text(str(summary[state]))
+        figure.click()
+        console.wait("authorizers")
+        expect(page.locator(".lines .row")).to_have_count(summary[state])
+        console.open("#/overview")
+    expect(page).to_have_title(f"({summary['unknown']}) Overview – Acme payments – Rescind")
+    expect(page.locator("link[rel=icon]")).to_have_attribute("href", re.compile("mark-waits"))
+    counts = world.get("revocations/counts?from=2026-11-08&to=2026-11-21")["days"]
+    bars = console.panel("Revocations per day").get_by_role("link")
+    expect(bars).to_have_count(len(counts))
+    for bar, day in zip(bars.all(), counts, strict=True):
+        expect(bar).to_have_accessible_name(re.compile(f"{day['date']}: {day['created']} "))
+    bars.nth(3).click()
+    console.wait("revocations")
+    expect(page).to_have_url(re.compile(r"revocations\?.*2026-11-11"))
+    console.open("#/overview")
+    page.get_by_role("link", name="Look").nth(1).click()
+    console.wait("authorizers")
+    expect(page.locator(".lines .row")).to_have_count(5)
+
+
+def test_an_older_service_hides_what_it_does_not_tell(console: Console) -> None:
+    """F1432a: Where an older service has no endpoint, that part says so, and all else is there."""
+    page = console.page
+    console.expect_failures(404)
+    for path in ("**/v1/authorizers/summary", "**/v1/changes?*"):
+        page.route(path, lambda route: route.fulfill(status=404, json={}))
+    console.load()
+    console.sign_in()
+    said = page.get_by_text("This service is older and does not tell.")
+    expect(said).to_have_count(3)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(console.panel("Needs a person")).to_contain_text("Nightly")
+    expect(page.locator(".figures a").nth(0)).to_contain_text("The list ends")
+    console.check_axe()
+
+
+def test_a_wrong_clock_of_the_browser_changes_no_age(console: Console) -> None:
+    """F1433a: With a browser's clock hours ahead or behind, ages are those of the service."""
+    page = console.page
+    for hours in (-5, 7):
+        page.clock.set_fixed_time(console.world.clock() + timedelta(hours=hours))
+        console.open("#/settings")
+        console.open("#/overview")
+        expect(console.panel("Newest changes").get_by_role("listitem").first).to_contain_text(
+            "4 min ago"
+        )
+        expect(page.locator(".figures a").nth(2)).to_contain_text("in 3 h")
+        expect(page.get_by_text("clock is")).to_be_visible()
 
 
 def test_an_expired_list_is_said_until_another_one_is_published(visitor: Console) -> None:
@@ -61,18 +125,16 @@ def test_an_expired_list_is_said_until_another_one_is_published(visitor: Console
     page, version = visitor.page, visitor.world.get("revocations/srl/status")["version"]
     visitor.pass_time(hours=3, minutes=35)
     visitor.sign_in()
-    expect(page.get_by_role("heading", name=f"List {version} is in force")).to_be_visible()
+    ends = page.locator(".figures a").nth(2)
+    expect(ends).to_contain_text(f"list {version}")
     visitor.pass_time(minutes=10)
     alarm = page.get_by_role("status").filter(has_text=f"List {version} expired")
     expect(alarm).to_contain_text("refuses every warrant")
-    expect(page.get_by_role("heading", name=f"List {version} has expired")).to_be_visible()
-    held = visitor.panel("What authorizers hold")
-    expect(held).to_contain_text("not heard for 6 min")
-    expect(held.locator(".force")).to_have_count(0)
+    expect(ends).to_contain_text("expired")
+    expect(page.locator(".force")).to_have_count(0)
     visitor.check_looks("overview-expired", ["dark", "phone"])
     page.get_by_role("button", name="Publish now").click()
-    following = page.get_by_role("heading", name=f"List {version + 1} is in force")
-    expect(following).to_be_visible()
+    expect(ends).to_contain_text(f"list {version + 1}, signed")
     expect(alarm).to_have_count(0)
 
 
@@ -82,9 +144,8 @@ def test_what_was_shown_stays_if_the_server_dies(console: Console) -> None:
     console.expect_failures(0)
     console.world.stop()
     stale = page.get_by_role("status").filter(has_text="As of 12:00 UTC")
-    expect(stale).to_contain_text("The service does not answer.")
-    expect(page.get_by_role("img", name="is valid for")).to_be_visible()
-    expect(console.panel("What authorizers hold").get_by_role("img")).to_be_visible()
+    expect(stale).to_contain_text("The service does not answer as it should")
+    expect(page.locator(".figures a")).to_have_count(4)
     page.get_by_role("button", name="Publish now").click()
     expect(page.get_by_role("alert")).to_contain_text("The list could not be published.")
     console.check_axe()
@@ -102,27 +163,27 @@ def test_a_fault_of_one_panel_leaves_the_others(console: Console) -> None:
 
     console.expect_failures(503)
     page.route("**/v1/revocations/counts*", answer)
-    console.open("#/keys")
-    console.open("#/overview")
+    console.load()
+    console.sign_in()
     fault = console.panel("Revocations per day").get_by_role("alert")
     expect(fault).to_contain_text("The revocations per day could not be shown.")
     expect(fault).to_contain_text("The store does not answer.")
     expect(page.get_by_role("alert")).to_have_count(1)
-    expect(page.get_by_role("img", name="is valid for")).to_be_visible()
+    expect(page.locator(".figures a")).to_have_count(4)
     broken[0] = False
     fault.get_by_role("button", name="Try again").click()
     expect(fault).to_have_count(0)
-    expect(console.panel("Revocations per day").locator(".body")).to_be_visible()
+    expect(console.panel("Revocations per day").get_by_role("link")).to_have_count(14)
 
 
 def test_a_fault_in_a_narrow_panel_can_be_read(console: Console) -> None:
     """F533b: A panel's button never squeezes the text of a fault to a word a line."""
     page = console.page
     console.expect_failures(503)
-    for path in ("**/v1/authorizers*", "**/v1/keys?*"):
+    for path in ("**/v1/authorizers/summary", "**/v1/keys?*"):
         page.route(path, lambda route: route.fulfill(status=503, json={}))
-    console.open("#/settings")
-    console.open("#/overview")
+    console.load()
+    console.sign_in()
     faults = page.get_by_role("alert").locator("p")
     expect(faults).to_have_count(3)
     for width in (1280, 1000, 720, 390, 320):
@@ -137,9 +198,9 @@ def test_a_key_that_only_reads_sees_what_it_may(visitor: Console) -> None:
     visitor.sign_in("reader")
     page = visitor.page
     expect(page.get_by_text("You are looking with a key that may only read.")).to_be_visible()
-    expect(page.get_by_role("img", name="is valid for")).to_be_visible()
+    expect(page.locator(".figures a")).to_have_count(4)
     refused = visitor.panel("Revocations per day").get_by_role("status")
-    expect(refused).to_contain_text("Ask an administrator for a key with the scope admin.")
+    expect(refused).to_contain_text("Ask an administrator for a key with the scope auditor.")
     expect(page.get_by_role("status").filter(has_text="the schedule is late")).to_be_visible()
     expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
     visitor.check_axe()
@@ -154,7 +215,7 @@ def test_three_steps_stand_in_place_of_zeros(visitor: Console) -> None:
     console.sign_in()
     steps = console.panel("Three steps").get_by_role("listitem")
     expect(steps).to_have_count(3)
-    expect(console.panel("What authorizers hold")).to_contain_text("No authorizer has reported")
+    expect(page.get_by_text("No authorizer has registered yet.")).to_be_visible()
     expect(console.panel("Revocations per day")).to_be_hidden()
     console.check_looks("overview-new", ["light", "phone"])
     console.world.post("keys", type="root", name="Head office")
@@ -166,3 +227,63 @@ def test_three_steps_stand_in_place_of_zeros(visitor: Console) -> None:
     expect(warning).to_contain_text("less than a minute")
     expect(steps).to_have_count(0)
     expect(console.panel("Revocations per day")).to_be_visible()
+
+
+@pytest.mark.parametrize("plan", [plans.nothing])
+def test_the_first_run_leaves_a_gateway_that_works(visitor: Console, tmp_path: Path) -> None:
+    """F1430a: The command that the first run shows starts a gateway, with a key of its account.
+
+    The page waits for its first report. The key outlives the session that made it.
+    """
+    page, world = visitor.page, visitor.world
+    python = installed(tmp_path)
+    # The gateway has the clock of this machine.
+    visitor.pass_time(seconds=(datetime.now(UTC) - world.clock()).total_seconds())
+    world.run_schedule()
+    visitor.sign_in_by_link()
+    page.get_by_role("button", name="Connect a gateway").click()
+    visitor.check_axe()
+    page.get_by_role("button", name="Make its key").click()
+    shown = page.locator("dialog pre")
+    waits = page.get_by_role("dialog").get_by_role("status").filter(has_text="Waiting for")
+    expect(waits).to_contain_text("the first request with this key")
+    visitor.check_looks("gateway", ["light", "phone"])
+    install, *commands = str(shown.text_content()).splitlines()
+    assert install == "pip install rescind_authorizer-*.whl"
+    settings = {line.split("=")[0].removeprefix("export ") for line in commands[:5]}
+    assert settings == set(re.findall("RESCIND_[A-Z_]+", (ROOT / "docs/authorizers.md").read_text()))
+    world.seed.secrets["gateway"] = commands[1].partition("=")[2]
+    surroundings = environment() | {"PATH": f"{python.parent}:{os.environ['PATH']}"}
+    run = ["sh", "-c", "\n".join(commands).replace("python -m", "exec python -m")]
+    with subprocess.Popen(run, cwd=tmp_path, env=surroundings) as gateway:
+        try:
+            expect(page.get_by_role("dialog")).to_contain_text("gateway reports: entry 0")
+            page.get_by_role("button", name="I have stored the key").click()
+            expect(page.get_by_role("listitem").filter(has_text="done")).to_have_count(1)
+            (found,) = world.get("authorizers?include=proof")["authorizers"]
+            assert (found["name"], found["owner"]) == ("gateway", "gateway@acme.svc")
+            assert found["proof"] == "holding"
+            made = world.get("api-keys")["api_keys"][0]
+            assert (made["name"], made["scopes"]) == ("gateway", ["authorizer"])
+            page.get_by_role("button", name="Sign out").click()
+            visitor.wait("door")
+            assert world.get("whoami", "gateway")["expires_at"] == made["expires_at"] is not None
+        finally:
+            gateway.terminate()
+
+
+@pytest.mark.parametrize("plan", [plans.nothing])
+def test_a_gateway_whose_account_is_there(console: Console) -> None:
+    """F1430b: The account of a gateway that is there gets one more key, and no second account."""
+    page, world = console.page, console.world
+    account = world.post("service-accounts", name="gateway")["id"]
+    console.open("#/authorizers")
+    page.get_by_role("button", name="Make a key for it").click()
+    console.expect_failures(409)
+    page.get_by_role("button", name="Make its key").click()
+    page.get_by_role("button", name="I have stored the key").click()
+    assert len(world.get(f"service-accounts/{account}/api-keys")["api_keys"]) == 1
+    page.get_by_role("button", name="Make a key for it").click()
+    page.get_by_label("Name").fill("Not a name")
+    page.get_by_role("button", name="Make its key").click()
+    expect(page.get_by_role("dialog", name="Connect a gateway")).to_be_visible()

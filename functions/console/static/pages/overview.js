@@ -5,7 +5,7 @@ import { isReplaced } from '../api_keys.js'
 import { isSilent, quietAfter } from '../authorizers.js'
 import { count, date, nameOf, number, second, short, span } from '../format.js'
 import { html, one, put, svg } from '../html.js'
-import { follow, read, retry } from '../live.js'
+import { aged, follow, read, retry } from '../live.js'
 import { announce, banner, called, heading, named, problem, ready, skeleton, when } from '../parts/panel.js'
 import { icon } from '../parts/tag.js'
 import { isNew, label, trouble, warning } from '../pictures/overview.js'
@@ -41,8 +41,8 @@ export async function show(main, { signal }) {
     const known = sources()
     const isFirst = known.list?.data && isNew(known.list.data)
     if (isFirst && !steps.childElementCount) void import('./first_steps.js').then(({ firstSteps }) => firstSteps(steps, signal))
-    put(main, heading(title, sentence(known.fleet)), aged(known), alarm(known.list?.data ?? null, fault), fault,
-      isFirst ? steps : null, numbers(known),
+    put(main, heading(title, sentence(known.fleet)), stale(known), alarm(known.list?.data ?? null, fault), fault,
+      isFirst ? steps : numbers(known),
       html`<div class="halves">${needs(known)}<div class="body">${days(known.days, isFirst)}${newest(known.changes, isFirst)}</div></div>`)
     if (Object.values(known).every((each) => each === null || each.at || each.error)) ready()
   }
@@ -90,7 +90,7 @@ function sentence(fleet) {
 }
 
 /** What could not be renewed, said once: the worst of it. @param {Known} known */
-function aged({ fleet, list }) {
+function stale({ fleet, list }) {
   const entry = [list, fleet].find((each) => each?.at && each.error)
   return entry ? banner('unknown', html`<strong>As of ${second(entry.at).slice(11, 16)} UTC.</strong> The service does not answer as it should; what is shown stays until it does.`) : null
 }
@@ -171,6 +171,12 @@ function needs(known) {
   </section>`
 }
 
+/** The name of the API key that stands for itself. @param {string} identity */
+function keyName(identity) {
+  const keys = /** @type {Api.ApiKeySummary[]} */ (read('/v1/api-keys', SELDOM, 'api_keys').data ?? [])
+  return keys.find(({ id }) => id === identity.split('@')[0])?.name ?? null
+}
+
 /**
  * What a person has to see to in the fleet, one line for each kind.
  * @param {Api.FleetSummary | null} counted
@@ -193,7 +199,7 @@ function ofFleet(counted) {
   const lets = found.filter(({ allow_when_stale }) => allow_when_stale)
   const quiet = found.filter((each) => isSilent(each, now(), counted.registered))
   const old = (/** @type {Api.Authorizer} */ { behind, owner }) =>
-    html`lets warrants in ${behind ? `although ${count(behind, 'entry', 'entries')} behind` : 'also when too old'}; <bdi>${nameOf(owner)}</bdi>`
+    html`lets warrants in ${behind ? `although ${count(behind, 'entry', 'entries')} behind` : 'also when too old'}; <bdi>${nameOf(owner, keyName(owner))}</bdi>`
   return [
     ...line('revoked', found.filter(({ foreign }) => foreign), 0, 'hold what another service said', () => 'told of entries that this service did not publish', 'told of entries that this service did not publish', 'state:unknown'),
     ...line('open', lets, counted.allow_when_stale, 'let warrants in though old', old, 'set so', 'old:lets'),
@@ -256,7 +262,7 @@ function days(entry, isFirst) {
     return html`<a href=${`#/revocations?from=${day}&to=${day}`} aria-label=${words} title=${words}><b>${created === null ? '?' : label(created, 40)}</b><svg
       viewBox="0 0 10 100" preserveAspectRatio="none" aria-hidden="true">${svg`<rect y=${100 - high} width="10" height=${high}/>`}</svg><small>${day.slice(5)}</small></a>`
   }
-  return html`<section class="panel"><header><h2>${name}</h2><small class="soft">${DAYS} days, UTC</small></header>
+  return html`<section class="panel"><header><h2>${name}</h2><small class="soft">${aged(entry) ?? `${DAYS} days, UTC`}</small></header>
     ${entry.data ? html`<div class="daily">${found.map(column)}</div>` : waits(entry, 'The revocations per day', path, 4)}</section>`
 }
 
@@ -269,7 +275,7 @@ function newest(entry, isFirst) {
   const found = /** @type {Api.ListedChange[]} */ (entry.data?.changes ?? [])
   const row = (/** @type {Api.ListedChange} */ { id, kind, name, reason, recorded_at, actor }) => html`<li><a href=${room(kind, id)}>${called(name ?? short(id))}</a><bdi
     class="soft" dir="auto">${reason ?? (actor && nameOf(actor.identity, actor.name))}</bdi>${when(recorded_at)}</li>`
-  return html`<section class="panel"><header><h2>Newest changes</h2><a href="#/revocations">All</a></header>
+  return html`<section class="panel"><header><h2>Newest changes</h2><small class="soft">${aged(entry)}</small><a href="#/revocations">All</a></header>
     ${entry.data ? found.length ? html`<ul class="changes">${found.map(row)}</ul>` : html`<p class="soft">Nothing was revoked yet.</p>` : waits(entry, 'The newest changes', `/v1/changes?limit=${NEWEST}`, 4)}</section>`
 }
 

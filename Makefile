@@ -74,7 +74,7 @@ sbom: .tools/audit/.installed ## Write what Lambda runs as an SBOM (CycloneDX) t
 	@.tools/audit/bin/cyclonedx-py requirements requirements.lock --output-reproducible \
 		--output-format JSON --output-file .build/sbom.json
 
-site: $(VENV)/.infra .tools/site/.installed ## Build the documentation with search in .build/site/html, and check its links (TAG=main).
+site: $(VENV)/.infra .tools/site/.installed ## Build the documentation with search in .build/site/html/VERSION, and check its links (TAG=main).
 	@$(BIN)/python -m infra.site .build/site --tag $(or $(TAG),main)
 
 audit: .tools/audit/.installed ## Ask PyPI for known vulnerabilities of what Lambda and the server run.

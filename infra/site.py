@@ -1,7 +1,8 @@
 """Build the documentation as a site with search: `python -m infra.site FOLDER [--tag v0.4.0]`.
 
 The pages are those that GitHub shows. Links to code become links to the tree of the tag, and every
-link and anchor of what was built has to lead somewhere. zensical makes the pages (`make site`).
+link and anchor of what was built has to lead somewhere. Each version has a folder, and the newest
+release another one, `latest`. zensical makes the pages (`make site`).
 """
 
 import argparse
@@ -24,6 +25,8 @@ _ZENSICAL: Final = _ROOT / ".tools" / "site" / "bin" / "zensical"
 # Where a page beside docs/ stands on the site.
 _MOVED: Final = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
 _LINK: Final = re.compile(r"(?<=\]\()([^)#\s]+)(?=[#)])")
+_RELEASE: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
+_FIRST: Final = '<!doctype html><meta http-equiv="refresh" content="0; url=latest/">\n'
 _PARTS: Final = {
     "Try": ("index.md", "concepts.md", "console.md"),
     "Enforce": (
@@ -64,15 +67,23 @@ def _link(home: Path, page: Path, folder: Path, tag: str, found: re.Match[str]) 
 
 
 def build(folder: Path, tag: str) -> Path:
-    """Build the site in `html` of a folder, and return that. Raises `CalledProcessError`."""
+    """Build the version's folder in `html` of a folder, and return it.
+
+    That of a release is also `latest`, to which the first page leads. Raises `CalledProcessError`.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     write_sources(folder / "docs", tag)
-    (folder / "zensical.toml").write_text(_settings(folder / "docs"))
+    version = tag.removeprefix("v")
+    (folder / "zensical.toml").write_text(_settings(folder / "docs", version))
     subprocess.run([_ZENSICAL, "build"], cwd=folder, check=True)  # noqa: S603 (of the project)
-    return folder / "html"
+    site = folder / "html"
+    if _RELEASE.fullmatch(version):
+        shutil.copytree(site / version, site / "latest")
+        (site / "index.html").write_text(_FIRST)
+    return site / version
 
 
-def _settings(pages: Path) -> str:
+def _settings(pages: Path, version: str) -> str:
     """The configuration of zensical. Strings and lists of JSON are those of TOML."""
     parts = [*_PARTS.items()]
     for name, title in (("spec", "Specification"), ("adr", "Decisions")):
@@ -81,7 +92,7 @@ def _settings(pages: Path) -> str:
     nav = ", ".join(f"{{{json.dumps(title)} = {json.dumps(names)}}}" for title, names in parts)
     return f"""[project]
 site_name = "Rescind"
-site_dir = "html"
+site_dir = "html/{version}"
 nav = [{nav}]
 [project.theme]
 font = false

@@ -3,14 +3,16 @@
 import json
 import pkgutil
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from infra import site
-from tests.kit.processes import ROOT
+from tests.kit.processes import ROOT, environment
 
 # The pages that the code writes, or a test compares with it line by line.
 _REFERENCE: Final = {"cli.md", "data-model.md", "metrics.md"}
@@ -64,3 +66,38 @@ def test_the_site_has_no_dead_link(tmp_path: Path) -> None:
     page.write_text('<a href="../webhooks/#none"></a><a href="../none/"></a>', encoding="utf-8")
     dead = [each for each in site.dead_links(built) if each.startswith("bulk")]
     assert dead == ["bulk/index.html: ../webhooks/#none", "bulk/index.html: ../none/"]
+
+
+_SITES: Final = {"v0.4.0": "html/0.4.0", "v0.4.1": "html/0.4.1", "v0.4.2-dev.0": "html/0.4.2-dev.0"}
+
+
+@pytest.mark.slow
+def test_each_release_keeps_its_pages(tmp_path: Path) -> None:
+    """F1316a: The pages of a release stay when the next is published, and `latest` is the newest.
+
+    A version before a release is not the latest.
+    """
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    (publish,) = (
+        each for each in workflow["jobs"]["site"]["steps"] if "PAGES" in each.get("env", {})
+    )
+    pages = tmp_path / "pages.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", str(pages)], check=True)
+    for tag, folder in _SITES.items():
+        here = tmp_path / tag
+        built = site.build(here / "made", tag)
+        assert built == here / "made" / folder
+        (here / "made/html").rename(here / "site")
+        given = {"PAGES": str(pages), "GITHUB_REF_NAME": tag, "GITHUB_ACTOR": "somebody"}
+        subprocess.run(
+            ["bash", "-e", "-c", publish["run"]], cwd=here, env=environment(given), check=True
+        )
+    shown = tmp_path / "shown"
+    subprocess.run(
+        ["git", "clone", "--quiet", "--branch", "gh-pages", str(pages), str(shown)], check=True
+    )
+    assert "url=latest/" in (shown / "index.html").read_text()
+    for folder, tag in (("0.4.0", "v0.4.0"), ("0.4.1", "v0.4.1"), ("latest", "v0.4.1")):
+        page = (shown / folder / "relay/index.html").read_text()
+        assert f"{site.CODE}/{tag}/infra/relay/compose.yaml" in page
+    assert (shown / "0.4.2-dev.0/index.html").exists()

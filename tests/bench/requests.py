@@ -4,6 +4,7 @@ Ours is the whole path, without the time spent in the store, which is the networ
 rate limit, routes, operation, log line. Beside it is a framework that does nothing but say hello.
 """
 
+import base64
 import copy
 import json
 import logging
@@ -26,12 +27,16 @@ from functions.revocations.handler import routes as revocations
 from functions.srl.handler import routes as lists
 from shared.logs import JsonFormatter
 from shared.model.identities.providers import ProviderKind
+from shared.model.lists import content
+from shared.model.lists.content import Payload
+from shared.operations.base import seals
+from shared.operations.changes import status_lists
 from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Store
 from shared.web.app import create_app, lambda_handler
-from tests.bench.measure import alternate
-from tests.bench.report import NotMeasured, Row, compared, progress
+from tests.bench.measure import Taken, alternate
+from tests.bench.report import NotMeasured, Row, compared, progress, took
 from tests.bench.revoked import revoke, warrant_ids
 from tests.kit import identities, issuers
 from tests.kit.api import Tenant, serve
@@ -100,7 +105,40 @@ def run(*, share: float = 1.0, rounds: int = 25) -> Iterator[Row]:
         )
         said = "request: introspection of a JWT (ES256), and the store"
         yield compared(said, found, "check", theirs, unit=("ms CPU", 1e3), goal="≤ 2")
+        yield from _status_list(ports, rounds)
         close(ports)
+
+
+def _status_list(ports: Ports, rounds: int) -> Iterator[Row]:
+    """A status list with a hundredth of its entries revoked: what it takes to sign, and its size.
+
+    Beside the publication of the list that has the same warrants.
+    """
+    progress("status list")
+    tenant, url = Tenant(ports, serve(ports), handle="issuer"), "https://rescind.example"
+    made = status_lists.create(ports, tenant.operator, name="bench", url=url)
+    of, now = status_lists.look(ports, made.id), ports.now()
+    seed = seals.opened(ports, of.signer)
+    numbers = made.indexes(0, made.size // 100)
+    ids = sorted(f"{made.warrant_prefix}{each}" for each in numbers)
+
+    def publish() -> object:
+        return content.sign(Payload(1, now, of.head.expires_at, ids), seed=seed)
+
+    ours, theirs = list[Taken](), list[Taken]()
+    for _ in range(rounds):
+        for taken, call in ((ours, partial(of.signed, ids, seed=seed)), (theirs, publish)):
+            started = Taken.now()
+            call()
+            taken.append(Taken.now().since(started))
+    name, unit = f"status list of {made.size:,}, 1 % revoked", ("ms", 1e3)
+    yield took(f"{name}, signed", ours, unit=unit, against="10 ms", of=0.01, goal="≤ 1")
+    yield took(f"{name}, signed", ours, unit=unit, against="their list, signed", of=theirs)
+    signed = of.signed(ids, seed=seed)
+    claims = json.loads(base64.urlsafe_b64decode(signed.split(b".")[1] + b"=="))
+    packed = len(base64.urlsafe_b64decode(claims["status_list"]["lst"] + "=="))
+    yield Row(f"{name}, packed", packed, "B", "20,000 B", packed / 20_000, goal="≤ 1")
+    yield Row(f"{name}, answer", len(signed), "B")
 
 
 @contextmanager

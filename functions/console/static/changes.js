@@ -206,7 +206,7 @@ export function report(change, happened, now) {
     `- Reach: ${count(reach.warrants, 'warrant')}, ${count(reach.keys, 'key')}, ${count(registered, 'authorizer')}`,
     `- Undo: ${undoing(change)}`, '',
     '## How far it has come', '',
-    ...stages(change, now).map(({ title, lines, since: took_ }, index) => `${index + 1}. ${[title, took_ && `after ${took_}`, ...lines].filter(Boolean).join('; ')}`), '',
+    ...stages(change, now).map(({ title, lines, since: took_ }, index) => `${index + 1}. ${[title, took_ && `after ${took_}`, ...lines].filter(Boolean).map((each) => String(each).replace(/\.$/, '')).join('; ')}`), '',
     `Holding ${number(holding)}, refusing everything ${number(closed)}, not known ${number(unknown)}, of ${number(registered)}.`, '',
     ...(curve.length ? ['## Time to deny', '', shares(change).map(({ words, seconds }) => `${words}: ${seconds === null ? 'not yet' : took(seconds)}`).join(', '), '',
       `Of all ${number(registered)} that are registered, by their own reports${isBound ? '; some may have held it earlier' : ''}. Seconds: ${curve.map(([seconds, proof]) => `${seconds}${proof === 'closed' ? ' (closed)' : ''}`).join(', ')}.`, ''] : []),

@@ -88,7 +88,7 @@ def test_what_another_person_approves_is_done(two: Two) -> None:
     """
     alice, page = two.alice, two.alice.page
     revocation = two.revoked(warrant_id="svc_wrt_laptop")
-    alice.open(f"#/revocations/{revocation}")
+    alice.open(f"#/changes/{revocation}")
     page.get_by_role("button", name="Take back…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Take it back").click()
@@ -119,7 +119,7 @@ def test_what_another_person_approves_is_done(two: Two) -> None:
 def test_a_rejected_act_is_not_done(two: Two) -> None:
     """F1300b: What another person rejects is not done, and is on no card."""
     page = two.alice.page
-    two.alice.open(f"#/revocations/{two.revoked(warrant_id='svc_wrt_laptop')}")
+    two.alice.open(f"#/changes/{two.revoked(warrant_id='svc_wrt_laptop')}")
     page.get_by_role("button", name="Take back…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Take it back").click()
@@ -168,7 +168,7 @@ def test_a_whole_batch_is_taken_back_with_an_approval(two: Two) -> None:
             body: dict[str, Any] = {"action": "revoke", "batch_id": batch, "warrant_ids": some}
             if some:
                 world.post("revocations/batch", reason="stolen", **body)
-        two.alice.open(f"#/revocations?batch={batch}")
+        two.alice.open(f"#/changes/{batch}")
         page.get_by_role("button", name="Take the whole batch back…").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Reason").fill("mistake")

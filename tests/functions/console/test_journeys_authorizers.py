@@ -48,7 +48,7 @@ def test_only_the_service_says_who_refuses(console: Console) -> None:
         console.pass_time(minutes=minutes)
         world.run_schedule()
         told = world.get(f"revocations/{made['id']}/propagation")["authorizers"]
-        console.open(f"#/revocations/{made['id']}")
+        console.open(f"#/changes/{made['id']}")
         console.open("#/authorizers")
         refuse = page.locator(".lines .row").filter(has_text="refuses all")
         expect(refuse).to_have_count(told["closed"])

@@ -311,14 +311,14 @@ def test_an_answer_that_is_lost(console: Console) -> None:
     assert names.count("Second office") == 1
 
     made = world.post("revocations", warrant_id="svc_wrt_lost", reason="a mistake")
-    console.open(f"#/revocations/{made['id']}")
+    console.open(f"#/changes/{made['id']}")
     page.get_by_role("button", name="Take back").click()
     page.route("**/v1/**", lose)
     page.get_by_role("button", name="Take it back").click()
     expect(unknown).to_be_visible()
     page.unroute("**/v1/**")
     page.get_by_role("button", name="Take it back").click()
-    expect(page.get_by_text("Online checks let this warrant in.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Taken back")).to_be_visible()
 
 
 def test_a_dialog_belongs_to_its_page(console: Console) -> None:

@@ -159,7 +159,7 @@ class Room {
   #left({ stragglers, feed, undone_at: undone, kind, authorizers: { registered, closed, unknown } }) {
     if (undone || feed?.of === 0 || (kind === 'api_key' && !registered)) return null
     const title = kind === 'api_key' ? 'Whose key it was' : 'Who may still let it in'
-    return html`<section class=${stragglers.length > FEW ? 'panel left' : 'panel left few'}><div class="head"><h2>${title}</h2><p class="soft">${number(unknown)} of ${number(registered)}</p></div>
+    return html`<section class=${stragglers.length > FEW ? 'panel left' : 'panel left few'}><div class="head"><h2>${title}</h2>${registered > 0 && html`<p class="soft">${number(unknown)} of ${number(registered)}</p>`}</div>
       ${stragglers.length ? [this.#table?.element, printed(stragglers)] : html`<p>${registered ? 'No registered authorizer.' : 'That is not known: no authorizer has registered.'}</p>`}
       ${stragglers.length < closed + unknown && html`<p class="soft">Of ${number(closed + unknown)}, these ${number(stragglers.length)} are told by the service.</p>`}
     </section>`
@@ -264,9 +264,3 @@ function end(row) {
 /** All rows, for paper: the table has those in view only. @param {Left[]} rows */
 const printed = (rows) => html`<table class="printed"><thead><tr>${['Authorizer', 'State', 'End', 'Holds', 'Last heard', 'Owner'].map((each) => html`<th>${each}</th>`)}</tr></thead>
   <tbody>${rows.map((row) => html`<tr><td>${named(row.name)}</td><td>${stateOf(row)}</td><td>${endOf(row)}</td><td>${behindOf(row)}</td><td>${second(row.seen_at)}</td><td>${nameOf(row.owner)}</td></tr>`)}</tbody></table>`
-
-/** Not before the first change is shown. */
-const sheet = one(html`<link rel="stylesheet">`)
-sheet.setAttribute('href', new URL('../changes.css', import.meta.url).href)
-document.head.append(sheet)
-await new Promise((resolve) => ['load', 'error'].forEach((event) => sheet.addEventListener(event, resolve)))

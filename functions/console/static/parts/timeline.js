@@ -3,7 +3,7 @@
 import { now } from '../api.js'
 import { brief } from '../changes.js'
 import { count, date, second, short } from '../format.js'
-import { html } from '../html.js'
+import { html, one } from '../html.js'
 import { read } from '../live.js'
 import { may } from '../session.js'
 import { folded, sentence } from './audit_sentences.js'
@@ -12,6 +12,12 @@ import { icon } from './tag.js'
 
 /** @typedef {import('../changes.js').Happened} Happened */
 /** @typedef {{list: Happened[], entry: import('../live.js').Entry | null}} Timeline `entry` is null if this key may not read the log */
+
+/** Not before it is needed. */
+const sheet = one(html`<link rel="stylesheet">`)
+sheet.setAttribute('href', new URL('../changes.css', import.meta.url).href)
+document.head.append(sheet)
+await new Promise((resolve) => ['load', 'error'].forEach((event) => sheet.addEventListener(event, resolve)))
 
 const [SECONDS, MOST, YEAR] = [30, 50, 365 * 86_400_000]
 

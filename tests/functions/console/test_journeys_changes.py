@@ -1,0 +1,294 @@
+"""The room of a change: how far it has come, since when, and who may still let it in."""
+
+import re
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from shared.model import times
+from shared.operations.lists import publication
+from tests.functions.console import plans
+from tests.functions.console.plans import MARKUP, RTL, WIDE
+from tests.functions.console.seeds import Plan
+from tests.functions.console.served import World
+from tests.functions.console.watched import Console
+
+pytestmark = pytest.mark.slow
+
+_CJK: Final = "東京の支払いゲートウェイ" * 7
+_WIDTHS: Final = (390, 768, 1000, 1440)
+# All numbers that the room shows, but those of the axis of the picture.
+_NUMBERS: Final = """() => {
+  const texts = document.createTreeWalker(document.querySelector(".room"), NodeFilter.SHOW_TEXT);
+  const found = new Set();
+  while (texts.nextNode()) {
+    if (texts.currentNode.parentElement.closest("figure, button, .sheet-foot")) continue;
+    for (const [each] of texts.currentNode.data.matchAll(/[0-9]+/g)) found.add(each);
+  }
+  return [...found];
+}"""
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return plans.key_tree
+
+
+def _button(page: Page | Locator, name: str) -> Locator:
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def _room(console: Console, title: str) -> str:
+    """The identifier of the change whose room is shown, under this title."""
+    expect(console.page.get_by_role("heading", level=1)).to_have_text(f"{title} revoked")
+    console.wait("changes")
+    return str(console.page.evaluate("location.hash").removeprefix("#/changes/"))
+
+
+def _fleet(world: World, *names: str) -> list[str]:
+    return [world.post("authorizers/register", name=name)["id"] for name in names]
+
+
+def _beat(world: World, *ids: str, **more: Any) -> None:
+    """Let these report that they hold the newest entry."""
+    sequence, at = world.get("authorizers/summary")["sequence"], times.text(world.clock())
+    for each in ids:
+        world.post(f"authorizers/{each}/heartbeat", sequence=sequence, verified_at=at, **more)
+
+
+def _publish(world: World) -> None:
+    publication.publish_feed(world.ports, world.seed.tenant_id)
+
+
+def _completed(console: Console, title: str, ids: list[str]) -> str:
+    """Follow the change under this title until these authorizers hold it; its identifier."""
+    own, world, main = _room(console, title), console.world, console.page.get_by_role("main")
+    assert world.get(f"changes/{own}")["complete"] is False
+    expect(main).not_to_contain_text("refused everywhere")
+    _publish(world)
+    _beat(world, *ids, max_staleness_seconds=30)
+    expect(main).to_contain_text("refused everywhere")
+    assert world.get(f"changes/{own}")["complete"] is True
+    return own
+
+
+def test_every_dialog_leads_to_the_room_of_what_it_revoked(console: Console) -> None:
+    """F1488a: Of each of the five kinds, the dialog that revokes it leads to its room.
+
+    Nothing there says that all refuse it before the service does.
+    """
+    page, world = console.page, console.world
+    ids = _fleet(world, "eu-1", "eu-2")
+    world.run_schedule()
+    _beat(world, *ids, max_staleness_seconds=30)
+    seen = list[str]()
+
+    def follow(title: str) -> None:
+        seen.append(_completed(console, title, ids))
+
+    console.open("#/revocations")
+    _button(page, "Revoke a warrant…").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Warrant").fill("svc_wrt_phone-1")
+    dialog.get_by_label("Reason").fill(MARKUP)
+    _button(dialog, "Revoke it").click()
+    follow("svc_wrt_phone-1")
+
+    console.open("#/revocations/many")
+    page.get_by_role("textbox", name=re.compile("^Warrants")).fill("svc_wrt_a\nsvc_wrt_b")
+    page.get_by_role("textbox", name=re.compile("^Reason")).fill("recalled")
+    _button(page, "Check, change nothing").click()
+    _button(page, "Revoke 2 warrants").click()
+    page.get_by_role("link", name="How far it has come").click()
+    follow("2 warrants")
+
+    console.open(f"#/keys/{world.id('Cards')}")
+    _button(page, "Revoke…").click()
+    dialog.get_by_label("With all below").check()
+    dialog.get_by_label("Reason").fill("stolen")
+    _button(dialog, "Revoke with all below").click()
+    follow("Cards")
+
+    console.open("#/lists")
+    page.get_by_role("button", name="Revoke the list signer").click()
+    _button(dialog, "Revoke it").click()
+    follow(f"List signer …{world.get('changes')['changes'][0]['id'][-6:]}")
+
+    console.open("#/api-keys")
+    console.act("reader", "Revoke")
+    _button(dialog, "Revoke reader").click()
+    expect(page.get_by_role("main")).to_contain_text("None is registered by it any more.")
+    seen.append(_room(console, "reader"))
+
+    kinds = [world.get(f"changes/{each}")["kind"] for each in seen]
+    assert kinds == ["warrant", "batch", "signing_key", "list_signer", "api_key"]
+    page.get_by_role("link", name="Changes", exact=True).click()
+    for each in seen:
+        row = page.locator(f".lines a[href='#/changes/{each}']")
+        expect(row).to_be_visible()
+    console.check_looks("changes")
+    console.check_widths("changes")
+
+
+def _numbers(told: dict[str, Any]) -> str:
+    counts = told["authorizers"]
+    return f"Held by {counts['holding']} of {counts['registered']}"
+
+
+def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Console) -> None:
+    """F1488b, F1489a: The room says what the service says, and its report has all its numbers.
+
+    Its curve and its shares are of all that are registered; whoever may let it in stands there with
+    an end, an owner, and how far it is behind.
+    """
+    page, world = console.page, console.world
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ids = _fleet(world, *(f"gw-eu-{number:02}" for number in range(10)), "warehouse-door")
+    world.run_schedule()
+    _beat(world, *ids[:10], max_staleness_seconds=30)
+    path = f"keys/{world.id('Card desk')}"
+    world.post(f"{path}/revoke", reason="INC-20431: seed found in a public repository")
+    where = f"changes/{world.id('Card desk')}"
+    console.open(f"#/{where}")
+    expect(page.get_by_text("Authorizers cannot know of it.")).to_be_visible()
+    console.pass_time(seconds=1)
+    _publish(world)
+    expect(page.get_by_role("heading", name=re.compile("In the feed, entry"))).to_be_visible()
+    for seconds, some in ((1, ids[:4]), (20, ids[4:6]), (40, ids[6:9])):
+        console.pass_time(seconds=seconds)
+        _beat(world, *some, max_staleness_seconds=30)
+        expect(page.get_by_role("main")).to_contain_text(_numbers(world.get(where)))
+    expect(page.locator(".shares")).to_have_text(
+        re.compile(r"half\s*22 s\s*90 %\s*.\s*99 %\s*.\s*all\s*not yet")
+    )
+    row = page.get_by_role("row").filter(has_text="warehouse-door")
+    expect(row).to_contain_text("never reported: no end known")
+    expect(row).to_contain_text("admin")
+    console.pass_time(minutes=2)
+    world.run_schedule()
+    expect(page.get_by_role("row").filter(has_text="gw-eu-09")).to_contain_text("refuses all since")
+    told = world.get(where)
+    assert (told["authorizers"]["unknown"], told["complete"]) == (1, False)
+    expect(page.get_by_role("main")).to_contain_text("not everywhere: 10 of 11")
+    expect(page.locator(".change figure svg")).to_have_attribute(
+        "aria-label", "10 of 11 authorizers are known to refuse it"
+    )
+    expect(page.get_by_role("heading", name=re.compile("In list"))).to_be_visible()
+    console.check_looks("change")
+
+    _button(page, "Copy report").click()
+    expect(page.locator("#said")).to_have_text("Copied.")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    missing = set(page.evaluate(_NUMBERS)) - set(re.findall("[0-9]+", copied))
+    assert not missing, copied
+    for each in told["stragglers"]:
+        assert each["name"] in copied
+    page.emulate_media(media="print")
+    expect(page.get_by_role("navigation")).to_be_hidden()
+    expect(page.locator(".printed")).to_be_visible()
+    expect(page.locator(".printed tbody tr")).to_have_count(2)
+    expect(page.locator(".sheet")).to_be_hidden()
+    page.emulate_media(media="screen")
+
+    _beat(world, *ids, max_staleness_seconds=30)
+    expect(page.get_by_role("main")).to_contain_text("refused everywhere")
+    expect(page.get_by_text("No registered authorizer.")).to_be_visible()
+    assert world.get(where)["complete"] is True
+
+
+def test_a_service_that_is_slow_gone_or_half_there(console: Console) -> None:
+    """F1490a: While the service is slow, grey bars stand; when it fails, the last that it said.
+
+    What fails alone says so in its own panel.
+    """
+    page, world = console.page, console.world
+    made = world.post("revocations", warrant_id="svc_wrt_a", reason="stolen")["id"]
+    console.expect_failures(0, 503)
+    held: list[Route] = []
+    page.route("**/v1/changes/*", lambda route: held.append(route))  # noqa: PLW0108 (it has no signature)
+    page.route(
+        "**/v1/audit-logs*", lambda route: route.fulfill(status=503, json=_fault("unavailable"))
+    )
+    page.evaluate("(to) => { location.hash = to }", f"#/changes/{made}")
+    expect(page.locator(".skeleton")).to_be_visible()
+    page.unroute("**/v1/changes/*")
+    for each in held:
+        each.continue_()
+    console.wait("changes")
+    expect(page.get_by_role("heading", name="svc_wrt_a revoked")).to_be_visible()
+    expect(console.panel("What happened")).to_contain_text("The audit log could not be read.")
+    page.unroute("**/v1/audit-logs*")
+    world.stop()
+    expect(
+        page.get_by_text(re.compile("As of 12:00 UTC. The service does not answer"))
+    ).to_be_visible()
+    expect(page.get_by_role("main")).not_to_contain_text("refused everywhere")
+    expect(page.get_by_role("heading", name="svc_wrt_a revoked")).to_be_visible()
+    console.check_axe()
+    world.start()
+    expect(page.get_by_text("As of 12:00 UTC.")).to_have_count(0)
+
+
+def _fault(code: str, message: str = "It cannot be told now.") -> dict[str, Any]:
+    return {"error": {"code": code, "message": message}}
+
+
+def test_a_service_of_an_older_release(console: Console) -> None:
+    """F1490b: A service that does not know changes is said to be old, and a change may be none."""
+    page, world = console.page, console.world
+    made = world.post("revocations", warrant_id="svc_wrt_a", reason="stolen")["id"]
+    console.expect_failures(404)
+    console.open("#/changes/svc_rev_01kbm4xt3rfz8c5w7y2q9n6d1e")
+    expect(page.get_by_role("heading", name="There is no such change")).to_be_visible()
+    body = _fault("not_found", "There is no such endpoint.")
+    page.route("**/v1/changes/*", lambda route: route.fulfill(status=404, json=body))
+    console.open(f"#/changes/{made}")
+    expect(page.get_by_text("It is of an older release.")).to_be_visible()
+    expect(page.get_by_text("admin revoked the warrant svc_wrt_a")).to_be_visible()
+    expect(page.get_by_role("heading", name="Time to deny")).to_have_count(0)
+    console.check_axe()
+
+
+def test_clocks_that_are_hours_apart(console: Console) -> None:
+    """F1491a: Ages and the curve are by the clock of the service, whatever the browser's says."""
+    page, world = console.page, console.world
+    (one,) = _fleet(world, "eu-1")
+    made = world.post("revocations", warrant_id="svc_wrt_a", reason="stolen")["id"]
+    _publish(world)
+    world.clock.advance(seconds=40)
+    _beat(world, one)
+    world.clock.advance(minutes=3)
+    for hours in (-5, 7):
+        page.clock.set_fixed_time(world.clock().timestamp() * 1000 + hours * 3_600_000)
+        console.open("#/lists")
+        console.open(f"#/changes/{made}")
+        expect(page.locator("header.head")).to_contain_text("3 min ago")
+        expect(page.locator(".shares")).to_contain_text("40 s")
+        expect(page.get_by_role("heading", name="Held by all 1")).to_be_visible()
+
+
+def test_names_of_all_kinds_in_every_size(console: Console) -> None:
+    """F1492a: No name, however long and in whatever script, breaks the room in any size."""
+    page, world = console.page, console.world
+    ids = _fleet(world, WIDE, RTL, MARKUP, _CJK, "gw-" + "x" * 60 + "-00042")
+    world.run_schedule()
+    _beat(world, *ids[1:3], max_staleness_seconds=30)
+    _beat(world, ids[3], allow_when_stale=True)
+    made = world.id(WIDE)
+    world.post(f"keys/{made}/revoke", reason=f"{RTL} {MARKUP} {_CJK}")
+    console.open(f"#/changes/{made}")
+    console.pass_time(minutes=4)
+    world.run_schedule()
+    expect(page.get_by_role("row").filter(has_text="00042")).to_be_visible()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for width in _WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            console.check()
+            console.check_axe()
+            console.keep_picture(f"change-names-{width}-{scheme}")
+            # The end of a name tells it from others.
+            box = page.locator(".left .ended > :last-child").last.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] <= width

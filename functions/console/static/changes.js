@@ -95,6 +95,10 @@ export function stages(change, now) {
     const lines = [`${second(change.undone_at)} UTC`, 'Online checks let it in again.']
     return [{ ...first, lines: [at] }, { ...undone, since: took(since(change, change.undone_at)), lines }]
   }
+  if (change.feed?.of === 0) {
+    const ended = /** @type {State} */ ('superseded')
+    return [{ ...first, lines: [at] }, { title: 'Nothing is left', state: ended, isReached: true, lines: ['What it revoked has ended, or was taken back.'] }]
+  }
   if (change.kind === 'api_key')
     return [{ ...first, lines: [at, 'The service refuses it from the next request on.'] }, others(change)]
   const lines = [at, change.kind === 'list_signer' ? 'Trust documents name it as revoked.' : `Online checks refuse ${WHAT[change.kind]}.`]
@@ -111,7 +115,6 @@ function others({ authorizers: { registered } }) {
 /** @param {Change} change @param {number} now @returns {Stage} */
 function fed(change, now) {
   const { sequence, issued_at: issued, published, of } = /** @type {NonNullable<Change['feed']>} */ (change.feed)
-  if (!of) return { title: 'Nothing is left', state: 'superseded', isReached: true, lines: ['What it revoked has ended, or was taken back.'] }
   if (sequence !== null && issued)
     return { title: `In the feed, entry ${number(sequence)}`, state: 'force', isReached: true, since: took(since(change, issued)), lines: [brief(issued, now)] }
   return { title: 'Not in the feed yet', state: 'wait', isReached: false, share: published / of,
@@ -120,10 +123,9 @@ function fed(change, now) {
 
 /** @param {Change} change @param {number} now @returns {Stage} */
 function listed(change, now) {
-  const { list, list_due_at: due, feed, kind } = change
+  const { list, list_due_at: due, kind } = change
   if (list)
     return { title: `In list ${number(list.version)}`, state: 'force', isReached: true, since: took(since(change, list.issued_at)), lines: [brief(list.issued_at, now)] }
-  if (feed?.of === 0) return { title: 'Needs no list', state: 'superseded', isReached: true, lines: [] }
   const isLate = due && now > Date.parse(due) + LATE
   return { title: 'Not in a list yet', state: 'wait', isReached: false,
     lines: [...(due ? [isLate ? 'The schedule is late.' : `Due by ${brief(due, now)}.`] : []), `Who works from lists alone still lets ${WHAT[kind]} in.`] }
@@ -131,8 +133,7 @@ function listed(change, now) {
 
 /** @param {Change} change @param {number} now @returns {Stage} */
 function held(change, now) {
-  const { complete, completed_at: completed, feed, kind, authorizers: { registered, holding, closed, unknown } } = change
-  if (feed?.of === 0) return { title: 'Nobody holds it', state: 'superseded', isReached: true, lines: [] }
+  const { complete, completed_at: completed, kind, authorizers: { registered, holding, closed, unknown } } = change
   if (!registered) return { title: 'Held by', state: 'unknown', isReached: false, lines: ['No authorizer has registered, so none tells what it holds.'] }
   const refusing = closed > 0 && `${number(closed)} ${holding ? 'more ' : ''}${closed === 1 ? 'refuses' : 'refuse'} everything.`
   if (complete) {

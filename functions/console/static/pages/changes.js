@@ -5,7 +5,7 @@ import { behindOf, brief, endOf, isOver, KINDS, published, report, shares, stage
 import { count, nameOf, number, second } from '../format.js'
 import { html, one, put, svg } from '../html.js'
 import { aged, follow, read } from '../live.js'
-import { banner, copy, heading, named, person, picture, problem, ready, skeleton, when } from '../parts/panel.js'
+import { banner, called, copy, heading, named, person, picture, problem, ready, skeleton, when } from '../parts/panel.js'
 import { facts } from '../parts/table.js'
 import { shape, tag } from '../parts/tag.js'
 import { happened, timeline } from '../parts/timeline.js'
@@ -181,9 +181,10 @@ class Room {
       : takeBack({ id, warrant_id: name ?? '', reason: change.reason ?? '' }))
     const isUndoable = change.undoable && !change.undone_at && may('revoker')
     return facts([
+      ...(name ? [/** @type {[string, unknown]} */ (['Name', html`<bdi class="whole" dir="auto">${name}</bdi>`])] : []),
       ['Identifier', html`<code>${id}</code>`],
       ['By', actor ? html`${person(actor.identity, actor.name)}${actor.key_id && html`<br><code>${actor.key_id}</code>`}` : 'not known'],
-      ...(feed && !change.undone_at ? [/** @type {[string, unknown]} */ (['Feed entry', feed.sequence === null ? 'none yet' : number(feed.sequence)]),
+      ...(feed?.of && !change.undone_at ? [/** @type {[string, unknown]} */ (['Feed entry', feed.sequence === null ? 'none yet' : number(feed.sequence)]),
         /** @type {[string, unknown]} */ (['List', list ? number(list.version) : 'none yet'])] : []),
       ...(kind === 'warrant' ? [/** @type {[string, unknown]} */ (['Online check', html`<button type="button" @click=${ask}>Ask now</button> ${this.#answer}`])] : []),
       ['Undo', html`<p>${undoing(change)}</p>${isUndoable && html`<button type="button" @click=${back}>${kind === 'batch' ? 'Take the whole batch back…' : 'Take back…'}</button>`}`],
@@ -202,7 +203,7 @@ function head(change, copyReport) {
   const { reason, actor, recorded_at: at } = change
   const { state, words } = standing(change)
   return html`<header class="head"><div>
-      <div class="named-change"><h1 tabindex="-1"><bdi dir="auto">${titleOf(change)}</bdi> <span class="soft">revoked</span></h1>${tag(state, words)}</div>
+      <div class="named-change"><h1 tabindex="-1">${called(titleOf(change))} <span class="soft">revoked</span></h1>${tag(state, words)}</div>
       <p class="soft">${reason && html`<bdi dir="auto">${reason}</bdi> · `}${actor && html`${person(actor.identity, actor.name)} · `}${when(at)} · ${second(at)} UTC</p></div>
     <div class="actions"><button type="button" @click=${() => copy(location.href)}>Copy link</button>
       <button type="button" @click=${() => print()}>Print report</button><button type="button" @click=${copyReport}>Copy report</button></div></header>`

@@ -44,7 +44,7 @@ export function happened(query, more = [], name = null) {
 
 /** @param {Timeline} timeline */
 export const timeline = ({ list, entry }) => html`
-  <ol class="timeline">${list.map(({ time, said, state }) => html`<li>${icon(state)}<bdi class="said" dir="auto">${said}</bdi>
+  <ol class="timeline">${list.map(({ time, said, state }) => html`<li>${icon(state)}<bdi class="said" dir="auto" title=${said}>${said}</bdi>
     <time datetime=${time} title=${`${second(time)} UTC`}>${brief(time, now())}</time></li>`)}</ol>
   ${!entry && html`<p class="soft">This key may not read the audit log.</p>`}
   ${entry?.error && problem(entry.error, entry.at ? 'The audit log does not answer; this is what it said before.' : 'The audit log could not be read.')}

@@ -18,8 +18,8 @@ const [SHORTEST, LONGEST, MOST] = [2, 200, 8]
 /** What the service finds: its name, the page whose picture it has, and its address. */
 const KINDS = /** @type {Record<Api.SearchHit['kind'], [string, string, (hit: Api.SearchHit) => string]>} */ ({
   warrant: ['Warrants', 'revocations', ({ id }) => `#/revocations?warrant=${encodeURIComponent(id)}`],
-  revocation: ['Revocations', 'revocations', ({ id }) => `#/revocations/${id}`],
-  batch: ['Batches', 'revocations', ({ id }) => `#/revocations?batch=${id}`],
+  revocation: ['Revocations', 'revocations', ({ id }) => `#/changes/${id}`],
+  batch: ['Batches', 'revocations', ({ id }) => `#/changes/${id}`],
   signing_key: ['Signing keys', 'keys', ({ id }) => `#/keys/${id}`],
   authorizer: ['Authorizers', 'authorizers', ({ id }) => `#/authorizers/${id}`],
   api_key: ['API keys', 'api-keys', ({ id }) => `#/api-keys/${id}`],

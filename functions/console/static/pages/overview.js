@@ -273,12 +273,8 @@ function days(entry, isFirst) {
 function newest(entry, isFirst) {
   if (!entry || isFirst) return null
   const found = /** @type {Api.ListedChange[]} */ (entry.data?.changes ?? [])
-  const row = (/** @type {Api.ListedChange} */ { id, kind, name, reason, recorded_at, actor }) => html`<li><a href=${room(kind, id)}>${called(name ?? short(id))}</a><bdi
+  const row = (/** @type {Api.ListedChange} */ { id, name, reason, recorded_at, actor }) => html`<li><a href=${`#/changes/${id}`}>${called(name ?? short(id))}</a><bdi
     class="soft" dir="auto">${reason ?? (actor && nameOf(actor.identity, actor.name))}</bdi>${when(recorded_at)}</li>`
-  return html`<section class="panel"><header><h2>Newest changes</h2><small class="soft">${aged(entry)}</small><a href="#/revocations">All</a></header>
+  return html`<section class="panel"><header><h2>Newest changes</h2><small class="soft">${aged(entry)}</small><a href="#/changes">All</a></header>
     ${entry.data ? found.length ? html`<ul class="changes">${found.map(row)}</ul>` : html`<p class="soft">Nothing was revoked yet.</p>` : waits(entry, 'The newest changes', `/v1/changes?limit=${NEWEST}`, 4)}</section>`
 }
-
-/** @param {Api.ChangeKind} kind @param {string} id */
-const room = (kind, id) =>
-  ({ warrant: `#/revocations/${id}`, batch: `#/revocations?batch=${id}`, signing_key: `#/keys/${id}`, api_key: `#/api-keys/${id}`, list_signer: '#/lists' })[kind]

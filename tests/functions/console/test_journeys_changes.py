@@ -184,12 +184,13 @@ def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Co
     assert not missing, copied
     for each in told["stragglers"]:
         assert each["name"] in copied
-    page.emulate_media(media="print")
+    page.emulate_media(media="print", color_scheme="dark")
     expect(page.get_by_role("navigation")).to_be_hidden()
     expect(page.locator(".printed")).to_be_visible()
     expect(page.locator(".printed tbody tr")).to_have_count(2)
     expect(page.locator(".sheet")).to_be_hidden()
-    page.emulate_media(media="screen")
+    expect(page.locator("h1")).to_have_css("color", "rgb(22, 32, 43)")
+    page.emulate_media(media="screen", color_scheme="light")
 
     _beat(world, *ids, max_staleness_seconds=30)
     expect(page.get_by_role("main")).to_contain_text("refused everywhere")

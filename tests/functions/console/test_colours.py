@@ -15,14 +15,18 @@ _STATES: Final = (
 # WCAG 2.2, 1.4.3 and 1.4.11.
 _TEXT: Final = 4.5
 _LINE: Final = 3.0
+_LIGHT_DARK: Final = re.compile(r"light-dark\((\S+), (\S+)\)")
 
 
 def _schemes() -> dict[str, dict[str, str]]:
     """The custom properties of the light and of the dark scheme, by name."""
     sheet = (STATIC / "console.css").read_text()
-    light, dark = re.findall(r":root \{(.*?)\}", sheet, re.DOTALL)
-    found = [dict(re.findall(r"--([\w-]+): ([^;]+);", text)) for text in (light, dark)]
-    return {"light": found[0], "dark": found[0] | found[1]}
+    (text,) = re.findall(r":root \{(.*?)\}", sheet, re.DOTALL)
+    found = dict(re.findall(r"--([\w-]+): ([^;]+);", text))
+    return {
+        scheme: {name: _LIGHT_DARK.sub(side, each) for name, each in found.items()}
+        for scheme, side in (("light", r"\1"), ("dark", r"\2"))
+    }
 
 
 def _colour(text: str) -> _Colour:

@@ -21,7 +21,7 @@ function change(registered, seconds, more = {}) {
   }
 }
 
-test('F1485b: a length of time may be told late, and never early', () => {
+test('a length of time may be told late, and never early', () => {
   assert.deepEqual([0, 59, 60, 119, 3600, 3661, 86_399, 90_000, 200_000].map(took),
     ['0 s', '59 s', '1 min', '1 min 59 s', '1 h', '1 h 2 min', '1 day', '1 day 1 h', '2 days 8 h'])
   const units = { s: 1, min: 60, h: 3600, day: 86_400, days: 86_400 }
@@ -31,7 +31,7 @@ test('F1485b: a length of time may be told late, and never early', () => {
   }
 })
 
-test('F1485c: the shares are of all that are registered, late at most, and none before it is reached', () => {
+test('the shares are of all that are registered, late at most, and none before it is reached', () => {
   for (const registered of [0, 1, 2, 7, 30, 199, 200, 201, 333, 1999]) {
     for (const part of [0, 0.49, 0.5, 0.9, 0.99, 1]) {
       const seconds = Array.from({ length: Math.floor(registered * part) }, (_, index) => Math.floor(index ** 1.5))
@@ -53,7 +53,7 @@ const CASES = [
   change(3, [4, 5], { list: { version: 9, issued_at: time(30) }, kind: 'list_signer', name: null }),
 ]
 
-test('F1485d: nothing is said to be refused, or reached, before the service says so', () => {
+test('nothing is said to be refused, or reached, before the service says so', () => {
   for (const each of CASES) {
     const said = [standing(each).words, ...stages(each, AT + 60_000).map(({ title }) => title)].join()
     if (!each.complete) assert.doesNotMatch(said, /refused/)
@@ -66,7 +66,7 @@ test('F1485d: nothing is said to be refused, or reached, before the service says
   assert.match(stages(CASES[1], AT + 180_000)[2].lines[0], /Due by 12:01:00/)
 })
 
-test('F1485e: in a report no name is markup', () => {
+test('in a report no name is markup', () => {
   const left = { id: 'svc_azr_1', name: '<b>a|b</b> *c*\n# d', owner: 'admin@acme.svc', proof: 'unknown', sequence: null, behind: null, seen_at: time(-60), denies_all_from: null, allow_when_stale: false }
   const text = report(change(1, [], { stragglers: [left], reason: '[x](y)' }), [], AT + 1000)
   assert.ok(text.includes('| \\<b\\>a\\|b\\</b\\> \\*c\\* \\# d | may let in |'))
@@ -74,7 +74,7 @@ test('F1485e: in a report no name is markup', () => {
 })
 
 for (const width of [260, 390, 760, 1160]) {
-  test(`F1485f: at ${width} px the curve is inside, rises, and its ticks stand apart`, () => {
+  test(`at ${width} px the curve is inside, rises, and its ticks stand apart`, () => {
     for (const each of [...CASES, change(10_000, Array.from({ length: 9_000 }, (_, index) => index))]) {
       const at = layout(each, width, AT + 700_000)
       assert.ok(at.dots.every(({ x, y }) => x >= at.left && x <= width && y >= 0 && y <= at.bottom))

@@ -137,7 +137,7 @@ def _numbers(told: dict[str, Any]) -> str:
 
 
 def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Console) -> None:
-    """F1488b, F1489a: The room says what the service says, and its report has all its numbers.
+    """F473a, F1488b, F1489a: The room says what the service says, and its report has all its numbers.
 
     Its curve and its shares are of all that are registered; whoever may let it in stands there with
     an end, an owner, and how far it is behind.

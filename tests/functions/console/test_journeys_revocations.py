@@ -72,7 +72,7 @@ def test_a_revocation_is_taken_back_and_found_again(console: Console) -> None:
 
 
 def test_many_warrants_are_revoked_from_a_file(console: Console) -> None:
-    """F474a, F595b: A file is checked before anything changes; a bad line stops it.
+    """F474a, F595a: A file is checked before anything changes; a bad line stops it.
 
     The result tells what became of each line, and how far the change has come. What was taken back
     is said in its place.
@@ -237,7 +237,7 @@ def test_who_may_not_revoke_sees_no_button_for_it(visitor: Console) -> None:
 
 @pytest.mark.parametrize("plan", [plans.nothing], ids=["empty"])
 def test_two_tabs_of_a_new_tenant(console: Console) -> None:
-    """F475c, F1488d: A page sees that another tab took its revocation back; old links lead on."""
+    """F475c, F1488c: A page sees that another tab took its revocation back; old links lead on."""
     page = console.page
     console.open("#/revocations")
     expect(page.get_by_text("Revoke a warrant to see it happen")).to_be_visible()

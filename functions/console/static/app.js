@@ -4,7 +4,7 @@ import { ApiError, behind, events, sleep } from './api.js'
 import { mark, showDoor } from './door.js'
 import { number, span } from './format.js'
 import { html, one, put, svg } from './html.js'
-import { announce, banner, copy, heading, problem, ready } from './parts/panel.js'
+import { announce, banner, copy, heading, problem, ready, skeleton } from './parts/panel.js'
 import { granted, handOver, isOpen, may, open, remember, reopen, signOut, tellTabs, watch, who } from './session.js'
 
 /** @typedef {{page: string, parts: string[], query: URLSearchParams}} Route */
@@ -269,6 +269,7 @@ async function showPage() {
     put(room, html`<h1 tabindex="-1">There is no such page</h1><p><a href="#/overview">Go to the overview</a></p>`)
     return ready()
   }
+  put(room, heading(known[1]), html`<section class="panel">${skeleton(6)}</section>`)
   try {
     /** @type {Page} */
     const page = await import(`./pages/${known[2]}.js`).catch(renewed)
@@ -288,9 +289,11 @@ async function showPage() {
   }
 }
 
-/** A page of an older console than the server has now. */
-function renewed() {
-  throw new ApiError(410, 'renewed', 'The console has been renewed, or the server does not answer. Load the page again.', null)
+/** A page of an older console than the server has now, unless the server does not answer: then the session stays. */
+async function renewed() {
+  const answer = await fetch(location.pathname, { method: 'HEAD', cache: 'no-store', headers: { Accept: 'text/html' } }).catch(() => null)
+  if (!answer?.ok) throw new ApiError(answer?.status ?? 0, 'no_answer', 'The service does not have this page now.', null)
+  throw new ApiError(410, 'renewed', 'The console has been renewed. Load the page again.', null)
 }
 
 /** What holds for each page: a key that only reads, a clock that is wrong. */

@@ -1,0 +1,159 @@
+"""What the pages say of authorizers is one thing, whatever happens to them."""
+
+import re
+from collections import Counter
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from shared.model import times
+from tests.functions.console import plans
+from tests.functions.console.served import World
+from tests.functions.console.watched import Console
+
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("plan", [plans.nothing])]
+
+_STEPS: Final = 200
+_SEED: Final = 1431
+# Asks now for what the pages count, and resolves when they say what is expected.
+_AGREES: Final = """async ([live, paths, expected]) => {
+  const {retry} = await import(live);
+  const text = (node) => node?.textContent.replace(/\\s+/g, " ").trim() ?? "";
+  const number = (words) => Number(/\\d[\\d,]*/.exec(words)?.[0].replace(",", "") ?? 0);
+  const all = (path) => [...document.querySelectorAll(path)].map(text);
+  const shown = () => document.body.dataset.page === "overview"
+    ? {badge: number(text(document.querySelector("a[data-page=authorizers] .waits"))),
+       figures: all(".figures a").slice(0, 2).map((each) => number(each.replace(/^\\D+/, ""))),
+       said: number(/([\\d,]+) authorizers? may still/.exec(text(document.querySelector(".head")))?.[1] ?? "0")}
+    : {badge: number(text(document.querySelector("a[data-page=authorizers] .waits"))),
+       said: text(document.querySelector(".head p")).match(/\\d+/g)?.map(Number) ?? [],
+       rows: [...document.querySelectorAll(".lines .row")].length,
+       groups: Object.fromEntries(all(".scroll .group").map((each) =>
+         [each.match(/^\\D+/)[0].trim(), number(each)]))};
+  // The other tab may have brought the news already.
+  if (JSON.stringify(shown()) !== JSON.stringify(expected)) paths.forEach(retry);
+  const until = performance.now() + 8000;
+  for (;;) {
+    const found = JSON.stringify(shown());
+    if (found === JSON.stringify(expected) || performance.now() > until) return found;
+    await new Promise(requestAnimationFrame);
+  }
+}"""
+_SUMMARY: Final = "/v1/authorizers/summary"
+_ALL: Final = "/v1/authorizers?include=proof"
+_GROUPS: Final = {
+    "unknown": "May let revoked warrants in",
+    "closed": "Refuse everything",
+    "holding": "Hold the newest",
+}
+
+
+class _Fleet:
+    """Authorizers of a world, to which things happen."""
+
+    def __init__(self, console: Console, tabs: list[Console]) -> None:
+        self.world, self.tabs = console.world, tabs
+        self.random = Random(_SEED)
+        self.ids: list[str] = []
+        self.revoked: list[Any] = []
+        made = self.world.post("api-keys", name="edge", scopes=["authorizer"])
+        self.world.seed.secrets["edge"] = made["key"]
+        self.key = self.world.post("keys", name="Root", type="root")["id"]
+        for _ in range(4):
+            self.register()
+        # Before the first, the overview has steps in the place of numbers.
+        self.revoke()
+        self.publish()
+
+    def step(self) -> str:
+        """Let one thing happen; its name."""
+        weights = {
+            self.report: 6, self.revoke: 3, self.publish: 3, self.wait: 3,
+            self.register: 1, self.cut: 1, self.rotate: 1, self.take_back: 1,
+        }  # fmt: skip
+        (chosen,) = self.random.choices([*weights], [*weights.values()])
+        chosen()
+        return chosen.__name__
+
+    def register(self) -> None:
+        if len(self.ids) < 8:
+            name = f"gate-{self.random.random()}"
+            self.ids.append(self.world.post("authorizers/register", "edge", name=name)["id"])
+
+    def report(self) -> None:
+        newest = self.world.get("authorizers/summary")["sequence"] or 0
+        now = times.text(self.world.clock())
+        self.world.post(
+            f"authorizers/{self.random.choice(self.ids)}/heartbeat",
+            "edge",
+            sequence=max(0, newest - self.random.choice([0, 0, 0, 1, 3])),
+            verified_at=now,
+            max_staleness_seconds=self.random.choice([30, 300, 3600]),
+            allow_when_stale=self.random.random() < 0.2,
+        )
+
+    def revoke(self) -> None:
+        warrant = f"svc_wrt_a-{self.random.random()}".replace(".", "")
+        self.revoked.append(self.world.post("revocations", warrant_id=warrant, reason="one"))
+
+    def take_back(self) -> None:
+        if len(self.revoked) > 1:
+            self.world.call("DELETE", f"revocations/{self.revoked.pop()['id']}")
+
+    def publish(self) -> None:
+        self.world.run_schedule()
+
+    def cut(self) -> None:
+        if len(self.ids) > 3:
+            self.world.call("DELETE", f"authorizers/{self.ids.pop(0)}")
+
+    def rotate(self) -> None:
+        self.world.post(f"keys/{self.key}/rotate")
+
+    def wait(self) -> None:
+        self.world.clock.advance(seconds=self.random.choice([20, 90, 300]))
+        for tab in self.tabs:
+            tab.pass_time()
+            # The person is there.
+            tab.page.keyboard.press("Shift")
+
+
+def _expected(world: World) -> dict[str, dict[str, Any]]:
+    """What each page has to show, by the list of authorizers and the summary, which agree."""
+    listed = world.get("authorizers?include=proof&limit=100")["authorizers"]
+    counted, proofs = world.get("authorizers/summary"), Counter(each["proof"] for each in listed)
+    assert counted["registered"] == len(listed)
+    assert {name: counted[name] for name in _GROUPS} == {name: proofs[name] for name in _GROUPS}
+    unknown, holding, closed = counted["unknown"], counted["holding"], counted["closed"]
+    said = [unknown, len(listed), holding, counted["sequence"] or 0, closed]
+    return {
+        "overview": {"badge": unknown, "figures": [unknown, holding], "said": unknown},
+        "authorizers": {
+            "badge": unknown,
+            "said": said if unknown else said[1:],
+            "rows": len(listed),
+            "groups": {_GROUPS[each]: proofs[each] for each in _GROUPS if proofs[each]},
+        },
+    }
+
+
+def test_all_pages_count_the_same_after_each_step(console: Console) -> None:
+    """F1431a: After each of 200 random steps fleet, summary, overview and badge count the same."""
+    other = console.another_tab()
+    other.sign_in()
+    tabs = {"overview": console, "authorizers": other}
+    fleet = _Fleet(console, [*tabs.values()])
+    other.open("#/authorizers")
+    source = console.page.evaluate("document.querySelector('script[src]').src")
+    live = re.sub("app.js$", "live.js", source)
+    seen: Counter[str] = Counter()
+    for number in range(_STEPS):
+        step = fleet.step()
+        for name, expected in _expected(console.world).items():
+            shown = tabs[name].page.evaluate(_AGREES, [live, [_SUMMARY, _ALL], expected])
+            wanted = tabs[name].page.evaluate("JSON.stringify", expected)
+            assert shown == wanted, f"step {number}, {step}, {name}"
+            seen.update(each for each in _GROUPS if _GROUPS[each] in shown)
+    assert min(seen[each] for each in _GROUPS) > _STEPS / 10, seen
+    other.check()

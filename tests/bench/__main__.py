@@ -18,6 +18,7 @@ from typing import Final
 
 from tests.bench import (
     cold_start,
+    console,
     deny,
     feed,
     postgresql,
@@ -39,6 +40,7 @@ BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "relay": relay.run,
     "requests": requests.run,
     "cold_start": cold_start.run,
+    "console": console.run,
     "workers": workers.run,
     "postgresql": postgresql.run,
 }

@@ -16,6 +16,7 @@ import pytest
 from shared.operations.lists import in_force
 from tests.bench import (
     cold_start,
+    console,
     deny,
     feed,
     postgresql,
@@ -32,7 +33,8 @@ from tests.bench.measure import Comparison, Taken, alternate, compare, processor
 from tests.bench.publication import Size
 from tests.bench.report import Row
 from tests.bench.revoked import revoke, tenant, warrant_ids
-from tests.kit import processes
+from tests.functions.console import plans
+from tests.kit import browsers, processes
 from tests.kit.processes import ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -171,6 +173,12 @@ _BENCHES: list[Any] = [
     pytest.param(lambda: relay.run(20, rounds=2), 4, lambda values: min(values) > 0, marks=_LINUX),
     (lambda: requests.run(share=0.01, rounds=1), 7, lambda values: min(values) > 0),
     pytest.param(
+        lambda: console.run(plans.large_fleet, rounds=2),
+        8,
+        lambda values: min(values) > 0 and values[-1] == 5,
+        marks=pytest.mark.skipif(browsers.executable() is None, reason="no Chromium"),
+    ),
+    pytest.param(
         lambda: workers.run(seconds=1, rounds=1), 4, lambda values: min(values) > 1, marks=_WRK
     ),
     pytest.param(
@@ -187,7 +195,7 @@ _BENCHES: list[Any] = [
 @pytest.mark.parametrize(
     ("run", "number", "is_right"),
     _BENCHES,
-    ids=["publication", "feed", "deny", "relay", "requests", "workers", "postgresql"],
+    ids=["publication", "feed", "deny", "relay", "requests", "console", "workers", "postgresql"],
 )
 def test_each_figure_is_measured_and_documented(
     run: Callable[[], Iterator[Row]], number: int, is_right: Callable[[list[float]], bool]

@@ -182,6 +182,7 @@ async function search() {
   show({
     paths, choices: [
       ...PAGES.map(([name, title, , path]) => ({ group: 'Pages', title, path, run: () => go(`#/${name}`) })),
+      ...BESIDE.map(([name, title]) => ({ group: 'Pages', title, path: paths.revocations ?? '', run: () => go(`#/${name}`) })),
       ...acts.map(([title, page, path]) => ({ group: 'Acts', title, path: path ?? paths[page] ?? '', run: () => act(page) })),
       { group: 'Acts', title: 'Revoke many warrants', path: paths.revocations ?? '', run: () => go('#/revocations/many') },
       { group: 'Acts', title: 'Copy the address of this page', path: LINK, run: () => copy(location.href) },

@@ -168,7 +168,7 @@ async function signInAgain(code) {
     begun()
     return false
   }
-  if (before.session_id) remove(`/v1/sessions/${before.session_id}`).catch(() => undefined)
+  if (fresh) remove(`/v1/sessions/${before.session_id}`).catch(() => undefined)
   return true
 }
 

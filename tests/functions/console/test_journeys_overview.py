@@ -251,7 +251,9 @@ def test_the_first_run_leaves_a_gateway_that_works(visitor: Console, tmp_path: P
     install, *commands = str(shown.text_content()).splitlines()
     assert install == "pip install rescind_authorizer-*.whl"
     settings = {line.split("=")[0].removeprefix("export ") for line in commands[:5]}
-    assert settings == set(re.findall("RESCIND_[A-Z_]+", (ROOT / "docs/authorizers.md").read_text()))
+    assert settings == set(
+        re.findall("RESCIND_[A-Z_]+", (ROOT / "docs/authorizers.md").read_text())
+    )
     world.seed.secrets["gateway"] = commands[1].partition("=")[2]
     surroundings = environment() | {"PATH": f"{python.parent}:{os.environ['PATH']}"}
     run = ["sh", "-c", "\n".join(commands).replace("python -m", "exec python -m")]

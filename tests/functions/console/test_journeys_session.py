@@ -50,9 +50,7 @@ def test_a_session_ends_without_input(console: Console) -> None:
 def key_of_account(console: Console, name: str) -> str:
     """Make a key of the account `fraud-desk` that may do everything; its identifier."""
     account = console.world.id("fraud-desk")
-    made = console.world.post(
-        "api-keys", name=name, scopes=["admin"], service_account_id=account
-    )
+    made = console.world.post("api-keys", name=name, scopes=["admin"], service_account_id=account)
     console.world.seed.secrets[name] = made["key"]
     return str(made["id"])
 

@@ -95,6 +95,7 @@ def filters_of(
         warrant_id=query.warrant_id,
         batch_id=query.batch_id,
         summary_id=query.summary_id,
+        words=tuple((query.q or "").casefold().split()),
     )
 
 

@@ -1,7 +1,7 @@
 """Bodies of the audit log endpoint (AUDIT-2)."""
 
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, JsonValue
 
@@ -13,7 +13,6 @@ from shared.web.fields import (
     MomentOut,
     NextCursor,
     RecordBody,
-    Total,
     WarrantId,
     example,
     identifier,
@@ -21,6 +20,8 @@ from shared.web.fields import (
     shown,
 )
 from shared.web.paging import PageBody, PageQuery
+
+WORDS_MAX: Final = 200
 
 
 class AuditFilters(BaseModel):
@@ -46,6 +47,12 @@ class AuditFilters(BaseModel):
     )
     summary_id: str | None = Field(
         default=None, description="The entry that sums the change up, with others of one call."
+    )
+    q: Annotated[str, Field(min_length=1, max_length=WORDS_MAX)] | None = Field(
+        default=None,
+        description="Words that an entry has in its values, in upper or lower case: names, "
+        "identifiers, reasons. A page is then made of the next 1000 entries, so that it may have "
+        "fewer than `limit`, or none, although more follow.",
     )
     from_: MomentIn | None = Field(
         default=None, alias="from", description="The earliest time of an entry, included."
@@ -142,5 +149,5 @@ class AuditEntryList(PageBody):
     model_config = example(audit_logs=[_ENTRY], total=132, cursor=CURSOR)
 
     audit_logs: list[AuditEntryBody] = shown("The entries of this page, newest first.")
-    total: Total
+    total: int | None = shown("Number of entries on all pages together; null with `q`.", minimum=0)
     cursor: NextCursor

@@ -30,7 +30,8 @@ _DAYS_A_TOKEN: Final = 60
 _DAYS_MAX: Final = AUDIT_RETENTION_DAYS_MAX
 # Filters for which a store may have no index, so that it reads what it does not show.
 _OF_REVOCATIONS: Final = frozenset({"reason", "created_by", "actor_key_id"})
-_OF_ENTRIES: Final = frozenset(EntryFilters.__dataclass_fields__) - {"start", "end", "warrant_id"}
+_UNSEARCHED: Final = {"start", "end", "warrant_id", "words"}
+_OF_ENTRIES: Final = frozenset(EntryFilters.__dataclass_fields__) - _UNSEARCHED | {"q"}
 
 
 class Cost(NamedTuple):

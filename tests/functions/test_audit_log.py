@@ -192,6 +192,29 @@ def test_each_filter_and_all_of_them(tenant: Tenant) -> None:
     assert len(everything) == audited(tenant) == 6
 
 
+def test_words_are_found_in_all_values(tenant: Tenant) -> None:
+    """AUDIT-4, F1471b: Entries with all words are found; a page reads 1,000 and goes on after."""
+    for number in range(3):
+        tenant.revoke(f"svc_wrt_{number}", reason=f"Laptop STOLEN in Ürümqi, case {number}")
+    for query, found in (
+        ("stolen laptop", ["svc_wrt_2", "svc_wrt_1", "svc_wrt_0"]),
+        ("ÜRÜMQI WRT_1", ["svc_wrt_1"]),
+        ("stolen borrowed", []),
+    ):
+        page = read(tenant, q=query)
+        assert [each["details"]["warrant_id"] for each in page["audit_logs"]] == found
+        assert (page["total"], page["cursor"]) == (None, None)
+    assert len(walk(tenant, q="stolen", limit=1)) == 3
+    assert read(tenant, q="stolen", warrant_id="svc_wrt_1")["total"] == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit_log, "_ROUND", 2)
+        page = read(tenant, q="wrt_0")
+        assert page["audit_logs"] == []
+        assert [each["details"]["warrant_id"] for each in walk(tenant, q="wrt_0")] == ["svc_wrt_0"]
+    exported = tenant.admin.get(f"{PATH}/export?q=wrt_1+case").text.splitlines()
+    assert len(exported) == 2
+
+
 def test_the_actions_are_those_of_the_contract() -> None:
     """AUDIT-3: The audit log knows exactly the actions of the contract."""
     kinds = {
@@ -222,7 +245,7 @@ def test_the_actions_are_those_of_the_contract() -> None:
     "query",
     [
         *("action=key.delete", "action=", "action=KEY.CREATE", "result=success"),
-        *("warrant_id=", "warrant_id=svc_key_a"),
+        *("warrant_id=", "warrant_id=svc_key_a", "q=", f"q={'w' * 201}"),
         *("from=2026-11-21", "from=2026-11-21T12:00:00", "from=1790000000", "from="),
         *("to=now", "to=2026-11-21 12:00:00Z", "to=2026-11-21T12:00:60Z"),
         # A window that ends before it begins, and times that no calendar has in UTC.

@@ -45,6 +45,32 @@ export function ago(time, now) {
   return seconds < 5 ? 'now' : `${span(seconds)} ago`
 }
 
+/** How a person wants times: exact instead of ages; by the clock of this computer instead of UTC. */
+export const shownTimes = { isExact: false, isLocal: false }
+
+/**
+ * A time as a person wants it: how long ago it was, or exactly; with its year if it is not of late.
+ * @param {string} time
+ * @param {number} now in milliseconds
+ */
+export function told(time, now) {
+  if (!shownTimes.isExact) return ago(time, now)
+  const exact = second(inZone(time))
+  return Math.abs(now - Date.parse(time)) < 300 * DAY * 1000 ? exact.slice(5, 16) : exact.slice(0, 10)
+}
+
+/**
+ * A time to the second, with its zone.
+ * @param {string} time
+ */
+export const exactly = (time) => `${second(inZone(time))} ${shownTimes.isLocal ? 'local time' : 'UTC'}`
+
+/** @param {string} time */
+function inZone(time) {
+  const moment = new Date(time)
+  return shownTimes.isLocal ? moment.getTime() - moment.getTimezoneOffset() * MINUTE * 1000 : moment.getTime()
+}
+
 /**
  * A time in UTC to the minute: 2026-11-22 03:21.
  * @param {string | number} time
@@ -70,16 +96,19 @@ export const clock = (time) => second(time).slice(11, 16)
 export const date = (time) => second(time).slice(0, 10)
 
 /**
- * The first second of a day in UTC, as the API takes it.
- * @param {string} day such as 2026-11-22
- */
-export const dayBegins = (day) => `${day}T00:00:00Z`
-
-/**
  * The last second of a day in UTC.
  * @param {string} day
  */
 export const dayEnds = (day) => `${day}T23:59:59Z`
+
+/**
+ * A day or a minute in UTC as the API takes it: its first second, or its last. Other texts stay as they are.
+ * @param {string} text such as 2026-11-22, or 2026-11-22T03:21
+ * @param {boolean} [isEnd]
+ */
+export const instant = (text, isEnd = false) =>
+  /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T${isEnd ? '23:59:59' : '00:00:00'}Z`
+    : /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d$/.test(text) ? `${text.replace(' ', 'T')}:${isEnd ? '59' : '00'}Z` : text
 
 /**
  * Bytes in hexadecimal digits.

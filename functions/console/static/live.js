@@ -3,7 +3,7 @@
  * with the same key fills. It holds a lock of the browser; the others tell it what they want.
  */
 
-import { answers, ApiError, call, events, now } from './api.js'
+import { answers, ApiError, call, events, get, now } from './api.js'
 import { clock, hex } from './format.js'
 import { advice } from './parts/panel.js'
 import { tabs, who } from './session.js'
@@ -17,6 +17,8 @@ import { tabs, who } from './session.js'
  * @property {string | null} [etag]
  * @property {string | null} [since] with which the service tells what has changed
  * @property {number} [took] seconds
+ * @property {any} [answer] that the rows of pages are from
+ * @property {Pages} [pages] if the service gives it page by page
  */
 /**
  * @typedef {object} Want
@@ -92,6 +94,130 @@ export function read(path, seconds, list = null) {
   return store.get(path) ?? NOTHING
 }
 
+/** Rows that one turn loads, the calls that it may take, and the rows that are loaded at most. */
+const [A_PAGE, CALLS, MOST] = [100, 10, 10_000]
+
+/**
+ * A list that the service gives page by page. The first page is kept fresh; the others are read when a
+ * person wants them.
+ */
+export class Pages {
+  /** @type {any[]} */
+  #first = []
+  /** Those of the other pages. @type {any[]} */
+  #older = []
+  /** @type {string | null} */
+  #cursor = null
+  #path = ''
+  /** @type {Entry} */
+  #entry = NOTHING
+  #isStopped = false
+  isLoading = false
+  /** Whether the rows are those of another filter, as the answer is on its way. */
+  isBusy = false
+  /** @type {number | null} */
+  total = null
+  /** @type {unknown} */
+  fault = null
+
+  /**
+   * @param {string} list its name in the answer
+   * @param {number} seconds
+   * @param {(row: any) => string} [key]
+   */
+  constructor(list, seconds, key = ({ id }) => id) {
+    this.list = list
+    this.seconds = seconds
+    this.key = key
+  }
+
+  /** Whether there are rows that were not read. */
+  get more() {
+    return this.#cursor !== null
+  }
+
+  /** How many can still be loaded, if that is known. @param {number} size of what is */
+  left(size) {
+    return this.total === null ? null : Math.min(this.total, MOST) - size
+  }
+
+  /**
+   * The rows that a path gives, as far as they were read.
+   * @param {string} path with its query
+   * @returns {Entry}
+   */
+  read(path) {
+    const entry = read(path, this.seconds)
+    this.isBusy = path !== this.#path && !entry.at && !entry.error && this.#entry.data !== null
+    if (this.isBusy) return this.#entry
+    if (path !== this.#path) {
+      Object.assign(this, { total: null, fault: null })
+      this.stop()
+      this.#path = path
+      ;[this.#first, this.#older, this.#cursor] = [[], [], null]
+      this.#entry = { ...NOTHING, pages: this }
+    }
+    const isNew = entry.data !== null && entry.data !== this.#entry.answer
+    if (isNew) this.#take(entry.data)
+    const data = isNew ? [...this.#first, ...this.#older] : this.#entry.data
+    this.#entry = { ...entry, data, answer: entry.data, pages: this }
+    return this.#entry
+  }
+
+  /** @param {any} answer with the first page */
+  #take(answer) {
+    const rows = answer[this.list]
+    if (this.#older.length) {
+      // Newer rows have pushed some out of the page; others are not there any more.
+      const known = new Set(rows.map(this.key))
+      const last = this.#first.findLastIndex((row) => known.has(this.key(row)))
+      this.#older = [...this.#first.slice(last + 1), ...this.#older].filter((row) => !known.has(this.key(row)))
+    } else {
+      this.#cursor = answer.cursor
+    }
+    this.#first = rows
+    this.total = answer.total ?? null
+    // Few of those that were looked at may match.
+    if (!rows.length && this.#cursor && !this.isLoading) void this.load()
+  }
+
+  /** Read rows until there are as many more as a page has. @param {number} [wanted] */
+  async load(wanted = A_PAGE) {
+    const path = this.#path
+    const begun = this.#older.length
+    Object.assign(this, { isLoading: true, fault: null })
+    this.#isStopped = false
+    try {
+      for (let call = 0; call < Math.max(CALLS, wanted / A_PAGE); call++) {
+        soon()
+        const cursor = this.#cursor
+        if (cursor === null || this.#isStopped || this.#older.length >= begun + wanted) break
+        const answer = /** @type {any} */ (await get(path, { query: { cursor } }))
+        if (path !== this.#path) return
+        this.#older = [...this.#older, ...answer[this.list]]
+        this.#cursor = answer.cursor
+        this.#entry = { ...this.#entry, data: [...this.#first, ...this.#older] }
+      }
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      this.fault = error
+    } finally {
+      if (path === this.#path) this.isLoading = false
+      soon()
+    }
+  }
+
+  loadAll() {
+    return this.load(MOST - this.#first.length - this.#older.length)
+  }
+
+  /** Read no more. */
+  stop() {
+    this.#isStopped = true
+    this.isLoading = false
+  }
+}
+
 /** How old data is that could not be renewed. @param {Entry} entry */
 export const aged = ({ at, error }) =>
   at && (error || now() - at > OLD) ? `As of ${clock(at)} UTC. ${error ? advice(error) : ''}` : null
@@ -111,7 +237,7 @@ function paint(view) {
 }
 
 /** Draw in the next frame. */
-function soon() {
+export function soon() {
   frame ||= requestAnimationFrame(() => {
     frame = 0
     for (const view of views) paint(view)

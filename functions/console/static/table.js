@@ -5,8 +5,9 @@
 
 import { count, number } from './format.js'
 import { html, one, put, svg } from './html.js'
-import { aged, follow, read } from './live.js'
+import { aged, follow, read, soon } from './live.js'
 import { written } from './parts/csv.js'
+import { isHeard, isSilent, showKeys } from './parts/keys.js'
 import { problem, ready, skeleton } from './parts/panel.js'
 import { download } from './parts/progress.js'
 import { icon } from './parts/tag.js'
@@ -27,10 +28,13 @@ import { repeat } from './vendor/lit-html/directives/repeat.js'
  */
 /** @typedef {{title: string, run: () => unknown, danger?: boolean}} Action */
 /** @typedef {{title: string, state: import('./parts/tag.js').State, note?: string}} Group */
+/** @typedef {{id: string, title: string, type?: string, options?: string[], hint?: string}} Field */
+/** @typedef {{id: string | null, value: string, text: string}} Term of a filter: `column:value`, or a word */
 /** @typedef {{title: string, query: string, state?: import('./parts/tag.js').State}} Facet */
 /**
  * @typedef {object} Spec
  * @property {string} id the page in the address, and the name of files
+ * @property {string} [part] what its parameters in the address begin with, if the page has another table
  * @property {string} noun of many rows
  * @property {Column[]} columns
  * @property {string} sort a column, with `-` before it from the most to the least
@@ -41,8 +45,11 @@ import { repeat } from './vendor/lit-html/directives/repeat.js'
  * @property {(row: any) => number} [group] which of them a row is in
  * @property {(rows: any[]) => Facet[]} [facets] filters at hand
  * @property {{title: string, run: (rows: any[]) => unknown}[]} [bulk] what is done with all that are chosen
+ * @property {{title: string, run: () => unknown}[]} [files] that the service makes of all rows
  * @property {(row: any) => (Action | false | null)[]} [actions]
  * @property {(row: any) => string} [open] the address of a row
+ * @property {(row: any) => unknown} [show] shows a row that has no address
+ * @property {Field[]} [fields] what the service filters by; without, the filter is that of the page
  * @property {unknown} empty in the place of rows
  */
 /** @typedef {{group: Group, size: number, row?: undefined} | {row: any, group?: undefined}} Line */
@@ -51,17 +58,17 @@ import { repeat } from './vendor/lit-html/directives/repeat.js'
 const [ROW, TWO_LINES, GROUP] = [40, 60, 36]
 /** Pixels below which a row has two lines; rows beside those in view. */
 const [NARROW, BESIDE] = [760, 6]
+/** Pixels of a table at least, and below it: its foot, and the bar of a phone. */
+const [LEAST, BELOW, BAR] = [300, 76, 64]
 /** Letters at the end of a name that are never cut. */
 const ENDING = 10
-const KEYS = [
-  ['/', 'filter'], ['j', 'next row'], ['k', 'row before'], ['Enter', 'open'], ['x', 'choose'],
-  ['Esc', 'leave the filter'], ['?', 'these keys'],
-]
-const ARROWS = { none: '', ascending: ' ↑', descending: ' ↓' }
-const SILENCED = 'rescind.keys'
+/** Milliseconds after the last letter until the service is asked. */
+const TYPED = 300
+const ARROWS = { none: '', ascending: '↑', descending: '↓' }
 const order = new Intl.Collator('en', { numeric: true })
 
 const GLYPHS = {
+  filter: 'M2 3.5h12M4.5 8h7M7 12.5h2',
   search: 'M7 2.5a4.5 4.5 0 1 0 .01 0M10.5 10.5 14 14',
   view: 'M2.5 3h11v10h-11zM6.2 3v10M9.8 3v10',
   download: 'M8 2v8M4.5 7 8 10.5 11.5 7M3 13.5h10',
@@ -85,6 +92,20 @@ export function whole(name) {
   return html`<bdi class="ended" dir="auto" title=${name}><span>${start}</span><span>${end}</span></bdi>`
 }
 
+/**
+ * The terms of a filter. A value in quotation marks has spaces: `reason:"card stolen"`.
+ * @param {string} query
+ * @returns {Term[]}
+ */
+export const terms = (query) =>
+  (query.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []).map((text) => {
+    const [, id = null, value = ''] = /^(?:([a-z_]+):)?(.*)$/s.exec(text) ?? []
+    return { id, value: value.replaceAll('"', ''), text }
+  })
+
+/** A term as it is written. @param {string} id @param {string} value */
+const term = (id, value) => `${id}:${/\s/.test(value) ? `"${value.replaceAll('"', '')}"` : value}`
+
 /** The text of a cell. @param {Column} column @param {any} row */
 const textOf = ({ text, value }, row) => (text ? text(row) : String(value?.(row) ?? ''))
 
@@ -103,6 +124,9 @@ export class Table {
   /** @type {WeakMap<any, string>} */
   #texts = new WeakMap()
   #query = ''
+  /** What the service is asked for. */
+  asked = ''
+  #typing = 0
   #sort = ''
   #flat = false
   /** @type {Set<string>} */
@@ -115,11 +139,14 @@ export class Table {
    */
   constructor(spec, { route: { query }, signal }) {
     this.spec = spec
-    this.#query = query.get('q') ?? ''
-    this.#sort = query.get('sort') ?? spec.sort
-    this.#hidden = new Set(query.get('hide')?.split(',') ?? [])
-    this.#flat = query.has('flat')
-    this.query = [...query].filter(([name]) => !['q', 'sort', 'hide', 'flat'].includes(name))
+    const own = (/** @type {string} */ name) => query.get(this.#parameter(name))
+    // A parameter that is called as a column filters, too.
+    const given = [...query].filter(([name, value]) => value && this.#filters.includes(name))
+    this.#query = [own('q'), ...given.map(([name, value]) => term(name, value))].filter(Boolean).join(' ')
+    this.asked = this.#query
+    this.#sort = own('sort') ?? spec.sort
+    this.#hidden = new Set(own('hide')?.split(',') ?? [])
+    this.#flat = own('flat') !== null
     this.signal = signal
     this.element = /** @type {HTMLElement} */ (
       one(html`<section class="sheet" aria-label=${spec.noun}><div class="padded">${skeleton(6)}</div></section>`)
@@ -154,6 +181,21 @@ export class Table {
     if (isLost) (focus.isConnected ? focus : this.#scroll)?.focus({ preventScroll: true })
   }
 
+  /** @param {string} name */
+  #parameter(name) {
+    return this.spec.part ? `${this.spec.part}.${name}` : name
+  }
+
+  /** What `column:value` may begin with. */
+  get #filters() {
+    return [...this.spec.columns, ...(this.spec.fields ?? [])].map(({ id }) => id)
+  }
+
+  /** Whether the service filters, and gives page by page. */
+  get #isRemote() {
+    return this.spec.fields !== undefined
+  }
+
   get #lead() {
     return /** @type {Column} */ (this.spec.columns.find(({ lead }) => lead) ?? this.spec.columns[0])
   }
@@ -174,13 +216,13 @@ export class Table {
 
   /** Filter, sort and group, if rows or wishes are others than before. */
   #arrange() {
-    const by = [this.#query, this.#sort, this.#flat].join(' ')
+    const by = [this.#isRemote || this.#query, this.#sort, this.#flat].join(' ')
     if (this.#arranged.rows === this.#rows && this.#arranged.by === by) return
     this.#arranged = { rows: this.#rows, by }
     const rows = this.#rows ?? []
     const chosen = this.#chosen.size ? rows.filter((row) => this.#chosen.has(this.#key(row))) : []
     this.#chosen = new Map(chosen.map((row) => [this.#key(row), row]))
-    const found = this.#found = this.#sorted(rows.filter(this.#finder(this.#query)))
+    const found = this.#found = this.#sorted(this.#isRemote ? rows : rows.filter(this.#finder(this.#query)))
     const { groups, group } = this.spec
     if (!groups || !group || this.#flat) {
       this.#lines = found.map((row) => ({ row }))
@@ -203,7 +245,8 @@ export class Table {
     const [first, second] = [worth(column), worth(this.#lead)]
     return [...rows].sort((left, right) => {
       const compared = compare(first.get(left) ?? null, first.get(right) ?? null)
-      return (isDown ? -compared : compared) || compare(second.get(left) ?? null, second.get(right) ?? null)
+      // Where the service gives the order, it tells which of two is first.
+      return (isDown ? -compared : compared) || (this.#isRemote ? 0 : compare(second.get(left) ?? null, second.get(right) ?? null))
     })
   }
 
@@ -213,10 +256,9 @@ export class Table {
    * @returns {(row: any) => boolean}
    */
   #finder(query) {
-    const tests = query.toLowerCase().split(/\s+/).filter(Boolean).map((word) => {
-      const [id, ...rest] = word.split(':')
-      const wanted = rest.join(':')
-      const column = rest.length && this.spec.columns.find((each) => each.id === id)
+    const tests = terms(query.toLowerCase()).map(({ id, value: wanted, text }) => {
+      const column = this.spec.columns.find((each) => each.id === id)
+      const word = text.replaceAll('"', '')
       if (!column) return (/** @type {any} */ row) => this.#text(row).includes(word)
       const is = column.is ?? ((row) => textOf(column, row).toLowerCase().includes(wanted))
       return (/** @type {any} */ row) => is(row, wanted)
@@ -248,15 +290,27 @@ export class Table {
     const field = /** @type {HTMLInputElement | null} */ (this.element.querySelector('[type=search]'))
     if (field && field.value !== query) field.value = query
     if (this.#scroll) this.#scroll.scrollTop = 0
+    clearTimeout(this.#typing)
+    const ask = () => {
+      this.asked = query
+      soon()
+    }
+    if (this.#isRemote) this.#typing = setTimeout(ask, TYPED)
     this.#keep()
   }
 
   #keep() {
-    const kept = new URLSearchParams(this.query)
-    if (this.#query.trim()) kept.set('q', this.#query.trim())
-    if (this.#sort !== this.spec.sort) kept.set('sort', this.#sort)
-    if (this.#hidden.size) kept.set('hide', [...this.#hidden].join())
-    if (this.#flat) kept.set('flat', '1')
+    const [, before] = location.hash.split('?')
+    const own = ['q', 'sort', 'hide', 'flat'].map((name) => this.#parameter(name))
+    // Of what the page had at first, the parameters that are columns are in the filter now.
+    const others = [...new URLSearchParams(before)].filter(([name]) => ![...own, ...this.#filters].includes(name))
+    const kept = new URLSearchParams(others)
+    const set = (/** @type {string} */ name, /** @type {string | false} */ value) =>
+      value && kept.set(this.#parameter(name), value)
+    set('q', this.#query.trim())
+    set('sort', this.#sort !== this.spec.sort && this.#sort)
+    set('hide', [...this.#hidden].join())
+    set('flat', this.#flat && '1')
     history.replaceState(null, '', `#/${this.spec.id}${kept.size ? `?${kept}` : ''}`)
     this.#paint()
   }
@@ -269,21 +323,25 @@ export class Table {
         value=${this.#query} autocomplete="off" spellcheck="false"
         @input=${typed}><kbd aria-hidden="true">/</kbd></label>
       <div class="facets">${this.#chosen.size ? this.#bulk() : this.#facets()}</div>
+      ${this.#isRemote && html`<button type="button" class="flat" aria-label="Filter by" title="Filter by"
+        @click=${(/** @type {MouseEvent} */ event) => this.#fill(event)}>${glyph('filter')}</button>`}
       <button type="button" class="flat" aria-label="Columns and filters" title="Columns and filters"
         @click=${(/** @type {MouseEvent} */ event) => this.#choose(event)}>${glyph('view')}</button>
       <button type="button" class="flat" aria-label="Keep as CSV" title="Keep as CSV"
-        @click=${() => this.#export()}>${glyph('download')}</button>
+        aria-haspopup=${this.spec.files ? 'menu' : null}
+        @click=${(/** @type {MouseEvent} */ event) => this.spec.files ? this.#files(event) : this.#export()}>${glyph('download')}</button>
     </div>`
   }
 
   #facets() {
     return (this.spec.facets?.(this.#rows ?? []) ?? []).map(({ title, query, state }) => {
-      const isOn = this.#query.split(/\s+/).includes(query)
-      const size = this.#size(query)
-      const words = this.#query.split(/\s+/).filter((word) => word !== query)
+      const known = terms(this.#query).map(({ text }) => text)
+      const isOn = known.includes(query)
+      const size = this.#isRemote ? 0 : this.#size(query)
+      const words = known.filter((word) => word !== query)
       const turn = () => this.#ask((isOn ? words : [...words, query]).join(' ').trim())
-      return (size > 0 || isOn) && html`<button type="button" class="facet" aria-pressed=${String(isOn)}
-        @click=${turn}>${state && icon(state)}${title} <b>${number(size)}</b></button>`
+      return (size > 0 || isOn || this.#isRemote) && html`<button type="button" class="facet" aria-pressed=${String(isOn)}
+        @click=${turn}>${state && icon(state)}${title} ${!this.#isRemote && html`<b>${number(size)}</b>`}</button>`
     })
   }
 
@@ -314,20 +372,25 @@ export class Table {
     const failed = entry.error && problem(entry.error, `The ${this.spec.noun} could not be shown.`)
     if (!this.#rows) return html`<div class="padded">${failed ?? skeleton(6)}</div>`
     const old = aged(entry)
-    if (!this.#rows.length) return html`<div class="padded nothing">${this.spec.empty}</div>`
+    const isAll = !this.#isRemote || !this.asked.trim()
+    if (!this.#rows.length && isAll && !entry.pages?.more)
+      return html`<div class="padded nothing">${this.spec.empty}</div>`
     const [from, to] = this.#inView()
     const lines = this.#lines.slice(from, to)
     const key = (/** @type {Line} */ line) => line.group ? line.group.title : this.#key(line.row)
     const draw = (/** @type {Line} */ line, /** @type {number} */ index) =>
       line.group ? this.#groupLine(line.group, line.size, from + index) : this.#row(line.row, from + index)
+    const busy = entry.pages?.isBusy
     return html`${old && html`<p class="stale padded soft">${old}</p>`}
-      <div class=${this.#isNarrow ? 'scroll two' : 'scroll'} role="table" tabindex="0" aria-label=${this.spec.noun}
-        aria-rowcount=${this.#lines.length + 1} @scroll=${{ handleEvent: () => this.#paint(), passive: true }}>
+      <div class=${`scroll${this.#isNarrow ? ' two' : ''}${busy ? ' busy' : ''}`} role="table" tabindex="0"
+        aria-label=${this.spec.noun} aria-busy=${String(Boolean(busy))} aria-rowcount=${this.#lines.length + 1} @scroll=${{ handleEvent: () => this.#paint(), passive: true }}>
         <div role="rowgroup" class="heads"><div role="row" class="row" aria-rowindex="1">${this.#heads()}</div></div>
         <div role="rowgroup" class="lines">${repeat(lines, key, draw)}</div>
-        ${!this.#lines.length && html`<div class="padded nothing"><p>Nothing matches the filter.</p>
-          <button type="button" @click=${() => this.#ask('')}>Show all ${number(this.#rows.length)}</button></div>`}
-      </div>`
+      </div>
+      ${!this.#lines.length && html`<div class="padded nothing">
+        <p>${entry.pages?.more ? 'Nothing matches among those that were read.' : 'Nothing matches the filter.'}</p>
+        <button type="button" @click=${() => this.#ask('')}>Show all ${this.#isRemote ? '' : number(this.#rows.length)}
+        </button></div>`}`
   }
 
   #heads() {
@@ -338,8 +401,8 @@ export class Table {
       this.#chosen = all ? new Map() : new Map(found.map((row) => [this.#key(row), row]))
       this.#paint()
     }
-    return html`<div role="columnheader" class="pick"><input type="checkbox"
-      aria-label=${`Choose all ${this.spec.noun} shown`} .checked=${all} @change=${toggle}></div>
+    return html`<div role="columnheader" class="pick"><label><input type="checkbox"
+      aria-label=${`Choose all ${this.spec.noun} shown`} .checked=${all} @change=${toggle}></label></div>
       ${this.#shown.map(({ id, title, kind }) => {
         const sorted = this.#sort === id ? 'ascending' : this.#sort === `-${id}` ? 'descending' : 'none'
         const turn = () => {
@@ -384,8 +447,8 @@ export class Table {
         <div role="cell" class="marked">${at && shown(at)}</div><div role="cell">${more}</div></div>`
     }
     return html`<div role="row" class=${picked ? 'row picked' : 'row'} aria-rowindex=${index + 2}>
-      <div role="cell" class="pick"><input type="checkbox" aria-label=${`Choose ${this.#name(row)}`} .checked=${picked}
-        @change=${() => this.#pick(row)}></div>
+      <div role="cell" class="pick"><label><input type="checkbox" aria-label=${`Choose ${this.#name(row)}`} .checked=${picked}
+        @change=${() => this.#pick(row)}></label></div>
       ${this.#shown.map((column) =>
         html`<div role="cell" class=${column.kind ?? null}>${column === this.#lead ? name : shown(column)}</div>`)}
       <div role="cell" class="more">${more}</div></div>`
@@ -396,8 +459,10 @@ export class Table {
    * @param {unknown} content
    */
   #named(row, content) {
-    return this.spec.open
-      ? html`<a class="lead" aria-label=${this.#name(row)} href=${this.spec.open(row)}>${content}</a>`
+    const { open, show } = this.spec
+    if (open) return html`<a class="lead" aria-label=${this.#name(row)} href=${open(row)}>${content}</a>`
+    return show
+      ? html`<button type="button" class="lead" aria-haspopup="dialog" @click=${() => show(row)}>${content}</button>`
       : html`<span class="lead" tabindex="-1">${content}</span>`
   }
 
@@ -409,14 +474,31 @@ export class Table {
   }
 
   #foot() {
-    const [all, found] = [this.#rows?.length ?? 0, this.#found.length]
-    const size = found === all ? count(all, 'row') : `${number(found)} of ${number(all)}`
+    // A row may stand for several of a page.
+    const all = this.#entry?.data?.length ?? 0
+    const found = this.#isRemote ? all : this.#found.length
+    const pages = this.#entry?.pages
+    const total = pages?.total ?? all
+    const [more, shown] = [Boolean(pages?.more), pages ? total : all]
+    const size = found < shown ? `${number(found)} of ${number(shown)}` : `${count(found, 'row')}${more ? ', and more' : ''}`
     const hint = (/** @type {string} */ key, /** @type {string} */ words) =>
       html`<span><kbd>${key}</kbd> ${words}</span>`
-    return this.#rows && html`<div class="sheet-foot soft"><span role="status">${size}</span>
-      ${!localStorage.getItem(SILENCED) && html`<span class="hints">
-        ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${this.spec.open && hint('↵', 'open')}</span>`}
-      <button type="button" class="flat" aria-label="Keys" @click=${keys}><kbd>?</kbd></button></div>`
+    return this.#rows && html`${pages?.fault && html`<div class="padded">${problem(pages.fault, 'The next ones could not be loaded.')}</div>`}
+      <div class="sheet-foot soft"><span role="status">${size}</span>${pages && this.#more(pages)}
+      ${!isSilent() && html`<span class="hints">
+        ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${(this.spec.open || this.spec.show) && hint('↵', 'open')}</span>`}
+      <button type="button" class="flat" aria-label="Keys" @click=${showKeys}><kbd>?</kbd></button></div>`
+  }
+
+  /** What loads more rows. @param {import('./live.js').Pages} pages */
+  #more(pages) {
+    const button = (/** @type {string} */ words, /** @type {() => unknown} */ run) =>
+      html`<button type="button" class="flat" @click=${run}>${words}</button>`
+    if (pages.isLoading) return html`<span>Loading …</span>${button('Stop', () => pages.stop())}`
+    const left = pages.left(this.#entry?.data?.length ?? 0)
+    return pages.more && html`${button('Load more', () => pages.load())}
+      ${(left === null || left > 100) && button(left === null ? 'Load all' : `Load all ${number(left)}`, () => pages.loadAll())}
+      ${this.#sort !== this.spec.sort && html`<span>Sorted are those that are loaded.</span>`}`
   }
 
   /** Pixels of a line. @param {Line} line */
@@ -445,17 +527,22 @@ export class Table {
     const [from, to] = this.#inView()
     lines.style.paddingTop = `${sum(this.#lines.slice(0, from))}px`
     lines.style.paddingBottom = `${sum(this.#lines.slice(to))}px`
+    const above = scroll.getBoundingClientRect().top + scrollY
+    const room = innerHeight - above - BELOW - (innerWidth < 640 ? BAR : 0)
+    scroll.style.maxHeight = `${Math.max(LEAST, room)}px`
     const widths = this.#shown.map(({ width }) => width).join(' ')
     scroll.style.setProperty('--columns', this.#isNarrow ? 'minmax(0, 1fr) auto auto' : `44px ${widths} 48px`)
   }
 
   /** @param {MouseEvent} event @param {any} row */
   #act(event, row) {
-    const actions = (this.spec.actions?.(row) ?? []).filter((each) => each !== false && each !== null)
-    const item = (/** @type {Action} */ { title, danger }, /** @type {() => void} */ act) =>
-      html`<button type="button" role="menuitem" class=${danger ? 'item revoked' : 'item'}
-        @click=${act}>${title}</button>`
-    popup(event, this.signal, (close) => actions.map((each) => item(each, () => (close(), void each.run()))), 'menu')
+    menu(event, this.signal, (this.spec.actions?.(row) ?? []).filter((each) => each !== false && each !== null))
+  }
+
+  /** @param {MouseEvent} event */
+  #files(event) {
+    const own = { title: 'Rows that are loaded, as CSV', run: () => this.#export() }
+    menu(event, this.signal, [...(this.spec.files ?? []), own])
   }
 
   /** Which columns are shown, how they are sorted, and the filters that were saved. @param {MouseEvent} event */
@@ -507,6 +594,34 @@ export class Table {
     })
   }
 
+  /** The filter as a form. @param {MouseEvent} event */
+  #fill(event) {
+    const fields = this.spec.fields ?? []
+    const known = terms(this.#query)
+    const free = known.filter(({ id }) => !fields.some((field) => field.id === id)).map(({ text }) => text)
+    const valueOf = (/** @type {string} */ id, type = 'text') => {
+      const value = known.find((each) => each.id === id)?.value ?? ''
+      return type === 'datetime-local' && value.length === 10 ? `${value}T00:00` : value
+    }
+    popup(event, this.signal, (close) => {
+      const filter = (/** @type {SubmitEvent} */ submitted) => {
+        submitted.preventDefault()
+        const form = new FormData(/** @type {HTMLFormElement} */ (submitted.target))
+        const given = [...form].map(([id, value]) => [id, String(value).trim()])
+        this.#ask([...free, ...given.filter(([, value]) => value).map(([id = '', value = '']) => term(id, value))].join(' '))
+        close()
+      }
+      return html`<form class="view" @submit=${filter}>
+        ${fields.map(({ id, title, type = 'text', options, hint }) => html`<label class="field"><span>${title}</span>
+          ${hint && html`<small class="soft">${hint}</small>`}
+          ${options ? html`<select name=${id}><option value="">all</option>${options.map((each) =>
+            html`<option ?selected=${each === valueOf(id)}>${each}</option>`)}</select>`
+            : html`<input name=${id} type=${type} value=${valueOf(id, type)} autocomplete="off" spellcheck="false">`}</label>`)}
+        <button class="main">Filter</button>
+      </form>`
+    })
+  }
+
   /** Let the person keep what is chosen, or else what the filter finds. */
   #export() {
     const { columns, id } = this.spec
@@ -518,13 +633,12 @@ export class Table {
   /** @param {KeyboardEvent} event */
   #press(event) {
     const target = /** @type {HTMLElement} */ (event.target)
+    if ((target.closest('.sheet') ?? document.querySelector('.sheet')) !== this.element) return
     if (event.key === 'Escape' && target.matches('[type=search]')) return this.#scroll?.focus()
-    const isField = target.matches('input:not([type=checkbox]), textarea, select')
-    if (isField || event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem(SILENCED)) return
-    if (document.querySelector('dialog[open], [popover]')) return
+    if (!isHeard(event)) return
     const filter = () => this.element.querySelector('input')?.focus()
     const [next, before, pick] = [() => this.#move(1), () => this.#move(-1), () => this.#pickFocused()]
-    const act = { '/': filter, j: next, k: before, x: pick, '?': keys }[event.key]
+    const act = { '/': filter, j: next, k: before, x: pick }[event.key]
     if (!act) return
     event.preventDefault()
     act()
@@ -598,8 +712,19 @@ const saved = (id) => JSON.parse(localStorage.getItem(filters(id)) ?? '{}')
  * @param {boolean} isOn
  * @param {(event: Event) => void} change
  */
-const tick = (words, isOn, change) =>
+export const tick = (words, isOn, change) =>
   html`<label class="tick"><input type="checkbox" .checked=${isOn} @change=${change}> <span>${words}</span></label>`
+
+/**
+ * @param {MouseEvent} event
+ * @param {AbortSignal} signal
+ * @param {Action[]} actions
+ */
+function menu(event, signal, actions) {
+  const item = (/** @type {Action} */ { title, danger }, /** @type {() => void} */ act) =>
+    html`<button type="button" role="menuitem" class=${danger ? 'item revoked' : 'item'} @click=${act}>${title}</button>`
+  popup(event, signal, (close) => actions.map((each) => item(each, () => (close(), void each.run()))), 'menu')
+}
 
 /**
  * Show something at a button until the person turns to something else.
@@ -627,23 +752,4 @@ function popup({ currentTarget }, signal, content, role = null) {
   })
   place.addEventListener('toggle', () => place.matches(':popover-open') || place.remove())
   signal.addEventListener('abort', () => place.remove(), { once: true })
-}
-
-/** The keys that move in a table, which a person can switch off. */
-function keys() {
-  const toggle = (/** @type {Event} */ { target }) =>
-    /** @type {HTMLInputElement} */ (target).checked
-      ? localStorage.removeItem(SILENCED)
-      : localStorage.setItem(SILENCED, 'off')
-  const dialog = /** @type {HTMLDialogElement} */ (
-    one(html`
-    <dialog aria-labelledby="keys-title" closedby="any" @close=${() => dialog.remove()}><form method="dialog">
-      <h2 id="keys-title">Keys</h2>
-      <dl class="facts">${KEYS.map(([key, words]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl>
-      ${tick('Single letters are keys, outside of fields', !localStorage.getItem(SILENCED), toggle)}
-      <div class="actions"><button>Close</button></div>
-    </form></dialog>`)
-  )
-  document.body.append(dialog)
-  dialog.showModal()
 }

@@ -1,6 +1,7 @@
 """The audit log: what was done, by whom, and from which address (AUDIT-1)."""
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -128,7 +129,8 @@ class EntryFilters:
     """The entries to return: those that match all values that are not None (AUDIT-4).
 
     `start` and `end` are whole seconds, and both are included. Entries about `warrant_id` are found
-    by the index, because one entry may name several warrants.
+    by the index, because one entry may name several warrants. An entry must also have each of the
+    `words`, in lower case, somewhere in its values.
     """
 
     start: datetime
@@ -141,6 +143,12 @@ class EntryFilters:
     batch_id: str | None = None
     summary_id: str | None = None
     actor_id: str | None = None
+    words: tuple[str, ...] = ()
+
+    def finds(self, entry: AuditEntry) -> bool:
+        """Return whether an entry has all the words."""
+        text = json.dumps(entry.to_item(), ensure_ascii=False, default=str).casefold()
+        return all(word in text for word in self.words)
 
     @property
     def values(self) -> dict[str, str]:

@@ -30,7 +30,7 @@ BYTES_MAX: Final = 2 * 1024 * 1024
 # The most that the clock of an instance may be ahead of another.
 _AHEAD_MAX: Final = timedelta(days=1)
 
-# How many entries are read at a time.
+# How many entries are read at a time; a page that looks for words reads no more.
 _ROUND: Final = 1000
 
 # The entry of a tenant's creation may be older than its settings by the differences of clocks.
@@ -68,11 +68,14 @@ def page(
     """Return a page of the tenant's entries that match `filters`, newest first (AUDIT-4).
 
     It has at most `limit` entries and `BYTES_MAX` bytes. The matching entries are counted for the
-    first page only; `before` carries their total and the window to the next pages.
+    first page only; `before` carries their total and the window to the next pages. With words, the
+    entries are not counted, and a page has those among the next `_ROUND`.
     """
     if before is not None:
         filters = replace(filters, start=before.start, end=before.end)
     filters = reachable(ports, filters)
+    if filters.words and filters.warrant_id is None:
+        return _page_of_words(ports, caller, filters, before=before, limit=limit)
     if filters.warrant_id is not None:
         found, counted = _walk_of_warrant(ports, caller, filters, before=before)
     else:
@@ -88,6 +91,28 @@ def page(
     month, last = shown[-1]
     position = AuditPosition(filters.start, filters.end, total, month, last.id)
     return Page(entries, total, str(position))
+
+
+def _page_of_words(
+    ports: Ports,
+    caller: Caller,
+    filters: EntryFilters,
+    *,
+    before: AuditPosition | None,
+    limit: int,
+) -> Page[AuditEntry]:
+    """Return those of the next `_ROUND` entries that have the words of the filters."""
+    read, _ = _walk(ports, caller, filters, before=before, limit=_ROUND + 1, counts=())
+    matching = [each for each in read[:_ROUND] if filters.finds(each[1])]
+    shown = _fitting(matching[:limit])
+    entries = [entry for _, entry in shown]
+    if len(shown) < len(matching):
+        month, last = shown[-1]
+    elif len(read) > _ROUND:
+        month, last = read[_ROUND - 1]
+    else:
+        return Page(entries, None, None)
+    return Page(entries, None, str(AuditPosition(filters.start, filters.end, 0, month, last.id)))
 
 
 def newest(
@@ -131,7 +156,8 @@ def _walk_of_warrant(
     ports: Ports, caller: Caller, filters: EntryFilters, *, before: AuditPosition | None
 ) -> tuple[_Found, int]:
     """Return the few entries about one warrant, and the number of all."""
-    matching = [AuditEntry.from_item(each) for each in of_warrant(ports, caller, filters)]
+    about = [AuditEntry.from_item(each) for each in of_warrant(ports, caller, filters)]
+    matching = [each for each in about if filters.finds(each)]
     older = [("-", each) for each in matching if before is None or each.id < before.entry_id]
     return older, len(matching)
 
@@ -241,18 +267,18 @@ def part(
     filters = _since_creation(ports, caller, reachable(ports, filters))
     lines: list[ExportLine] = []
     size = 0
-    last = ""
+    last = ("", "")
     walk = _export_walk if filters.warrant_id is None else _export_walk_of_warrant
     for month, item in walk(ports, caller, filters, after=after):
         entry = AuditEntry.from_item(item)
         text = line(item)
+        # What has not the words was read as well.
         size += len(text)
-        if size > BYTES_MAX and lines:
-            return ExportPart(
-                lines, str(AuditPosition(filters.start, filters.end, 0, last, lines[-1].entry.id))
-            )
-        lines.append(ExportLine(entry, text))
-        last = month
+        if size > BYTES_MAX and last[1]:
+            return ExportPart(lines, str(AuditPosition(filters.start, filters.end, 0, *last)))
+        if filters.finds(entry):
+            lines.append(ExportLine(entry, text))
+        last = (month, entry.id)
     sealed = log.head(ports, caller.tenant_id)
     return ExportPart(lines, None, None if sealed is None else sealed.checkpoint)
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { brief, dayBegins, dayEnds, nameOf, seconds } from '../../../functions/console/static/format.js'
+import { brief, dayEnds, instant, nameOf, seconds, shownTimes, told } from '../../../functions/console/static/format.js'
 
 test('an identity is said in the same words on each page', () => {
   assert.equal(nameOf('fraud-desk@acme.svc'), 'fraud-desk')
@@ -18,8 +18,19 @@ test('an identity is said in the same words on each page', () => {
   assert.equal(nameOf('ann@acme.example'), 'ann@acme.example')
 })
 
-test('a day has its first and its last second', () => {
-  assert.deepEqual([dayBegins('2026-11-22'), dayEnds('2026-11-22')], ['2026-11-22T00:00:00Z', '2026-11-22T23:59:59Z'])
+test('a day and a minute have their first and their last second', () => {
+  assert.equal(dayEnds('2026-11-22'), '2026-11-22T23:59:59Z')
+  const both = (/** @type {string} */ text) => [instant(text), instant(text, true)]
+  assert.deepEqual(both('2026-11-22'), ['2026-11-22T00:00:00Z', '2026-11-22T23:59:59Z'])
+  assert.deepEqual(both('2026-11-22T03:21'), ['2026-11-22T03:21:00Z', '2026-11-22T03:21:59Z'])
+  assert.deepEqual(both('yesterday'), ['yesterday', 'yesterday'])
+})
+
+test('a time is told as its age, or exactly', () => {
+  const now = Date.parse('2026-11-22T12:00:00Z')
+  assert.equal(told('2026-11-22T11:00:00Z', now), '1 h ago')
+  shownTimes.isExact = true
+  assert.deepEqual(['2026-11-22T11:00:00Z', '2025-01-02T11:00:00Z'].map((time) => told(time, now)), ['11-22 11:00', '2025-01-02'])
 })
 
 test('a time is typed in any unit, and shown in its largest', () => {

@@ -38,40 +38,68 @@ _OVERFLOW: Final = """() => {
   return `${page.scrollWidth} > ${page.clientWidth}: ` +
     wide.slice(0, 5).map((each) => each.outerHTML.slice(0, 120)).join(" | ");
 }"""
-# What sticks out of its card, and what a narrow column tears apart.
-_CUT: Final = """() => {
-  const away = ".unseen, svg, .long, .goes-dark, .scrolled, .scroll, .facets";
-  const seen = (each) => each.getClientRects().length > 0 && !each.closest(away);
-  const cut = [];
-  for (const card of document.querySelectorAll(".panel, .head, .sheet")) {
-    const box = card.getBoundingClientRect();
-    for (const each of [...card.querySelectorAll("*")].filter(seen)) {
-      const {left, right} = each.getBoundingClientRect();
-      if (left < box.left - 0.5 || right > box.right + 0.5) cut.push(each);
+# What sticks out of its card, lies over another, ends without an ellipsis, is too small for a
+# finger, and what a narrow column tears apart.
+_GEOMETRY: Final = """() => {
+  const away = ".unseen, svg, .goes-dark, .scrolled, .scroll, .facets";
+  const isSeen = (each) =>
+    each.checkVisibility({visibilityProperty: true}) && each.getClientRects().length > 0;
+  const faults = [];
+  const fault = (what, each) => faults.push(
+    `${what}: ${each.outerHTML.replace(/<!--.*?-->/g, "").slice(0, 120)}`);
+  const boxOf = (each) => each.getBoundingClientRect();
+  for (const card of document.querySelectorAll(".panel, .head, .sheet, .banner, dialog[open]")) {
+    const box = boxOf(card);
+    for (const each of card.querySelectorAll("*")) {
+      if (each.closest(away) || !isSeen(each)) continue;
+      const {left, right} = boxOf(each);
+      if (left < box.left - 0.5 || right > box.right + 0.5) fault("outside its card", each);
     }
   }
-  // A cell of a table ends with an ellipsis, and a name with its last letters.
+  // A name keeps its last letters.
   for (const each of document.querySelectorAll(".scroll .tag, .scroll .ended > :last-child")) {
-    const cell = each.closest("[role=cell]").getBoundingClientRect();
-    const {left, right} = each.getBoundingClientRect();
-    if (left < cell.left - 0.5 || right > cell.right + 0.5) cut.push(each);
+    const cell = boxOf(each.closest("[role=cell]")), {left, right} = boxOf(each);
+    if (left < cell.left - 0.5 || right > cell.right + 0.5) fault("cut", each);
   }
-  const words = /(?<![\\p{L}\\p{N}])[\\p{L}\\p{N}]{4,20}(?![\\p{L}\\p{N}])/gu;
-  for (const cell of [...document.querySelectorAll("td > div")].filter(seen)) {
-    if (cell.matches("td:first-child > div") && cell.clientWidth < 120) cut.push(cell);
-    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
-    while (texts.nextNode()) {
-      const text = texts.currentNode, range = document.createRange();
-      if (text.parentElement.closest(".called, .named, code")) continue;
-      for (const {index, 0: word} of text.data.matchAll(words)) {
-        range.setStart(text, index);
-        range.setEnd(text, index + word.length);
-        const lines = [...range.getClientRects()].map(({top}) => Math.round(top));
-        if (new Set(lines).size > 1) cut.push(cell);
-      }
+  const rows = ".scroll .row, .tools, .sheet-foot, .head, .actions, .facets, .hints";
+  for (const row of document.querySelectorAll(rows)) {
+    const parts = [...row.children].filter((each) => isSeen(each) && !each.matches(".unseen"));
+    for (const [index, one] of parts.entries()) for (const other of parts.slice(index + 1)) {
+      const [a, b] = [boxOf(one), boxOf(other)];
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (wide > 0.5 && high > 0.5) fault("lies over its neighbour", one);
     }
   }
-  return cut.slice(0, 5).map((each) => each.outerHTML.slice(0, 160)).join(" | ");
+  // Only what is in a line of the cut element itself gets its ellipsis.
+  const lineOf = (each) => {
+    while (getComputedStyle(each).display.startsWith("inline")) each = each.parentElement;
+    return each;
+  };
+  for (const each of document.querySelectorAll(".sheet *")) {
+    const isOver = each.scrollWidth > each.clientWidth + 1 && isSeen(each);
+    if (!isOver || getComputedStyle(each).overflowX !== "hidden") continue;
+    if (each.matches(".unseen, svg, .group, .heads *, .sheet")) continue;
+    const texts = document.createTreeWalker(each, NodeFilter.SHOW_TEXT);
+    const range = document.createRange();
+    while (texts.nextNode()) {
+      range.selectNodeContents(texts.currentNode);
+      const of = texts.currentNode.parentElement;
+      const isBeyond = boxOf(range).right > boxOf(each).right + 1 && !of.closest(".unseen");
+      const {textOverflow} = getComputedStyle(lineOf(of));
+      if (isBeyond && textOverflow !== "ellipsis") fault("cut without an ellipsis", of);
+    }
+  }
+  const kinds = "button, a, input, select, textarea";
+  const targets = `:is(.sheet, .head, .popup, dialog[open]) :is(${kinds})`;
+  for (const each of document.querySelectorAll(targets)) {
+    // A link among words is as high as these.
+    const isInText = each.matches("p a, dd a, li a, small a, [role=cell] a:not(.lead)");
+    if (!isSeen(each) || isInText) continue;
+    const {width, height} = boxOf(each.matches("input") && each.closest("label") || each);
+    if (width < 24 || height < 24) fault(`${Math.round(width)} by ${Math.round(height)} px`, each);
+  }
+  return [...new Set(faults)].slice(0, 8).join(" | ");
 }"""
 # All that can hold a key: the document with what was typed, storage of all kinds, the address.
 _HELD: Final = """async () => {
@@ -280,8 +308,8 @@ class Console:
         """Fail on all that was written down, on sideways scroll, and if the key is anywhere."""
         overflow = self.page.evaluate(_OVERFLOW)
         assert not overflow, f"the page scrolls sideways: {overflow}"
-        cut = self.page.evaluate(_CUT)
-        assert not cut, f"this is cut: {cut}"
+        faults = self.page.evaluate(_GEOMETRY)
+        assert not faults, f"the page is not as it should be: {faults}"
         self._check_key()
         assert not self.faults, "\n".join(self.faults)
 

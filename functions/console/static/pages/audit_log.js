@@ -1,149 +1,156 @@
 /** Who did what, when, and is the log whole? */
 
-import { ApiError, call, get, now } from '../api.js'
-import { count, date, dayBegins, dayEnds, nameOf, number, second, short } from '../format.js'
+import { ApiError, call, now } from '../api.js'
+import { date, instant, nameOf, number, second, short, told } from '../format.js'
 import { html, one, put } from '../html.js'
-import { banner, called, heading, named, panel, problem, ready } from '../parts/panel.js'
+import { follow, Pages } from '../live.js'
 import { ACTIONS, folded, sentence } from '../parts/audit_sentences.js'
+import { tell } from '../parts/dialog.js'
+import { banner, called, facts, heading, named, problem, ready, when } from '../parts/panel.js'
 import { advance, download } from '../parts/progress.js'
-import { empty, facts, footer } from '../parts/table.js'
 import { icon } from '../parts/tag.js'
+import { Table, terms } from '../table.js'
 import { showCheck } from './sealed_log.js'
 
 /** @typedef {Api.AuditEntry} Entry */
-/** @typedef {import('../parts/audit_sentences.js').Run} Run */
+/** @typedef {import('../parts/audit_sentences.js').Run & {id: string, who: string, did: string, what: string}} Line */
 
-/** The filters of the page: the name in its address, the parameter of the API, and the words. */
-const FILTERS = /** @type {const} */ ([
-  ['warrant', 'warrant_id', 'Warrant', 'svc_wrt_…'],
-  ['actor', 'actor', 'Who', 'admin@local.svc'],
-  ['key', 'actor_key_id', 'With the API key', 'svc_ak_…'],
-  ['batch', 'batch_id', 'Batch', 'svc_bat_…'],
-  ['resource', 'resource_id', 'About', 'svc_…'],
-])
+/** The parameters of the API, by what they are called in a filter. */
+const PARAMETERS = /** @type {const} */ ({
+  action: 'action', warrant: 'warrant_id', actor: 'actor', key: 'actor_key_id', batch: 'batch_id', resource: 'resource_id',
+})
 const DAYS = 7
 const DAY = 86_400_000
 const FIRST = '2000-01-01T00:00:00Z'
+/** Entries of one run that are shown; a file has them all. */
+const SHOWN = 50
 
-export const title = 'Audit'
+export const title = 'Audit log'
 
 /**
  * @param {HTMLElement} main
  * @param {{route: {query: URLSearchParams}, signal: AbortSignal}} context
  */
-export async function show(main, { route, signal }) {
-  const { query } = route
-  const list = panel(null, () => entries(query, signal), { signal, what: 'The audit log', wide: true, lines: 10 })
+export async function show(main, context) {
+  const { signal } = context
+  opened = `${new Date(now() - DAYS * DAY).toISOString().slice(0, 19)}Z`
   const place = one(html`<div class="body"></div>`)
-  const actions = [
-    html`<button type="button" @click=${() => save('ndjson', query, place, signal)}>Export NDJSON</button>`,
-    html`<button type="button" @click=${() => save('csv', query, place, signal)}>Export CSV</button>`,
-    html`<button type="button" @click=${() => showCheck(place, signal)}>Check the log…</button>`,
-  ]
-  put(main, heading(title, 'Each change leaves an entry, in the same write as the change.', actions), place, filters(query), list.element)
-  await list.drawn
-  ready()
+  const file = (/** @type {'ndjson' | 'csv'} */ format) =>
+    ({ title: `All that the filter finds, as ${format.toUpperCase()}`, run: () => void save(format, table.asked, place, signal) })
+  /** @type {Table} */
+  const table = new Table({ ...lines, files: [file('csv'), file('ndjson')] }, context)
+  const pages = new Pages('audit_logs', 10)
+  const check = html`<button type="button" @click=${() => showCheck(place, signal)}>Check the log…</button>`
+  follow(() => {
+    const known = pages.read(`/v1/audit-logs?${queryOf({ limit: '100', ...asked(table.asked) })}`)
+    put(main, heading(title, `Each change leaves an entry, in the same write as the change. Shown are those ${windowOf(table.asked)}.`,
+      check), place, table.element)
+    table.draw(known, runs(known.data))
+    if (known.at || known.error) ready()
+  }, signal)
 }
 
-/** @param {URLSearchParams} query */
-function filters(query) {
-  const search = (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault()
-    const given = [...new FormData(/** @type {HTMLFormElement} */ (event.target))].filter(([, value]) => value !== '')
-    location.hash = `#/audit?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
+/** The lines of the entries that were drawn last. @type {{data: Entry[] | null, lines: Line[] | null}} */
+const drawn = { data: null, lines: null }
+
+/** @param {Entry[] | null} data */
+function runs(data) {
+  if (drawn.data !== data) {
+    const lines_ = data && folded(data).map((run) => ({ ...run, ...sentence(run), id: /** @type {Entry} */ (run.entries[0]).id }))
+    Object.assign(drawn, { data, lines: lines_ })
   }
-  const open = query.size > 0 || matchMedia('(min-width: 720px)').matches
-  return html`<details class="panel wide" ?open=${open}><summary>Filters</summary><form class="filters" role="search" @submit=${search}>
-    <label class="field"><span>Action</span><select name="action"><option value="">all</option>${ACTIONS.map((action) => html`<option ?selected=${action === query.get('action')}>${action}</option>`)}</select></label>
-    ${FILTERS.map(([name, , words, example]) => html`<label class="field"><span>${words}</span><input name=${name} value=${query.get(name)} placeholder=${example} autocomplete="off" spellcheck="false"></label>`)}
-    <label class="field"><span>From</span><input type="date" name="from" value=${query.get('from')}></label>
-    <label class="field"><span>To</span><input type="date" name="to" value=${query.get('to')}></label>
-    <div class="actions"><button class="main">Search</button>${query.size > 0 && html`<a href="#/audit">Show all</a>`}</div>
-  </form></details>`
+  return drawn.lines
 }
 
-/** @param {number} time */
-const iso = (time) => `${new Date(time).toISOString().slice(0, 19)}Z`
+/** @param {Record<string, string | null | undefined>} parameters */
+const queryOf = (parameters) =>
+  new URLSearchParams(Object.entries(parameters).flatMap(([name, value]) => (value ? [[name, value]] : [])))
+
+/** @param {string} filter */
+const valuesOf = (filter) => Object.fromEntries(terms(filter).flatMap(({ id, value }) => (id ? [[id, value]] : [])))
 
 /**
  * What happened to one warrant or in one batch is little, and is shown whole.
- * @param {URLSearchParams} query
+ * @param {Record<string, string>} values
  */
-const isOfAllTimes = (query) => query.has('warrant') || query.has('batch')
+const isOfAllTimes = ({ warrant, batch }) => Boolean(warrant || batch)
+
+/** The beginning of what is shown: it stays while the page is open. */
+let opened = ''
 
 /**
- * The parameters of the API for the filters of the address. An export has the window of the page.
- * @param {URLSearchParams} query
+ * What a filter asks the service for. An export has the window of the page.
+ * @param {string} filter
  * @returns {Record<string, string | null>}
  */
-function parameters(query) {
-  const [from, to] = [query.get('from'), query.get('to')]
-  const end = to ? dayEnds(to) : iso(now())
-  const begin = from ? dayBegins(from) : isOfAllTimes(query) ? FIRST : iso(Date.parse(end) - DAYS * DAY)
-  return Object.fromEntries([
-    ['action', query.get('action')], ['from', begin], ['to', to && end],
-    ...FILTERS.map(([name, parameter]) => [parameter, query.get(name)]),
-  ])
-}
-
-/**
- * @param {URLSearchParams} query
- * @param {AbortSignal} signal
- */
-async function entries(query, signal) {
-  const place = one(html`<div class="body"></div>`)
-  /** @type {Entry[]} */
-  const found = []
-  const asked = parameters(query)
-  /** @param {string | null} cursor */
-  const load = async (cursor) => {
-    const answer = /** @type {Api.AuditEntryList} */ (await get('/v1/audit-logs', { signal, query: { limit: 100, ...asked, cursor } }))
-    found.push(...answer.audit_logs)
-    const more = answer.cursor ? () => load(answer.cursor).catch((error) => draw(problem(error, 'The next entries could not be loaded.'))) : null
-    const draw = (/** @type {unknown} */ fault = null) => void put(place, html`<p class="soft">${total(answer.total, query)}</p>`, found.length ? days(found) : empty('Nothing happened that these filters find.'), more && footer(found.length, answer.total, more), fault)
-    draw()
+function asked(filter) {
+  const values = valuesOf(filter)
+  const free = terms(filter).filter(({ id }) => !FIELDS.some((field) => field.id === id)).map(({ text }) => text.replaceAll('"', ''))
+  const end = values.to ? instant(values.to, true) : null
+  const begin = values.from ? instant(values.from) : isOfAllTimes(values) ? FIRST : end ? null : opened
+  return {
+    ...Object.fromEntries(Object.entries(PARAMETERS).map(([name, parameter]) => [parameter, values[name] ?? null])),
+    q: free.join(' '), from: begin, to: end,
   }
-  await load(null)
-  return place
 }
 
-/**
- * @param {number} entries_
- * @param {URLSearchParams} query
- */
-function total(entries_, query) {
-  return `${count(entries_, 'entry', 'entries')} ${window_(query)}. Times are UTC.`
-}
-
-/** @param {URLSearchParams} query */
-function window_(query) {
-  const until = query.has('to') ? `until ${query.get('to')}` : ''
-  if (query.has('from')) return `since ${query.get('from')}${until && `, ${until}`}`
-  if (isOfAllTimes(query)) return until || 'of all times'
+/** @param {string} filter */
+function windowOf(filter) {
+  const values = valuesOf(filter)
+  const until = values.to ? `until ${values.to.replace('T', ' ')} UTC` : ''
+  if (values.from) return `since ${values.from.replace('T', ' ')} UTC${until && `, ${until}`}`
+  if (isOfAllTimes(values)) return until || 'of all times'
   return until ? `of the ${DAYS} days ${until}` : `of the last ${DAYS} days`
 }
 
-/** @param {Entry[]} found */
-function days(found) {
-  /** @type {Map<string, Entry[]>} */
-  const byDay = new Map()
-  for (const entry of found) {
-    const day = date(entry.timestamp)
-    byDay.set(day, [...(byDay.get(day) ?? []), entry])
-  }
-  return [...byDay].map(([day, of]) => html`<section aria-label=${day}><h2>${day}</h2><div class="log">${folded(of).map((run) => one(line(run)))}</div></section>`)
+/** @type {import('../table.js').Field[]} */
+const FIELDS = [
+  { id: 'action', title: 'Action', options: ACTIONS },
+  { id: 'warrant', title: 'Warrant', hint: 'Its identifier.' },
+  { id: 'actor', title: 'Who', hint: 'Such as admin@acme.svc, or the e-mail of a person.' },
+  { id: 'key', title: 'With the API key', hint: 'Its identifier.' },
+  { id: 'batch', title: 'Batch', hint: 'Its identifier.' },
+  { id: 'resource', title: 'About', hint: 'The identifier of what was changed.' },
+  { id: 'from', title: 'From (UTC)', type: 'datetime-local' },
+  { id: 'to', title: 'To (UTC)', type: 'datetime-local' },
+]
+
+/** @param {Line} line */
+const sentenceOf = ({ who, did, what }) => `${who} ${did} ${what}`
+
+/** @type {import('../table.js').Spec} */
+const lines = {
+  id: 'audit',
+  noun: 'entries',
+  sort: '-time',
+  mark: 'time',
+  fields: FIELDS,
+  show: (line) => tell(heading_(line), html`<div class="scrolled body">${line.entries.slice(0, SHOWN).map(fact)}
+    ${line.entries.length > SHOWN && html`<p class="soft">${number(line.entries.length - SHOWN)} more are in an export.</p>`}</div>`),
+  columns: [
+    { id: 'did', title: 'What happened', lead: true, width: 'minmax(220px, 3fr)', text: sentenceOf, cell: (line) => html`<span
+      class="line-of">${mark(line.action)}<span class="cut">${line.did} <bdi>${line.what}</bdi></span></span>` },
+    { id: 'who', title: 'Who', width: 'minmax(164px, 1fr)', from: 760, value: ({ who }) => who, cell: ({ who }) => html`<bdi
+      title=${who}>${who}</bdi>` },
+    { id: 'act', title: 'Action', width: '172px', from: 1000, value: ({ action }) => action, cell: ({ action }) =>
+      html`<code>${action}</code>` },
+    { id: 'where', title: 'From', width: '124px', from: 1120, text: ({ entries: [{ source_ip: address }] }) => address ?? '' },
+    { id: 'time', title: 'When', width: '116px', value: ({ entries: [{ timestamp }] }) => timestamp,
+      cell: ({ entries: [{ timestamp }] }) => when(timestamp) },
+    { id: 'about', title: 'About', text: ({ entries: [{ resource_id: thing }] }) => thing },
+  ],
+  sub: ({ who }) => html`<bdi>${who}</bdi>`,
+  facets: () => [
+    { title: 'Revoked', query: 'action:revocation.create' },
+    { title: 'Keys revoked', query: 'action:key.revoke' },
+    { title: 'Settings', query: 'action:tenant.update_settings' },
+    { title: 'Lists', query: 'action:srl.regenerate' },
+  ],
+  empty: html`<p>Nothing happened in these days.</p>`,
 }
 
-/** @param {Run} run */
-function line(run) {
-  const { who, did, what } = sentence(run)
-  const [newest] = run.entries
-  const fill = (/** @type {Event} */ event) => {
-    const details = /** @type {HTMLDetailsElement} */ (event.target)
-    if (details.open && details.childElementCount === 1) details.append(...run.entries.map((entry) => one(fact(entry))))
-  }
-  return html`<details @toggle=${fill}><summary><time datetime=${newest.timestamp}>${second(newest.timestamp).slice(11)}</time>${mark(run.action)}<span class="said"><bdi>${who}</bdi> ${did} <bdi>${what}</bdi></span></summary></details>`
-}
+/** @param {Line} line */
+const heading_ = ({ who, did, what }) => html`<bdi>${who}</bdi> ${did} <bdi>${what}</bdi>`
 
 /**
  * A shape for what cannot be undone, and for what needs a look; none for the rest.
@@ -155,33 +162,34 @@ function mark(action) {
 }
 
 /** @param {Entry} entry */
-const fact = (entry) => html`<div class="entry">${facts([
-  ['Time', `${second(entry.timestamp)} UTC`],
+const fact = (entry) => html`<section class="rowed-facts">${facts([
+  ['Time', `${second(entry.timestamp)} UTC, ${told(entry.timestamp, now())}`],
   ['Action', html`<code>${entry.action}</code>`],
-  ['Who', html`${named(entry.actor_id ? nameOf(entry.actor, entry.actor_name) : entry.actor)}${entry.actor_key_id && html` with the API key <a href=${`#/api-keys/${entry.actor_key_id}`}>${called(entry.actor_name ?? short(entry.actor_key_id))}</a>`}`],
+  ['Who', html`${named(entry.actor_id ? nameOf(entry.actor, entry.actor_name) : entry.actor)}${entry.actor_key_id && html` with
+    the API key <a href=${`#/api-keys/${entry.actor_key_id}`}>${called(entry.actor_name ?? short(entry.actor_key_id))}</a>`}`],
   ['About', html`<code>${entry.resource_id}</code>`],
   ['From', entry.source_ip ?? 'the machine of the service'],
   ['Request', entry.request_id ? html`<code>${entry.request_id}</code>` : 'none'],
   ['Entry', html`<code>${entry.id}</code>`],
-  ...Object.entries(entry.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name, named(typeof value === 'string' ? value : JSON.stringify(value))])),
-])}</div>`
+  ...Object.entries(entry.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name, named(typeof value === 'string'
+    ? value : JSON.stringify(value))])),
+])}</section>`
 
 /**
- * Let the person keep all entries that the filters find, part by part.
+ * Let the person keep all entries that the filter finds, part by part.
  * @param {'ndjson' | 'csv'} format
- * @param {URLSearchParams} query
+ * @param {string} filter
  * @param {Element} place
  * @param {AbortSignal} signal
  */
-async function save(format, query, place, signal) {
+async function save(format, filter, place, signal) {
   /** @type {ArrayBuffer[]} */
   const parts = []
-  const asked = parameters(query)
   /** @type {string | null} */
   let cursor = null
   const step = async () => {
     if (parts.length && cursor === null) return null
-    const answer = await call('GET', '/v1/audit-logs/export', undefined, { signal, query: { ...asked, format, cursor } })
+    const answer = await call('GET', '/v1/audit-logs/export', undefined, { signal, query: { ...asked(filter), format, cursor } })
     parts.push(answer.body)
     cursor = answer.headers.get('X-Next-Cursor')
     return `${number(Math.round(parts.reduce((sum, part) => sum + part.byteLength, 0) / 1024))} kB are loaded.`
@@ -189,9 +197,9 @@ async function save(format, query, place, signal) {
   try {
     if (!await advance(place, step, signal)) return put(place, banner('info', 'Stopped. No file was made.'))
     download(`audit-${date(now())}.${format}`, format === 'csv' ? 'text/csv' : 'application/x-ndjson', parts)
-    put(place, banner('force', `The file is complete. It has what is shown below: ${window_(query)}.`))
+    put(place, banner('force', `The file is complete. It has what is shown below: ${windowOf(filter)}.`))
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    put(place, problem(error, 'The log could not be exported. No file was made.', () => save(format, query, place, signal)))
+    put(place, problem(error, 'The log could not be exported. No file was made.', () => save(format, filter, place, signal)))
   }
 }

@@ -21,9 +21,10 @@ import { announce, banner, copied, problem } from './panel.js'
  * @param {boolean} [question.danger] whether it cannot be undone
  * @param {boolean} [question.wide]
  * @param {boolean} [question.firm] whether only the button closes it
+ * @param {boolean} [question.alone] whether its button is the only one
  * @returns {Promise<T | null>}
  */
-export function ask({ title, body, action, run, failed = 'That could not be done.', danger = false, wide = false, firm = false }) {
+export function ask({ title, body, action, run, failed = 'That could not be done.', danger = false, wide = false, firm = false, alone = firm }) {
   return new Promise((resolve) => {
     const fault = one(html`<div></div>`)
     const approval = new Approval((words) => { put(button, words ?? action) })
@@ -61,13 +62,20 @@ export function ask({ title, body, action, run, failed = 'That could not be done
       <dialog class=${wide ? 'wide' : null} closedby=${firm ? 'none' : null} aria-labelledby="dialog-title" @cancel=${firm && stay} @close=${end}>
         <form @submit=${submit}>
           <h2 id="dialog-title">${title}</h2>${body}${approval.element}${fault}
-          <div class="actions">${button}${!firm && html`<button type="button" @click=${() => dialog.close()}>Cancel</button>`}</div>
+          <div class="actions">${button}${!alone && html`<button type="button" @click=${() => dialog.close()}>Cancel</button>`}</div>
         </form>
       </dialog>`))
     document.body.append(dialog)
     dialog.showModal()
   })
 }
+
+/**
+ * Show something until the person closes it.
+ * @param {unknown} title
+ * @param {unknown} body
+ */
+export const tell = (title, body) => ask({ title, body, action: 'Close', run: async () => true, wide: true, alone: true })
 
 /** The header that asks for an approval, or names one. */
 export const APPROVAL = 'Rescind-Approval'

@@ -1,7 +1,7 @@
 /** Panels: a heading, and what is loaded below it, or what failed and what to do. */
 
 import { ApiError, now } from '../api.js'
-import { ago, clock, nameOf, second, span } from '../format.js'
+import { clock, exactly, nameOf, span, told } from '../format.js'
 import { html, one, put } from '../html.js'
 import { icon } from './tag.js'
 
@@ -137,7 +137,7 @@ export const heading = (title, text = null, actions = null) => html`
  * @param {string | null | undefined} time
  * @param {string} [never]
  */
-export const when = (time, never = 'never') => time ? html`<time datetime=${time} title=${`${second(time)} UTC`}>${ago(time, now())}</time>` : never
+export const when = (time, never = 'never') => time ? html`<time datetime=${time} title=${exactly(time)}>${told(time, now())}</time>` : never
 
 /**
  * How long it is to a time.
@@ -207,3 +207,9 @@ export function announce(text) {
 export function ready() {
   document.body.dataset.ready = document.body.dataset.page
 }
+
+/**
+ * Facts: names and values.
+ * @param {[string, unknown][]} entries
+ */
+export const facts = (entries) => html`<dl class="facts">${entries.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`

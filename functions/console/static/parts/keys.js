@@ -1,0 +1,73 @@
+/** The keys of pages and tables, which a person can switch off. */
+
+import { shownTimes } from '../format.js'
+import { html, one } from '../html.js'
+import { soon } from '../live.js'
+
+const SILENCED = 'rescind.keys'
+const TIMES = 'rescind.times'
+/** Milliseconds in which the second letter of `g o` is expected. */
+const SECOND = 1000
+/** Where `g` and a letter lead. @type {Record<string, string>} */
+const PLACES = { o: '#/overview', a: '#/authorizers', r: '#/revocations' }
+const KEYS = [
+  ['/', 'filter'], ['j', 'next row'], ['k', 'row before'], ['Enter', 'open'], ['x', 'choose'],
+  ['Esc', 'leave the filter'], ['g o', 'go to the overview'], ['g a', 'go to authorizers'],
+  ['g r', 'go to revocations'], ['t', 'ages, or exact times'], ['u', 'UTC, or the time of this computer'],
+  ['?', 'these keys'],
+]
+
+Object.assign(shownTimes, JSON.parse(localStorage.getItem(TIMES) ?? '{}'))
+let begun = -Infinity
+
+/** Whether letters are no keys. */
+export const isSilent = () => localStorage.getItem(SILENCED) !== null
+
+/**
+ * Whether a letter is a key where it was pressed.
+ * @param {KeyboardEvent} event
+ */
+export function isHeard({ target, ctrlKey, metaKey, altKey }) {
+  const isField = /** @type {HTMLElement} */ (target).matches('input:not([type=checkbox]), textarea, select')
+  return !(isField || ctrlKey || metaKey || altKey || isSilent() || document.querySelector('dialog[open], [popover]'))
+}
+
+/** @param {'isExact' | 'isLocal'} name */
+function turn(name) {
+  shownTimes[name] = !shownTimes[name]
+  localStorage.setItem(TIMES, JSON.stringify(shownTimes))
+  soon()
+}
+
+document.addEventListener('keydown', (event) => {
+  if (!isHeard(event) || event.defaultPrevented) return
+  const { key } = event
+  const place = performance.now() - begun < SECOND && PLACES[key]
+  begun = key === 'g' ? performance.now() : -Infinity
+  if (place) location.hash = place
+  else if (key === 't') turn('isExact')
+  else if (key === 'u') turn('isLocal')
+  else if (key === '?') showKeys()
+  else return
+  event.preventDefault()
+})
+
+/** Say which keys there are. */
+export function showKeys() {
+  const toggle = (/** @type {Event} */ { target }) =>
+    /** @type {HTMLInputElement} */ (target).checked
+      ? localStorage.removeItem(SILENCED)
+      : localStorage.setItem(SILENCED, 'off')
+  const dialog = /** @type {HTMLDialogElement} */ (
+    one(html`
+    <dialog aria-labelledby="keys-title" closedby="any" @close=${() => dialog.remove()}><form method="dialog">
+      <h2 id="keys-title">Keys</h2>
+      <dl class="facts">${KEYS.map(([key, words]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl>
+      <label class="tick"><input type="checkbox" .checked=${!isSilent()} @change=${toggle}>
+        <span>Single letters are keys, outside of fields</span></label>
+      <div class="actions"><button>Close</button></div>
+    </form></dialog>`)
+  )
+  document.body.append(dialog)
+  dialog.showModal()
+}

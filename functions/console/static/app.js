@@ -19,6 +19,7 @@ const PAGES = /** @type {const} */ ([
   ['lists', 'Lists', 'srl', 'M4 1.5h5L12.5 5v9.5H4zM6 8h4M6 11h4'],
   ['api-keys', 'API keys', 'api_keys', 'M5 5a3 3 0 1 0 .01 0M7.5 9 14 9M12 9v3'],
   ['accounts', 'Accounts', 'service_accounts', 'M8 2a3 3 0 1 0 .01 0M2.5 14.5c0-6 11-6 11 0'],
+  ['people', 'People', 'people', 'M6 3a2.5 2.5 0 1 0 .01 0M1.5 13.5c0-5.5 9-5.5 9 0M11 4a2 2 0 1 1 .01 4M12 10c2 .4 3 1.6 3 3.5'],
   ['webhooks', 'Webhooks', 'webhooks', 'M8 2.5a2.5 2.5 0 0 1 2 4l2.5 4M6.5 7 4 11M5 12.5h5.5M3.5 10.5a2 2 0 1 0 .01 0M12.5 10.5a2 2 0 1 0 .01 0'],
   ['audit', 'Audit log', 'audit_log', 'M2 3h12M2 7h9M2 11h12M2 15h6'],
   ['settings', 'Settings', 'tenant_settings', 'M2 4h12M2 8h12M2 12h12M5 2.5v3M11 6.5v3M7 10.5v3'],

@@ -50,6 +50,8 @@ import { repeat } from './vendor/lit-html/directives/repeat.js'
  * @property {(row: any) => string} [open] the address of a row
  * @property {(row: any) => unknown} [show] shows a row that has no address
  * @property {Field[]} [fields] what the service filters by; without, the filter is that of the page
+ * @property {(rows: any[]) => unknown} [begin] is told of the rows before they are drawn
+ * @property {boolean} [isLow] whether it leaves room for what follows it
  * @property {unknown} empty in the place of rows
  */
 /** @typedef {{group: Group, size: number, row?: undefined} | {row: any, group?: undefined}} Line */
@@ -58,8 +60,8 @@ import { repeat } from './vendor/lit-html/directives/repeat.js'
 const [ROW, TWO_LINES, GROUP] = [40, 60, 36]
 /** Pixels below which a row has two lines; rows beside those in view. */
 const [NARROW, BESIDE] = [760, 6]
-/** Pixels of a table at least, and below it: its foot, and the bar of a phone. */
-const [LEAST, BELOW, BAR] = [300, 76, 64]
+/** Pixels of a table at least, of a low one, and below it: its foot, and the bar of a phone. */
+const [LEAST, LOW, BELOW, BAR] = [300, 396, 76, 64]
 /** Letters at the end of a name that are never cut. */
 const ENDING = 10
 /** Milliseconds after the last letter until the service is asked. */
@@ -149,7 +151,7 @@ export class Table {
     this.#flat = own('flat') !== null
     this.signal = signal
     this.element = /** @type {HTMLElement} */ (
-      one(html`<section class="sheet" aria-label=${spec.noun}><div class="padded">${skeleton(6)}</div></section>`)
+      one(html`<section class=${spec.isLow ? 'sheet low' : 'sheet'} aria-label=${spec.noun}><div class="padded">${skeleton(6)}</div></section>`)
     )
     const seen = new ResizeObserver(() => this.#paint())
     seen.observe(this.element)
@@ -174,7 +176,8 @@ export class Table {
     if (!this.#width || !this.#entry) return
     this.#arrange()
     const focus = /** @type {HTMLElement | null} */ (this.element.querySelector(':focus'))
-    put(this.element, this.#tools(), this.#body(), this.#foot())
+    const isBare = this.spec.isLow && this.#rows?.length === 0 && !this.#query.trim()
+    put(this.element, !isBare && this.#tools(), this.#body(), !isBare && this.#foot())
     this.#measure()
     // A row that was moved has lost the focus; one that is out of view gives it to the table.
     const isLost = focus && document.activeElement !== focus
@@ -220,6 +223,7 @@ export class Table {
     if (this.#arranged.rows === this.#rows && this.#arranged.by === by) return
     this.#arranged = { rows: this.#rows, by }
     const rows = this.#rows ?? []
+    this.spec.begin?.(rows)
     const chosen = this.#chosen.size ? rows.filter((row) => this.#chosen.has(this.#key(row))) : []
     this.#chosen = new Map(chosen.map((row) => [this.#key(row), row]))
     const found = this.#found = this.#sorted(this.#isRemote ? rows : rows.filter(this.#finder(this.#query)))
@@ -485,7 +489,7 @@ export class Table {
       html`<span><kbd>${key}</kbd> ${words}</span>`
     return this.#rows && html`${pages?.fault && html`<div class="padded">${problem(pages.fault, 'The next ones could not be loaded.')}</div>`}
       <div class="sheet-foot soft"><span role="status">${size}</span>${pages && this.#more(pages)}
-      ${!isSilent() && html`<span class="hints">
+      ${!isSilent() && !this.spec.part && html`<span class="hints">
         ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${(this.spec.open || this.spec.show) && hint('↵', 'open')}</span>`}
       <button type="button" class="flat" aria-label="Keys" @click=${showKeys}><kbd>?</kbd></button></div>`
   }
@@ -529,7 +533,7 @@ export class Table {
     lines.style.paddingBottom = `${sum(this.#lines.slice(to))}px`
     const above = scroll.getBoundingClientRect().top + scrollY
     const room = innerHeight - above - BELOW - (innerWidth < 640 ? BAR : 0)
-    scroll.style.maxHeight = `${Math.max(LEAST, room)}px`
+    scroll.style.maxHeight = `${this.spec.isLow ? LOW : Math.max(LEAST, room)}px`
     const widths = this.#shown.map(({ width }) => width).join(' ')
     scroll.style.setProperty('--columns', this.#isNarrow ? 'minmax(0, 1fr) auto auto' : `44px ${widths} 48px`)
   }

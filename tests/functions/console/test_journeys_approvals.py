@@ -183,6 +183,36 @@ def test_a_whole_batch_is_taken_back_with_an_approval(two: Two) -> None:
         assert world.get("revocations")["revocations"] == []
 
 
+def test_people_and_what_they_ask_for_are_listed(two: Two) -> None:
+    """F1473a: People, approvals and sessions are tables, in which an administrator decides."""
+    two.alice.open(f"#/revocations/{two.revoked(warrant_id='svc_wrt_laptop')}")
+    dialog = two.alice.page.get_by_role("dialog")
+    two.alice.page.get_by_role("button", name="Take back…").click()
+    dialog.get_by_role("button", name="Take it back").click()
+    two.ask(dialog)
+    bob = two.bob.page
+    two.bob.open("#/people")
+    two.bob.check_looks("people")
+    two.bob.check_widths("people")
+    what = "Take 1 revocation of others back"
+    asked = bob.get_by_role("region", name="approvals").locator(".lines .row")
+    expect(asked).to_contain_text("alice@example.com")
+    bob.get_by_role("button", name=what, exact=True).click()
+    expect(bob.get_by_role("dialog")).to_contain_text(WHY)
+    bob.get_by_role("button", name="Close").click()
+    two.bob.act(what, "Approve…")
+    bob.get_by_role("dialog").get_by_role("button", name="Approve").click()
+    expect(asked).to_contain_text("approved")
+    bob.get_by_role("region", name="people").get_by_role("searchbox").fill("alice")
+    two.bob.act("Alice", "Disable…")
+    bob.get_by_role("dialog").get_by_role("button", name="Disable").click()
+    expect(bob.get_by_role("region", name="people").locator(".lines .row")).to_contain_text(
+        "disabled"
+    )
+    expect(bob.get_by_role("region", name="sessions").locator(".lines .row")).to_have_count(1)
+    assert "q=alice" in bob.url
+
+
 def test_a_key_is_told_what_the_service_says(two: Two, chromium: Browser) -> None:
     """F1301a: A key is offered no approval, asks for none, and is told the service's words."""
     console = Console.visit(chromium, two.alice.world)

@@ -1,57 +1,67 @@
 /** The keys that sign lists: their states, and what an administrator can do with them. */
 
-import { get, now, post } from '../api.js'
+import { now, post } from '../api.js'
 import { short } from '../format.js'
 import { html } from '../html.js'
 import { ask } from '../parts/dialog.js'
-import { announce, when } from '../parts/panel.js'
-import { table } from '../parts/table.js'
+import { announce, copy, when } from '../parts/panel.js'
 import { stateOf, tag } from '../parts/tag.js'
 import { may } from '../session.js'
+import { whole } from '../table.js'
 
+/** @type {Record<Api.SrlKeyStatus, string>} */
 const MEANING = { standby: 'signs at once if another was stolen', pending: 'listed, and signs nothing yet', active: 'signs lists', retired: 'signed before; its last list is still valid', revoked: 'was stolen: its lists are refused' }
-const PATH = '/v1/revocations/srl/keys'
+export const SIGNERS = '/v1/revocations/srl/keys'
+const PATH = SIGNERS
 
-/**
- * @param {AbortSignal} signal
- * @param {() => Promise<void>} redraw
- */
-export async function signersCard(signal, redraw) {
-  const { keys } = /** @type {Api.SrlKeyList} */ (await get(PATH, { signal }))
-  const change = (/** @type {Promise<Api.SrlKey | null>} */ asked) => asked.then((done) => {
-    if (!done) return
-    announce(`List signer ${short(done.key_id)} is ${done.status}.`)
-    if (done.status === 'revoked') location.hash = `#/changes/${done.key_id}`
-    return redraw()
-  })
-  const pending = keys.find(({ status }) => status === 'pending')
-  return html`
-    ${table('List signers', [
-      { heading: 'Signer', cell: ({ key_id }) => html`<code>${short(key_id)}</code>` },
-      { heading: 'State', cell: ({ status }) => tag(stateOf(status), status) },
-      { heading: 'Meaning', cell: (/** @type {Api.SrlKey} */ key) => meaning(key) },
-      { heading: 'Made', cell: ({ created_at }) => when(created_at) },
-      ...(may() ? [{ heading: '', kind: /** @type {const} */ ('action'), cell: (/** @type {Api.SrlKey} */ key) => actions(key, change) }] : []),
-    ], keys)}
-    ${may() && html`<div class="actions">
-      ${!pending && html`<button type="button" @click=${() => change(create())}>Make the next signer…</button>`}
-      <button type="button" @click=${() => change(rotate(pending))}>Replace the signer now…</button>
-    </div>`}`
+/** @type {import('../table.js').Spec} */
+export const signers = {
+  id: 'lists',
+  part: 'signers',
+  noun: 'list signers',
+  sort: '-made',
+  mark: 'state',
+  key: ({ key_id }) => key_id,
+  columns: [
+    { id: 'signer', title: 'Signer', width: 'minmax(180px, 1fr)', value: ({ key_id }) => key_id, cell: ({ key_id }) => whole(key_id) },
+    { id: 'state', title: 'State', width: '124px', value: ({ status }) => status, cell: ({ status }) => tag(stateOf(status), status) },
+    { id: 'meaning', title: 'Meaning', width: 'minmax(220px, 2fr)', from: 860, text: meaning, cell: (key) => html`<span
+      title=${meaning(key)}>${meaning(key)}${ripens(key) && html`; may sign ${when(key.activates_at)}`}</span>` },
+    { id: 'made', title: 'Made', width: '116px', value: ({ created_at: at }) => at, cell: ({ created_at: at }) => when(at) },
+    { id: 'public', title: 'Public key', text: ({ public_key }) => public_key },
+  ],
+  sub: (key) => html`${meaning(key)} · made ${when(key.created_at)}`,
+  actions: (key) => [
+    { title: 'Copy the public key', run: () => copy(key.public_key) },
+    may() && key.status === 'pending' && { title: 'Activate…', run: () => tell(activate(key)) },
+    may() && key.status !== 'revoked' && { title: 'Revoke…', run: () => tell(revoke(key)), danger: true },
+  ],
+  empty: html`<p>No list was signed yet.</p>`,
 }
+
+/** Say what became of a signer. @param {Promise<Api.SrlKey | null>} asked */
+async function tell(asked) {
+  const done = await asked
+  if (!done) return
+  announce(`List signer ${short(done.key_id)} is ${done.status}.`)
+  if (done.status === 'revoked') location.hash = `#/changes/${done.key_id}`
+}
+
+/** What is done with no signer in particular. @param {Api.SrlKey[]} keys */
+export function buttons(keys) {
+  const pending = keys.find(({ status }) => status === 'pending')
+  return may() && keys.length > 0 && html`
+    ${!pending && html`<button type="button" @click=${() => tell(create())}>Make the next signer…</button>`}
+    <button type="button" @click=${() => tell(rotate(pending))}>Replace the signer now…</button>`
+}
+
+/** Whether it has to wait before it may sign. @param {Api.SrlKey} key */
+const ripens = ({ status, activates_at }) => status === 'pending' && activates_at !== null && Date.parse(activates_at) > now()
 
 /** @param {Api.SrlKey} key */
-function meaning({ status, activates_at }) {
-  if (status === 'pending' && activates_at && Date.parse(activates_at) > now()) return html`${MEANING.pending}; may sign ${when(activates_at)}`
+function meaning({ status }) {
   return MEANING[status]
 }
-
-/**
- * @param {Api.SrlKey} key
- * @param {(asked: Promise<Api.SrlKey | null>) => Promise<void>} change
- */
-const actions = (key, change) => html`
-  ${key.status === 'pending' && html`<button type="button" @click=${() => change(activate(key))}>Activate…</button>`}
-  ${key.status !== 'revoked' && html`<button type="button" class="quiet" aria-label=${`Revoke the list signer ${short(key.key_id)}`} @click=${() => change(revoke(key))}>Revoke…</button>`}`
 
 /** @returns {Promise<Api.SrlKey | null>} */
 const create = () => ask({

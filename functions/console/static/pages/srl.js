@@ -1,189 +1,226 @@
 /** What was published, by whom, and is it genuine? */
 
-import { ApiError, get, now, pages } from '../api.js'
-import { count, minute, number, short, span } from '../format.js'
+import { now } from '../api.js'
+import { minute, number, short, span } from '../format.js'
 import { html, one, put } from '../html.js'
-import { banner, heading, panel, picture, problem, ready } from '../parts/panel.js'
-import { empty, footer, longList } from '../parts/table.js'
+import { follow, Pages, read } from '../live.js'
+import { banner, heading, picture, problem, ready, skeleton, when } from '../parts/panel.js'
+import { tag } from '../parts/tag.js'
 import { coverage, coverageWords, difference, row, strip } from '../pictures/srl.js'
-import { signersCard } from './list_signers.js'
+import { Table, whole } from '../table.js'
+import { buttons, SIGNERS, signers } from './list_signers.js'
 import { LONGEST, verifyCard } from './list_verification.js'
 
 export const title = 'Lists'
 
 /** @typedef {Api.SrlVersion} Version */
-/** @typedef {{versions: Version[], whole: boolean}} Published newest first; whether these are all that are kept */
+/** @typedef {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} Context */
 
+const VERSIONS = '/v1/revocations/srl/versions?limit=100'
 const DAY = 86_400_000
 const DAYS = 14
-/** Pages of 100 versions that are read at most. */
-const PAGES = 20
-const ROWS = 15
+/** Versions that are read for the picture at most. */
+const MOST = 2000
 const GAPS = 5
 
 /**
  * @param {HTMLElement} main
- * @param {{route: {parts: string[]}, signal: AbortSignal}} context
+ * @param {Context} context
  */
-export async function show(main, { route, signal }) {
-  const published = readVersions(signal)
-  published.catch(() => null)
-  let first = true
-  const read = () => first ? (first = false, published) : readVersions(signal)
-  const compare = comparison(signal)
-  const versions = panel('Published lists', async () => versionsCard(await read(), compare.open), { signal, what: 'What was published', wide: true })
-  const strip = panel('When was a list valid?', async () => coverageCard(await published), { signal, what: 'When a list was valid', wide: true, lines: 2 })
-  const verified = panel('Verify the list here', async () => verifyCard(signal), { signal, what: 'The check', wide: true })
-  const compared = panel('Compare two lists', async () => compare.start((await published).versions, route.parts[0]), { signal, what: 'The difference', wide: true, lines: 2 })
-  const signers = panel('Who signs lists', (redraw) => signersCard(signal, redraw), { signal, what: 'The list signers', wide: true })
-  const all = [strip, versions, verified, compared, signers]
-  put(main, heading(title, 'Each list replaces the one before. Versions only go up: an authorizer refuses an older one.'), html`<div class="panels">${all.map(({ element }) => element)}</div>`)
-  await Promise.all(all.map(({ drawn }) => drawn))
-  if (!signal.aborted) ready()
-  if (route.parts[0]) compared.element.scrollIntoView()
+export async function show(main, context) {
+  const [compared] = context.route.parts
+  return compared ? showDifference(main, compared, context) : showLists(main, context)
 }
 
 /**
- * The lists of the last days.
- * @param {AbortSignal} signal
- * @returns {Promise<Published>}
+ * @param {HTMLElement} main
+ * @param {Context} context
  */
-async function readVersions(signal) {
-  /** @type {Version[]} */
-  const versions = []
-  let most = PAGES
-  for await (const page of pages('/v1/revocations/srl/versions', 'versions', { signal })) {
-    versions.push(.../** @type {Version[]} */ (page))
-    const oldest = versions.at(-1)
-    if (--most === 0 || (oldest && Date.parse(oldest.issued_at) < now() - DAYS * DAY)) return { versions, whole: false }
-  }
-  return { versions, whole: true }
+function showLists(main, context) {
+  const versions = new Pages('versions', 15, ({ version }) => version)
+  const published = new Table(lists, context)
+  const signing = new Table(signers, context)
+  const drawn = new Coverage()
+  const check = one(html`<section class="panel wide body"><h2>Verify the list here</h2>${verifyCard(context.signal)}</section>`)
+  follow(() => {
+    const known = versions.read(VERSIONS)
+    const keys = read(SIGNERS, 15)
+    const rows = /** @type {Version[] | null} */ (known.data)
+    const oldest = rows?.at(-1)
+    const isShort = rows && oldest && versions.more && rows.length < MOST && Date.parse(oldest.issued_at) > now() - DAYS * DAY
+    if (isShort && !versions.isLoading && !versions.fault) void versions.load(MOST)
+    published.draw(known)
+    signing.draw(keys, keys.data?.keys ?? null)
+    put(main, heading(title, 'Each list replaces the one before. Versions only go up: an authorizer refuses an older one.'),
+      rows && !isShort && drawn.of(rows, !versions.more), published.element,
+      html`<div class="head"><h2>Who signs lists</h2><div class="actions">${buttons(keys.data?.keys ?? [])}</div></div>`,
+      signing.element, check)
+    if (known.at || known.error) ready()
+  }, context.signal)
 }
 
-/** @param {Published} published */
-function coverageCard({ versions, whole }) {
+/** The picture of when a list was valid, drawn anew with news. */
+class Coverage {
+  /** @type {Version[] | null} */
+  #rows = null
+  /** @type {unknown} */
+  #element = null
+
+  /**
+   * @param {Version[]} rows newest first
+   * @param {boolean} isWhole whether these are all that are kept
+   */
+  of(rows, isWhole) {
+    if (rows !== this.#rows) [this.#rows, this.#element] = [rows, one(coverageCard(rows, isWhole))]
+    return this.#element
+  }
+}
+
+/**
+ * @param {Version[]} versions
+ * @param {boolean} isWhole
+ */
+function coverageCard(versions, isWhole) {
   const [from, until] = [now() - DAYS * DAY, now()]
   const found = coverage(versions, from, until)
   const gaps = [...found.gaps].reverse()
-  return html`
+  return html`<section class="panel wide body"><h2>When was a list valid?</h2>
     <p>${versions.length ? coverageWords(found) : 'No record of a list is kept.'} ${found.gaps.length > 0 && 'In a gap, every authorizer that works from the list refuses everything.'}</p>
     ${picture((width) => strip(found, from, until, width)).element}
-    <p class="legend"><span><i class="force"></i>a list was valid</span>${gaps.length > 0 && html`<span><i class="revoked striped"></i>no list was valid</span>`}${found.known > from && html`<span><i class="unknown dotted"></i>${whole ? 'no record: before the first list that is kept' : 'not read'}</span>`}<span class="soft">days in UTC</span></p>
-    ${gaps.length > 0 && html`<ul class="plain">${gaps.slice(0, GAPS).map(({ start, end }) => html`<li>${minute(start)} – ${end === until ? 'now' : minute(end).slice(minute(start).slice(0, 10) === minute(end).slice(0, 10) ? 11 : 0)}, ${span((end - start) / 1000)}</li>`)}${gaps.length > GAPS && html`<li>${number(gaps.length - GAPS)} older gaps</li>`}</ul>`}`
+    <p class="legend"><span><i class="force"></i>a list was valid</span>${gaps.length > 0 && html`<span><i class="revoked striped"></i>no list was valid</span>`}${found.known > from && html`<span><i class="unknown dotted"></i>${isWhole ? 'no record: before the first list that is kept' : 'not read'}</span>`}<span class="soft">days in UTC</span></p>
+    ${gaps.length > 0 && html`<ul class="plain">${gaps.slice(0, GAPS).map(({ start, end }) => html`<li>${minute(start)} – ${end === until ? 'now' : minute(end).slice(minute(start).slice(0, 10) === minute(end).slice(0, 10) ? 11 : 0)}, ${span((end - start) / 1000)}</li>`)}${gaps.length > GAPS && html`<li>${number(gaps.length - GAPS)} older gaps</li>`}</ul>`}
+  </section>`
+}
+
+/** Of what the bars are parts: the longest list, and who signed the newest. */
+const scale = { most: 0, signer: '' }
+
+/** @type {import('../table.js').Spec} */
+const lists = {
+  id: 'lists',
+  noun: 'lists',
+  sort: '-version',
+  mark: 'change',
+  isLow: true,
+  key: ({ version }) => String(version),
+  open: ({ version }) => `#/lists/${Math.max(1, version - 1)}..${version}`,
+  begin: (rows) => Object.assign(scale, { most: Math.max(...rows.map(({ count }) => count)), signer: rows[0]?.key_id }),
+  columns: [
+    { id: 'version', title: 'List', width: '92px', value: ({ version }) => version, text: ({ version }) => `v${version}` },
+    { id: 'issued', title: 'Issued', width: '116px', value: ({ issued_at: at }) => at, cell: ({ issued_at: at }) => when(at) },
+    { id: 'size', title: 'Warrants', width: '100px', kind: 'number', value: ({ count }) => count, text: ({ count }) => number(count) },
+    { id: 'bar', title: 'Length; what is new at its end', width: 'minmax(160px, 1fr)', from: 900, text: () => '', cell: (version) =>
+      row(version, scale.most, version.key_id === scale.signer) },
+    { id: 'change', title: 'Change', width: '116px', value: ({ added, removed }) => (added ?? 0) + (removed ?? 0), text: changed,
+      cell: (version) => html`<span class=${changed(version) === 'same' ? 'soft' : null}>${changed(version)}</span>` },
+    { id: 'signer', title: 'Signed by', width: '124px', from: 860, value: ({ key_id }) => key_id, cell: ({ key_id }) =>
+      html`<code class=${key_id === scale.signer ? null : 'soft'} title=${key_id}>${short(key_id)}</code>` },
+    { id: 'ends', title: 'Ends', width: '116px', from: 1000, value: ({ expires_at: at }) => at, cell: ({ expires_at: at }) => when(at) },
+    { id: 'hash', title: 'SHA-256', text: ({ sha256 }) => sha256 },
+  ],
+  sub: ({ count, issued_at: at, key_id }) => html`${number(count)} warrants · ${when(at)} · ${short(key_id)}`,
+  bulk: [{ title: 'Compare', run: (rows) => {
+    const versions = rows.map(({ version }) => version)
+    location.hash = `#/lists/${Math.min(...versions)}..${Math.max(...versions)}`
+  } }],
+  empty: html`<p>No record of a published list is kept yet. The next list is shown here.</p>`,
+}
+
+/** @param {Version} version */
+function changed({ added, removed }) {
+  if (added === null || removed === null) return 'unknown'
+  return [added && `+${number(added)}`, removed && `−${number(removed)}`].filter(Boolean).join(' ') || 'same'
 }
 
 /**
- * @param {Published} published
- * @param {(from: number, to: number) => void} compare
+ * What differs between two lists.
+ * @param {HTMLElement} main
+ * @param {string} compared as in `6..7`
+ * @param {Context} context
  */
-function versionsCard({ versions }, compare) {
-  if (!versions.length) return empty('No record of a published list is kept yet. The next list is shown here.')
-  const place = one(html`<div class="body"></div>`)
-  let shown = ROWS
-  const draw = () => {
-    const rows = versions.slice(0, shown)
-    const more = shown < versions.length ? () => { shown += 100; draw() } : null
-    const signers = new Set(rows.map(({ key_id }) => key_id))
-    put(place, html`
-      <p class="soft">Length: warrants refused. End piece: added since the list before.</p>
-      <ol class="listed">${rows.map((each, index) => versionRow(each, rows, index, compare))}</ol>
-      <p class="legend">${[...signers].map((id, index) => html`<span><i class=${index ? 'superseded' : 'info'}></i>signed by ${short(id)}</span>`)}<span><i class="wait"></i>added</span></p>
-      ${more && footer(rows.length, versions.length, more)}`)
+function showDifference(main, compared, context) {
+  const [from = 1, to = from] = (/^(\d{1,12})\.\.(\d{1,12})$/.exec(compared) ?? []).slice(1).map(Number)
+  const table = new Table({ ...differing, id: `lists/${compared}` }, context)
+  const compare = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault()
+    const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
+    location.hash = `#/lists/${form.get('from')}..${form.get('to')}`
   }
-  draw()
-  return place
+  const input = (/** @type {string} */ name, /** @type {string} */ words, /** @type {number} */ value) => html`<label
+    class="field"><span>${words}</span><input name=${name} type="number" min="1" max="999999999999" required value=${value}></label>`
+  const form = html`<form class="filters" @submit=${compare}>${input('from', 'List', from)}${input('to', 'with list', to)}
+    <button>Compare</button></form>`
+  const lines = new Lines()
+  follow(() => {
+    const published = read(VERSIONS, 60)
+    const long = published.data?.versions.find((/** @type {Version} */ { version, count }) =>
+      (version === from || version === to) && count > LONGEST)
+    // A list that is published stays as it is.
+    const ask = (/** @type {number} */ version) => read(`/v1/revocations/srl?version=${version}`, 3600)
+    const [before, after] = !published.at || long ? [] : [ask(from), ask(to)]
+    const said = !published.at ? published.error && problem(published.error, 'The lists could not be compared.')
+      : long ? banner('info', html`<strong>List ${long.version} has ${number(long.count)} warrants.</strong> The page does not
+        fetch lists of more than ${number(LONGEST)}.`)
+        : [before, after].map((each, index) => each?.error && missing(each.error, [from, to][index] ?? from))
+    const rows = before?.data && after?.data && lines.of(before.data, after.data)
+    if (rows) table.draw(/** @type {import('../live.js').Entry} */ (after), rows)
+    put(main, heading(`Lists ${from} and ${to}`, html`<a href="#/lists">All lists</a>. The service has the last 32.`), form, said,
+      rows ? [html`<p role="status">${lines.words(from, to)}</p>`, table.element] : !said && skeleton(4))
+    if (rows || said) ready()
+  }, context.signal)
 }
 
 /**
- * @param {Version} version
- * @param {Version[]} rows
- * @param {number} index
- * @param {(from: number, to: number) => void} compare
- */
-function versionRow(version, rows, index, compare) {
-  const most = Math.max(...rows.map(({ count }) => count))
-  const { version: name, added, removed } = version
-  const changes = [added && `+${number(added)}`, removed && `−${number(removed)}`].filter(Boolean).join(' ')
-  const change = added === null || removed === null ? 'unknown' : changes || 'same'
-  const other = index > 0 && rows[index - 1].key_id !== version.key_id
-  const open = (/** @type {Event} */ event) => { event.preventDefault(); compare(name - 1, name) }
-  return html`<li class=${other ? 'ruled' : null}>
-    ${name > 1 ? html`<a href=${`#/lists/${name - 1}..${name}`} aria-label=${`v${name}: compare it with the list before`} @click=${open}>v${name}</a>` : html`<span>v1</span>`}
-    <time class="soft" datetime=${version.issued_at}>${minute(version.issued_at).slice(5)}</time>
-    ${row(version, most, version.key_id === rows[0].key_id)}
-    <span>${number(version.count)} <span class="soft">(${change})</span></span>
-  </li>`
-}
-
-/**
- * The form that asks for two lists, and what differs.
- * @param {AbortSignal} signal
- */
-function comparison(signal) {
-  /** @type {Version[]} */
-  let versions = []
-  const result = one(html`<div class="body"></div>`)
-  const [from, to] = ['List', 'with list'].map((label) => one(html`<label class="field"><span>${label}</span><input type="number" min="1" max="999999999999" required></label>`))
-  const input = (/** @type {Element} */ field) => /** @type {HTMLInputElement} */ (field.querySelector('input'))
-  const draw = async () => {
-    const [one, other] = [from, to].map((field) => Number(input(field).value))
-    history.replaceState(null, '', `#/lists/${one}..${other}`)
-    try {
-      put(result, await differenceOf(one, other, versions, signal))
-    } catch (error) {
-      if (!signal.aborted) put(result, problem(error, 'The lists could not be compared.', draw))
-    }
-    form.scrollIntoView({ block: 'nearest' })
-  }
-  const fill = (/** @type {(number | string)[]} */ values) => [from, to].forEach((field, index) => { input(field).value = String(values[index]) })
-  const open = async (/** @type {number} */ one, /** @type {number} */ other) => {
-    fill([one, other])
-    await draw()
-    result.scrollIntoView({ block: 'nearest' })
-  }
-  const form = one(html`<form class="filters" @submit=${(/** @type {Event} */ event) => { event.preventDefault(); draw() }}>${from}${to}<button>Compare</button></form>`)
-  const start = async (/** @type {Version[]} */ found, /** @type {string | undefined} */ wanted) => {
-    versions = found
-    const newest = versions[0]?.version ?? 1
-    const named = /^(\d{1,12})\.\.(\d{1,12})$/.exec(wanted ?? '')
-    fill(named ? named.slice(1) : [Math.max(1, newest - 1), newest])
-    if (named) await draw()
-    return [form, html`<p class="soft">The service has the last 32 lists.</p>`, result]
-  }
-  return { open, start }
-}
-
-/**
- * @param {number} from
- * @param {number} to
- * @param {Version[]} versions
- * @param {AbortSignal} signal
- */
-async function differenceOf(from, to, versions, signal) {
-  const long = versions.find(({ version, count }) => (version === from || version === to) && count > LONGEST)
-  if (long) return banner('info', html`<strong>List ${long.version} has ${number(long.count)} warrants.</strong> The page does not fetch lists of more than ${number(LONGEST)}.`)
-  const [before, after] = await Promise.all([from, to].map((version) => idsOf(version, signal)))
-  if (!before || !after) return banner('info', html`The service no longer has list ${before ? to : from}, or never had it.`)
-  const { added, removed } = difference(before, after)
-  const part = (/** @type {string} */ words, /** @type {string[]} */ ids) => html`
-    <div class="body"><h3>${words}: ${number(ids.length)}</h3>${ids.length > 0 && longList(words, ids, (id) => html`<span role="cell"><code>${id}</code></span>`, { height: 32, visible: 8 })}</div>`
-  return html`
-    <p role="status">From list ${from} to list ${to}, ${count(added.length, 'warrant')} ${added.length === 1 ? 'was' : 'were'} added and ${number(removed.length)} removed. ${number(after.length - added.length)} stayed.</p>
-    <div class="panels">${part('Added', added)}${part('Removed', removed)}</div>`
-}
-
-/**
- * What a list names; null if the service does not have the list.
+ * @param {import('../api.js').ApiError} error
  * @param {number} version
- * @param {AbortSignal} signal
- * @returns {Promise<string[] | null>}
  */
-async function idsOf(version, signal) {
-  try {
-    const list = /** @type {Api.SignedRevocationList} */ (await get('/v1/revocations/srl', { signal, query: { version } }))
-    return list.payload.RevokedIDs
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null
-    throw error
+const missing = (error, version) => error.status === 404
+  ? banner('info', html`The service no longer has list ${version}, or never had it.`)
+  : problem(error, 'The lists could not be compared.')
+
+/** The warrants that differ, reckoned once. */
+class Lines {
+  /** @type {unknown[]} */
+  #of = []
+  /** @type {{id: string, change: string}[]} */
+  #rows = []
+  #sizes = [0, 0, 0]
+
+  /**
+   * @param {Api.SignedRevocationList} before
+   * @param {Api.SignedRevocationList} after
+   */
+  of(before, after) {
+    if (this.#of[0] !== before || this.#of[1] !== after) {
+      const { added, removed } = difference(before.payload.RevokedIDs, after.payload.RevokedIDs)
+      const rows = (/** @type {string[]} */ ids, /** @type {string} */ change) => ids.map((id) => ({ id, change }))
+      this.#of = [before, after]
+      this.#rows = [...rows(added, 'added'), ...rows(removed, 'removed')]
+      this.#sizes = [added.length, removed.length, after.payload.RevokedIDs.length - added.length]
+    }
+    return this.#rows
   }
+
+  /** @param {number} from @param {number} to */
+  words(from, to) {
+    const [added = 0, removed = 0, stayed = 0] = this.#sizes
+    return `From list ${from} to list ${to}, ${number(added)} ${added === 1 ? 'warrant was' : 'warrants were'} added and ${
+      number(removed)} removed. ${number(stayed)} stayed.`
+  }
+}
+
+/** @type {import('../table.js').Spec} */
+const differing = {
+  id: 'lists',
+  noun: 'warrants',
+  sort: 'id',
+  mark: 'change',
+  open: ({ id }) => `#/revocations?warrant=${id}`,
+  columns: [
+    { id: 'id', title: 'Warrant', width: 'minmax(200px, 1fr)', value: ({ id }) => id, cell: ({ id }) => whole(id) },
+    { id: 'change', title: 'Change', width: '140px', value: ({ change }) => change, cell: ({ change }) =>
+      change === 'added' ? tag('wait', change) : tag('superseded', change) },
+  ],
+  facets: () => [{ title: 'Added', query: 'change:added' }, { title: 'Removed', query: 'change:removed' }],
+  empty: html`<p>The two lists name the same warrants.</p>`,
 }

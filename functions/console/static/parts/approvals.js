@@ -7,8 +7,7 @@ import { html } from '../html.js'
 import { may, who } from '../session.js'
 import { change, parts } from './batch.js'
 import { APPROVAL, ask, showSecret } from './dialog.js'
-import { announce, named } from './panel.js'
-import { facts } from './table.js'
+import { announce, facts, named } from './panel.js'
 
 /** @typedef {Api.Approval} Approval */
 /** @typedef {{what: unknown, why: unknown, buttons: unknown}} Card */
@@ -63,7 +62,7 @@ function card(approval, redraw) {
  * @param {string} act
  * @param {number} times
  */
-const words = (act, times) => ACTS[act]?.(times) ?? act
+export const words = (act, times) => ACTS[act]?.(times) ?? act
 
 /** @param {Approval} approval */
 function subject({ subject: it, details }) {
@@ -73,7 +72,7 @@ function subject({ subject: it, details }) {
 }
 
 /** What a person should know who decides. @param {Approval} approval */
-const about = (approval) => facts([
+export const about = (approval) => facts([
   ['What', words(approval.act, approval.remaining)],
   ['To', html`<code>${approval.subject}</code>`],
   ['Asked by', named(approval.requested_by)],
@@ -94,9 +93,9 @@ function said(value, all = 0) {
 /**
  * @param {Approval} approval
  * @param {'approve' | 'reject'} verb
- * @param {() => Promise<unknown>} redraw
+ * @param {() => Promise<unknown>} [redraw]
  */
-async function decide(approval, verb, redraw) {
+export async function decide(approval, verb, redraw = async () => {}) {
   const [title, action, after] = verb === 'approve'
     ? ['Approve this?', 'Approve', html`<p>The person who asked may then do it, within an hour.</p>`]
     : ['Reject this?', 'Reject', null]
@@ -112,9 +111,9 @@ async function decide(approval, verb, redraw) {
 /**
  * Do what was approved.
  * @param {Approval} approval
- * @param {() => Promise<unknown>} redraw
+ * @param {() => Promise<unknown>} [redraw]
  */
-async function use(approval, redraw) {
+export async function use(approval, redraw = async () => {}) {
   const done = await ask({
     title: 'Do what was approved?', action: 'Do it', failed: 'It is not done.', body: about(approval),
     run: async (_form, headers) => {

@@ -109,8 +109,8 @@ export function rowLayout({ count, added }, most) {
 export function row(version, most, current) {
   const { old, fresh } = rowLayout(version, most)
   return /** @type {SVGElement} */ (one(html`
-    <svg class="picture" aria-hidden="true" width="100%" height="16">
-      ${svg`<rect class=${`fill ${current ? 'info' : 'superseded'}`} width=${`${old}%`} height="16"/><rect class="fill wait" x=${`${old}%`} width=${`${fresh}%`} height="16"/>`}
+    <svg class="picture" aria-hidden="true" width="100%" height="8">
+      ${svg`<rect class=${`fill ${current ? 'info' : 'superseded'}`} width=${`${old}%`} height="8"/><rect class="fill wait" x=${`${old}%`} width=${`${fresh}%`} height="8"/>`}
     </svg>`))
 }
 

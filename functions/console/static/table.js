@@ -479,7 +479,7 @@ export class Table {
 
   #foot() {
     // A row may stand for several of a page.
-    const all = this.#entry?.data?.length ?? 0
+    const all = (this.#isRemote ? this.#entry?.data?.length : this.#rows?.length) ?? 0
     const found = this.#isRemote ? all : this.#found.length
     const pages = this.#entry?.pages
     const total = pages?.total ?? all

@@ -204,6 +204,8 @@ def test_people_and_what_they_ask_for_are_listed(two: Two) -> None:
     bob.get_by_role("dialog").get_by_role("button", name="Approve").click()
     expect(asked).to_contain_text("approved")
     bob.get_by_role("region", name="people").get_by_role("searchbox").fill("alice")
+    # Her page goes on asking.
+    two.alice.expect_failures(401)
     two.bob.act("Alice", "Disable…")
     bob.get_by_role("dialog").get_by_role("button", name="Disable").click()
     expect(bob.get_by_role("region", name="people").locator(".lines .row")).to_contain_text(

@@ -328,3 +328,26 @@ def test_a_key_among_5000_is_found(console: Console) -> None:
     _choose(console, "Notary 4321")
     _button(console, "Revoke…").click()
     expect(console.page.get_by_role("dialog")).to_contain_text("stops 1 key")
+
+
+def test_keys_are_a_table_as_well(console: Console) -> None:
+    """F1474a: All keys stand in a table, with what can be done; each leads into the tree."""
+    page = console.page
+    console.open("#/keys")
+    page.get_by_role("link", name="Table").click()
+    rows = page.locator(".lines .row")
+    expect(page.get_by_text("14 rows")).to_be_visible()
+    console.check_looks("keys-flat")
+    console.check_widths("keys-flat")
+    expect(rows.filter(has_text="Old desk")).to_contain_text("revoked")
+    page.get_by_role("button", name="Suspended 2").click()
+    expect(rows).to_have_count(2)
+    assert "flat=1" in page.url
+    console.act("Nightly", "Enable…")
+    page.get_by_role("dialog").get_by_role("button", name="Enable the key").click()
+    expect(rows).to_have_count(1)
+    page.get_by_role("searchbox").fill("card below:payments")
+    rows.get_by_role("link").click()
+    expect(page.get_by_role("treeitem", name="issuer Cards")).to_have_attribute(
+        "aria-selected", "true"
+    )

@@ -3,20 +3,21 @@
 import { all, ApiError, now, pages } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { announce, banner, heading, PATIENCE, problem, ready, skeleton } from '../parts/panel.js'
-import { create } from '../parts/signing_key_dialogs.js'
-import { empty } from '../parts/table.js'
-import { icon } from '../parts/tag.js'
+import { follow, read } from '../live.js'
+import { announce, banner, heading, PATIENCE, problem, ready, skeleton, when } from '../parts/panel.js'
+import { change, create } from '../parts/signing_key_dialogs.js'
+import { icon, tag } from '../parts/tag.js'
 import { Tree } from '../parts/tree.js'
 import { layout, tree } from '../pictures/signing_keys.js'
 import { may } from '../session.js'
-import { find, forest, isNamed, reached, reveal, shown } from '../signing_keys.js'
+import { find, forest, isActive, isNamed, mayHaveChildren, reached, reveal, shown, standing } from '../signing_keys.js'
+import { Table, whole } from '../table.js'
 import { ChosenKey } from './signing_key.js'
 
 /** @typedef {import('../signing_keys.js').Item} Item */
 /** @typedef {import('../signing_keys.js').Place} Place */
 
-export const title = 'Keys'
+export const title = 'Signing keys'
 
 /** Pages of 100: all keys that a tenant may have at once, if few versions are superseded. */
 const PAGES_READ = 100
@@ -27,9 +28,93 @@ const BAR = 64
 
 /**
  * @param {HTMLElement} main
- * @param {{route: {parts: string[]}, signal: AbortSignal}} context
+ * @param {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} context
  */
-export const show = (main, { route, signal }) => new Keys(main, route.parts[0], signal).start()
+export const show = (main, context) => {
+  const { route: { parts: [wanted], query }, signal } = context
+  return query.has('flat') ? showFlat(main, context) : new Keys(main, wanted, signal).start()
+}
+
+/** The same keys as a tree, and as a table. @param {boolean} isFlat */
+const views = (isFlat) => html`<div class="actions">
+  ${[['Tree', '#/keys', !isFlat], ['Table', '#/keys?flat=1', isFlat]].map(([words, href, isOn]) =>
+    html`<a class="button" href=${href} aria-current=${isOn ? 'true' : null}>${words}</a>`)}</div>`
+
+/**
+ * The keys as a table.
+ * @param {HTMLElement} main
+ * @param {{route: {query: URLSearchParams}, signal: AbortSignal}} context
+ */
+async function showFlat(main, context) {
+  const known = { keys: /** @type {unknown} */ (null), forest: forest([]), rows: /** @type {Place[] | null} */ (null) }
+  const make = async (/** @type {Place | null} */ parent) => {
+    const made = await create(known.forest, parent)
+    if (made) announce(`The key ${made.name} was made.`)
+  }
+  const alter = async (/** @type {Place} */ place, /** @type {'rotate' | 'suspend' | 'enable'} */ action) => {
+    const done = await change(place, action)
+    if (done) announce(done)
+  }
+  const table = new Table({ ...flat, actions: (place) => [
+    may() && mayHaveChildren(place) && isActive(place, now()) && { title: 'New key below…', run: () => make(place) },
+    may() && place.key.status === 'active' && { title: 'Rotate…', run: () => alter(place, 'rotate') },
+    may() && place.key.status === 'active' && { title: 'Suspend…', run: () => alter(place, 'suspend') },
+    may() && place.key.status === 'suspended' && { title: 'Enable…', run: () => alter(place, 'enable') },
+    may() && place.key.status !== 'revoked' && { title: 'Revoke, in the tree…', danger: true, run: () => void (location.hash = `#/keys/${place.key.id}`) },
+  ] }, context)
+  follow(() => {
+    const plain = read('/v1/keys?include=version', 30, 'keys')
+    const isMany = !plain.at || plain.data.length > NUMBERED
+    const counted = isMany ? plain : read('/v1/keys?include=version,warrant_count', 60, 'keys')
+    const entry = counted.at ? counted : plain
+    if (entry.data && entry.data !== known.keys) {
+      known.keys = entry.data
+      known.forest = forest(entry.data)
+      known.rows = [...known.forest.places.values()]
+    }
+    put(main, heading(title, 'A key signs only while it and all above it are active.', [views(true),
+      may() && html`<button type="button" @click=${() => make(null)}>New key…</button>`]), table.element)
+    table.draw(entry, known.rows)
+    if (entry.at || entry.error) ready()
+  }, context.signal)
+}
+
+/** @type {import('../table.js').Spec} */
+const flat = {
+  id: 'keys',
+  noun: 'signing keys',
+  sort: 'name',
+  mark: 'state',
+  key: ({ key }) => key.id,
+  open: ({ key }) => `#/keys/${key.id}`,
+  columns: [
+    { id: 'name', title: 'Name', width: 'minmax(180px, 2fr)', value: ({ key }) => key.name, cell: ({ key }) => whole(key.name) },
+    { id: 'state', title: 'State', width: '136px', text: (place) => standing(place, now()).word, cell: (place) => {
+      const { state, word } = standing(place, now())
+      return tag(state, word)
+    } },
+    { id: 'type', title: 'Type', width: '88px', value: ({ key }) => key.type },
+    { id: 'below', title: 'Below', width: 'minmax(140px, 1fr)', from: 820, value: ({ parent }) => parent?.key.name ?? '', cell: ({ parent }) =>
+      parent ? html`<bdi dir="auto" title=${parent.key.name}>${parent.key.name}</bdi>` : html`<span class="soft">–</span>` },
+    { id: 'versions', title: 'Versions', width: '92px', from: 960, kind: 'number', value: ({ key, older }) => key.version ?? older.length + 1 },
+    { id: 'signed', title: 'Signed', width: '92px', from: 860, kind: 'number', value: ({ key }) => key.warrant_count ?? null, text: ({ key }) =>
+      key.warrant_count === undefined ? '' : number(key.warrant_count) },
+    { id: 'expires', title: 'Expires', width: '116px', from: 1040, value: ({ key }) => key.expires_at, cell: ({ key }) => when(key.expires_at) },
+    { id: 'made', title: 'Made', width: '116px', value: ({ key }) => key.created_at, cell: ({ key }) => when(key.created_at) },
+    { id: 'public', title: 'Public key', text: ({ key }) => key.public_key },
+  ],
+  sub: ({ key, parent }) => html`${key.type}${parent && html` below <bdi>${parent.key.name}</bdi>`}`,
+  facets: () => [
+    { title: 'Suspended', query: 'state:suspended', state: 'suspended' },
+    { title: 'Cannot sign', query: 'state:"cannot sign"', state: 'blocked' },
+    { title: 'Revoked', query: 'state:revoked', state: 'revoked' },
+    { title: 'Expired', query: 'state:expired', state: 'expired' },
+    { title: 'Roots', query: 'type:root' },
+    { title: 'Issuers', query: 'type:issuer' },
+    { title: 'Notaries', query: 'type:notary' },
+  ],
+  empty: html`<h2>No keys yet</h2><p>Make a root; issuers and notaries hang below it.</p><pre>rescind keys create "Head office" --type root</pre>`,
+}
 
 class Keys {
   /**
@@ -158,7 +243,7 @@ class Keys {
   drawHead() {
     const { places, roots } = this.forest
     const text = places.size ? `${count(places.size, 'key')} under ${count(roots.length, 'root')}. A key signs only while it and all above it are active.` : null
-    put(this.head, heading(title, text, may() && html`<button type="button" @click=${() => this.make(this.chosen)}>New key…</button>`))
+    put(this.head, heading(title, text, [views(false), may() && html`<button type="button" @click=${() => this.make(this.chosen)}>New key…</button>`]))
   }
 
   /** @param {Element} place */
@@ -166,7 +251,7 @@ class Keys {
     this.drawHead()
     if (!this.forest.places.size) {
       const first = may() && html`<button type="button" class="main" @click=${() => this.make(null)}>Make a root key…</button>`
-      return put(place, empty('No keys yet. Make a root; issuers and notaries hang below it.', first))
+      return put(place, html`<div class="empty"><p>No keys yet. Make a root; issuers and notaries hang below it.</p>${first}</div>`)
     }
     if (!this.tree.element.isConnected) {
       place.before(this.details.element)

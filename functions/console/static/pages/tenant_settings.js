@@ -3,8 +3,7 @@
 import { ApiError, get, patch } from '../api.js'
 import { brief, number, seconds, span } from '../format.js'
 import { html, one, put } from '../html.js'
-import { announce, banner, heading, named, panel, problem, ready, when } from '../parts/panel.js'
-import { facts } from '../parts/table.js'
+import { announce, banner, facts, heading, named, panel, problem, ready, when } from '../parts/panel.js'
 import { may } from '../session.js'
 
 /** @typedef {Api.TenantSettings} Settings */

@@ -2,10 +2,11 @@
 
 from typing import Annotated, Final
 
-from fastapi import Path
+from fastapi import Path, Query
 
 from functions.webhooks.schemas import (
     CreateWebhook,
+    DeliveriesQuery,
     DeliveryBody,
     DeliveryList,
     ReplayWebhook,
@@ -82,12 +83,22 @@ async def delete_webhook(here: ApiRequest, webhook_id: PathId) -> None:
 @routes.get("/v1/webhooks/{id}/deliveries")
 @serves(managing.page_of_deliveries, raises=(NotFound,))
 async def list_webhook_deliveries(
-    here: ApiRequest, webhook_id: PathId, query: Paging
+    here: ApiRequest, webhook_id: PathId, query: Annotated[DeliveriesQuery, Query()]
 ) -> DeliveryList:
-    """List what became of the events of the last 14 days, newest event first."""
-    pages = Pager(here.caller, query.cursor, f"webhooks/{webhook_id}/deliveries")
+    """List what became of the events of the last 14 days, newest event first.
+
+    With `change`, they are those that told of one revocation, while it is in force.
+    """
+    listed = f"webhooks/{webhook_id}/deliveries"
+    if query.change is not None:
+        listed += f"?change={query.change}"
+    pages = Pager(here.caller, query.cursor, listed)
     found, next_before = here.run(
-        managing.page_of_deliveries, webhook_id=webhook_id, before=pages.before, limit=query.limit
+        managing.page_of_deliveries,
+        webhook_id=webhook_id,
+        before=pages.before,
+        limit=query.limit,
+        change_id=query.change,
     )
     return DeliveryList(
         deliveries=[DeliveryBody.of(each) for each in found], cursor=pages.after(next_before)

@@ -25,7 +25,7 @@ from shared.web.fields import (
     sample,
     shown,
 )
-from shared.web.paging import PageBody
+from shared.web.paging import PageBody, PageQuery
 
 
 def _types(events: list[str]) -> list[str]:
@@ -230,6 +230,16 @@ class DeliveryBody(RecordBody):
     answer: str = shown(
         f"The first {deliveries.ANSWER_MAX} bytes of the answer, as text.",
         maxLength=deliveries.ANSWER_MAX,
+    )
+
+
+class DeliveriesQuery(PageQuery):
+    """The query of GET /v1/webhooks/{id}/deliveries."""
+
+    change: str | None = Field(
+        default=None,
+        description="The identifier of a revocation, a batch, a signing key, an API key or a list "
+        "signer that was revoked.",
     )
 
 

@@ -1,7 +1,7 @@
 """Webhooks over HTTP (HOOK-1 to HOOK-5, HOOK-10, HOOK-11)."""
 
 import base64
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -195,28 +195,48 @@ def test_a_replay_begins_at_an_index(tenant: Tenant, ports: Ports) -> None:
     assert stored(tenant, webhook.id).begins_at.year == 1970
 
 
+def _deliver(
+    tenant: Tenant,
+    webhook_id: str,
+    index: int,
+    entry_id: str,
+    type_: str,
+    ends: datetime | None = None,
+) -> Delivery:
+    """Store what became of an event."""
+    now = tenant.ports.now()
+    made = Delivery(
+        entry_id,
+        index=index,
+        type=type_,
+        state=DeliveryState.RETRYING,
+        attempts=2,
+        attempted_at=now,
+        outcome=DeliveryOutcome.ANSWERED,
+        status=500,
+        milliseconds=9,
+        answer="no",
+        expires=int((ends or now + timedelta(days=1)).timestamp()),
+    )
+    address = deliveries.address(tenant.id, webhook_id, made.id)
+    tenant.ports.store.write(Put(address, made.to_item(), Expect.ABSENT))
+    return made
+
+
 def test_deliveries_are_listed(tenant: Tenant, ports: Ports) -> None:
     """HOOK-8: Deliveries are listed newest first, in pages, for 14 days."""
     webhook_id, now = create(tenant)["id"], ports.now()
     made = [
-        Delivery(
+        _deliver(
+            tenant,
+            webhook_id,
+            number,
             ports.new_id("evt"),
-            index=number,
-            type="key.revoke",
-            state=DeliveryState.RETRYING,
-            attempts=2,
-            attempted_at=now,
-            outcome=DeliveryOutcome.ANSWERED,
-            status=500,
-            milliseconds=9,
-            answer="no",
-            expires=int((now + timedelta(seconds=number)).timestamp()),
+            "key.revoke",
+            now + timedelta(seconds=number),
         )
         for number in range(4)
     ]
-    for each in made:
-        address = deliveries.address(tenant.id, webhook_id, each.id)
-        ports.store.write(Put(address, each.to_item(), Expect.ABSENT))
     path = f"{HOOKS}/{webhook_id}/deliveries"
     first = tenant.read_only.get(f"{path}?limit=2").json()
     assert [each["index"] for each in first["deliveries"]] == [3, 2]
@@ -237,3 +257,47 @@ def test_deliveries_are_listed(tenant: Tenant, ports: Ports) -> None:
         "answer": "no",
     }
     assert refusal(tenant.admin.get(f"{HOOKS}/svc_whk_{'0' * 26}/deliveries"))[0] == 404
+
+
+def test_deliveries_of_one_change(tenant: Tenant) -> None:
+    """HOOK-8, F1475a: `change` lists what told of a warrant, a batch, a key or a list signer."""
+    admin, webhook_id = tenant.admin, create(tenant)["id"]
+    key = admin.post("/v1/keys", json={"type": "root", "name": "r"}).json()["id"]
+    api_key = admin.post("/v1/api-keys", json={"name": "k", "scopes": ["read-only"]}).json()["id"]
+    signer = admin.post("/v1/revocations/srl/keys").json()["key_id"]
+    many = {"action": "revoke", "warrant_ids": [f"svc_wrt_{n}" for n in range(30)], "reason": "r"}
+    changes = {
+        "revocation.create": tenant.revoke("svc_wrt_a"),
+        "key.revoke": key,
+        "api_key.revoke": api_key,
+        "srl.revoke_key": signer,
+        "revocation.create_batch": admin.post("/v1/revocations/batch", json=many).json()[
+            "batch_id"
+        ],
+    }
+    for path, body in (
+        (f"keys/{key}", {"reason": "r"}),
+        (f"api-keys/{api_key}", None),
+        (f"revocations/srl/keys/{signer}", None),
+    ):
+        answer = admin.post(f"/v1/{path}/revoke", json=body)
+        assert answer.status_code == 200, answer.text
+    entries = audit_entries(tenant)
+    for number, entry in enumerate(entries):
+        _deliver(tenant, webhook_id, number, entry["id"], entry["action"])
+    path = f"{HOOKS}/{webhook_id}/deliveries"
+    for action, change_id in changes.items():
+        told = [each["id"] for each in entries if each["action"] == action]
+        found = admin.get(path, params={"change": change_id}).json()["deliveries"]
+        assert [each["id"] for each in found] == sorted(told, reverse=True), action
+    walked: list[str] = []
+    query: dict[str, Any] = {"change": change_id, "limit": 1}
+    while len(walked) < len(told):
+        page = admin.get(path, params=query).json()
+        walked += [each["id"] for each in page["deliveries"]]
+        query["cursor"] = page["cursor"]
+    assert query["cursor"] is None
+    assert walked == sorted(told, reverse=True)
+    assert len(walked) > 1
+    for none in ("svc_rev_unknown", "x", f"svc_key_{'0' * 26}"):
+        assert admin.get(path, params={"change": none}).json()["deliveries"] == []

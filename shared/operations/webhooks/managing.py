@@ -2,26 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from shared.errors import Conflict, InvalidRequest, InvalidState
-from shared.model import times
-from shared.model.audit.audit_log import Action
+from shared.model import api_keys, revocation_batches, revocations, signing_keys, times
+from shared.model.api_keys import ApiKey
+from shared.model.audit.audit_log import Action, EntryFilters
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import WEBHOOK
+from shared.model.identifiers import API_KEY, BATCH, REVOCATION, WEBHOOK, is_identifier
 from shared.model.items import Item, Value
 from shared.model.records import integer
+from shared.model.revocations import Revocation
+from shared.model.signing_keys import SigningKey
 from shared.model.webhooks import deliveries
 from shared.model.webhooks import webhooks as model
 from shared.model.webhooks.deliveries import Delivery
 from shared.model.webhooks.webhooks import Cause, Webhook, WebhookStatus
-from shared.operations.audit import log
+from shared.operations.audit import audit_log, log
 from shared.operations.base import audit
 from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once, secret_shown
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.lists import signers
 from shared.operations.webhooks import dispatch as rules
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
@@ -33,6 +37,10 @@ class WithSecret:
 
     webhook: Webhook
     secret: str = field(repr=False)
+
+
+# The entry of a change has almost the same time as its record.
+_APART: Final = timedelta(seconds=10)
 
 
 def _webhook_id(made: WithSecret) -> str:
@@ -69,17 +77,68 @@ def _visible(webhook: Webhook, caller: Caller) -> Webhook:
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page_of_deliveries(
-    ports: Ports, caller: Caller, *, webhook_id: str, before: str | None, limit: int
+    ports: Ports,
+    caller: Caller,
+    *,
+    webhook_id: str,
+    before: str | None,
+    limit: int,
+    change_id: str | None = None,
 ) -> tuple[list[Delivery], str | None]:
     """Return deliveries of a webhook, newest first, and `before` of the next page or None.
 
-    Raises `NotFound`.
+    With `change_id` they are those that told of a revocation. Raises `NotFound`.
     """
     webhook = _find(ports, caller, webhook_id)
     now = int(ports.now().timestamp())
+    if change_id is not None:
+        ids = [each for each in _told(ports, caller, change_id) if before is None or each < before]
+        places = {each: deliveries.address(caller.tenant_id, webhook.id, each) for each in ids}
+        items = ports.store.get_many(places.values())
+        found = [Delivery.from_item(items[at]) for at in places.values() if at in items]
+        kept = [each for each in found if each.expires > now]
+        return kept[:limit], kept[limit - 1].id if len(kept) > limit else None
     partition = deliveries.deliveries(caller.tenant_id, webhook.id)
     walk = Walk(partition, Delivery.from_item, before, limit, keep=lambda each: each.expires > now)
     return walk.run(ports)
+
+
+def _told(ports: Ports, caller: Caller, change_id: str) -> list[str]:
+    """Return the identifiers of the entries about what was revoked, newest first."""
+    tenant_id = caller.tenant_id
+    if is_identifier(change_id, kind=BATCH):
+        rows = ports.store.query(revocation_batches.parts(tenant_id, change_id))
+        return sorted({row.sk.rpartition("#")[2] for row in rows}, reverse=True)
+    if is_identifier(change_id, kind=REVOCATION):
+        records = ports.store.get_many(revocations.record_addresses(tenant_id, change_id))
+        found = [Revocation.from_item(each) for each in records.values()]
+        return [
+            str(item["id"])
+            for each in found
+            for item in log.about(ports, tenant_id, each.warrant_id, _around(each.created_at))
+        ]
+    at = _revoked_at(ports, tenant_id, change_id)
+    if at is None:
+        return []
+    filters = _around(at, resource_id=change_id)
+    entries = audit_log.newest(ports, caller, filters, before=None, limit=1)
+    return [each.id for each in entries]
+
+
+def _around(at: datetime, *, resource_id: str | None = None) -> EntryFilters:
+    return EntryFilters(times.whole(at - _APART), times.whole(at + _APART), resource_id=resource_id)
+
+
+def _revoked_at(ports: Ports, tenant_id: str, key_id: str) -> datetime | None:
+    """Return when an API key, a signing key or a list signer was revoked; None if it was not."""
+    if is_identifier(key_id, kind=API_KEY):
+        item = ports.store.get(api_keys.records(tenant_id).address(key_id))
+        return None if item is None else ApiKey.from_item(item).revoked_at
+    item = ports.store.get(signing_keys.keys(tenant_id).address(key_id))
+    if item is not None:
+        return SigningKey.from_item(item).revoked_at
+    signer = signers.find(ports, tenant_id, [key_id]).get(key_id)
+    return signer.revoked_at if signer else None
 
 
 @once(Scope.ADMIN, keeps=secret_shown(_webhook_id))

@@ -153,7 +153,7 @@ async def change_revocations(here: ApiRequest, body: ChangeRevocations) -> Revoc
 
 
 @routes.get("/v1/revocations/counts")
-@serves(revocation_counts.by_day)
+@serves(revocation_counts.counts)
 async def count_revocations(
     here: ApiRequest, query: Annotated[CountsQuery, Query()]
 ) -> RevocationCounts:
@@ -161,13 +161,14 @@ async def count_revocations(
 
     Days are those of UTC. A change is counted when its entry of the audit log is sealed, which
     usually takes less than ten seconds. Days before `known_from` have null instead of numbers:
-    the tenant did not exist yet, or the service did not count.
+    the tenant did not exist yet, or the service did not count. `by_key` has the warrants whose
+    signing key was revoked; they have no revocation of their own, or had one before.
 
-    400: `to` is before `from`, or there are more than 92 days.
+    400: `to` is before `from`, or there are more than 92 days, or 31 with `by=hour`.
     """
     start, end = query.window(here.ports.now())
-    counts = here.run(revocation_counts.by_day, start=start, end=end)
-    return RevocationCounts.of(counts)
+    counts = here.run(revocation_counts.counts, start=start, end=end, hourly=query.is_hourly)
+    return RevocationCounts.counted(counts, hourly=query.is_hourly)
 
 
 @routes.get("/v1/revocations/{id}")

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from shared.errors import InvalidRequest
 from shared.model.identifiers import REVOCATION, token_id
-from shared.model.revocation_counts import DAYS_MAX
+from shared.model.revocation_counts import DAYS_MAX, HOURLY_DAYS_MAX, Counts, Span
 from shared.model.revocations import Revocation, RevocationFilters
 from shared.operations.lists.reach import Reach
 from shared.web.fields import (
@@ -273,7 +273,9 @@ class RevocationStatuses(ResponseBody):
 
 
 DAYS_DEFAULT: Final = 14
-_DAY: Final[dict[str, JsonValue]] = {"date": "2026-11-21", "created": 7, "removed": 1}
+_NUMBERS: Final[dict[str, JsonValue]] = {"created": 7, "removed": 1, "by_key": 0}
+_DAY: Final[dict[str, JsonValue]] = {"date": "2026-11-21", **_NUMBERS}
+_HOUR: Final[dict[str, JsonValue]] = {"start": "2026-11-21T12:00:00Z", **_NUMBERS}
 
 
 class Window(NamedTuple):
@@ -281,6 +283,13 @@ class Window(NamedTuple):
 
     start: date
     end: date
+
+
+class CountedBy(StrEnum):
+    """The time for which revocations are counted together."""
+
+    DAY = "day"
+    HOUR = "hour"
 
 
 class CountsQuery(BaseModel):
@@ -292,24 +301,30 @@ class CountsQuery(BaseModel):
         description=f"The first day. If it is omitted, {DAYS_DEFAULT} days are counted.",
     )
     to: DateIn | None = Field(default=None, description="The last day; today if it is omitted.")
+    by: CountedBy = Field(
+        default=CountedBy.DAY, description="`hour`: the response has `hours` in place of `days`."
+    )
+
+    @property
+    def is_hourly(self) -> bool:
+        """Whether the numbers of hours are asked for."""
+        return self.by is CountedBy.HOUR
 
     def window(self, now: datetime) -> Window:
         """Return the days. Raises `InvalidRequest` if they end first or are too many."""
+        most = HOURLY_DAYS_MAX if self.is_hourly else DAYS_MAX
         end = self.to or now.date()
         start = self.from_ or end - timedelta(days=DAYS_DEFAULT - 1)
         if start > end:
             raise InvalidRequest("from: must not be later than to.")
-        if end - start >= timedelta(days=DAYS_MAX):
-            raise InvalidRequest(f"from: must be at most {DAYS_MAX - 1} days before to.")
+        if end - start >= timedelta(days=most):
+            raise InvalidRequest(f"from: must be at most {most - 1} days before to.")
         return Window(start, end)
 
 
-class RevocationDay(RecordBody):
-    """How many revocations were made and deleted on one day, in UTC."""
+class _Counted(RecordBody):
+    """How many revocations were made and deleted in some time."""
 
-    model_config = example(**_DAY)
-
-    date: DateOut = shown("The day.")
     created: int | None = shown(
         "How many warrants were revoked; null if it is not known.", minimum=0
     )
@@ -317,14 +332,53 @@ class RevocationDay(RecordBody):
         "How many revocations were deleted, whenever they were made; null if it is not known.",
         minimum=0,
     )
+    by_key: int | None = shown(
+        "How many warrants the keys had signed that were revoked; null if it is not known.",
+        minimum=0,
+    )
+
+
+class RevocationDay(_Counted):
+    """How many revocations were made and deleted on one day, in UTC."""
+
+    model_config = example(**_DAY)
+
+    date: DateOut = shown("The day.")
+
+
+class RevocationHour(_Counted):
+    """How many revocations were made and deleted in one hour."""
+
+    model_config = example(**_HOUR)
+
+    start: MomentOut = shown("The first second of the hour.")
 
 
 class RevocationCounts(RecordBody):
-    """How many revocations were made and deleted on each day."""
+    """How many revocations were made and deleted on each day, or in each hour."""
 
     model_config = example(known_from="2026-10-24", days=[_DAY])
 
     known_from: DateOut | None = shown(
         "The first day of which the numbers are known; null if none is known yet."
     )
-    days: list[RevocationDay] = shown("Each day that was asked for, oldest first.")
+    days: list[RevocationDay] = shown(
+        "Each day that was asked for, oldest first; none with `by=hour`."
+    )
+    hours: list[RevocationHour] | None = optional(
+        "Each hour of these days, oldest first; only with `by=hour`."
+    )
+
+    @classmethod
+    def counted(cls, counts: Counts, *, hourly: bool) -> Self:
+        """Return the body for the numbers of days, or of hours."""
+
+        def numbers(span: Span) -> dict[str, int | None]:
+            return {"created": span.created, "removed": span.removed, "by_key": span.by_key}
+
+        known = counts.known_from
+        if hourly:
+            hours = [RevocationHour(start=each.start, **numbers(each)) for each in counts.spans]
+            return cls(known_from=known, days=[], hours=hours)
+        days = [RevocationDay(date=each.start.date(), **numbers(each)) for each in counts.spans]
+        return cls(known_from=known, days=days)

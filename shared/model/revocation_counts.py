@@ -1,6 +1,6 @@
-"""How many warrants were revoked on each day, and how many restored (REVOKE-31, docs/adr/19).
+"""How many warrants were revoked in each day and hour, and how many restored (REVOKE-31).
 
-The numbers are counted from the audit entries, by the pass that seals them.
+The numbers are counted from the audit entries, by the pass that seals them (docs/adr/19).
 """
 
 from collections import Counter, defaultdict
@@ -17,37 +17,46 @@ from shared.model.items import Address, Item, Value
 from shared.model.records import integer
 from shared.model.tenants import AUDIT_RETENTION_DAYS_MIN
 
-# The most days that one call asks for.
+# The most days that one call asks for, and if it asks for hours.
 DAYS_MAX: Final = 92
+HOURLY_DAYS_MAX: Final = 31
 
 _CREATED: Final = "created"
 _REMOVED: Final = "removed"
+_BY_KEY: Final = "by_key"
 _COUNTED: Final[dict[str, str]] = {
     Action.REVOCATION_CREATE: _CREATED,
     Action.REVOCATION_CREATE_BATCH: _CREATED,
     Action.REVOCATION_DELETE: _REMOVED,
     Action.REVOCATION_DELETE_BATCH: _REMOVED,
+    Action.KEY_REVOKE: _BY_KEY,
 }
+# The numbers of hours are kept for longer than they are asked for.
+_KEPT: Final = timedelta(days=62)
 # The entries of so many days are all there when the first pass begins, and until it is done.
 _RETAINED: Final = timedelta(days=AUDIT_RETENTION_DAYS_MIN - 1)
 _DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
-    """How many revocations were made and deleted on a day, in UTC; None if that is not known."""
+class Span:
+    """How many revocations were made and deleted in a day or an hour; None if that is not known.
 
-    date: date
+    `start` is its first second, in UTC. `by_key` are the warrants whose key was revoked then.
+    """
+
+    start: datetime
     created: int | None = None
     removed: int | None = None
+    by_key: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The numbers of some days, oldest first, and the first day that was ever counted, if any."""
+    """The numbers of some days or hours, oldest first, and the first day that was ever counted."""
 
     known_from: date | None
-    days: list[Day]
+    spans: list[Span]
 
 
 def begin(log: LogHead, *, created_at: datetime, now: datetime) -> datetime:
@@ -62,20 +71,42 @@ def begin(log: LogHead, *, created_at: datetime, now: datetime) -> datetime:
 
 
 def tally(entries: Iterable[Item], *, tenant_id: str, log: LogHead) -> dict[Address, Counter[str]]:
-    """Return the numbers that these entries add to items of months, from `log.counted_from` on."""
+    """Return the numbers that these entries add to items of months and of days.
+
+    They are counted from `log.counted_from` on, and by hour from `log.detailed_from` on.
+    """
     sums: dict[Address, Counter[str]] = defaultdict(Counter)
     for entry in entries:
         kind = _COUNTED.get(str(entry.get("action")))
         made = records.moment(str(entry["id"]))
-        if kind and log.counted_from and made >= log.counted_from:
-            place = address(tenant_id, log.generation, made)
-            sums[place][_name(kind, made)] += len(audit_log.warrants_of(entry))
+        is_detailed = log.detailed_from is not None and made >= log.detailed_from
+        if kind is None or log.counted_from is None or made < log.counted_from:
+            continue
+        amount = len(audit_log.warrants_of(entry))
+        if kind == _BY_KEY:
+            amount = _signed(entry) * is_detailed
+        if amount:
+            sums[address(tenant_id, log.generation, made)][_name(kind, made)] += amount
+            if is_detailed:
+                place = address_of_hours(tenant_id, log.generation, made)
+                sums[place][_hour_name(kind, made)] += amount
     return sums
 
 
-def added(item: Item, amounts: Counter[str]) -> dict[str, Value]:
-    """Return the item of a month, empty at first, with these amounts added. Raises `Corrupt`."""
+def _signed(entry: Item) -> int:
+    """Return how many warrants a revoked key had signed; 0 if a release before wrote the entry."""
+    details = entry["details"]
+    return (
+        integer(details, "warrants") if isinstance(details, dict) and "warrants" in details else 0
+    )
+
+
+def added(address_: Address, item: Item, amounts: Counter[str]) -> dict[str, Value]:
+    """Return an item, empty at first, with these amounts added. Raises `Corrupt`."""
     sums = {name: _number(item, name) + amount for name, amount in amounts.items()}
+    day_ = address_.sk.rpartition("#")[2]
+    if len(day_) == len("2026-11-21"):
+        sums["expires"] = int((times.parse(f"{day_}T00:00:00Z") + _KEPT).timestamp())
     return {**item, **sums, "version": _number(item, "version") + 1}
 
 
@@ -84,10 +115,24 @@ def address(tenant_id: str, generation: int, day: date) -> Address:
     return head.partition(tenant_id).address(f"revocations#{generation}#{day:%Y-%m}")
 
 
-def day(day_: date, item: Item) -> Day:
-    """Return the numbers of a day in the item of its month. Raises `Corrupt`."""
-    created, removed = (_name(kind, day_) for kind in (_CREATED, _REMOVED))
-    return Day(day_, _number(item, created), _number(item, removed))
+def address_of_hours(tenant_id: str, generation: int, day: date) -> Address:
+    """Return the address of the numbers of the hours of a day, likewise."""
+    return head.partition(tenant_id).address(f"revocations#{generation}#{day:%Y-%m-%d}")
+
+
+def parts(day: datetime, *, hourly: bool) -> list[datetime]:
+    """Return the first seconds of the hours of a day, or of the day."""
+    return [day + timedelta(hours=each) for each in range(24 if hourly else 1)]
+
+
+def span(start: datetime, item: Item, *, hourly: bool, is_detailed: bool) -> Span:
+    """Return the numbers of a day in the item of its month, or of an hour in that of its day.
+
+    Raises `Corrupt`.
+    """
+    kinds = (_CREATED, _REMOVED, _BY_KEY) if is_detailed else (_CREATED, _REMOVED)
+    name = _hour_name if hourly else _name
+    return Span(start, *(_number(item, name(kind, start)) for kind in kinds))
 
 
 def _number(item: Item, name: str) -> int:
@@ -96,3 +141,7 @@ def _number(item: Item, name: str) -> int:
 
 def _name(kind: str, day_: date) -> str:
     return f"{kind}.{day_:%d}"
+
+
+def _hour_name(kind: str, hour_: datetime) -> str:
+    return f"{kind}.{hour_:%H}"

@@ -80,7 +80,7 @@ def test_the_details_of_signing_keys(tenant: Tenant) -> None:
         ("key.rotate", {"superseded_id": superseded, "key_version": 2}),
         ("key.suspend", {}),
         ("key.enable", {}),
-        ("key.revoke", {"reason": "lost", "cascade": False}),
+        ("key.revoke", {"reason": "lost", "cascade": False, "warrants": 1}),
     ]
 
 

@@ -62,13 +62,63 @@ def test_each_change_is_counted_on_its_day(tenant: Tenant, clock: Clock) -> None
     assert counts(tenant)["known_from"] == "2026-11-21"
 
 
+_NUMBERS = ("created", "removed", "by_key")
+
+
+def test_hours_and_keys_are_counted(tenant: Tenant, clock: Clock) -> None:
+    """REVOKE-31, F1476a: `by=hour` counts hours, and `by_key` what a revoked key had signed."""
+    admin = tenant.admin
+    key = admin.post("/v1/keys", json={"type": "root", "name": "r"}).json()["id"]
+    for number in range(3):
+        body = {"payload": "cGF5", "warrant_id": f"svc_wrt_signed-{number}"}
+        assert admin.post(f"/v1/keys/{key}/sign", json=body).status_code == 201
+    tenant.revoke("svc_wrt_a")
+    clock.advance(hours=2)
+    revoke(tenant, *(f"svc_wrt_{number}" for number in range(30)), batch_id=BATCH)
+    answer = admin.post(f"/v1/keys/{key}/revoke", json={"reason": "stolen"})
+    assert answer.status_code == 200, answer.text
+    sealing.extend(tenant.ports, tenant.id)
+    clock.advance(days=1)
+    answer = counts(tenant, **{"from": "2026-11-20", "to": "2026-11-22", "by": "hour"})
+    assert (answer["known_from"], answer["days"], len(answer["hours"])) == ("2026-11-21", [], 72)
+    hours = {each["start"]: tuple(each[name] for name in _NUMBERS) for each in answer["hours"]}
+    assert hours["2026-11-20T23:00:00Z"] == (None, None, None)
+    assert {hour: each for hour, each in hours.items() if any(each)} == {
+        "2026-11-21T12:00:00Z": (1, 0, 0),
+        "2026-11-21T14:00:00Z": (30, 0, 3),
+    }
+    day = counts(tenant, **{"from": "2026-11-21", "to": "2026-11-21"})["days"]
+    assert day == [{"date": "2026-11-21", "created": 31, "removed": 0, "by_key": 3}]
+    refused = admin.get(PATH, params={"from": "2026-10-20", "to": "2026-11-20", "by": "hour"})
+    assert refused.status_code == 400
+
+
+def test_hours_of_an_earlier_release_are_not_known(tenant: Tenant, clock: Clock) -> None:
+    """REVOKE-31, F1476b: Days that were counted without their hours keep their numbers."""
+    tenant.revoke("svc_wrt_a")
+    sealing.extend(tenant.ports, tenant.id)
+    head = log.head(tenant.ports, tenant.id)
+    assert head is not None
+    old = {name: each for name, each in head.to_item().items() if name != "detailed_from"}
+    place = head_model.address(tenant.id)
+    tenant.ports.store.write(Put(place, old | {"version": head.version + 1}, At(head.version)))
+    clock.advance(hours=1)
+    for number in range(2):
+        tenant.revoke(f"svc_wrt_{number}")
+        sealing.extend(tenant.ports, tenant.id)
+        clock.advance(days=1)
+    days = counts(tenant, **{"from": "2026-11-21", "to": "2026-11-22"})["days"]
+    assert [[each[name] for name in _NUMBERS] for each in days] == [[2, 0, None], [1, 0, 0]]
+    assert counts(tenant, by="hour")["known_from"] == "2026-11-22"
+
+
 def test_nothing_is_known_before_the_first_pass(tenant: Tenant) -> None:
     """REVOKE-31: Without a query the last 14 days are asked for; none is known at first."""
     tenant.revoke("svc_wrt_a")
     answer = counts(tenant)
     assert answer["known_from"] is None
     assert len(answer["days"]) == 14
-    assert answer["days"][-1] == {"date": "2026-11-21", "created": None, "removed": None}
+    assert answer["days"][-1] == {"date": "2026-11-21"} | dict.fromkeys(_NUMBERS)
 
 
 def test_each_change_is_counted_once_whatever_fails(tenant: Tenant, ports: Ports) -> None:
@@ -99,7 +149,8 @@ def test_what_an_earlier_release_sealed_is_not_known(tenant: Tenant, clock: Cloc
     head = log.head(tenant.ports, tenant.id)
     assert head is not None
     assert head.counted_from is not None
-    old = {name: each for name, each in head.to_item().items() if name != "counted_from"}
+    unknown = ("counted_from", "detailed_from")
+    old = {name: each for name, each in head.to_item().items() if name not in unknown}
     place = head_model.address(tenant.id)
     tenant.ports.store.write(Put(place, old | {"version": head.version + 1}, At(head.version)))
     assert counts(tenant)["known_from"] is None

@@ -284,10 +284,11 @@ def test_deliveries_of_one_change(tenant: Tenant) -> None:
         assert answer.status_code == 200, answer.text
     entries = audit_entries(tenant)
     for number, entry in enumerate(entries):
-        _deliver(tenant, webhook_id, number, entry["id"], entry["action"])
+        _deliver(tenant, webhook_id, number, str(entry["id"]), str(entry["action"]))
     path = f"{HOOKS}/{webhook_id}/deliveries"
+    told: list[str] = []
     for action, change_id in changes.items():
-        told = [each["id"] for each in entries if each["action"] == action]
+        told = [str(each["id"]) for each in entries if each["action"] == action]
         found = admin.get(path, params={"change": change_id}).json()["deliveries"]
         assert [each["id"] for each in found] == sorted(told, reverse=True), action
     walked: list[str] = []

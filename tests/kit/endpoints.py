@@ -627,7 +627,7 @@ _ROWS = (
     ),
     _row(
         "GET /v1/revocations/counts countRevocations",
-        {"days": [_names("date created removed")], "known_from": ...},
+        {"days": [_names("date created removed by_key")], "known_from": ...},
         on=_counted,
         scopes=_REVIEWERS,
     ),

@@ -1,4 +1,4 @@
-"""Counting the revocations of each day, in the write of the pass that seals their entries.
+"""Counting the revocations of each day and hour, in the write of the pass that seals their entries.
 
 That write decides which entries are in the log, and each is there once. So each is counted once,
 whatever fails (REVOKE-31, docs/adr/19).
@@ -6,14 +6,14 @@ whatever fails (REVOKE-31, docs/adr/19).
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from shared.model import revocation_counts as model
 from shared.model.audit.head import LogHead
 from shared.model.callers import Caller, Scope
 from shared.model.items import Item
 from shared.model.records import integer
-from shared.model.revocation_counts import Counts, Day
+from shared.model.revocation_counts import Counts, Span
 from shared.operations.audit import log
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation
@@ -22,14 +22,15 @@ from shared.ports.store import At, Change, Expect, Put
 
 
 def begun(ports: Ports, tenant_id: str, log: LogHead) -> LogHead:
-    """Return the head before a pass with the day from which revocations are counted.
+    """Return the head before a pass with the days from which revocations are counted.
 
     Raises `Unavailable`.
     """
-    if log.counted_from is not None:
+    if log.detailed_from is not None:
         return log
     created_at = tenants.settings(ports, tenant_id).created_at
-    return replace(log, counted_from=model.begin(log, created_at=created_at, now=ports.now()))
+    first = model.begin(log, created_at=created_at, now=ports.now())
+    return replace(log, counted_from=log.counted_from or first, detailed_from=first)
 
 
 def counted(ports: Ports, tenant_id: str, log: LogHead, entries: Iterable[Item]) -> list[Change]:
@@ -43,7 +44,7 @@ def counted(ports: Ports, tenant_id: str, log: LogHead, entries: Iterable[Item])
     return [
         Put(
             address,
-            model.added(items.get(address, {}), amounts),
+            model.added(address, items.get(address, {}), amounts),
             At(integer(items[address], "version")) if address in items else Expect.ABSENT,
         )
         for address, amounts in sums.items()
@@ -51,22 +52,29 @@ def counted(ports: Ports, tenant_id: str, log: LogHead, entries: Iterable[Item])
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
-def by_day(ports: Ports, caller: Caller, *, start: date, end: date) -> Counts:
-    """Return the numbers of the days from `start` to `end`, both included.
+def counts(ports: Ports, caller: Caller, *, start: date, end: date, hourly: bool = False) -> Counts:
+    """Return the numbers of the days from `start` to `end`, both included, or of their hours.
 
     A change is counted once its audit entry is sealed. Raises `Corrupt`, `Unavailable`.
     """
-    days = [start + timedelta(each) for each in range((end - start).days + 1)]
+    first = datetime.combine(start, time(), UTC)
+    days = [first + timedelta(each) for each in range((end - start).days + 1)]
     head = log.head(ports, caller.tenant_id)
-    if head is None or head.counted_from is None:
-        return Counts(None, [Day(each) for each in days])
-    known_from = head.counted_from.date()
-    places = {each: model.address(caller.tenant_id, head.generation, each) for each in days}
-    items = ports.store.get_many(
-        dict.fromkeys(place for each, place in places.items() if each >= known_from)
-    )
-    found = (
-        model.day(each, items.get(place, {})) if each >= known_from else Day(each)
-        for each, place in places.items()
-    )
-    return Counts(known_from, list(found))
+    known_from = None
+    if head is not None:
+        known_from = head.detailed_from if hourly else head.counted_from
+    if head is None or known_from is None:
+        return Counts(
+            None, [Span(each) for day in days for each in model.parts(day, hourly=hourly)]
+        )
+    place = model.address_of_hours if hourly else model.address
+    places = {each: place(caller.tenant_id, head.generation, each) for each in days}
+    items = ports.store.get_many(dict.fromkeys(places[each] for each in days if each >= known_from))
+    spans: list[Span] = []
+    for day in days:
+        item = items.get(places[day], {})
+        for each in model.parts(day, hourly=hourly):
+            is_detailed = head.detailed_from is not None and day >= head.detailed_from
+            known = model.span(each, item, hourly=hourly, is_detailed=is_detailed)
+            spans.append(known if day >= known_from else Span(each))
+    return Counts(known_from.date(), spans)

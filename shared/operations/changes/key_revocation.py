@@ -5,6 +5,7 @@ Records of warrants are not changed: a check looks at the key as well (docs/adr/
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain
 from typing import TypedDict
 
@@ -128,11 +129,17 @@ def _staying(ports: Ports, key: SigningKey) -> int:
 
 
 def _reach(ports: Ports, keys: Sequence[SigningKey]) -> KeyReach:
-    """Count `keys` and their warrants; a superseded version counts as part of its key."""
+    """Count `keys` and their warrants."""
+    return KeyReach(len(keys), sum(_signed(ports, keys).values()))
+
+
+def _signed(ports: Ports, keys: Sequence[SigningKey]) -> dict[str, int]:
+    """Count the warrants of each key; a superseded version counts as part of its key."""
     going = {key.id for key in keys}
-    signers = [key.signer for key in keys if key.current_id not in going]
+    counted = [key for key in keys if key.current_id not in going]
+    signers = [key.signer for key in counted]
     signed = counters.of_signers(ports, keys[0].tenant_id, signers) if keys else []
-    return KeyReach(len(keys), sum(signed))
+    return {key.id: number for key, number in zip(counted, signed, strict=True)}
 
 
 def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
@@ -152,13 +159,15 @@ def _revoke_all(
 ) -> dict[str, SigningKey]:
     """Revoke `keys` in one write, with the changes that `beside` returns for what they become."""
     now, reason = ports.now(), details["reason"]
+    signed = _signed(ports, keys)
     markers = {key.signer: Marker(now, reason) for key in keys}
     changes = verdicts.revoking(ports, caller.tenant_id, markers)
     revoked = {key.id: key.revoked(now, reason=reason) for key in keys}
     for key in keys:
         changes.append(Put(key.address, revoked[key.id].to_item(), At(key.version)))
         action = Action.KEY_REVOKE
-        changes.append(audit.entry(ports, caller, action, key.id, settings=settings, **details))
+        entry = partial(audit.entry, ports, caller, action, key.id, settings=settings, **details)
+        changes.append(entry(warrants=signed.get(key.id, 0)))
     amounts = chain(((key, -1) for key in keys), ((key, 1) for key in revoked.values()))
     counts = counted(caller.tenant_id, *amounts)
     mark = marks.on_signers(caller.tenant_id, markers, now, revoked)

@@ -89,9 +89,6 @@ export function renewBy(ask) {
  */
 export const at = (path) => path.slice(1)
 
-/** Whether there is a key to call with. */
-const isReady = () => key !== null
-
 /** The time of the service in milliseconds, by the `Date` of its answers. */
 export const now = () => Date.now() + ahead
 
@@ -317,30 +314,6 @@ export function sleep(seconds, signal) {
     }, seconds * 1000)
     signal?.addEventListener('abort', stop, { once: true })
   })
-}
-
-/**
- * Run again and again until the page is left: each so many seconds while a person looks, each minute
- * while the tab is hidden, more rarely after failures. `run` tells whether to go on.
- * @param {number} seconds
- * @param {() => Promise<boolean | void>} run
- * @param {AbortSignal} signal
- */
-export async function repeat(seconds, run, signal) {
-  let failures = 0
-  while (!signal.aborted && isReady()) {
-    const wanted = document.hidden ? Math.max(60, seconds) : seconds
-    const wait = failures ? Math.min(30, 2 ** (failures - 1)) : wanted * (0.8 + Math.random() * 0.4)
-    try {
-      await sleep(wait, signal)
-      if (await run() === false) return
-      failures = 0
-    } catch (error) {
-      if (signal.aborted) return
-      if (!(error instanceof ApiError)) throw error
-      failures++
-    }
-  }
 }
 
 /** A header with which the service makes a change once, however often the call is repeated. */

@@ -149,7 +149,7 @@ function showShell() {
     </div>`)
   void countWaiting(staying.signal)
   // Who types at once after Ctrl-K waits for no script.
-  void showPage().then(() => import('./palette.js'))
+  void showPage().then(() => Promise.all([import('./palette.js'), import('./parts/keys.js')]))
 }
 
 const picture = (/** @type {string} */ path) => html`<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path d=${path}/>`}</svg>`

@@ -8,7 +8,6 @@ import { decoded, Unreadable, written } from '../parts/csv.js'
 import { field } from '../parts/dialog.js'
 import { advice, announce, banner, heading, named, problem, ready } from '../parts/panel.js'
 import { download } from '../parts/progress.js'
-import { table } from '../parts/table.js'
 import { MOST, MOST_BYTES, read } from '../parts/warrant_lines.js'
 import { may } from '../session.js'
 
@@ -217,11 +216,8 @@ function told(run, fault) {
 
 /** @param {BadLine[]} lines */
 const badLines = (lines) => html`
-  <div class="scrolled" tabindex="0" role="region" aria-label="Lines that cannot be revoked">${table('Lines that cannot be revoked', [
-    { heading: 'Line', cell: ({ line }) => number(line) },
-    { heading: 'Text', cell: ({ text }) => named(text) },
-    { heading: 'Why', cell: ({ why }) => why },
-  ], lines.slice(0, SHOWN))}${lines.length > SHOWN && html`<p class="soft">These are the first ${number(SHOWN)}; the result file has all.</p>`}</div>`
+  <div class="scrolled" tabindex="0" role="region" aria-label="Lines that cannot be revoked"><ul class="plain">${lines.slice(0, SHOWN).map(({ line, text, why }) =>
+    html`<li>${number(line)}: ${named(text)} <span class="soft">${why}</span></li>`)}</ul>${lines.length > SHOWN && html`<p class="soft">These are the first ${number(SHOWN)}; the result file has all.</p>`}</div>`
 
 /**
  * Let the person keep what became of each line.

@@ -3,7 +3,7 @@
 import { ApiError, get, patch } from '../api.js'
 import { brief, number, seconds, span } from '../format.js'
 import { html, one, put } from '../html.js'
-import { announce, banner, facts, heading, named, panel, problem, ready, when } from '../parts/panel.js'
+import { announce, banner, facts, heading, named, problem, ready, skeleton, when } from '../parts/panel.js'
 import { may } from '../session.js'
 
 /** @typedef {Api.TenantSettings} Settings */
@@ -31,9 +31,10 @@ export const title = 'Settings'
  * @param {{signal: AbortSignal}} context
  */
 export async function show(main, { signal }) {
-  const list = panel(null, async () => forms(await get('/v1/tenant/settings', { signal })), { signal, what: 'The settings', wide: true, lines: 8 })
-  put(main, heading(title, 'They hold for the whole tenant. Each is saved by itself.'), list.element)
-  await list.drawn
+  const head = heading(title, 'They hold for the whole tenant. Each is saved by itself.')
+  const card = (/** @type {unknown} */ content) => put(main, head, html`<section class="panel body">${content}</section>`)
+  card(skeleton(8))
+  card(forms(await get('/v1/tenant/settings', { signal })))
   ready()
 }
 

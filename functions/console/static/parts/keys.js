@@ -6,19 +6,14 @@ import { soon } from '../live.js'
 
 const SILENCED = 'rescind.keys'
 const TIMES = 'rescind.times'
-/** Milliseconds in which the second letter of `g o` is expected. */
-const SECOND = 1000
-/** Where `g` and a letter lead. @type {Record<string, string>} */
-const PLACES = { o: '#/overview', a: '#/authorizers', r: '#/revocations' }
 const KEYS = [
   ['/', 'filter'], ['j', 'next row'], ['k', 'row before'], ['Enter', 'open'], ['x', 'choose'],
-  ['Esc', 'leave the filter'], ['g o', 'go to the overview'], ['g a', 'go to authorizers'],
-  ['g r', 'go to revocations'], ['t', 'ages, or exact times'], ['u', 'UTC, or the time of this computer'],
+  ['Esc', 'leave the filter'], ['g o', 'overview'], ['g a', 'authorizers'], ['g r', 'revocations'],
+  ['g k', 'signing keys'], ['g l', 'lists'], ['t', 'ages, or exact times'], ['u', 'UTC, or the time of this computer'],
   ['?', 'these keys'],
 ]
 
 Object.assign(shownTimes, JSON.parse(localStorage.getItem(TIMES) ?? '{}'))
-let begun = -Infinity
 
 /** Whether letters are no keys. */
 export const isSilent = () => localStorage.getItem(SILENCED) !== null
@@ -42,10 +37,7 @@ function turn(name) {
 document.addEventListener('keydown', (event) => {
   if (!isHeard(event) || event.defaultPrevented) return
   const { key } = event
-  const place = performance.now() - begun < SECOND && PLACES[key]
-  begun = key === 'g' ? performance.now() : -Infinity
-  if (place) location.hash = place
-  else if (key === 't') turn('isExact')
+  if (key === 't') turn('isExact')
   else if (key === 'u') turn('isLocal')
   else if (key === '?') showKeys()
   else return

@@ -1,7 +1,7 @@
-/** Panels: a heading, and what is loaded below it, or what failed and what to do. */
+/** Parts of all pages: headings, banners, facts, times and names, and what failed and what to do. */
 
 import { ApiError, now } from '../api.js'
-import { clock, exactly, nameOf, span, told } from '../format.js'
+import { exactly, nameOf, span, told } from '../format.js'
 import { html, one, put } from '../html.js'
 import { icon } from './tag.js'
 
@@ -11,65 +11,6 @@ import { icon } from './tag.js'
 export const PATIENCE = 300
 /** Letters of a name that are shown, and how many of them from its end. An identifier of a warrant is shown whole. */
 const [NAME, ENDING] = [72, 16]
-
-/**
- * A section with a heading. `load` yields what it shows; until then grey boxes, and after a fault the
- * fault with a button that tries again. What was shown before stays if the service fails, with its
- * time. The other panels stay.
- * @param {string | null} heading
- * @param {(redraw: () => Promise<void>) => unknown} load
- * @param {{signal: AbortSignal, what: string, lines?: number, wide?: boolean}} options `what` could not be shown if it fails, as in "The list"
- * @returns {{element: HTMLElement, drawn: Promise<void>, redraw: () => Promise<void>}}
- */
-export function panel(heading, load, { signal, what, lines = 4, wide = false }) {
-  const body = one(html`<div class="body"></div>`)
-  const stale = one(html`<p class="stale soft"></p>`)
-  let drawn = 0
-  const element = /** @type {HTMLElement} */ (one(html`<section class=${wide ? 'panel wide' : 'panel'}>${heading && html`<h2>${heading}</h2>`}${stale}${body}</section>`))
-  const redraw = async () => {
-    const grey = setTimeout(() => body.childElementCount || put(body, skeleton(lines)), PATIENCE)
-    try {
-      const content = await load(redraw)
-      if (signal.aborted) return
-      put(body, content)
-      put(stale)
-      drawn = now()
-    } catch (error) {
-      if (signal.aborted) return
-      if (drawn && error instanceof ApiError && error.status !== 403) put(stale, `As of ${clock(drawn)} UTC. ${advice(error)}`)
-      else put(body, problem(error, `${what} could not be shown.`, redraw))
-    } finally {
-      clearTimeout(grey)
-    }
-  }
-  return { element, drawn: redraw(), redraw }
-}
-
-/**
- * What is read once, until it is dropped. A read that fails is made anew by the next that asks.
- * @template T
- * @param {() => Promise<T>} read
- */
-export function keep(read) {
-  /** @type {Promise<T> | undefined} */
-  let data
-  const drop = () => { data = undefined }
-  const begin = () => {
-    const begun = read()
-    begun.catch(() => data === begun && drop())
-    return begun
-  }
-  return { read: () => data ??= begin(), drop }
-}
-
-/**
- * Null in place of what this key may not read; throws other faults.
- * @param {unknown} error
- */
-export function unreadable(error) {
-  if (error instanceof ApiError && error.status === 403) return null
-  throw error
-}
 
 /**
  * A place for a picture, which is drawn anew for each width that the place gets, never scaled.

@@ -299,7 +299,7 @@ export class Table {
       this.asked = query
       soon()
     }
-    if (this.#isRemote) this.#typing = setTimeout(ask, TYPED)
+    this.#typing = setTimeout(ask, TYPED)
     this.#keep()
   }
 
@@ -535,7 +535,7 @@ export class Table {
     const room = innerHeight - above - BELOW - (innerWidth < 640 ? BAR : 0)
     scroll.style.maxHeight = `${this.spec.isLow ? LOW : Math.max(LEAST, room)}px`
     const widths = this.#shown.map(({ width }) => width).join(' ')
-    scroll.style.setProperty('--columns', this.#isNarrow ? 'minmax(0, 1fr) auto auto' : `44px ${widths} 48px`)
+    scroll.style.setProperty('--columns', this.#isNarrow ? 'minmax(0, 1fr) fit-content(45%) auto' : `44px ${widths} 48px`)
   }
 
   /** @param {MouseEvent} event @param {any} row */

@@ -1,7 +1,7 @@
 /** What was published, by whom, and is it genuine? */
 
 import { now } from '../api.js'
-import { minute, number, short, span } from '../format.js'
+import { count as warrants, minute, number, short, span } from '../format.js'
 import { html, one, put } from '../html.js'
 import { follow, Pages, read } from '../live.js'
 import { banner, heading, picture, problem, ready, skeleton, when } from '../parts/panel.js'
@@ -118,7 +118,7 @@ const lists = {
     { id: 'ends', title: 'Ends', width: '116px', from: 1000, value: ({ expires_at: at }) => at, cell: ({ expires_at: at }) => when(at) },
     { id: 'hash', title: 'SHA-256', text: ({ sha256 }) => sha256 },
   ],
-  sub: ({ count, issued_at: at, key_id }) => html`${number(count)} warrants · ${when(at)} · ${short(key_id)}`,
+  sub: ({ count, issued_at: at, key_id }) => html`${warrants(count, 'warrant')} · ${when(at)} · ${short(key_id)}`,
   bulk: [{ title: 'Compare', run: (rows) => {
     const versions = rows.map(({ version }) => version)
     location.hash = `#/lists/${Math.min(...versions)}..${Math.max(...versions)}`

@@ -3,17 +3,17 @@
 import { ApiError, post, remove } from '../api.js'
 import { count, number } from '../format.js'
 import { html, put } from '../html.js'
-import { follow, read } from '../live.js'
+import { follow, Pages, read } from '../live.js'
 import { ask, field, showSecret } from '../parts/dialog.js'
 import { announce, facts, heading, named, problem, ready, skeleton, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
 import { may } from '../session.js'
-import { listPage, Table, whole } from '../table.js'
+import { listPage, Table, terms, whole } from '../table.js'
 
 /** @typedef {Api.Webhook} Webhook */
 
 const DAY = 86_400
-const BECAUSE = { requested: 'by a person', gone: 'it answered 410', failing: 'it accepted nothing for a day' }
+const BECAUSE = { requested: 'by a person', gone: 'answered 410', failing: 'failed for a day' }
 /** Groups of events that people want together, by the beginning of their names. */
 const GROUPS = [
   ['*', 'Everything, also what later releases add'],
@@ -34,9 +34,11 @@ export async function show(main, context) {
   const [id] = context.route.parts
   if (id) {
     const sent = new Table({ ...messages, id: `webhooks/${id}` }, context)
+    const pages = new Pages('deliveries', 5, keyOf)
     return follow(() => {
+      const change = terms(sent.asked).find(({ id: name }) => name === 'change')?.value
       put(main, detail(id), html`<h2>Messages</h2>`, sent.element)
-      sent.draw(read(`/v1/webhooks/${id}/deliveries`, 5, 'deliveries'))
+      sent.draw(pages.read(`/v1/webhooks/${id}/deliveries?limit=100${change ? `&change=${encodeURIComponent(change)}` : ''}`))
     }, context.signal)
   }
   const make = may() && html`<button type="button" class="main" @click=${create}>New webhook…</button>`
@@ -210,13 +212,17 @@ async function replay(path) {
   if (done) announce('They are sent again, with the same identifiers as the first time.')
 }
 
+/** @param {Api.Delivery} delivery */
+const keyOf = ({ id, index }) => `${id} ${index}`
+
 /** @type {import('../table.js').Spec} */
 const messages = {
   id: 'webhooks',
   noun: 'messages',
   sort: '-sent',
   mark: 'state',
-  key: ({ id, index }) => `${id} ${index}`,
+  key: keyOf,
+  isLow: true,
   columns: [
     { id: 'event', title: 'Event', width: 'minmax(170px, 1fr)', value: ({ type }) => type, cell: ({ type }) =>
       html`<code>${type}</code>` },
@@ -226,6 +232,7 @@ const messages = {
     { id: 'answer', title: 'Last answer', width: 'minmax(180px, 2fr)', text: (each) =>
       `${outcome(each)} ${each.answer ?? ''}` },
     { id: 'attempts', title: 'Attempts', width: '92px', from: 860, kind: 'number', value: ({ attempts }) => attempts },
+    { id: 'change', title: 'Told of', text: () => '', is: () => true },
     { id: 'sent', title: 'Last sent', width: '116px', value: ({ attempted_at: at }) =>
       at, cell: ({ attempted_at: at }) => when(at) },
   ],

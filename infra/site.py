@@ -31,7 +31,7 @@ _PARTS: Final = {
     "Try": ("index.md", "concepts.md", "console.md"),
     "Enforce": (
         *("authorizers.md", "relay.md", "signing-keys.md", "bulk.md", "api-keys.md"),
-        *("sign-in.md", "webhooks.md"),
+        *("sign-in.md", "tokens.md", "webhooks.md"),
     ),
     "Run": (
         *("homes.md", "one-machine.md", "deploy.md", "second-region.md", "moving.md"),

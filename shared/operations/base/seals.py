@@ -26,7 +26,7 @@ class SealedKey(Protocol):
 
     @property
     def seal_context(self) -> Mapping[str, str]:
-        """What the seal is bound to."""
+        """The context that the seal is bound to."""
         ...
 
 

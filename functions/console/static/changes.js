@@ -1,6 +1,6 @@
 /** How far a change has come, in words and numbers. Nothing here knows the document. */
 
-import { ago, clock, count, nameOf, number, second, short, span } from './format.js'
+import { clock, count, number, second, short, span } from './format.js'
 
 /** @typedef {Api.Change} Change */
 /** @typedef {import('./parts/tag.js').State} State */
@@ -184,43 +184,6 @@ export function undoing({ kind, undoable, undone_at: undone, feed }) {
   if (!undoable || feed?.of === 0) return 'Nothing of it is left to be taken back.'
   return kind === 'batch' ? `${number(feed?.of ?? 0)} can be taken back.` : 'It can be taken back.'
 }
-
-/**
- * All that its page shows, as Markdown.
- * @param {Change} change
- * @param {Happened[]} happened
- * @param {number} now in milliseconds
- */
-export function report(change, happened, now) {
-  const { id, kind, recorded_at: at, reason, actor, reach, authorizers, curve, curve_is_bound: isBound, stragglers } = change
-  const { registered, holding, closed, unknown } = authorizers
-  const row = (/** @type {unknown[]} */ cells) => `| ${cells.join(' | ')} |`
-  const left = stragglers.map((each) => row([safe(each.name), each.proof === 'closed' ? 'refuses everything' : 'may let in', behindOf(each), endOf(each),
-    `${second(each.seen_at)}, ${ago(each.seen_at, now)}`, safe(nameOf(each.owner))]))
-  return [
-    `# ${safe(titleOf(change))} revoked`, '',
-    `${KINDS[kind]}, ${standing(change).words}. Times are UTC; as of ${second(now)}.`, '',
-    `- Identifier: ${id}`,
-    `- Recorded: ${second(at)}, ${ago(at, now)}`,
-    ...(reason ? [`- Reason: ${safe(reason)}`] : []),
-    ...(actor ? [`- By: ${safe(nameOf(actor.identity, actor.name))}${actor.key_id ? `, ${actor.key_id}` : ''}`] : []),
-    `- Reach: ${count(reach.warrants, 'warrant')}, ${count(reach.keys, 'key')}, ${count(registered, 'authorizer')}`,
-    `- Undo: ${undoing(change)}`, '',
-    '## How far it has come', '',
-    ...stages(change, now).map(({ title, lines, since: took_ }, index) => `${index + 1}. ${[title, took_ && `after ${took_}`, ...lines].filter(Boolean).map((each) => String(each).replace(/\.$/, '')).join('; ')}`), '',
-    `Holding ${number(holding)}, refusing everything ${number(closed)}, not known ${number(unknown)}, of ${number(registered)}.`, '',
-    ...(curve.length ? ['## Time to deny', '', shares(change).map(({ words, seconds }) => `${words}: ${seconds === null ? 'not yet' : took(seconds)}`).join(', '), '',
-      `Of all ${number(registered)} that are registered, by their own reports${isBound ? '; some may have held it earlier' : ''}. Seconds: ${curve.map(([seconds, proof]) => `${seconds}${proof === 'closed' ? ' (closed)' : ''}`).join(', ')}.`, ''] : []),
-    '## Who may still let it in', '',
-    ...(left.length ? [row(['Authorizer', 'State', 'Holds', 'End', 'Last heard', 'Owner']), row(Array(6).fill('---')), ...left, '',
-      `These are ${number(left.length)} of ${number(closed + unknown)}.`] : [registered ? 'No registered authorizer.' : 'No authorizer has registered.']), '',
-    '## What happened', '',
-    ...happened.map(({ time, said }) => `- ${second(time)}: ${safe(said)}`), '',
-  ].join('\n')
-}
-
-/** Text that Markdown takes for nothing else. @param {string} text */
-const safe = (text) => text.replace(/\s+/g, ' ').replace(/[\\`*_{}[\]<>()#+!|~]/g, '\\$&')
 
 /** The second of a time of today, or the whole time. @param {string} time @param {number} now */
 export const brief = (time, now) => (second(time).slice(0, 10) === second(now).slice(0, 10) ? second(time).slice(11) : `${second(time).slice(0, 10)} ${clock(time)}`)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { report, shares, stages, standing, took } from '../../../functions/console/static/changes.js'
+import { shares, stages, standing, took } from '../../../functions/console/static/changes.js'
 import { layout } from '../../../functions/console/static/pictures/changes.js'
 import { measure } from '../../../functions/console/static/pictures/text.js'
 
@@ -64,13 +64,6 @@ test('nothing is said to be refused, or reached, before the service says so', ()
   assert.equal(standing(CASES[3]).words, 'refused everywhere')
   assert.match(stages(CASES[1], AT + 181_000)[2].lines[0], /late/)
   assert.match(stages(CASES[1], AT + 180_000)[2].lines[0], /Due by 12:01:00/)
-})
-
-test('in a report no name is markup', () => {
-  const left = { id: 'svc_azr_1', name: '<b>a|b</b> *c*\n# d', owner: 'admin@acme.svc', proof: 'unknown', sequence: null, behind: null, seen_at: time(-60), denies_all_from: null, allow_when_stale: false }
-  const text = report(change(1, [], { stragglers: [left], reason: '[x](y)' }), [], AT + 1000)
-  assert.ok(text.includes('| \\<b\\>a\\|b\\</b\\> \\*c\\* \\# d | may let in |'))
-  assert.ok(text.includes('\\[x\\]\\(y\\)'))
 })
 
 for (const width of [260, 390, 760, 1160]) {

@@ -137,7 +137,7 @@ def _numbers(told: dict[str, Any]) -> str:
 
 
 def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Console) -> None:
-    """F473a, F1488b, F1489a: The room says what the service says, and its report has all its numbers.
+    """F473a, F1488b, F1489a: The room says what the service says, its report all that it says.
 
     Its curve and its shares are of all that are registered; whoever may let it in stands there with
     an end, an owner, and how far it is behind.
@@ -148,7 +148,7 @@ def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Co
     world.run_schedule()
     _beat(world, *ids[:10], max_staleness_seconds=30)
     path = f"keys/{world.id('Card desk')}"
-    world.post(f"{path}/revoke", reason="INC-20431: seed found in a public repository")
+    world.post(f"{path}/revoke", reason="INC-20431: <b>seed</b> *found* | [in](git)")
     where = f"changes/{world.id('Card desk')}"
     console.open(f"#/{where}")
     expect(page.get_by_text("Authorizers cannot know of it.")).to_be_visible()
@@ -172,7 +172,9 @@ def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Co
     assert (told["authorizers"]["unknown"], told["complete"]) == (1, False)
     expect(page.get_by_role("main")).to_contain_text("not everywhere: 10 of 11")
     expect(page.locator(".change figure svg")).to_have_attribute(
-        "aria-label", "10 of 11 authorizers are known to refuse it"
+        "aria-label",
+        "10 of 11 authorizers are known to refuse it, after "
+        "2 s, 2 s, 2 s, 2 s, 22 s, 22 s, 1 min 2 s, 1 min 2 s, 1 min 2 s, 1 min 31 s",
     )
     expect(page.get_by_role("heading", name=re.compile("In list"))).to_be_visible()
     console.check_looks("change")
@@ -180,10 +182,11 @@ def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Co
     _button(page, "Copy report").click()
     expect(page.locator("#said")).to_have_text("Copied.")
     copied = page.evaluate("navigator.clipboard.readText()")
+    assert r"INC-20431: \<b\>seed\</b\> \*found\* \| \[in\](git)" in copied
     missing = set(page.evaluate(_NUMBERS)) - set(re.findall("[0-9]+", copied))
     assert not missing, copied
     for each in told["stragglers"]:
-        assert each["name"] in copied
+        assert f"| {each['name']} | " in copied
     page.emulate_media(media="print", color_scheme="dark")
     expect(page.get_by_role("navigation")).to_be_hidden()
     expect(page.locator(".printed")).to_be_visible()

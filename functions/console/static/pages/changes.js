@@ -1,8 +1,8 @@
 /** What was revoked, how far has it come, and who may still let it in? */
 
 import { ApiError, get, now } from '../api.js'
-import { behindOf, brief, endOf, isOver, KINDS, published, report, shares, stages, standing, titleOf, took, undoing } from '../changes.js'
-import { count, nameOf, number, second } from '../format.js'
+import { behindOf, brief, endOf, isOver, KINDS, published, shares, stages, standing, titleOf, took, undoing } from '../changes.js'
+import { ago, count, nameOf, number, second } from '../format.js'
 import { html, one, put, svg } from '../html.js'
 import { aged, follow, read } from '../live.js'
 import { banner, called, copy, facts, heading, named, person, picture, problem, ready, skeleton, when } from '../parts/panel.js'
@@ -119,13 +119,14 @@ class Room {
     const found = happened(about, published(change), change.name)
     const old = aged(entry)
     this.#table ??= new Table(left(change), this.context)
-    put(this.main, crumbs(change.kind), head(change, () => copy(report(change, found.list, now()))),
+    put(this.main, crumbs(change.kind), head(change, () => copy(`${markdown(this.main).join('\n').replace(/\n{3,}/g, '\n\n').trim()}\n\nTimes are UTC, as of ${second(now())}.\n`)),
       old && html`<p class="stale soft">${old}</p>`, rail(stages(change, now())), this.#undone,
       html`<div class="change"><div class="body">${this.#deny(change)}${this.#left(change)}</div><div class="body">
         ${reach(change)}
         <section class="panel"><h2>What happened</h2>${timeline(found)}</section>
         <section class="panel"><h2>Facts</h2>${this.#facts(change)}</section></div></div>`)
-    if (change.stragglers.length) this.#table.draw(entry, change.stragglers)
+    // How old it is stands above.
+    if (change.stragglers.length) this.#table.draw({ ...entry, at: now(), error: null }, change.stragglers)
     this.#curve.redraw()
   }
 
@@ -209,14 +210,13 @@ function head(change, copyReport) {
 }
 
 /** @param {Stage[]} all */
-const rail = (all) => html`<section class="panel" aria-label="How far it has come"><ol class="stages">${all.map(({ title: name, lines, state, share }, index) => {
+const rail = (all) => html`<section class="panel" aria-label="How far it has come"><ol class="stages">${all.map(({ title: name, lines, state, since, share }, index) => {
   const next = all[index + 1]
   return html`<li class=${`${state} ${next?.isReached ? 'solid' : 'dotted'}`}><svg viewBox="0 0 38 38" width="38" height="38" aria-hidden="true">
       <circle class=${share === undefined ? 'ring' : 'ring partly'} cx="19" cy="19" r="17"/>
       ${share !== undefined && svg`<circle class="ring force" cx="19" cy="19" r="17" pathLength="100" stroke-dasharray=${`${100 * share} 100`} transform="rotate(-90 19 19)"/>`}
       ${shape(state, 11, 11)}</svg>
-    ${next?.since && html`<span class="since soft">${next.since}</span>`}
-    <div><h3>${name}</h3>${lines.map((line) => html`<p class="soft">${line}</p>`)}</div></li>`
+    <div><h3>${name}</h3>${since && html`<p class="since soft">after ${since}</p>`}${lines.map((line) => html`<p class="soft">${line}</p>`)}</div></li>`
 })}</ol></section>`
 
 /** @param {Change} change */
@@ -226,7 +226,7 @@ function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { regis
     signing_key: ['#/keys', 'What went dark'], api_key: [`#/api-keys/${id}`, 'The key'], list_signer: ['#/lists', 'The lists'],
   }
   const [address, words] = /** @type {[string, string]} */ (links[kind])
-  const big = (/** @type {number} */ value, /** @type {string} */ noun) => html`<div><dd>${number(value)}</dd><dt class="soft">${count(value, noun).replace(/^\S+ /, '')}</dt></div>`
+  const big = (/** @type {number} */ value, /** @type {string} */ noun) => html`<div><dt class="soft">${count(value, noun).replace(/^\S+ /, '')}</dt><dd>${number(value)}</dd></div>`
   return html`<section class="panel"><h2>Reach</h2><dl class="reached">${kind !== 'api_key' && kind !== 'list_signer' && big(warrants, 'warrant')}
     ${keys > 0 && big(keys, KINDS[kind].toLowerCase().replace('api', 'API'))}${big(registered, 'authorizer')}</dl><p><a href=${address}>${words}</a></p></section>`
 }
@@ -247,7 +247,7 @@ const left = ({ id, kind }) => ({
     { id: 'heard', title: 'Last heard', width: '96px', value: ({ seen_at }) => seen_at, cell: ({ seen_at }) => when(seen_at) },
     { id: 'owner', title: 'Owner', width: 'minmax(90px, 1fr)', from: 820, value: ({ owner }) => nameOf(owner), cell: ({ owner }) => html`<bdi>${nameOf(owner)}</bdi>` },
   ],
-  sub: (row) => html`${kind !== 'api_key' && html`${end(row)} · `}${behindOf(row)} · ${when(row.seen_at)} · <bdi>${nameOf(row.owner)}</bdi>`,
+  sub: (row) => html`${kind !== 'api_key' && html`${end(row)} · `}<bdi>${nameOf(row.owner)}</bdi> · ${behindOf(row)} · ${when(row.seen_at)}`,
   empty: null,
 })
 
@@ -263,4 +263,39 @@ function end(row) {
 
 /** All rows, for paper: the table has those in view only. @param {Left[]} rows */
 const printed = (rows) => html`<table class="printed"><thead><tr>${['Authorizer', 'State', 'End', 'Holds', 'Last heard', 'Owner'].map((each) => html`<th>${each}</th>`)}</tr></thead>
-  <tbody>${rows.map((row) => html`<tr><td>${named(row.name)}</td><td>${stateOf(row)}</td><td>${endOf(row)}</td><td>${behindOf(row)}</td><td>${second(row.seen_at)}</td><td>${nameOf(row.owner)}</td></tr>`)}</tbody></table>`
+  <tbody>${rows.map((row) => html`<tr><td>${named(row.name)}</td><td>${stateOf(row)}</td><td>${endOf(row)}</td><td>${behindOf(row)}</td><td>${second(row.seen_at)}, ${ago(row.seen_at, now())}</td><td>${nameOf(row.owner)}</td></tr>`)}</tbody></table>`
+
+/** Elements of which the parts stand below each other, and what Markdown has before the others. */
+const PARTED = ['DIV', 'SECTION', 'HEADER', 'FIGURE', 'OL', 'TABLE', 'THEAD', 'TBODY']
+const BEFORE = /** @type {Record<string, string>} */ ({ H1: '# ', H2: '## ', LI: '- ' })
+
+/**
+ * All that can be read in a part of the page, in its order, as lines of Markdown.
+ * @param {Element} element
+ * @returns {string[]}
+ */
+function markdown(element) {
+  if (element.matches('button, .sheet, .legend, .actions')) return []
+  const parts = [...element.children]
+  if (PARTED.includes(element.tagName)) return parts.flatMap(markdown)
+  if (element.tagName === 'DL') return parts.map((part) => `- ${[...part.children].map(said).join(': ')}`)
+  const line = `${BEFORE[element.tagName] ?? ''}${said(element)}`
+  if (element.tagName !== 'TR') return element.tagName === 'LI' ? [line] : ['', line, '']
+  const row = (/** @type {string[]} */ cells) => `| ${cells.join(' | ')} |`
+  return [row(parts.map(said)), ...(element.matches('thead *') ? [row(parts.map(() => '---'))] : [])]
+}
+
+/**
+ * The words of an element, which Markdown takes for nothing else.
+ * @param {Element} element
+ * @returns {string}
+ */
+function said(element) {
+  const label = element.getAttribute('aria-label') ?? ''
+  if (element.matches('button, svg')) return safe(label)
+  const words = [...element.childNodes].map((node) => (node instanceof Element ? said(node) : node instanceof Text ? safe(node.data) : ''))
+  const exact = element.matches('time[title]') ? ` (${element.getAttribute('title')})` : element.matches('h3') ? ':' : ''
+  return words.filter(Boolean).join(' ').replace(/\s+/g, ' ').trim() + exact
+}
+
+const safe = (/** @type {string} */ text) => text.replace(/\s+/g, ' ').replace(/[\\`*{}[\]<>#|~]/g, '\\$&')

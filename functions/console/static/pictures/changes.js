@@ -66,7 +66,8 @@ export function curve(change, width, now) {
   const fed = change.feed?.issued_at ? at.x(since(change, change.feed.issued_at)) : null
   const old = at.dots.find(({ proof }) => proof === 'closed')?.x ?? null
   const { registered, holding, closed } = change.authorizers
-  const said = `${number(holding + closed)} of ${number(registered)} authorizers are known to refuse it`
+  const ends = change.curve.length <= DOTS ? change.curve.map(([seconds]) => took(seconds)).join(', ') : ''
+  const said = `${number(holding + closed)} of ${number(registered)} authorizers are known to refuse it${ends && `, after ${ends}`}`
   return one(html`
     <svg class="picture" role="img" aria-label=${said} width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`}>
       ${at.levels.map(({ y, text }) => svg`<path class="grid" d=${`M${at.left} ${y}H${width - RIGHT}`}/>

@@ -23,10 +23,3 @@ export const quietAfter = (size) => Math.max(REPORT_SECONDS, size / REPORTS_PER_
  * @param {number} size of the fleet
  */
 export const isSilent = ({ seen_at }, now, size) => now - Date.parse(seen_at) > quietAfter(size) * 1000
-
-/**
- * Whether it said that it holds an entry of the feed, or a later one.
- * @param {Pick<Authorizer, 'sequence' | 'foreign'>} authorizer
- * @param {number} entry
- */
-export const holds = ({ sequence, foreign }, entry) => !foreign && sequence !== null && sequence >= entry

@@ -4,9 +4,9 @@
  */
 
 import { answers, ApiError, call, events, get, now } from './api.js'
-import { clock, hex } from './format.js'
+import { clock, hex, nameOf } from './format.js'
 import { advice } from './parts/panel.js'
-import { tabs, who } from './session.js'
+import { may, tabs, who } from './session.js'
 
 /**
  * @typedef {object} Entry
@@ -216,6 +216,18 @@ export class Pages {
     this.#isStopped = true
     this.isLoading = false
   }
+}
+
+/** The names of API keys, as they were read last. */
+let keys = { of: null, names: /** @type {Map<string, string>} */ (new Map()) }
+
+/** Who owns something, for people: an API key that stands for itself has its name. @param {string} identity */
+export function ownerOf(identity) {
+  const [id = ''] = identity.split('@')
+  if (!id.startsWith('svc_ak_') || !may('read-only', 'auditor')) return nameOf(identity)
+  const { data } = read('/v1/api-keys', 60, 'api_keys')
+  if (data !== keys.of) keys = { of: data, names: new Map((data ?? []).map((/** @type {Api.ApiKeySummary} */ each) => [each.id, each.name])) }
+  return nameOf(identity, keys.names.get(id))
 }
 
 /** How old data is that could not be renewed. @param {Entry} entry */

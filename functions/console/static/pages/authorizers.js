@@ -2,9 +2,9 @@
 
 import { isSilent, quietAfter } from '../authorizers.js'
 import { now, remove } from '../api.js'
-import { count, minute, nameOf, number, second, span } from '../format.js'
+import { count, minute, number, second, span } from '../format.js'
 import { html, put, svg } from '../html.js'
-import { follow, read } from '../live.js'
+import { follow, ownerOf, read } from '../live.js'
 import { ask } from '../parts/dialog.js'
 import { announce, banner, copy, facts, heading, named, person, problem, ready, skeleton, when } from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
@@ -109,7 +109,7 @@ const fleet = () => ({
       when(seen_at) },
     { id: 'version', title: 'Version', width: '80px', from: 980, value: ({ version }) => version ?? '',
       cell: ({ version }) => html`<code>${version}</code>`, is: isVersion },
-    { id: 'owner', title: 'Owner', width: 'minmax(96px, 1fr)', from: 900, value: ({ owner }) => nameOf(owner) },
+    { id: 'owner', title: 'Owner', width: 'minmax(96px, 1fr)', from: 900, value: ({ owner }) => ownerOf(owner) },
     { id: 'old', title: 'When too old', text: ({ allow_when_stale }) => (allow_when_stale ? 'lets warrants in'
       : 'refuses') },
     { id: 'relay', title: 'Relay', text: ({ relay }) => relay ?? '' },
@@ -120,7 +120,7 @@ const fleet = () => ({
   ],
   sub: ({ proof, behind: by, seen_at: at, owner, allow_when_stale: open }) => [
     proof !== 'holding' && (by === undefined ? 'never reported · ' : `${count(by, 'entry', 'entries')} behind · `),
-    html`${when(at)} · <bdi>${nameOf(owner)}</bdi>`,
+    html`${when(at)} · <bdi>${ownerOf(owner)}</bdi>`,
     open && html` · <b class="state wait">lets in when old</b>`,
   ],
   facets: (found) => {
@@ -209,7 +209,7 @@ function detail(id) {
       ['Reported', held(each, newest)],
       ['Identifier', html`<code>${each.id}</code>`],
       ['Program', [each.type ?? 'not told', each.version && `, version ${each.version}`]],
-      ['Registered', html`${when(each.registered_at)} by ${person(each.owner)}`],
+      ['Registered', html`${when(each.registered_at)} by ${person(each.owner, ownerOf(each.owner))}`],
       [
         'Last heard',
         html`${when(each.seen_at)}${

@@ -5,7 +5,7 @@ import { isReplaced } from '../api_keys.js'
 import { isSilent, quietAfter } from '../authorizers.js'
 import { count, date, nameOf, number, second, short, span } from '../format.js'
 import { html, one, put, svg } from '../html.js'
-import { aged, follow, read, retry } from '../live.js'
+import { aged, follow, ownerOf, read, retry } from '../live.js'
 import { announce, banner, called, heading, named, problem, ready, skeleton, when } from '../parts/panel.js'
 import { icon } from '../parts/tag.js'
 import { isNew, label, trouble, warning } from '../pictures/overview.js'
@@ -171,12 +171,6 @@ function needs(known) {
   </section>`
 }
 
-/** The name of the API key that stands for itself. @param {string} identity */
-function keyName(identity) {
-  const keys = /** @type {Api.ApiKeySummary[]} */ (read('/v1/api-keys', SELDOM, 'api_keys').data ?? [])
-  return keys.find(({ id }) => id === identity.split('@')[0])?.name ?? null
-}
-
 /**
  * What a person has to see to in the fleet, one line for each kind.
  * @param {Api.FleetSummary | null} counted
@@ -199,7 +193,7 @@ function ofFleet(counted) {
   const lets = found.filter(({ allow_when_stale }) => allow_when_stale)
   const quiet = found.filter((each) => isSilent(each, now(), counted.registered))
   const old = (/** @type {Api.Authorizer} */ { behind, owner }) =>
-    html`lets warrants in ${behind ? `although ${count(behind, 'entry', 'entries')} behind` : 'also when too old'}; <bdi>${nameOf(owner, keyName(owner))}</bdi>`
+    html`lets warrants in ${behind ? `although ${count(behind, 'entry', 'entries')} behind` : 'also when too old'}; <bdi>${ownerOf(owner)}</bdi>`
   return [
     ...line('revoked', found.filter(({ foreign }) => foreign), 0, 'hold what another service said', () => 'told of entries that this service did not publish', 'told of entries that this service did not publish', 'state:unknown'),
     ...line('open', lets, counted.allow_when_stale, 'let warrants in though old', old, 'set so', 'old:lets'),

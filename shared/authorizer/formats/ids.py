@@ -3,10 +3,10 @@
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
-from itertools import accumulate, chain, repeat
-from operator import and_
+from itertools import accumulate, chain, islice, repeat
+from operator import and_, or_, sub
 from typing import Final, NamedTuple, Self
 
 import cbor2
@@ -29,9 +29,14 @@ _WARRANT_ID: Final = re.compile(WARRANT_ID_PATTERN)
 _MEMBER: Final = cbor2.dumps("RevokedIDs")
 _TEXTS: Final = 0x60
 _SHORT: Final = 24
-_BYTE: Final = 256
-# The CBOR before a text, by its size in bytes.
-_HEADS: Final = tuple(cbor2.dumps("." * size)[: -size or None] for size in range(_BYTE))
+# The size of a text, by the byte before it. A longer text may have one of these bytes, too.
+_SIZES: Final = (*range(_TEXTS), *range(_SHORT))
+_SIZE_MAX: Final = _TEXTS - 1
+
+# As much of a hash as is quick to calculate with.
+_MARKS: Final = (1 << 30) - 1
+
+_NONE: Final[Set[str]] = frozenset()
 
 
 class _OtherForm(Exception):
@@ -53,18 +58,21 @@ class _Part(NamedTuple):
 class CompactIds:
     """A set of texts that never changes, whose size is little more than theirs.
 
-    `data` has the texts in CBOR, from the offset `begin` on. `places` is a hash table of their
-    offsets, in which 0 is none; a text is at the place that its hash and `mask` say, or in the next
-    one that was free. Raises `_OtherForm` if the CBOR is not deterministic.
+    `_table` is what a look reads: `places`, `data`, `mask`, `tags`, `offsets`. `data` has the texts
+    in CBOR, and `places` is a hash table, in which 0 is none; a text is at the place that its hash
+    and `mask` say, or in the next one that was free. There is the offset of its first byte, by
+    `offsets`, and as much of its hash as has room beside that, by `tags`. So a look mostly compares
+    the text with no other. Raises `_OtherForm` if the CBOR is not deterministic, or a text has more
+    than 95 bytes.
     """
 
-    __slots__ = ("begin", "count", "data", "end", "mask", "places")
+    __slots__ = ("_table", "begin", "count", "end")
 
     def __init__(self, data: bytes, begin: int, count: int) -> None:
-        self.data, self.begin, self.count = data, begin, count
+        self.begin, self.count = begin, count
         size = 1 << (_ROOM * count).bit_length()
-        self.mask = size - 1
-        self.places = array("I", [0]) * size
+        tags = (-1 << len(data).bit_length()) & _MARKS
+        self._table = array("I", [0]) * size, data, size - 1, tags, ~tags & 0xFFFF_FFFF
         self.end = begin
         for part in _parts(data, begin, count):
             self._put(part)
@@ -81,17 +89,34 @@ class CompactIds:
         return cls(file.getvalue(), 1, count)
 
     def __contains__(self, text: str) -> bool:
-        places, mask = self.places, self.mask
-        at = hash(text) & mask
-        place = places[at]
-        if not place:
-            return False
-        encoded, is_there = _encoded(text), self.data.startswith
-        while place:
-            if is_there(encoded, place):
+        return self.has_any((text,))
+
+    def has_any(
+        self, texts: Iterable[str], added: Set[str] = _NONE, removed: Set[str] = _NONE
+    ) -> bool:
+        """Return whether one of `texts` is in this set but not `removed`, or `added`.
+
+        Raises `TypeError` if one is no text.
+        """
+        places, data, mask, tags, offsets = self._table
+        # A decision is little else: it calls nothing that it need not.
+        for text in texts:
+            if type(text) is not str:
+                raise TypeError("an identifier is a text")
+            mark = hash(text) & _MARKS
+            at = mark & mask
+            while place := places[at]:
+                if not (place ^ mark) & tags:
+                    begin = place & offsets
+                    found = data[begin : begin + _SIZES[data[begin - 1]]]
+                    # No list has a text that is no Unicode.
+                    if found == text.encode("utf-8", "surrogatepass"):
+                        if text not in removed:
+                            return True
+                        break
+                at = (at + 1) & mask
+            if text in added:
                 return True
-            at = (at + 1) & mask
-            place = places[at]
         return False
 
     def __len__(self) -> int:
@@ -99,13 +124,14 @@ class CompactIds:
 
     def parts(self) -> Iterator[list[str]]:
         """Return the texts, a few thousand at a time."""
-        return (part.texts for part in _parts(self.data, self.begin, self.count))
+        return (part.texts for part in _parts(self._table[1], self.begin, self.count))
 
     def _put(self, part: _Part) -> None:
-        places, mask = self.places, self.mask
-        slots = map(and_, map(hash, part.texts), repeat(mask))
+        places, _, mask, tags, _ = self._table
+        marks = [each & _MARKS for each in map(hash, part.texts)]
+        tagged = map(or_, _offsets(part), map(and_, marks, repeat(tags)))
         # Written out, since a million texts pass here.
-        for place, at in zip(_offsets(part), slots, strict=True):
+        for place, at in zip(tagged, map(and_, marks, repeat(mask)), strict=True):
             while places[at]:
                 at = (at + 1) & mask  # noqa: PLW2901
             places[at] = place
@@ -123,9 +149,7 @@ class RevokedIds:
     removed: Set[str] = frozenset()
 
     def __contains__(self, warrant_id: str) -> bool:
-        if warrant_id in self.whole:
-            return warrant_id not in self.removed
-        return warrant_id in self.added
+        return self.whole.has_any((warrant_id,), self.added, self.removed)
 
     def __len__(self) -> int:
         return len(self.whole) + len(self.added) - len(self.removed)
@@ -143,9 +167,12 @@ class RevokedIds:
             removed.difference_update(entry.revoked)
             added.update(each for each in entry.revoked if each not in self.whole)
         changed = type(self)(self.whole, added, removed)
-        if len(added) + len(removed) <= _FOLD_AT:
-            return changed
-        return type(self)(CompactIds.of(changed.parts()))
+        return changed if len(added) + len(removed) <= _FOLD_AT else changed.folded()
+
+    def folded(self) -> Self:
+        """Return the same set, with nothing beside the large one but texts that it cannot have."""
+        long = {each for each in self.added if len(each.encode()) > _SIZE_MAX}
+        return type(self)(CompactIds.of(replace(self, added=self.added - long).parts()), long)
 
     def parts(self) -> Iterator[Iterable[str]]:
         """Return the identifiers, a few thousand at a time."""
@@ -161,10 +188,9 @@ def of_base(data: bytes, base: wire.Base) -> RevokedIds:
     """
     wire.check_base(data, base)
     try:
-        whole = _in_place(data, base)
+        return RevokedIds(_in_place(data, base))
     except _OtherForm:
-        whole = CompactIds.of([wire.base_ids(data, base)])
-    return RevokedIds(whole)
+        return RevokedIds(CompactIds.of([]), {*wire.base_ids(data, base)}).folded()
 
 
 def is_warrant_id(value: str) -> bool:
@@ -237,31 +263,27 @@ def _rest(data: bytes, begin: int, count: int) -> _Part:
 
 
 def _offsets(part: _Part) -> Iterable[int]:
-    """Return where each text begins, by the sizes of deterministic CBOR. Raises `_OtherForm`."""
+    """Return where the first byte of each text is, by the sizes of deterministic CBOR.
+
+    Raises `_OtherForm`.
+    """
     size = part.end - part.begin
     alike, left = divmod(size, len(part.texts))
-    if not left and alike >= _SHORT + 2 and part.sizes == {alike - 2}:
-        return range(part.begin, part.end, alike)
-    steps = [len(each) + (1 if len(each) < _SHORT else 2) for each in part.texts]
-    if sum(steps) != size:
+    if not left and _SHORT + 2 <= alike <= _SIZE_MAX + 2 and part.sizes == {alike - 2}:
+        return range(part.begin + 2, part.end + 2, alike)
+    sizes = [len(each) for each in part.texts]
+    if sum(_steps(sizes)) != size:
         # Some have more bytes than characters.
-        steps = [len(_encoded(each)) for each in part.texts]
-    if sum(steps) != size:
+        sizes = [len(each.encode()) for each in part.texts]
+    if sum(_steps(sizes)) != size or max(sizes) > _SIZE_MAX:
         raise _OtherForm
-    del steps[-1]
-    return accumulate(steps, initial=part.begin)
+    ends = islice(accumulate(_steps(sizes), initial=part.begin), 1, None)
+    return map(sub, ends, sizes)
 
 
-def _encoded(text: str) -> bytes:
-    """Return the CBOR of a text, also of one that is no Unicode."""
-    try:
-        data = text.encode()
-        return _HEADS[len(data)] + data
-    except UnicodeEncodeError:
-        # No text of CBOR is so.
-        return b"\xff"
-    except IndexError:
-        return cbor2.dumps(text)
+def _steps(sizes: list[int]) -> list[int]:
+    """Return how many bytes the CBOR of texts of such sizes has."""
+    return [each + (1 if each < _SHORT else 2) for each in sizes]
 
 
 def _list_head(count: int) -> bytes:

@@ -13,7 +13,8 @@ from shared.authorizer.formats.ids import CompactIds, RevokedIds, of_base
 from shared.authorizer.formats.wire import FeedEntry
 
 _IDS = st.frozensets(st.sampled_from([f"svc_wrt_{number:010}" for number in range(12)]))
-_SIZES = (*range(40), 63, 64)
+# With the prefix of eight, up to what the table cannot have.
+_SIZES = (*range(40), 63, 64, 86, 87, 88)
 _NAMES = st.one_of(
     st.builds(lambda size: "svc_wrt_" + "s" * size, st.sampled_from(_SIZES)),
     st.builds(lambda number: f"svc_wrt_svc_wrt_x{number}", st.integers(0, 999)),
@@ -21,10 +22,11 @@ _NAMES = st.one_of(
 )
 
 
-@pytest.fixture(autouse=True)
-def _folded_early(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=[7, module._MARKS], ids=["collisions", "usual"])
+def _folded_early(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.setattr(module, "_FOLD_AT", 4)
     monkeypatch.setattr(module, "_PART", 40)
+    monkeypatch.setattr(module, "_MARKS", request.param)
 
 
 def _held(members: dict[str, object], count: int, *, canonical: bool = True) -> RevokedIds:
@@ -44,6 +46,8 @@ def test_a_base_is_held_as_it_is(names: frozenset[str]) -> None:
         {each[:-1] for each in names} | {each + "x" for each in names} | {"svc_wrt_no", "\ud800"}
     )
     assert {each for each in names | others if each in held} == names
+    with pytest.raises(TypeError, match="an identifier is a text"):
+        _ = b"svc_wrt_" in held  # type: ignore[comparison-overlap]
 
 
 @given(st.frozensets(_NAMES, min_size=1, max_size=9))

@@ -83,6 +83,7 @@ TAGS: Final = {
     "Stock authorizers": "What unmodified `tenuo` authorizers ask for.",
     "API keys": "The keys that callers of this API use.",
     "Signing keys": "The keys that sign warrants, and the warrants that they signed.",
+    "Status lists": "Lists with one bit for each credential, for verifiers that follow no feed.",
     "Service accounts": "The programs that API keys belong to.",
     "Identities": "Identity providers, people, sessions, roles, and approvals.",
     "Audit log": "Who changed what, and when.",

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from shared.model.identifiers import STATUS_LIST
+from shared.model.identifiers import SIGNING_KEY, STATUS_LIST
 from shared.model.status_lists import COUNT_MAX, PATH, SIZE
 from shared.web.fields import (
     Algorithm,
@@ -100,6 +100,13 @@ class StatusEntries(RecordBody):
 
 class StatusKey(RecordBody):
     """The key that signs the status lists."""
+
+    model_config = example(
+        key_id=sample(SIGNING_KEY),
+        algorithm="Ed25519",
+        public_key="3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg=",
+        created_at="2026-11-21T12:00:00Z",
+    )
 
     key_id: SigningKeyId = Field(validation_alias="id")
     algorithm: Algorithm

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from functions.status_lists import handler
 from shared.authorizer.formats.ed25519 import is_signed
@@ -24,10 +25,12 @@ from shared.operations.lists import in_force, publication
 from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from shared.ports.store import At, Delete, Expect, Put
+from shared.web.app import create_app
 from shared.web.gate import Keyless, keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.api import Instance, Tenant
 from tests.kit.faults import Script, raises, scripted
+from tests.kit.lambda_events import load
 from tests.kit.roots import SeedRoot
 from tests.kit.worlds import Clock
 
@@ -449,6 +452,20 @@ def test_the_address_of_a_list(tenant: Tenant, given: str | None, base: str) -> 
     made = create(tenant, **({} if given is None else {"url": given}))
     assert made["uri"] == f"{base}{PATH}/{made['id']}"
     assert verifying(tenant.ports, f"{PATH}/{made['id']}").claims()["sub"] == made["uri"]
+
+
+def test_the_address_on_lambda(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TOKEN-5, F1455c: On AWS it is the domain that the caller used, with the base path."""
+    monkeypatch.setenv("SVC_BASE_PATH", "auth")
+    plain, event = create_app(handler.routes, ports=lambda: tenant.ports), load("http_api")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await plain({**scope, "aws.event": event}, receive, send)
+
+    headers = {"Authorization": f"Bearer {tenant.admin.secret}"}
+    made = Instance(app).request("POST", PATH, headers=headers, json={"name": "badges"}).json()
+    domain = event["requestContext"]["domainName"]
+    assert made["uri"] == f"https://{domain}/auth{PATH}/{made['id']}"
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,7 @@ def test_names_of_all_kinds_in_every_size(console: Console) -> None:
     world.run_schedule()
     expect(page.get_by_role("row").filter(has_text="00042")).to_be_visible()
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         for width in _WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             console.check()

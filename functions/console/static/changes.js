@@ -135,14 +135,15 @@ function listed(change, now) {
 function held(change, now) {
   const { complete, completed_at: completed, kind, authorizers: { registered, holding, closed, unknown } } = change
   if (!registered) return { title: 'Held by', state: 'unknown', isReached: false, lines: ['No authorizer has registered, so none tells what it holds.'] }
+  const some = holding ? number(holding) : 'none'
   const refusing = closed > 0 && `${number(closed)} ${holding ? 'more ' : ''}${closed === 1 ? 'refuses' : 'refuse'} everything.`
   if (complete) {
     const lines = [completed && brief(completed, now), refusing].filter((each) => each !== false && each !== null)
     const end = completed ? took(since(change, completed)) : undefined
-    return { title: closed ? `Held by ${number(holding)} of ${number(registered)}` : `Held by all ${number(registered)}`, state: 'force', isReached: true, since: end, lines }
+    return { title: closed ? `Held by ${some} of ${number(registered)}` : `Held by all ${number(registered)}`, state: 'force', isReached: true, since: end, lines }
   }
   const open = `${count(unknown, 'authorizer')} may let ${WHAT[kind]} in.`
-  return { title: `Held by ${holding ? number(holding) : 'none'} of ${number(registered)}`, state: holding ? 'open' : 'wait', isReached: false, share: holding / registered,
+  return { title: `Held by ${some} of ${number(registered)}`, state: holding ? 'open' : 'wait', isReached: false, share: holding / registered,
     lines: [open, ...(refusing ? [refusing] : []), `${span(since(change, now))} so far`] }
 }
 

@@ -22,15 +22,18 @@ _AGREES: Final = """async ([live, paths, expected]) => {
   const text = (node) => node?.textContent.replace(/\\s+/g, " ").trim() ?? "";
   const number = (words) => Number(/\\d[\\d,]*/.exec(words)?.[0].replace(",", "") ?? 0);
   const all = (path) => [...document.querySelectorAll(path)].map(text);
-  const shown = () => document.body.dataset.page === "overview"
+  const groups = () => Object.fromEntries(all(".scroll .group").map((each) =>
+    [each.match(/^\\D+/)[0].trim(), number(each)]));
+  const shown = () => document.body.dataset.page === "changes"
+    ? {held: all(".stages h3").at(-1)?.match(/\\d+/g)?.map(Number) ?? [], groups: groups()}
+    : document.body.dataset.page === "overview"
     ? {badge: number(text(document.querySelector("a[data-page=authorizers] .waits"))),
        figures: all(".figures a").slice(0, 2).map((each) => number(each.replace(/^\\D+/, ""))),
        said: number(/([\\d,]+) authorizers? may still/.exec(text(document.querySelector(".head")))?.[1] ?? "0")}
     : {badge: number(text(document.querySelector("a[data-page=authorizers] .waits"))),
        said: text(document.querySelector(".head p")).match(/\\d+/g)?.map(Number) ?? [],
        rows: [...document.querySelectorAll(".lines .row")].length,
-       groups: Object.fromEntries(all(".scroll .group").map((each) =>
-         [each.match(/^\\D+/)[0].trim(), number(each)]))};
+       groups: groups()};
   // The other tab may have brought the news already.
   if (JSON.stringify(shown()) !== JSON.stringify(expected)) paths.forEach(retry);
   const until = performance.now() + 8000;
@@ -119,7 +122,7 @@ class _Fleet:
             tab.page.keyboard.press("Shift")
 
 
-def _expected(world: World) -> dict[str, dict[str, Any]]:
+def _expected(world: World, path: str) -> dict[str, dict[str, Any]]:
     """What each page has to show, by the list of authorizers and the summary, which agree."""
     listed = world.get("authorizers?include=proof&limit=100")["authorizers"]
     counted, proofs = world.get("authorizers/summary"), Counter(each["proof"] for each in listed)
@@ -135,25 +138,44 @@ def _expected(world: World) -> dict[str, dict[str, Any]]:
             "rows": len(listed),
             "groups": {_GROUPS[each]: proofs[each] for each in _GROUPS if proofs[each]},
         },
+        "changes": _of_change(world.get(path)),
+    }
+
+
+def _of_change(change: dict[str, Any]) -> dict[str, Any]:
+    """What the room of a change has to show."""
+    counts = change["authorizers"]
+    holding, registered = counts["holding"], counts["registered"]
+    groups = {"May let it in": counts["unknown"], "Refuse everything": counts["closed"]}
+    return {
+        "held": [holding, registered] if 0 < holding < registered else [registered],
+        "groups": {name: size for name, size in groups.items() if size},
     }
 
 
 def test_all_pages_count_the_same_after_each_step(console: Console) -> None:
-    """F1431a: After each of 200 random steps fleet, summary, overview and badge count the same."""
+    """F1431a: After each of 200 random steps fleet, summary, overview and room count the same."""
     other = console.another_tab()
     other.sign_in()
-    tabs = {"overview": console, "authorizers": other}
+    room = console.another_tab()
+    room.sign_in()
+    tabs = {"overview": console, "authorizers": other, "changes": room}
     fleet = _Fleet(console, [*tabs.values()])
     other.open("#/authorizers")
+    path = f"changes/{fleet.revoked[0]['id']}"
+    room.open(f"#/{path}")
     source = console.page.evaluate("document.querySelector('script[src]').src")
     live = re.sub("app.js$", "live.js", source)
     seen: Counter[str] = Counter()
     for number in range(_STEPS):
         step = fleet.step()
-        for name, expected in _expected(console.world).items():
-            shown = tabs[name].page.evaluate(_AGREES, [live, [_SUMMARY, _ALL], expected])
+        for name, expected in _expected(console.world, path).items():
+            shown = tabs[name].page.evaluate(
+                _AGREES, [live, [_SUMMARY, _ALL, f"/v1/{path}"], expected]
+            )
             wanted = tabs[name].page.evaluate("JSON.stringify", expected)
             assert shown == wanted, f"step {number}, {step}, {name}"
             seen.update(each for each in _GROUPS if _GROUPS[each] in shown)
     assert min(seen[each] for each in _GROUPS) > _STEPS / 10, seen
     other.check()
+    room.check()

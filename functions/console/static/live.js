@@ -32,8 +32,8 @@ import { may, tabs, who } from './session.js'
 
 /** Seconds: a tab says what it wants, and for how long; likewise a hidden one, whose timers are late. */
 const [SAID, HELD, HIDDEN, HIDDEN_HELD] = [10, 25, 60, 150]
-/** Seconds: the longest pause after failures; how long each second is asked after a change. */
-const [LONGEST, AFTER_CHANGE] = [30, 10]
+/** Seconds: the longest pause after failures; how long each second is asked after a change; the first pause. */
+const [LONGEST, AFTER_CHANGE, FIRST] = [30, 10, 1]
 /** A path is asked for at most this share of the time. */
 const SHARE = 1 / 4
 /** Milliseconds after which data says how old it is, though nothing failed here. */
@@ -332,7 +332,9 @@ function plan() {
  */
 function pause({ path, seconds }, failures) {
   const isSoon = elapsed() - hurried < AFTER_CHANGE * 1000
-  const usual = document.hidden ? Math.max(HIDDEN, seconds) : isSoon ? 1 : seconds * (0.9 + Math.random() * 0.2)
+  // What was never read is missed: it is asked for again soon.
+  const often = store.get(path)?.at ? seconds : Math.min(seconds, FIRST)
+  const usual = document.hidden ? Math.max(HIDDEN, seconds) : isSoon ? 1 : often * (0.9 + Math.random() * 0.2)
   const longest = Math.max(LONGEST, usual)
   return Math.max(Math.min(longest, usual * 2 ** failures), (store.get(path)?.took ?? 0) / SHARE)
 }

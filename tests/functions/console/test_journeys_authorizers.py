@@ -124,7 +124,10 @@ def test_rows_are_found_sorted_and_kept_in_the_address(console: Console) -> None
 
 @pytest.mark.parametrize("plan", [plans.large_fleet])
 def test_the_keyboard_is_enough(console: Console) -> None:
-    """F1426d: Rows are reached, chosen and opened by keys, which can be switched off."""
+    """F1426d, F1478a: Rows are reached, chosen and opened by keys, which can be switched off.
+
+    Others show exact times, and those of this computer, or go to a page.
+    """
     page = console.page
     console.open("#/authorizers")
     expect(page.locator(".lines .row").first).to_be_visible()
@@ -140,6 +143,19 @@ def test_the_keyboard_is_enough(console: Console) -> None:
     page.keyboard.type("jx!")
     expect(page.get_by_role("searchbox")).to_have_value("jx!")
     page.keyboard.press("Escape")
+    page.get_by_role("button", name="Show all 300").click()
+    expect(page.locator(".lines time").first).to_have_text("1 min ago")
+    page.keyboard.press("t")
+    expect(page.locator(".lines time").first).to_have_text("11-21 11:59")
+    expect(page.locator(".lines time").first).to_have_attribute("title", "2026-11-21 11:59:00 UTC")
+    page.keyboard.press("u")
+    local = "2026-11-21 11:59:00 local time"
+    expect(page.locator(".lines time").first).to_have_attribute("title", local)
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    expect(page.get_by_role("heading", name="Revocations")).to_be_visible()
+    expect(page.locator(".lines time").first).to_have_text("11-21 11:49")
+    console.open("#/authorizers?q=jx!")
     page.keyboard.press("?")
     console.check_axe()
     page.get_by_role("checkbox", name="Single letters").uncheck()

@@ -33,11 +33,26 @@ export class ChosenKey {
     /** @type {Place | null} */
     this.place = null
     this.isAsking = false
+    /** What the place that is shown says. @type {string | null} */
+    this.said = null
+  }
+
+  /**
+   * Show a place of trees that were read again, if it is another than before.
+   * @param {Place | null} place
+   */
+  take(place) {
+    const said = place && JSON.stringify([{ ...place.key, warrant_count: 0 }, place.blocked?.key.id, place.older.length,
+      place.children.map(({ key: { id, status } }) => [id, status])])
+    if (said !== this.said || !place) this.show(place)
+    else this.place = place
+    this.said = said
   }
 
   /** @param {Place | null} place */
   show(place) {
     this.place = place
+    this.said = null
     this.element.classList.toggle('none', !place)
     if (!place) return put(this.element, html`<p class="soft">Choose a key to see its facts, and what its revocation would stop.</p>`)
     const { key } = place

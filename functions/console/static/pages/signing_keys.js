@@ -1,10 +1,10 @@
 /** What hangs below the key that I am about to revoke? */
 
-import { all, ApiError, now, pages } from '../api.js'
+import { now } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { follow, read } from '../live.js'
-import { announce, banner, heading, PATIENCE, problem, ready, skeleton, when } from '../parts/panel.js'
+import { aged, follow, read } from '../live.js'
+import { announce, banner, heading, problem, ready, skeleton, when } from '../parts/panel.js'
 import { change, create } from '../parts/signing_key_dialogs.js'
 import { icon, tag } from '../parts/tag.js'
 import { Tree } from '../parts/tree.js'
@@ -19,8 +19,6 @@ import { ChosenKey } from './signing_key.js'
 
 export const title = 'Signing keys'
 
-/** Pages of 100: all keys that a tenant may have at once, if few versions are superseded. */
-const PAGES_READ = 100
 /** For more keys the numbers of warrants are not read: each takes a query of the store. */
 const NUMBERED = 500
 /** The bar at the foot of a phone. */
@@ -32,7 +30,7 @@ const BAR = 64
  */
 export const show = (main, context) => {
   const { route: { parts: [wanted], query }, signal } = context
-  return query.has('flat') ? showFlat(main, context) : new Keys(main, wanted, signal).start()
+  return query.has('flat') ? showFlat(main, context) : new Keys(main, wanted, signal).show()
 }
 
 /** The same keys as a tree, and as a table. @param {boolean} isFlat */
@@ -41,12 +39,41 @@ const views = (isFlat) => html`<div class="actions">
     html`<a class="button" href=${href} aria-current=${isOn ? 'true' : null}>${words}</a>`)}</div>`
 
 /**
+ * What is read of all keys, with how many warrants each signed if they are few, and the trees of it, which
+ * are the same until something changes.
+ */
+class Known {
+  forest = forest([])
+  /** @type {Place[] | null} */
+  rows = null
+  isMany = false
+  /** Why it is not known how many warrants each signed. @type {import('../api.js').ApiError | null} */
+  fault = null
+  /** @type {unknown} */
+  #keys = null
+
+  read() {
+    const plain = read('/v1/keys?include=version', 30, 'keys')
+    this.isMany = plain.data?.length > NUMBERED
+    const counted = plain.at && !this.isMany ? read('/v1/keys?include=version,warrant_count', 60, 'keys') : plain
+    this.fault = counted.error
+    const entry = counted.at ? counted : plain
+    if (entry.data && entry.data !== this.#keys) {
+      this.#keys = entry.data
+      this.forest = forest(entry.data)
+      this.rows = [...this.forest.places.values()]
+    }
+    return entry
+  }
+}
+
+/**
  * The keys as a table.
  * @param {HTMLElement} main
  * @param {{route: {query: URLSearchParams}, signal: AbortSignal}} context
  */
 async function showFlat(main, context) {
-  const known = { keys: /** @type {unknown} */ (null), forest: forest([]), rows: /** @type {Place[] | null} */ (null) }
+  const known = new Known()
   const make = async (/** @type {Place | null} */ parent) => {
     const made = await create(known.forest, parent)
     if (made) announce(`The key ${made.name} was made.`)
@@ -63,15 +90,7 @@ async function showFlat(main, context) {
     may() && place.key.status !== 'revoked' && { title: 'Revoke, in the tree…', danger: true, run: () => void (location.hash = `#/keys/${place.key.id}`) },
   ] }, context)
   follow(() => {
-    const plain = read('/v1/keys?include=version', 30, 'keys')
-    const isMany = !plain.at || plain.data.length > NUMBERED
-    const counted = isMany ? plain : read('/v1/keys?include=version,warrant_count', 60, 'keys')
-    const entry = counted.at ? counted : plain
-    if (entry.data && entry.data !== known.keys) {
-      known.keys = entry.data
-      known.forest = forest(entry.data)
-      known.rows = [...known.forest.places.values()]
-    }
+    const entry = known.read()
     put(main, heading(title, 'A key signs only while it and all above it are active.', [views(true),
       may() && html`<button type="button" @click=${() => make(null)}>New key…</button>`]), table.element)
     table.draw(entry, known.rows)
@@ -126,7 +145,10 @@ class Keys {
     this.main = main
     this.signal = signal
     this.wanted = wanted
-    this.forest = forest([])
+    /** Whether to go to the key that is wanted, and to put the keyboard there, once it is read. */
+    this.goal = { isOpen: wanted !== undefined, focus: false }
+    this.known = new Known()
+    this.forest = this.known.forest
     this.view = { folded: /** @type {Set<string>} */ (new Set()), whole: /** @type {Set<string>} */ (new Set()), found: '' }
     /** @type {Item[]} */
     this.items = []
@@ -135,11 +157,8 @@ class Keys {
     /** @type {import('../pictures/signing_keys.js').Layout | null} */
     this.placed = null
     this.isDarkShown = false
-    this.isPartial = false
-    this.head = one(html`<div></div>`)
     this.said = one(html`<div class="body"></div>`)
     this.matches = one(html`<p class="soft" role="status"></p>`)
-    this.numbers = one(html`<p class="legend soft"></p>`)
     this.details = new ChosenKey(this)
     this.tree = new Tree({
       items: () => this.items, choose: ({ place }) => this.choose(place), fold: (item, open) => this.fold(item, open),
@@ -148,79 +167,49 @@ class Keys {
     }, signal)
   }
 
-  async start() {
-    this.drawHead()
-    const place = one(html`<section class="panel" aria-label="All keys"></section>`)
-    put(this.main, this.head, this.said, place)
-    const grey = setTimeout(() => put(place, skeleton(6)), PATIENCE)
-    try {
-      await this.read(place).finally(() => clearTimeout(grey))
-      if (this.signal.aborted) return
-      this.drawAll(place)
-      if (this.wanted && !this.chosen) put(this.said, banner('info', html`There is no key <code>${this.wanted}</code>.`))
-      await this.readNumbers()
-    } catch (error) {
-      if (this.signal.aborted) return
-      put(place, problem(error, 'The keys could not be shown.', () => this.start()))
-    }
-    ready()
+  async show() {
+    follow(() => this.draw(), this.signal)
   }
 
-  /**
-   * Read all keys.
-   * @param {Element | null} place where to say how far it is
-   */
-  async read(place = null) {
-    /** @type {Api.ListedSigningKey[]} */
-    const keys = []
-    let left = PAGES_READ
-    for await (const page of pages('/v1/keys', 'keys', { query: { include: 'version' }, signal: this.signal })) {
-      keys.push(.../** @type {Api.ListedSigningKey[]} */ (page))
-      if (--left === 0) break
-      if (place && keys.length % 1000 === 0) put(place, html`<p class="soft">${number(keys.length)} keys are read …</p>`)
-    }
-    this.isPartial = left === 0
-    this.forest = forest(keys)
-    this.chosen = find(this.forest, this.wanted)
-    if (this.chosen) reveal(this.chosen, this.view)
+  draw() {
+    const entry = this.known.read()
+    const { forest, isMany, fault } = this.known
+    const isNew = forest !== this.forest
+    if (isNew) this.take(forest)
+    const { places, roots } = forest
+    const text = places.size ? `${count(places.size, 'key')} under ${count(roots.length, 'root')}. A key signs only while it and all above it are active.` : null
+    const make = may() && html`<button type="button" @click=${() => this.make(this.chosen)}>New key…</button>`
+    const old = aged(entry)
+    put(this.main, heading(title, text, [views(false), make]), this.said, places.size > 0 && this.details.element,
+      html`<section class="panel" aria-label="All keys">${!entry.data ? entry.error ? problem(entry.error, 'The keys could not be shown.') : skeleton(6)
+        : !places.size ? html`<div class="empty"><p>No keys yet. Make a root; issuers and notaries hang below it.</p>${may() &&
+          html`<button type="button" class="main" @click=${() => this.make(null)}>Make a root key…</button>`}</div>`
+          : [old && html`<p class="stale soft">${old}</p>`, this.filter, this.tree.element, legend(),
+            html`<p class="legend soft">${isMany ? `How many warrants each key signed is shown for up to ${number(NUMBERED)} keys; choose a key to see it.`
+              : fault ? 'How many warrants each key signed could not be read.' : 'The number at the right of a key: warrants that it signed.'}</p>`]}</section>`)
+    if (isNew && this.goal.isOpen && this.chosen) {
+      this.goToChosen(this.goal)
+      this.goal.isOpen = false
+    } else if (isNew) this.tree.redraw()
+    if (entry.at || entry.error) ready()
+  }
+
+  /** Show other trees. @param {import('../signing_keys.js').Forest} trees */
+  take(trees) {
+    this.forest = trees
+    this.chosen = find(trees, this.wanted)
+    if (this.chosen && this.goal.isOpen) reveal(this.chosen, this.view)
+    if (this.wanted && !this.chosen) put(this.said, banner('info', html`There is no key <code>${this.wanted}</code>.`))
     this.refresh()
+    this.details.take(this.chosen)
   }
 
-  /** Read how many warrants each key signed, and show it. Without the numbers the tree is as useful. */
-  async readNumbers() {
-    const { places } = this.forest
-    const isMany = places.size > NUMBERED
-    put(this.numbers, isMany ? `How many warrants each key signed is shown for up to ${number(NUMBERED)} keys; choose a key to see it.` : 'The number at the right of a key: warrants that it signed.')
-    if (isMany || !places.size) return
-    try {
-      /** @type {Api.ListedSigningKey[]} */
-      const keys = await all('/v1/keys', 'keys', { query: { include: 'version,warrant_count' }, signal: this.signal })
-      for (const { id, warrant_count } of keys) {
-        const found = places.get(id)
-        if (found) found.key.warrant_count = warrant_count
-      }
-      this.tree.redraw()
-    } catch (error) {
-      if (this.signal.aborted) return
-      if (!(error instanceof ApiError)) throw error
-      put(this.numbers, 'How many warrants each key signed could not be read.')
-    }
-  }
-
-  /** Read the keys again after a change, and choose one of them. @param {string} [id] */
+  /** After a change: go to a key, when it is read. @param {string} [id] */
   async reread(id = this.wanted) {
     this.wanted = id
-    try {
-      await this.read()
-    } catch (error) {
-      if (!this.signal.aborted) put(this.said, problem(error, 'The change was made, but the keys could not be read again.', () => this.reread()))
-      return
-    }
-    if (this.chosen) history.replaceState(null, '', `#/keys/${this.chosen.key.id}`)
-    this.drawAll(/** @type {Element} */ (this.tree.element.closest('section') ?? this.main.querySelector('section')))
     // What was pressed is drawn anew: the keyboard goes on at the key that was changed.
-    this.goToChosen({ focus: true })
-    await this.readNumbers()
+    this.goal = { isOpen: true, focus: true }
+    if (id) history.replaceState(null, '', `#/keys/${id}`)
   }
 
   /** Work out what is shown. */
@@ -240,28 +229,8 @@ class Keys {
     return this.isDarkShown && this.chosen ? reached(this.chosen) : new Set()
   }
 
-  drawHead() {
-    const { places, roots } = this.forest
-    const text = places.size ? `${count(places.size, 'key')} under ${count(roots.length, 'root')}. A key signs only while it and all above it are active.` : null
-    put(this.head, heading(title, text, [views(false), may() && html`<button type="button" @click=${() => this.make(this.chosen)}>New key…</button>`]))
-  }
-
-  /** @param {Element} place */
-  drawAll(place) {
-    this.drawHead()
-    if (!this.forest.places.size) {
-      const first = may() && html`<button type="button" class="main" @click=${() => this.make(null)}>Make a root key…</button>`
-      return put(place, html`<div class="empty"><p>No keys yet. Make a root; issuers and notaries hang below it.</p>${first}</div>`)
-    }
-    if (!this.tree.element.isConnected) {
-      place.before(this.details.element)
-      put(place, this.isPartial && banner('wait', `Only the newest ${number(100 * PAGES_READ)} keys and versions are shown.`), this.filter(), this.tree.element, legend(), this.numbers)
-    }
-    this.details.show(this.chosen)
-    this.goToChosen()
-  }
-
-  filter() {
+  /** Finds keys by name. */
+  get filter() {
     const look = (/** @type {Event} */ event) => {
       this.view.found = /** @type {HTMLInputElement} */ (event.target).value
       this.refresh()
@@ -316,7 +285,8 @@ class Keys {
 
   /** @param {Place | null} parent */
   async make(parent) {
-    const made = await create(this.forest, parent)
+    // The trees may be others since the button was drawn.
+    const made = await create(this.forest, find(this.forest, parent?.key.id))
     if (!made) return
     announce(`The key ${made.name} was made.`)
     await this.reread(made.id)

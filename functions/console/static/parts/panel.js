@@ -7,8 +7,6 @@ import { icon } from './tag.js'
 
 /** @typedef {import('./tag.js').State} State */
 
-/** Milliseconds after which grey boxes say that something is on its way. */
-export const PATIENCE = 300
 /** Letters of a name that are shown, and how many of them from its end. An identifier of a warrant is shown whole. */
 const [NAME, ENDING] = [72, 16]
 

@@ -8,7 +8,7 @@ import { html, one, put, svg } from './html.js'
 import { aged, follow, read, soon } from './live.js'
 import { written } from './parts/csv.js'
 import { isHeard, isSilent, showKeys } from './parts/keys.js'
-import { problem, ready, skeleton } from './parts/panel.js'
+import { banner, problem, ready, skeleton } from './parts/panel.js'
 import { download } from './parts/progress.js'
 import { icon } from './parts/tag.js'
 import { repeat } from './vendor/lit-html/directives/repeat.js'
@@ -373,7 +373,10 @@ export class Table {
 
   #body() {
     const entry = /** @type {import('./live.js').Entry} */ (this.#entry)
-    const failed = entry.error && problem(entry.error, `The ${this.spec.noun} could not be shown.`)
+    const isMissing = entry.error?.status === 404
+    const failed = isMissing
+      ? banner('info', `This service does not tell its ${this.spec.noun}: it is of an earlier release.`)
+      : entry.error && problem(entry.error, `The ${this.spec.noun} could not be shown.`)
     if (!this.#rows) return html`<div class="padded">${failed ?? skeleton(6)}</div>`
     const old = aged(entry)
     const isAll = !this.#isRemote || !this.asked.trim()

@@ -15,6 +15,7 @@ import pytest
 
 from shared.operations.lists import in_force
 from tests.bench import (
+    clients,
     cold_start,
     console,
     deny,
@@ -34,7 +35,7 @@ from tests.bench.publication import Size
 from tests.bench.report import Row
 from tests.bench.revoked import revoke, tenant, warrant_ids
 from tests.functions.console import plans
-from tests.kit import browsers, processes
+from tests.kit import browsers, go, processes
 from tests.kit.processes import ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -169,6 +170,12 @@ _BENCHES: list[Any] = [
         14,
         lambda values: 40 <= values[2] < 60,
     ),
+    pytest.param(
+        lambda: clients.run(3000, rounds=1),
+        6,
+        lambda values: 20 < values[0] < 40 and min(values[1:]) > 0,
+        marks=go.needs_go,
+    ),
     (lambda: deny.run(300, revocations=3), 7, lambda values: min(values) > 0),
     pytest.param(lambda: relay.run(20, rounds=2), 4, lambda values: min(values) > 0, marks=_LINUX),
     (lambda: requests.run(share=0.01, rounds=1), 7, lambda values: min(values) > 0),
@@ -195,7 +202,17 @@ _BENCHES: list[Any] = [
 @pytest.mark.parametrize(
     ("run", "number", "is_right"),
     _BENCHES,
-    ids=["publication", "feed", "deny", "relay", "requests", "console", "workers", "postgresql"],
+    ids=[
+        "publication",
+        "feed",
+        "clients",
+        "deny",
+        "relay",
+        "requests",
+        "console",
+        "workers",
+        "postgresql",
+    ],
 )
 def test_each_figure_is_measured_and_documented(
     run: Callable[[], Iterator[Row]], number: int, is_right: Callable[[list[float]], bool]

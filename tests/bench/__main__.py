@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench import (
+    clients,
     cold_start,
     console,
     deny,
@@ -35,6 +36,7 @@ from tests.kit.processes import ROOT
 BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "publication": publication.run,
     "feed": feed.run,
+    "clients": clients.run,
     "deny": deny.run,
     "proof": proof.run,
     "relay": relay.run,

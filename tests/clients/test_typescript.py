@@ -90,5 +90,12 @@ def test_a_client_that_leaves_a_check_out_fails(tmp_path: Path) -> None:
     assert len(failed) > 100
 
 
+def test_the_set_is_what_entries_say() -> None:
+    """F1317a: In TypeScript, the set of revoked warrants is a plain one after any entries."""
+    package = typescript.installed() / "node_modules/@rescind/authorizer"
+    program = _PROGRAM.with_name("ids.mjs")
+    subprocess.run([typescript.node(), str(program), str(package)], check=True, timeout=100)
+
+
 def _read(name: str) -> Any:
     return json.loads((typescript.SOURCE / name).read_text(encoding="utf-8"))

@@ -17,6 +17,11 @@ needs_go: Final = pytest.mark.skipif(
 )
 
 
+def is_there() -> bool:
+    """Whether the toolchain is installed."""
+    return bool(_FOUND)
+
+
 def settings() -> dict[str, str]:
     """The environment in which Go asks no registry, and keeps what it compiled in `.tools`."""
     cache = ROOT / ".tools/go/cache"

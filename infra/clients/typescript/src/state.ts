@@ -23,10 +23,80 @@ export class NeedsBase extends Error {
   }
 }
 
+// Nobody outside the process can tell which texts meet in a table.
+const SEED = crypto.getRandomValues(new Int32Array(1))[0]!;
+
+function mixed(text: string): number {
+  let sum = SEED;
+  for (let n = 0; n < text.length; n++) sum = Math.imul(sum ^ text.charCodeAt(n), 0x01000193);
+  sum = Math.imul(sum ^ (sum >>> 15), 0x2c1b3c6d);
+  return sum ^ (sum >>> 13);
+}
+
+/**
+ * A set of texts that never changes, whose size is little more than theirs: a `Set` takes four times as much,
+ * and more time. `data` has each text after its length, a byte each character. `places` is a hash table of
+ * their offsets, beside which there is as much of the hash as has room, so a look mostly compares no text.
+ */
+export class CompactIds {
+  readonly size: number;
+  private data: Uint8Array;
+  private readonly places: Int32Array;
+  private readonly tags: number;
+  /** What is too long, or not ASCII. */
+  private readonly others = new Set<string>();
+
+  constructor(texts: Iterable<string> = [], count = 0) {
+    this.places = new Int32Array(2 ** Math.ceil(Math.log2(3 * count + 1)));
+    this.data = new Uint8Array(count * 74 + 1);
+    this.tags = -(2 ** Math.min(31, Math.ceil(Math.log2(this.data.length))));
+    let end = 1;
+    for (const text of texts) end = this.put(text, end);
+    this.data = this.data.slice(0, end);
+    this.size = count;
+  }
+
+  has(text: string): boolean {
+    const { places, tags } = this, sum = mixed(text);
+    for (let at = sum & (places.length - 1), place; (place = places[at]!) !== 0; at = (at + 1) & (places.length - 1)) {
+      if (((place ^ sum) & tags) === 0 && this.isAt(place & ~tags, text)) return true;
+    }
+    return this.others.size > 0 && this.others.has(text);
+  }
+
+  *[Symbol.iterator](): Generator<string> {
+    for (let at = 1, end; at < this.data.length; at = end) {
+      end = at + 1 + this.data[at]!;
+      yield String.fromCharCode(...this.data.subarray(at + 1, end));
+    }
+    yield* this.others;
+  }
+
+  private put(text: string, end: number): number {
+    if (text.length > 72 || /[^\x00-\x7f]/.test(text)) {
+      this.others.add(text);
+      return end;
+    }
+    const sum = mixed(text);
+    let at = sum & (this.places.length - 1);
+    while (this.places[at] !== 0) at = (at + 1) & (this.places.length - 1);
+    this.places[at] = (sum & this.tags) | end;
+    this.data[end++] = text.length;
+    for (let n = 0; n < text.length; n++) this.data[end++] = text.charCodeAt(n);
+    return end;
+  }
+
+  private isAt(place: number, text: string): boolean {
+    if (this.data[place] !== text.length) return false;
+    for (let n = 0; n < text.length; n++) if (this.data[place + 1 + n] !== text.charCodeAt(n)) return false;
+    return true;
+  }
+}
+
 /** The set of revoked warrants: `added` are not in `whole`, and `removed` are. It never changes. */
 export class RevokedIds {
   constructor(
-    readonly whole: ReadonlySet<string> = new Set(),
+    readonly whole = new CompactIds(),
     readonly added: ReadonlySet<string> = new Set(),
     readonly removed: ReadonlySet<string> = new Set(),
   ) {}
@@ -52,11 +122,13 @@ export class RevokedIds {
         removed.delete(id);
       }
     }
-    if (added.size + removed.size <= FOLD_AT) return new RevokedIds(this.whole, added, removed);
-    const whole = new Set(this.whole);
-    for (const id of removed) whole.delete(id);
-    for (const id of added) whole.add(id);
-    return new RevokedIds(whole);
+    const changed = new RevokedIds(this.whole, added, removed);
+    return added.size + removed.size <= FOLD_AT ? changed : new RevokedIds(new CompactIds(changed, changed.size));
+  }
+
+  *[Symbol.iterator](): Generator<string> {
+    for (const id of this.whole) if (!this.removed.has(id)) yield id;
+    yield* this.added;
   }
 }
 
@@ -180,7 +252,7 @@ function begun(answer: Answer, judged: JudgedHead, data: Bytes | null, passed: r
   const highest = Math.max(...passed.map((each) => each.sequence));
   check(!passed.length || head.sequence - highest <= FAST_FORWARD_MAX, "fast_forward");
   if (data === null) throw new NeedsBase(base);
-  const revoked = new RevokedIds(new Set(readBase(data, base))).after(entries);
+  const revoked = new RevokedIds(new CompactIds(readBase(data, base), base.count)).after(entries);
   const origin = { ...answer, entries: reach(base, answer, head) ?? [] };
   return { ...judged, revoked, base, origin, latest: { ...answer, entries: [] }, trailSize: 0 };
 }

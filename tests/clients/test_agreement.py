@@ -1,0 +1,138 @@
+"""All three clients follow one service through what may happen to it, and say the same of it."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from shared.authorizer import AuthorizerClient, FileFloor, Policy
+from tests.clients.sidecars import sidecar
+from tests.conformance import runner
+from tests.infra.following import Server
+from tests.kit import go, typescript
+from tests.kit.processes import ROOT
+from tests.kit.waiting import soon
+
+pytestmark = [pytest.mark.slow, go.needs_go]
+
+_STALENESS: Final = 5
+Check = Callable[[str], str]
+
+
+def test_all_clients_agree(tmp_path: Path) -> None:
+    """F1318a: Clients in Python, Go and TypeScript agree through all that happens to a service.
+
+    These are a rotation, a theft, a restart and a restore of the service, and a full disk of
+    theirs: a state that they cannot save counts for none of them.
+    """
+    program = go.built(tmp_path)
+    server = Server(tmp_path / "data")
+    try:
+        with _small_disk(tmp_path) as disk, _clients(server, program, disk) as checks:
+            agree = partial(_agree, server, checks)
+            agree("svc_wrt_1")
+            for number, how in enumerate(({}, {"compromised": True}), 2):
+                server.call("POST", "/revocations/srl/keys/rotate", **how)
+                agree(f"svc_wrt_{number}")
+            server.group.kill()
+            soon(lambda: _all(checks, "svc_wrt_other", "stale"), seconds=60)
+            assert _all(checks, "svc_wrt_1", "revoked")
+            server.group.start()
+            agree("svc_wrt_4")
+            server.admin("backup", str(tmp_path / "backup"))
+            agree("svc_wrt_5")
+            server.publish()
+            server.group.kill()
+            server.restore(tmp_path / "backup")
+            server.admin("recover", "local")
+            server.group.start()
+            agree("svc_wrt_6")
+            assert _all(checks, "svc_wrt_5", "revoked")
+            filled = _fill(disk)
+            server.revoke("svc_wrt_7")
+            soon(lambda: _all(checks, "svc_wrt_7", "stale"), seconds=60)
+            filled.unlink()
+            agree("svc_wrt_8")
+            assert _all(checks, "svc_wrt_7", "revoked")
+    finally:
+        server.group.kill()
+
+
+def _agree(server: Server, checks: dict[str, Check], warrant_id: str) -> None:
+    """Revoke a warrant, until every client refuses it and none refuses another."""
+    server.revoke(warrant_id)
+    soon(lambda: _all(checks, warrant_id, "revoked"), seconds=60)
+    soon(lambda: _all(checks, "svc_wrt_other", "clear"), seconds=60)
+
+
+def _all(checks: dict[str, Check], warrant_id: str, verdict: str) -> bool:
+    return {name: check(warrant_id) for name, check in checks.items()} == dict.fromkeys(
+        checks, verdict
+    )
+
+
+@contextmanager
+def _clients(server: Server, program: Path, folder: Path) -> Iterator[dict[str, Check]]:
+    """One client of each kind, with its floor in the folder: how to ask it."""
+    given = server.client_settings()
+    with ExitStack() as ended:
+        python = AuthorizerClient(
+            server.url,
+            **given,
+            floor=FileFloor(folder / "python"),
+            policy=Policy(max_staleness=_STALENESS, poll_seconds=0.1),
+        )
+        ended.enter_context(python)
+        settings = {"URL": server.url, "FLOOR": str(folder / "go")}
+        settings |= {name.upper(): value for name, value in given.items()}
+        named = {f"RESCIND_{name}": value for name, value in settings.items()}
+        beside = ended.enter_context(sidecar(program, named))
+        ask = ended.enter_context(_typescript(server.url, given, folder / "typescript"))
+        yield {
+            "Python": lambda warrant: str(python.check([warrant])),
+            "Go": beside.check,
+            "TypeScript": lambda warrant: str(ask({"check": [warrant]})),
+        }
+
+
+@contextmanager
+def _typescript(url: str, given: dict[str, Any], folder: Path) -> Iterator[runner.Ask]:
+    program = typescript.installed() / "driven.mjs"
+    shutil.copy(ROOT / "tests/clients/driven.mjs", program)
+    options = {"url": url, "apiKey": given["api_key"], "tenant": given["tenant"]}
+    options |= {"trustRoot": given["trust_root"], "folder": str(folder), "name": "gate"}
+    policy = {"policy": {"pollSeconds": 0.1, "maxStaleness": _STALENESS}}
+    with runner.started([typescript.node(), str(program), json.dumps(options | policy)]) as ask:
+        ask({"run": {}})
+        yield ask
+        ask({"close": {}})
+
+
+@contextmanager
+def _small_disk(folder: Path) -> Iterator[Path]:
+    """A disk of a megabyte, which root can mount."""
+    place = folder / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def _fill(disk: Path) -> Path:
+    """Fill a disk; return the file that does."""
+    file = disk / "full"
+    with suppress(OSError), file.open("wb", buffering=0) as full:
+        while full.write(b"\0" * 512):
+            pass
+    assert shutil.disk_usage(disk).free == 0
+    return file

@@ -70,6 +70,7 @@ _PLACEHOLDERS: Final = {
     "identity": r"[a-z0-9_+.-]+@[a-z0-9-]{1,63}\.svc",
     "time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
     "month": r"\d{4}-\d\d",
+    "day": r"\d{4}-\d\d-\d\d",
     "n": "[0-9a-f]{1,2}",
     "number": r"\d+",
     "blob": r"\d{20}",

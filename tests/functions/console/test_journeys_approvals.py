@@ -185,7 +185,7 @@ def test_a_whole_batch_is_taken_back_with_an_approval(two: Two) -> None:
 
 def test_people_and_what_they_ask_for_are_listed(two: Two) -> None:
     """F1473a: People, approvals and sessions are tables, in which an administrator decides."""
-    two.alice.open(f"#/revocations/{two.revoked(warrant_id='svc_wrt_laptop')}")
+    two.alice.open(f"#/changes/{two.revoked(warrant_id='svc_wrt_laptop')}")
     dialog = two.alice.page.get_by_role("dialog")
     two.alice.page.get_by_role("button", name="Take back…").click()
     dialog.get_by_role("button", name="Take it back").click()

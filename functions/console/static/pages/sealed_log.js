@@ -27,6 +27,7 @@ const SEALING_SECONDS = 600
  * @param {AbortSignal} signal
  */
 export async function showCheck(place, signal) {
+  put(place)
   const pin = await ask({
     title: 'Check the log', action: 'Check', run: async (form) => String(form.get('pin')).trim(),
     body: [
@@ -35,7 +36,6 @@ export async function showCheck(place, signal) {
     ],
   })
   if (pin === null) return
-  put(place)
   try {
     put(place, await check(pin, place, signal))
   } catch (error) {

@@ -77,7 +77,7 @@ def test_tables_keep_their_form(console: Console, size: int) -> None:
         for width in _WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                page.emulate_media(color_scheme=scheme)
                 console.check()
                 if size == 21 and width in (390, 1440):
                     console.check_axe()

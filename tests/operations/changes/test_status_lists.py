@@ -13,13 +13,14 @@ import pytest
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import Corrupt
-from shared.model.status_lists import SIZE, StatusList
+from shared.errors import Corrupt, NotFound
+from shared.model.status_lists import SIZE, StatusList, signer_address
 from shared.operations.base import seals
 from shared.operations.changes import status_lists
 from shared.operations.changes.status_lists import Allocation
 from shared.operations.operator import moving
 from shared.ports import Ports
+from shared.ports.store import Delete, Expect
 from shared.settings import prepares
 from tests.kit import postgresql
 from tests.kit.faults import Crash, broken_at
@@ -99,6 +100,25 @@ def test_a_crash(ports: Ports, tenant: Tenant, late: bool) -> None:
             break
     assert step > 2
     assert len(set(given)) == len(given) == 3 * (step + 1)
+
+
+@pytest.mark.parametrize("lost", ["list", "signer"])
+def test_a_backup_of_a_part(ports: Ports, tenant: Tenant, lost: str) -> None:
+    """TOKEN-6, F1457b: A list whose backup lacks an item gives out nothing, and stops no other.
+
+    Nor does that of another tenant.
+    """
+    made, other = make(ports, tenant), Tenant.another(ports)
+    theirs = make(ports, other)
+    address = made.address if lost == "list" else signer_address(tenant.id)
+    ports.store.write(Delete(address, Expect.PRESENT))
+    assert status_lists.every(ports, tenant.operator) == []
+    new = make(ports, tenant)
+    assert [each.id for each in status_lists.every(ports, tenant.operator)] == [new.id]
+    for gone in (made, theirs):
+        with pytest.raises(NotFound):
+            status_lists.allocate(ports, tenant.operator, list_id=gone.id, count=1)
+    assert status_lists.allocate(ports, tenant.operator, list_id=new.id, count=1).indexes
 
 
 def test_each_entry_has_one_index(ports: Ports, tenant: Tenant) -> None:

@@ -96,8 +96,9 @@ MORE = [
 # The doctor does not compare what is stored of authorizers, webhooks and identities, because no
 # warrant depends on it: a heartbeat registers again what is gone (FLEET-5), what remains is counted
 # daily (FLEET-9), a webhook that is gone is missing from the list of webhooks, and a session that
-# lacks an item is refused (IDENTITY-5).
-_APART = ("authorizer.", "identity_provider.", "person.", "session.", "webhook.")
+# lacks an item is refused (IDENTITY-5). A status list that lacks one gives out nothing, and after a
+# restore no other does (TOKEN-6).
+_APART = ("authorizer.", "identity_provider.", "person.", "session.", "status_list.", "webhook.")
 ALL = [case for case in (*CASES, *MORE) if not case.action.startswith(_APART)]
 _EACH = pytest.mark.parametrize(
     "case", ALL, ids=[f"{case.action}-{case.prepare.__name__}" for case in ALL]

@@ -71,10 +71,10 @@ def _in_typescript(folder: Path, count: int, rounds: int) -> Iterator[Row]:
     memory, clear, refused, *beside = zip(*figures, strict=True)
     name = f"client in TypeScript, {count:,} revoked"
     yield Row(f"{name}, memory", median(memory) / 1e6, "MB")
-    for what, ours, theirs in zip(_BENCHMARKS.values(), (clear, refused), beside, strict=True):
+    for what, ours, other in zip(_BENCHMARKS.values(), (clear, refused), beside, strict=True):
         said = f"{name}, {what}"
         unit = ("µs CPU", 1e-3)
-        yield compared(said, ours, "client in Python", theirs, unit=unit, goal="≤ 1")
+        yield compared(said, ours, "client in Python", other, unit=unit, goal="≤ 1")
 
 
 def _client(ids: Sequence[str]) -> AuthorizerClient:

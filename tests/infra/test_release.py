@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import release
+from infra import release, site
 from shared import __version__
 from tests.kit import go, processes, typescript
 from tests.kit.processes import ROOT
@@ -55,6 +55,19 @@ def test_versions_agree(tmp_path: Path) -> None:
         release.ReleaseRefused, match=re.escape("package.json has the version 9.9.8")
     ):
         release.check_version(tree, "v9.9.9")
+
+
+def test_all_files_name_one_repository() -> None:
+    """F1319a: The module for Go, the npm package and the links of the site name one repository.
+
+    Npm takes no provenance for a package that names another one.
+    """
+    module = (ROOT / "infra/clients/go/go.mod").read_text().split()[1]
+    package = json.loads((ROOT / "infra/clients/typescript/package.json").read_text())["repository"]
+    repository = module.removesuffix("/infra/clients/go")
+    assert package["url"] == f"git+https://{repository}.git"
+    assert package["directory"] == "infra/clients/typescript"
+    assert f"https://{repository}/tree" == site.CODE
 
 
 def test_a_wrong_version_ends_the_rehearsal() -> None:

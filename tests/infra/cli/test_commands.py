@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from infra.cli.app import NAME, app
 from infra.cli.output import printable
@@ -43,6 +44,15 @@ def test_each_command_shows_an_example_that_it_accepts(monkeypatch: pytest.Monke
         assert tuple(typed[: len(path)]) == path, path
         command.make_context(path[-1], typed[len(path) :])
         assert len((command.help or "").splitlines()[0]) > 10, path
+
+
+def test_each_help_fits_a_terminal() -> None:
+    """F1302a: No line of the help of a command is wider than the 80 columns of a terminal."""
+    terminal = {"COLUMNS": "80", "TERMINAL_WIDTH": "80", "TERM": "dumb"}
+    for path, _ in _COMMANDS:
+        said = CliRunner().invoke(app, [*path[1:], "--help"], env=terminal)
+        assert said.exit_code == 0, path
+        assert max(map(len, said.output.splitlines())) <= 80, path
 
 
 _TYPED: Final = re.compile(r"(?:^|(?<!exec)[(\s])(?:\.venv/bin/)?rescind ([a-z].*)")

@@ -291,8 +291,13 @@ async function showPage() {
   }
 }
 
-/** A page of an older console than the server has now, unless the server does not answer: then the session stays. */
-async function renewed() {
+/**
+ * A page of an older console than the server has now, unless the server does not answer: then the session stays.
+ * @param {unknown} error
+ */
+async function renewed(error) {
+  // Otherwise the page has a fault.
+  if (!(error instanceof TypeError)) throw error
   const answer = await fetch(location.pathname, { method: 'HEAD', cache: 'no-store', headers: { Accept: 'text/html' } }).catch(() => null)
   if (!answer?.ok) throw new ApiError(answer?.status ?? 0, 'no_answer', 'The service does not have this page now.', null)
   throw new ApiError(410, 'renewed', 'The console has been renewed. Load the page again.', null)

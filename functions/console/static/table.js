@@ -67,6 +67,8 @@ const ENDING = 10
 /** Milliseconds after the last letter until the service is asked. */
 const TYPED = 300
 const ARROWS = { none: '', ascending: '↑', descending: '↓' }
+/** Whether the person lets things move. */
+const STIRS = matchMedia('(prefers-reduced-motion: no-preference)')
 const order = new Intl.Collator('en', { numeric: true })
 
 const GLYPHS = {
@@ -165,9 +167,26 @@ export class Table {
    * @param {any[] | null} [rows]
    */
   draw(entry, rows = entry.data) {
+    const isNew = this.#rows !== null && rows !== this.#rows && STIRS.matches
     this.#entry = entry
     this.#rows = rows
+    const before = isNew && this.#tops()
     this.#paint()
+    if (before) this.#glide(before)
+  }
+
+  /** Where the rows in view are. */
+  #tops() {
+    const rows = /** @type {HTMLElement[]} */ ([...this.element.querySelectorAll('.lines .row')])
+    return new Map(rows.map((row) => [row, row.getBoundingClientRect().top]))
+  }
+
+  /** Let rows go from where they were, so that a person sees which one moved. @param {Map<HTMLElement, number>} before */
+  #glide(before) {
+    for (const [row, top] of this.#tops()) {
+      const by = (before.get(row) ?? top) - top
+      if (by) row.animate({ transform: [`translateY(${by}px)`, 'none'] }, { duration: 240, easing: 'ease-out' })
+    }
   }
 
   /** Draw again what is in view. */

@@ -29,7 +29,7 @@ _AGREES: Final = """async ([live, paths, expected]) => {
     : document.body.dataset.page === "overview"
     ? {badge: number(text(document.querySelector("a[data-page=authorizers] .waits"))),
        figures: all(".figures a").slice(0, 2).map((each) => number(each.replace(/^\\D+/, ""))),
-       said: number(/([\\d,]+) authorizers? may still/.exec(text(document.querySelector(".head")))?.[1] ?? "0")}
+       said: number(text(document.querySelector(".head .state")))}
     : {badge: number(text(document.querySelector("a[data-page=authorizers] .waits"))),
        said: text(document.querySelector(".head p")).match(/\\d+/g)?.map(Number) ?? [],
        rows: [...document.querySelectorAll(".lines .row")].length,

@@ -81,6 +81,33 @@ def test_the_page_follows_what_authorizers_report(console: Console) -> None:
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
+_COUNTED = """() => { const {animate} = Element.prototype; window.moved = 0;
+  Element.prototype.animate = function (...args) {
+    window.moved++;
+    return animate.apply(this, args);
+  } }"""
+
+
+def test_a_row_that_moves_is_seen_to_move(console: Console) -> None:
+    """F1435a: A row goes to its new place before one's eyes, and at once if motion is unwanted.
+
+    Its owner is called as its API key is.
+    """
+    page, world = console.page, console.world
+    console.open("#/authorizers")
+    page.evaluate(_COUNTED)
+    newest = world.get("authorizers/summary")["sequence"]
+    for motion in ("reduce", "no-preference"):
+        page.emulate_media(reduced_motion=motion)
+        name = {"reduce": "checkout-us-2", "no-preference": "warehouse-door"}[motion]
+        row = page.get_by_role("row").filter(has_text=name)
+        expect(row).to_contain_text("edge")
+        expect(row).to_contain_text("may let in")
+        _heartbeat(console, world.id(f"authorizer {name}"), sequence=newest)
+        expect(row).to_contain_text("holds it")
+        assert bool(page.evaluate("window.moved")) == (motion == "no-preference")
+
+
 @pytest.mark.parametrize("plan", [plans.large_fleet])
 def test_rows_are_found_sorted_and_kept_in_the_address(console: Console) -> None:
     """F1426c: An address shows the same rows elsewhere; a file has those that are shown."""

@@ -8,7 +8,7 @@ from statistics import median
 from time import perf_counter
 from typing import Final
 
-from playwright.sync_api import Browser, CDPSession, Page
+from playwright.sync_api import Browser, CDPSession, Page, Response
 
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.scratch import scratch
@@ -49,8 +49,12 @@ def _first(browser: Browser, world: World, rounds: int) -> Iterator[Row]:
     sizes: dict[str, int] = {}
     with browser.new_context() as context:
         page = context.new_page()
-        responses = []
-        page.on("response", lambda each: responses.append(each))
+        responses: list[Response] = []
+
+        def take(response: Response) -> None:
+            responses.append(response)
+
+        page.on("response", take)
         page.goto(world.url)
         page.wait_for_selector("body[data-ready=door]", state="attached")
         for each in responses:

@@ -74,7 +74,7 @@ def test_each_number_leads_to_its_rows(console: Console) -> None:
         console.wait("authorizers")
         expect(page.locator(".lines .row")).to_have_count(summary[state])
         console.open("#/overview")
-    expect(page).to_have_title(f"({summary['unknown']}) Overview – Acme payments – Rescind")
+    expect(page).to_have_title(re.compile(rf"^\({summary['unknown']}\) Overview"))
     expect(page.locator("link[rel=icon]")).to_have_attribute("href", re.compile("mark-waits"))
     counts = world.get("revocations/counts?from=2026-11-08&to=2026-11-21")["days"]
     bars = console.panel("Revocations per day").get_by_role("link")

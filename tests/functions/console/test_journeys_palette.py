@@ -84,7 +84,10 @@ def test_an_older_answer_replaces_no_newer(console: Console) -> None:
         hit = {"kind": "signing_key", "id": "svc_key_0", "name": name, "note": None}
         route.fulfill(json={"results": [hit | {"status": "active"}]})
 
-    page.route(_SEARCHES, lambda route: held.append(route))
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(_SEARCHES, hold)
     _, choices = _open(console)
     with page.expect_request(_SEARCHES):
         page.keyboard.type("desk")

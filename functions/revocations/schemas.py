@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from shared.errors import InvalidRequest
 from shared.model.identifiers import REVOCATION, token_id
-from shared.model.revocation_counts import DAYS_MAX, HOURLY_DAYS_MAX, Counts, Span
+from shared.model.revocation_counts import DAYS_MAX, HOURLY_DAYS_MAX, Counts, SpanCount
 from shared.model.revocations import Revocation, RevocationFilters
 from shared.operations.lists.reach import Reach
 from shared.web.fields import (
@@ -373,7 +373,7 @@ class RevocationCounts(RecordBody):
     def counted(cls, counts: Counts, *, hourly: bool) -> Self:
         """Return the body for the numbers of days, or of hours."""
 
-        def numbers(span: Span) -> dict[str, int | None]:
+        def numbers(span: SpanCount) -> dict[str, int | None]:
             return {"created": span.created, "removed": span.removed, "by_key": span.by_key}
 
         known = counts.known_from

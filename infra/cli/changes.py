@@ -127,7 +127,7 @@ def _after(change: dict[str, Any], time: str) -> str:
 
 
 def _percentiles(change: dict[str, Any]) -> str:
-    """Return after how long each share of all that are registered was known to refuse it."""
+    """Return when each share of all registered authorizers was known to refuse it."""
     counts, curve = change["authorizers"], change["curve"]
     known = counts["holding"] + counts["closed"]
     said = []

@@ -39,7 +39,7 @@ _DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SpanCount:
     """How many revocations were made and deleted in a day or an hour; None if that is not known.
 
     `start` is its first second, in UTC. `by_key` are the warrants whose key was revoked then.
@@ -56,7 +56,7 @@ class Counts:
     """The numbers of some days or hours, oldest first, and the first day that was ever counted."""
 
     known_from: date | None
-    spans: list[Span]
+    spans: list[SpanCount]
 
 
 def begin(log: LogHead, *, created_at: datetime, now: datetime) -> datetime:
@@ -125,14 +125,14 @@ def parts(day: datetime, *, hourly: bool) -> list[datetime]:
     return [day + timedelta(hours=each) for each in range(24 if hourly else 1)]
 
 
-def span(start: datetime, item: Item, *, hourly: bool, is_detailed: bool) -> Span:
+def span(start: datetime, item: Item, *, hourly: bool, is_detailed: bool) -> SpanCount:
     """Return the numbers of a day in the item of its month, or of an hour in that of its day.
 
     Raises `Corrupt`.
     """
     kinds = (_CREATED, _REMOVED, _BY_KEY) if is_detailed else (_CREATED, _REMOVED)
     name = _hour_name if hourly else _name
-    return Span(start, *(_number(item, name(kind, start)) for kind in kinds))
+    return SpanCount(start, *(_number(item, name(kind, start)) for kind in kinds))
 
 
 def _number(item: Item, name: str) -> int:

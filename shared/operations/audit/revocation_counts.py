@@ -13,7 +13,7 @@ from shared.model.audit.head import LogHead
 from shared.model.callers import Caller, Scope
 from shared.model.items import Item
 from shared.model.records import integer
-from shared.model.revocation_counts import Counts, Span
+from shared.model.revocation_counts import Counts, SpanCount
 from shared.operations.audit import log
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation
@@ -65,16 +65,16 @@ def counts(ports: Ports, caller: Caller, *, start: date, end: date, hourly: bool
         known_from = head.detailed_from if hourly else head.counted_from
     if head is None or known_from is None:
         return Counts(
-            None, [Span(each) for day in days for each in model.parts(day, hourly=hourly)]
+            None, [SpanCount(each) for day in days for each in model.parts(day, hourly=hourly)]
         )
     place = model.address_of_hours if hourly else model.address
     places = {each: place(caller.tenant_id, head.generation, each) for each in days}
     items = ports.store.get_many(dict.fromkeys(places[each] for each in days if each >= known_from))
-    spans: list[Span] = []
+    spans: list[SpanCount] = []
     for day in days:
         item = items.get(places[day], {})
         for each in model.parts(day, hourly=hourly):
             is_detailed = head.detailed_from is not None and day >= head.detailed_from
             known = model.span(each, item, hourly=hourly, is_detailed=is_detailed)
-            spans.append(known if day >= known_from else Span(each))
+            spans.append(known if day >= known_from else SpanCount(each))
     return Counts(known_from.date(), spans)

@@ -34,7 +34,7 @@ PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --num
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
-.PHONY: help supported run build probe-writes wheels typescript release-rehearsal sbom site audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format written vendor pictures lock clean
+.PHONY: help supported run build probe-writes wheels typescript release-rehearsal sbom site audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format format-console written vendor pictures lock clean
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -116,6 +116,10 @@ lint: $(VENV)/.tests
 format: $(VENV)/.tests ## Rewrite the code in the project's format.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	@command -v npm >/dev/null && $(MAKE) --silent format-console || echo "The console is formatted by Prettier, which needs npm."
+
+format-console: .tools/openapi/.installed
+	@.tools/openapi/node_modules/.bin/prettier --write --log-level warn functions/console/static
 
 written: $(VENV)/.tests ## Write anew what docs/ and infra/ have from the code: openapi.json, AUTH-4, data-model.md, alerts.
 	$(BIN)/python -m infra.openapi

@@ -171,7 +171,9 @@ export async function* answers(path, options = {}) {
   /** @type {string | null} */
   let cursor = null
   do {
-    const answer = /** @type {Record<string, any>} */ (await get(path, { ...options, query: { limit: 100, ...options.query, cursor } }))
+    const answer = /** @type {Record<string, any>} */ (
+      await get(path, { ...options, query: { limit: 100, ...options.query, cursor } })
+    )
     yield answer
     cursor = answer.cursor
   } while (cursor)
@@ -225,8 +227,14 @@ export async function call(method, path, body, options = {}) {
     const error = await failure(response)
     if (error.status !== 401 || options.final) throw error
     // Another session has taken the place of this one meanwhile, or does now.
-    if (key === null || era !== begun || !(key !== sentWith || await renew(error.code))) throw error
-    if (holder !== by && unknown.delete(options.headers?.[ONCE] ?? '')) throw new ApiError(409, 'not_known', 'The answer to your first try was lost, and you have another key now: the service cannot tell that this is the same change. Look whether it was made before you try again.', null)
+    if (key === null || era !== begun || !(key !== sentWith || (await renew(error.code)))) throw error
+    if (holder !== by && unknown.delete(options.headers?.[ONCE] ?? ''))
+      throw new ApiError(
+        409,
+        'not_known',
+        'The answer to your first try was lost, and you have another key now: the service cannot tell that this is the same change. Look whether it was made before you try again.',
+        null,
+      )
   }
 }
 
@@ -245,8 +253,15 @@ async function send(method, path, body, { signal, query = {}, headers = {}, keep
   if (body !== undefined) sent['Content-Type'] = 'application/json'
   try {
     const response = await fetch(search ? `${at(path)}${path.includes('?') ? '&' : '?'}${search}` : at(path), {
-      method, headers: sent, signal, keepalive, body: body === undefined ? null : JSON.stringify(body),
-      credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer', cache: 'no-store',
+      method,
+      headers: sent,
+      signal,
+      keepalive,
+      body: body === undefined ? null : JSON.stringify(body),
+      credentials: 'omit',
+      redirect: 'error',
+      referrerPolicy: 'no-referrer',
+      cache: 'no-store',
     })
     const date = Date.parse(response.headers.get('Date') ?? '')
     if (date) ahead = Math.abs(date - Date.now()) < 1500 ? 0 : date - Date.now()
@@ -261,7 +276,8 @@ async function send(method, path, body, { signal, query = {}, headers = {}, keep
 const signedOut = () => new ApiError(401, 'unauthorized', 'You are signed out.', null)
 
 /** @param {Response} response */
-const content = async (response) => response.headers.get('Content-Type')?.startsWith('application/json') ? response.json() : response.arrayBuffer()
+const content = async (response) =>
+  response.headers.get('Content-Type')?.startsWith('application/json') ? response.json() : response.arrayBuffer()
 
 /** @param {Response} response */
 async function failure(response) {

@@ -19,8 +19,18 @@ const PAGES = /** @type {const} */ ([
   ['lists', 'Lists', 'srl', 'M4 1.5h5L12.5 5v9.5H4zM6 8h4M6 11h4'],
   ['api-keys', 'API keys', 'api_keys', 'M5 5a3 3 0 1 0 .01 0M7.5 9 14 9M12 9v3'],
   ['accounts', 'Accounts', 'service_accounts', 'M8 2a3 3 0 1 0 .01 0M2.5 14.5c0-6 11-6 11 0'],
-  ['people', 'People', 'people', 'M6 3a2.5 2.5 0 1 0 .01 0M1.5 13.5c0-5.5 9-5.5 9 0M11 4a2 2 0 1 1 .01 4M12 10c2 .4 3 1.6 3 3.5'],
-  ['webhooks', 'Webhooks', 'webhooks', 'M8 2.5a2.5 2.5 0 0 1 2 4l2.5 4M6.5 7 4 11M5 12.5h5.5M3.5 10.5a2 2 0 1 0 .01 0M12.5 10.5a2 2 0 1 0 .01 0'],
+  [
+    'people',
+    'People',
+    'people',
+    'M6 3a2.5 2.5 0 1 0 .01 0M1.5 13.5c0-5.5 9-5.5 9 0M11 4a2 2 0 1 1 .01 4M12 10c2 .4 3 1.6 3 3.5',
+  ],
+  [
+    'webhooks',
+    'Webhooks',
+    'webhooks',
+    'M8 2.5a2.5 2.5 0 0 1 2 4l2.5 4M6.5 7 4 11M5 12.5h5.5M3.5 10.5a2 2 0 1 0 .01 0M12.5 10.5a2 2 0 1 0 .01 0',
+  ],
   ['audit', 'Audit log', 'audit_log', 'M2 3h12M2 7h9M2 11h12M2 15h6'],
   ['settings', 'Settings', 'tenant_settings', 'M2 4h12M2 8h12M2 12h12M5 2.5v3M11 6.5v3M7 10.5v3'],
 ])
@@ -55,7 +65,9 @@ async function start() {
   // Before any call: nothing may keep a ticket or a code, such as the history of the browser.
   if (given) history.replaceState(null, '', location.pathname + location.search)
   watch(close, showShell)
-  events.addEventListener('waiting', (event) => announce(`Too many requests; going on in ${span(/** @type {CustomEvent} */ (event).detail)}.`))
+  events.addEventListener('waiting', (event) =>
+    announce(`Too many requests; going on in ${span(/** @type {CustomEvent} */ (event).detail)}.`),
+  )
   document.addEventListener('keydown', press)
   addEventListener('hashchange', () => {
     // A link that was opened in this tab, which has the page already.
@@ -67,8 +79,8 @@ async function start() {
       await open(await granted({ grant_type: 'urn:rescind:grant-type:ticket', ticket: given }))
       tellTabs()
     } else if (kind === 'signed-in') {
-      if (!await signedIn(given)) return
-    } else if (!await reopen()) return close()
+      if (!(await signedIn(given))) return
+    } else if (!(await reopen())) return close()
   } catch (error) {
     return close(null, error)
   }
@@ -87,7 +99,8 @@ function press(event) {
   }
   const isTyped = /** @type {HTMLElement} */ (target).closest('input, select, textarea, dialog, [popover]')
   const page = isGoing ? GO[key] : null
-  isGoing = key === 'g' && !ctrlKey && !metaKey && !altKey && !isTyped && isOpen() && !localStorage.getItem('rescind.keys')
+  isGoing =
+    key === 'g' && !ctrlKey && !metaKey && !altKey && !isTyped && isOpen() && !localStorage.getItem('rescind.keys')
   if (page && !isTyped) location.hash = `#/${page}`
 }
 
@@ -99,7 +112,14 @@ async function signedIn(answer) {
   const { finish } = await import('./sign_in.js')
   const { secret, flow } = await finish(answer)
   if (flow.again) {
-    put(place, html`<main class="door">${mark()}<h1>You are signed in again</h1><p>Close this window, and go on in the other one.</p></main>`)
+    put(
+      place,
+      html`<main class="door">
+        ${mark()}
+        <h1>You are signed in again</h1>
+        <p>Close this window, and go on in the other one.</p>
+      </main>`,
+    )
     handOver(secret)
     return false
   }
@@ -131,31 +151,61 @@ function showShell() {
     place.querySelector('.more')?.setAttribute('aria-expanded', String(opened))
   }
   const { tenant_name: tenant, name, role, scopes } = who()
-  const rights = may() ? 'may do everything' : role ?? scopes.join(', ')
-  put(place, html`
-    <a class="skip" href="#main" @click=${(/** @type {Event} */ event) => { event.preventDefault(); main().focus() }}>Skip to the page</a>
-    <div class="shell">
-      <nav aria-label="Pages">
-        <p class="brand">${mark()}<span>Rescind<small dir="auto">${tenant}</small></span></p>
-        ${finder()}
-        <div class="first">${PAGES.slice(0, ON_A_PHONE).map(item)}</div>
-        <button type="button" class="more" aria-expanded="false" @click=${toggle}>${picture(MORE)}<span>More</span></button>
-        <div class="rest">${finder()}${PAGES.slice(ON_A_PHONE).map(item)}
-          <div class="who"><i aria-hidden="true">${[...name][0]?.toUpperCase()}</i><p><span class="unseen">Signed in as </span><bdi>${name}</bdi><span class="unseen">, </span><small class="soft">${rights}</small></p>
-            <div class="actions"><button type="button" @click=${leave}>Sign out</button>${scheme()}</div></div>
+  const rights = may() ? 'may do everything' : (role ?? scopes.join(', '))
+  put(
+    place,
+    html` <a
+        class="skip"
+        href="#main"
+        @click=${(/** @type {Event} */ event) => {
+          event.preventDefault()
+          main().focus()
+        }}
+        >Skip to the page</a
+      >
+      <div class="shell">
+        <nav aria-label="Pages">
+          <p class="brand">
+            ${mark()}<span>Rescind<small dir="auto">${tenant}</small></span>
+          </p>
+          ${finder()}
+          <div class="first">${PAGES.slice(0, ON_A_PHONE).map(item)}</div>
+          <button type="button" class="more" aria-expanded="false" @click=${toggle}>
+            ${picture(MORE)}<span>More</span>
+          </button>
+          <div class="rest">
+            ${finder()}${PAGES.slice(ON_A_PHONE).map(item)}
+            <div class="who">
+              <i aria-hidden="true">${[...name][0]?.toUpperCase()}</i>
+              <p>
+                <span class="unseen">Signed in as </span><bdi>${name}</bdi><span class="unseen">, </span
+                ><small class="soft">${rights}</small>
+              </p>
+              <div class="actions"><button type="button" @click=${leave}>Sign out</button>${scheme()}</div>
+            </div>
+          </div>
+        </nav>
+        <div class="paper">
+          <div id="notes"></div>
+          <main id="main" tabindex="-1"></main>
         </div>
-      </nav>
-      <div class="paper"><div id="notes"></div><main id="main" tabindex="-1"></main></div>
-    </div>`)
+      </div>`,
+  )
   void countWaiting(staying.signal)
   // Who types at once after Ctrl-K waits for no script.
   void showPage().then(() => Promise.all([import('./palette.js'), import('./parts/keys.js')]))
 }
 
-const picture = (/** @type {string} */ path) => html`<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path d=${path}/>`}</svg>`
-const item = (/** @type {typeof PAGES[number]} */ [name, words, , path]) => html`
-  <a href=${`#/${name}`} data-page=${name} title=${words}>${picture(path)}<span>${words}</span><b class="waits"></b></a>`
-const finder = () => html`<button type="button" class="finder" title="Search" aria-keyshortcuts="Control+K Meta+K" @click=${search}>${picture(SEARCH)}<span>Search…</span><kbd aria-hidden="true">${IS_MAC ? '⌘K' : 'Ctrl K'}</kbd></button>`
+const picture = (/** @type {string} */ path) =>
+  html`<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path d=${path}/>`}</svg>`
+const item = (/** @type {typeof PAGES[number]} */ [name, words, , path]) =>
+  html` <a href=${`#/${name}`} data-page=${name} title=${words}
+    >${picture(path)}<span>${words}</span><b class="waits"></b
+  ></a>`
+const finder = () =>
+  html`<button type="button" class="finder" title="Search" aria-keyshortcuts="Control+K Meta+K" @click=${search}>
+    ${picture(SEARCH)}<span>Search…</span><kbd aria-hidden="true">${IS_MAC ? '⌘K' : 'Ctrl K'}</kbd>
+  </button>`
 
 /** Which colours: those of the system, or one of both. */
 function scheme() {
@@ -166,7 +216,13 @@ function scheme() {
     paint()
   }
   const chosen = localStorage.getItem(SCHEME) ?? ''
-  return html`<select aria-label="Colours" title="Colours" @change=${choose}>${[['', 'System'], ['light', 'Light'], ['dark', 'Dark']].map(([value, words]) => html`<option value=${value} ?selected=${value === chosen}>${words}</option>`)}</select>`
+  return html`<select aria-label="Colours" title="Colours" @change=${choose}>
+    ${[
+      ['', 'System'],
+      ['light', 'Light'],
+      ['dark', 'Dark'],
+    ].map(([value, words]) => html`<option value=${value} ?selected=${value === chosen}>${words}</option>`)}
+  </select>`
 }
 
 function paint() {
@@ -181,11 +237,27 @@ async function search() {
   const paths = Object.fromEntries(PAGES.map(([name, , , path]) => [name, path]))
   const acts = ACTS.filter(([, , , ...scopes]) => may(...scopes))
   show({
-    paths, choices: [
+    paths,
+    choices: [
       ...PAGES.map(([name, title, , path]) => ({ group: 'Pages', title, path, run: () => go(`#/${name}`) })),
-      ...BESIDE.map(([name, title]) => ({ group: 'Pages', title, path: paths.revocations ?? '', run: () => go(`#/${name}`) })),
-      ...acts.map(([title, page, path]) => ({ group: 'Acts', title, path: path ?? paths[page] ?? '', run: () => act(page) })),
-      { group: 'Acts', title: 'Revoke many warrants', path: paths.revocations ?? '', run: () => go('#/revocations/many') },
+      ...BESIDE.map(([name, title]) => ({
+        group: 'Pages',
+        title,
+        path: paths.revocations ?? '',
+        run: () => go(`#/${name}`),
+      })),
+      ...acts.map(([title, page, path]) => ({
+        group: 'Acts',
+        title,
+        path: path ?? paths[page] ?? '',
+        run: () => act(page),
+      })),
+      {
+        group: 'Acts',
+        title: 'Revoke many warrants',
+        path: paths.revocations ?? '',
+        run: () => go('#/revocations/many'),
+      },
       { group: 'Acts', title: 'Copy the address of this page', path: LINK, run: () => copy(location.href) },
       { group: 'Acts', title: 'Sign out', path: 'M6 2.5H3v11h3M7 8h7M11 5l3 3-3 3', run: leave },
     ],
@@ -196,7 +268,9 @@ async function search() {
 async function act(page) {
   if (route().page !== page || route().parts.length) location.hash = `#/${page}`
   for (let tries = 0; tries < 100; tries++) {
-    const button = /** @type {HTMLElement | null} */ (document.body.dataset.ready === page ? main().querySelector('.head button') : null)
+    const button = /** @type {HTMLElement | null} */ (
+      document.body.dataset.ready === page ? main().querySelector('.head button') : null
+    )
     if (button) return button.click()
     await sleep(0.1)
   }
@@ -213,7 +287,8 @@ async function countWaiting(signal) {
 function tell(waiting) {
   const link = place.querySelector('a[data-page=authorizers]')
   const badge = link?.querySelector('.waits')
-  if (badge) put(badge, waiting ? html`${number(waiting)}<span class="unseen"> may let revoked warrants in</span>` : null)
+  if (badge)
+    put(badge, waiting ? html`${number(waiting)}<span class="unseen"> may let revoked warrants in</span>` : null)
   const title = document.title.replace(/^\(\d[\d,]*\) /, '')
   const said = waiting ? `(${number(waiting)}) ${title}` : title
   if (document.title !== said) document.title = said
@@ -261,14 +336,19 @@ async function showPage() {
   place.querySelector('nav')?.classList.remove('open')
   for (const link of place.querySelectorAll('nav a')) {
     link.toggleAttribute('aria-current', false)
-    if (link.getAttribute('data-page') === (wanted.page === 'changes' ? 'revocations' : wanted.page)) link.setAttribute('aria-current', 'page')
+    if (link.getAttribute('data-page') === (wanted.page === 'changes' ? 'revocations' : wanted.page))
+      link.setAttribute('aria-current', 'page')
   }
   put(/** @type {HTMLElement} */ (document.getElementById('notes')), notes())
   // A page of its own, so that what an earlier one still draws is nowhere to be seen.
   const room = /** @type {HTMLElement} */ (one(html`<div class="room"></div>`))
   put(main(), room)
   if (!known) {
-    put(room, html`<h1 tabindex="-1">There is no such page</h1><p><a href="#/overview">Go to the overview</a></p>`)
+    put(
+      room,
+      html`<h1 tabindex="-1">There is no such page</h1>
+        <p><a href="#/overview">Go to the overview</a></p>`,
+    )
     return ready()
   }
   put(room, heading(known[1]), html`<section class="panel">${skeleton(6)}</section>`)
@@ -285,7 +365,16 @@ async function showPage() {
     if (signal.aborted) return
     const failed = 'The page could not be shown.'
     if (error instanceof ApiError) put(room, heading(known[1]), problem(error, failed, showPage))
-    else put(room, heading(known[1]), banner('revoked', html`<strong>${failed}</strong> It has a fault; what it says is in the browser's console. The command line does the same: <code>rescind --help</code>.`))
+    else
+      put(
+        room,
+        heading(known[1]),
+        banner(
+          'revoked',
+          html`<strong>${failed}</strong> It has a fault; what it says is in the browser's console. The command line
+            does the same: <code>rescind --help</code>.`,
+        ),
+      )
     ready()
     if (!(error instanceof ApiError)) throw error
   }
@@ -298,8 +387,13 @@ async function showPage() {
 async function renewed(error) {
   // Otherwise the page has a fault.
   if (!(error instanceof TypeError)) throw error
-  const answer = await fetch(location.pathname, { method: 'HEAD', cache: 'no-store', headers: { Accept: 'text/html' } }).catch(() => null)
-  if (!answer?.ok) throw new ApiError(answer?.status ?? 0, 'no_answer', 'The service does not have this page now.', null)
+  const answer = await fetch(location.pathname, {
+    method: 'HEAD',
+    cache: 'no-store',
+    headers: { Accept: 'text/html' },
+  }).catch(() => null)
+  if (!answer?.ok)
+    throw new ApiError(answer?.status ?? 0, 'no_answer', 'The service does not have this page now.', null)
   throw new ApiError(410, 'renewed', 'The console has been renewed. Load the page again.', null)
 }
 
@@ -308,6 +402,10 @@ function notes() {
   const apart = behind()
   return [
     !may('revoker', 'signer') && banner('info', html`You are looking with a key that may only read.`),
-    Math.abs(apart) > 30 && banner('wait', `This computer's clock is ${span(Math.abs(apart))} ${apart > 0 ? 'behind' : 'ahead of'} the service. Ages are reckoned by the service's clock.`),
+    Math.abs(apart) > 30 &&
+      banner(
+        'wait',
+        `This computer's clock is ${span(Math.abs(apart))} ${apart > 0 ? 'behind' : 'ahead of'} the service. Ages are reckoned by the service's clock.`,
+      ),
   ]
 }

@@ -32,7 +32,7 @@ export const text = (bytes) => new TextDecoder('utf-8', { fatal: true, ignoreBOM
  * @returns {Bytes}
  */
 export function joined(...parts) {
-  const all = parts.map((part) => typeof part === 'string' ? new TextEncoder().encode(part) : part)
+  const all = parts.map((part) => (typeof part === 'string' ? new TextEncoder().encode(part) : part))
   const data = new Uint8Array(all.reduce((sum, part) => sum + part.length, 0))
   let at = 0
   for (const part of all) {

@@ -27,7 +27,7 @@ export function decode(data) {
   let at = 0
   const take = (/** @type {number} */ size) => {
     check(size <= data.length - at)
-    return data.subarray(at, at += size)
+    return data.subarray(at, (at += size))
   }
   const argument = (/** @type {number} */ short) => {
     if (short < 24) return short

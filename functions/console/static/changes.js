@@ -16,7 +16,12 @@ export const KINDS = {
 }
 /** What authorizers let in. */
 const WHAT = { warrant: 'it', batch: 'them', signing_key: 'its warrants', api_key: 'it', list_signer: 'its lists' }
-const SHARES = /** @type {const} */ ([['half', 0.5], ['90 %', 0.9], ['99 %', 0.99], ['all', 1]])
+const SHARES = /** @type {const} */ ([
+  ['half', 0.5],
+  ['90 %', 0.9],
+  ['99 %', 0.99],
+  ['all', 1],
+])
 /** Milliseconds after which a list that was due is late. */
 const LATE = 120_000
 
@@ -35,8 +40,12 @@ export function titleOf({ id, kind, name, reach }) {
  */
 export function took(seconds) {
   const [s, m, h] = [1, 60, 3600].map((size) => Math.max(0, Math.ceil(seconds / size)))
-  const two = (/** @type {number} */ units, /** @type {number} */ size, /** @type {string} */ large, /** @type {string} */ small) =>
-    `${number(Math.floor(units / size))} ${large}${units % size ? ` ${units % size} ${small}` : ''}`
+  const two = (
+    /** @type {number} */ units,
+    /** @type {number} */ size,
+    /** @type {string} */ large,
+    /** @type {string} */ small,
+  ) => `${number(Math.floor(units / size))} ${large}${units % size ? ` ${units % size} ${small}` : ''}`
   if (s < 60) return `${s} s`
   if (s < 3600) return two(s, 60, 'min', 's')
   if (m < 1440) return two(m, 60, 'h', 'min')
@@ -44,7 +53,8 @@ export function took(seconds) {
 }
 
 /** Seconds from its record to a time. @param {Change} change @param {string | number} time */
-export const since = ({ recorded_at: at }, time) => ((typeof time === 'number' ? time : Date.parse(time)) - Date.parse(at)) / 1000
+export const since = ({ recorded_at: at }, time) =>
+  ((typeof time === 'number' ? time : Date.parse(time)) - Date.parse(at)) / 1000
 
 /** Whether nothing of it will change any more. @param {Change} change */
 export const isOver = ({ complete, list, feed, undone_at: undone }) => Boolean(undone || (complete && (list || !feed)))
@@ -74,7 +84,9 @@ export function standing({ kind, complete, feed, undone_at: undone, authorizers:
   if (undone) return { state: 'superseded', words: 'taken back' }
   if (feed?.of === 0) return { state: 'superseded', words: 'nothing of it is left' }
   if (kind === 'api_key')
-    return complete ? { state: 'force', words: 'refused' } : { state: 'wait', words: `${count(registered, 'authorizer')} registered by it` }
+    return complete
+      ? { state: 'force', words: 'refused' }
+      : { state: 'wait', words: `${count(registered, 'authorizer')} registered by it` }
   if (complete) return { state: 'force', words: 'refused everywhere' }
   if (!registered) return { state: 'unknown', words: 'no authorizer tells' }
   if (feed?.sequence === null) return { state: 'wait', words: 'not in the feed yet' }
@@ -93,58 +105,133 @@ export function stages(change, now) {
   if (change.undone_at) {
     const undone = { title: 'Taken back', state: /** @type {State} */ ('superseded'), isReached: true }
     const lines = [`${second(change.undone_at)} UTC`, 'Online checks let it in again.']
-    return [{ ...first, lines: [at] }, { ...undone, since: took(since(change, change.undone_at)), lines }]
+    return [
+      { ...first, lines: [at] },
+      { ...undone, since: took(since(change, change.undone_at)), lines },
+    ]
   }
   if (change.feed?.of === 0) {
     const ended = /** @type {State} */ ('superseded')
-    return [{ ...first, lines: [at] }, { title: 'Nothing is left', state: ended, isReached: true, lines: ['What it revoked has ended, or was taken back.'] }]
+    return [
+      { ...first, lines: [at] },
+      {
+        title: 'Nothing is left',
+        state: ended,
+        isReached: true,
+        lines: ['What it revoked has ended, or was taken back.'],
+      },
+    ]
   }
   if (change.kind === 'api_key')
     return [{ ...first, lines: [at, 'The service refuses it from the next request on.'] }, others(change)]
-  const lines = [at, change.kind === 'list_signer' ? 'Trust documents name it as revoked.' : `Online checks refuse ${WHAT[change.kind]}.`]
+  const lines = [
+    at,
+    change.kind === 'list_signer'
+      ? 'Trust documents name it as revoked.'
+      : `Online checks refuse ${WHAT[change.kind]}.`,
+  ]
   return [{ ...first, lines }, fed(change, now), listed(change, now), held(change, now)]
 }
 
 /** Authorizers that an API key registered. @param {Change} change @returns {Stage} */
 function others({ authorizers: { registered } }) {
-  if (!registered) return { title: 'No authorizer with it', state: 'force', isReached: true, lines: ['None is registered by it any more.'] }
-  return { title: 'Authorizers find another key', state: 'wait', isReached: false,
-    lines: [`${count(registered, 'authorizer')} registered by it: none can report, or hear of changes, until it has another.`] }
+  if (!registered)
+    return {
+      title: 'No authorizer with it',
+      state: 'force',
+      isReached: true,
+      lines: ['None is registered by it any more.'],
+    }
+  return {
+    title: 'Authorizers find another key',
+    state: 'wait',
+    isReached: false,
+    lines: [
+      `${count(registered, 'authorizer')} registered by it: none can report, or hear of changes, until it has another.`,
+    ],
+  }
 }
 
 /** @param {Change} change @param {number} now @returns {Stage} */
 function fed(change, now) {
   const { sequence, issued_at: issued, published, of } = /** @type {NonNullable<Change['feed']>} */ (change.feed)
   if (sequence !== null && issued)
-    return { title: `In the feed, entry ${number(sequence)}`, state: 'force', isReached: true, since: took(since(change, issued)), lines: [brief(issued, now)] }
-  return { title: 'Not in the feed yet', state: 'wait', isReached: false, share: published / of,
-    lines: of > 1 ? [`${number(published)} of ${number(of)} warrants are.`] : ['Authorizers cannot know of it.'] }
+    return {
+      title: `In the feed, entry ${number(sequence)}`,
+      state: 'force',
+      isReached: true,
+      since: took(since(change, issued)),
+      lines: [brief(issued, now)],
+    }
+  return {
+    title: 'Not in the feed yet',
+    state: 'wait',
+    isReached: false,
+    share: published / of,
+    lines: of > 1 ? [`${number(published)} of ${number(of)} warrants are.`] : ['Authorizers cannot know of it.'],
+  }
 }
 
 /** @param {Change} change @param {number} now @returns {Stage} */
 function listed(change, now) {
   const { list, list_due_at: due, kind } = change
   if (list)
-    return { title: `In list ${number(list.version)}`, state: 'force', isReached: true, since: took(since(change, list.issued_at)), lines: [brief(list.issued_at, now)] }
+    return {
+      title: `In list ${number(list.version)}`,
+      state: 'force',
+      isReached: true,
+      since: took(since(change, list.issued_at)),
+      lines: [brief(list.issued_at, now)],
+    }
   const isLate = due && now > Date.parse(due) + LATE
-  return { title: 'Not in a list yet', state: 'wait', isReached: false,
-    lines: [...(due ? [isLate ? 'The schedule is late.' : `Due by ${brief(due, now)}.`] : []), `Who works from lists alone still lets ${WHAT[kind]} in.`] }
+  return {
+    title: 'Not in a list yet',
+    state: 'wait',
+    isReached: false,
+    lines: [
+      ...(due ? [isLate ? 'The schedule is late.' : `Due by ${brief(due, now)}.`] : []),
+      `Who works from lists alone still lets ${WHAT[kind]} in.`,
+    ],
+  }
 }
 
 /** @param {Change} change @param {number} now @returns {Stage} */
 function held(change, now) {
-  const { complete, completed_at: completed, kind, authorizers: { registered, holding, closed, unknown } } = change
-  if (!registered) return { title: 'Held by', state: 'unknown', isReached: false, lines: ['No authorizer has registered, so none tells what it holds.'] }
+  const {
+    complete,
+    completed_at: completed,
+    kind,
+    authorizers: { registered, holding, closed, unknown },
+  } = change
+  if (!registered)
+    return {
+      title: 'Held by',
+      state: 'unknown',
+      isReached: false,
+      lines: ['No authorizer has registered, so none tells what it holds.'],
+    }
   const some = holding ? number(holding) : 'none'
-  const refusing = closed > 0 && `${number(closed)} ${holding ? 'more ' : ''}${closed === 1 ? 'refuses' : 'refuse'} everything.`
+  const refusing =
+    closed > 0 && `${number(closed)} ${holding ? 'more ' : ''}${closed === 1 ? 'refuses' : 'refuse'} everything.`
   if (complete) {
     const lines = [completed && brief(completed, now), refusing].filter((each) => each !== false && each !== null)
     const end = completed ? took(since(change, completed)) : undefined
-    return { title: closed ? `Held by ${some} of ${number(registered)}` : `Held by all ${number(registered)}`, state: 'force', isReached: true, since: end, lines }
+    return {
+      title: closed ? `Held by ${some} of ${number(registered)}` : `Held by all ${number(registered)}`,
+      state: 'force',
+      isReached: true,
+      since: end,
+      lines,
+    }
   }
   const open = `${count(unknown, 'authorizer')} may let ${WHAT[kind]} in.`
-  return { title: `Held by ${some} of ${number(registered)}`, state: holding ? 'open' : 'wait', isReached: false, share: holding / registered,
-    lines: [open, ...(refusing ? [refusing] : []), `${span(since(change, now))} so far`] }
+  return {
+    title: `Held by ${some} of ${number(registered)}`,
+    state: holding ? 'open' : 'wait',
+    isReached: false,
+    share: holding / registered,
+    lines: [open, ...(refusing ? [refusing] : []), `${span(since(change, now))} so far`],
+  }
 }
 
 /**
@@ -165,15 +252,37 @@ const BREAK = 2 ** 20
 export function behindOf({ sequence, behind }) {
   if (sequence === null) return 'holds nothing'
   if (behind !== null && behind >= BREAK) return `holds entry ${number(sequence)}, before a break`
-  return behind === null ? `holds entry ${number(sequence)}` : behind ? `${count(behind, 'entry', 'entries')} behind` : 'other entries'
+  return behind === null
+    ? `holds entry ${number(sequence)}`
+    : behind
+      ? `${count(behind, 'entry', 'entries')} behind`
+      : 'other entries'
 }
 
 /** What the feed and the list did, for the timeline. @param {Change} change @returns {Happened[]} */
-export function published({ feed, list, complete, completed_at: completed}) {
+export function published({ feed, list, complete, completed_at: completed }) {
   return [
-    ...(feed?.issued_at ? [/** @type {Happened} */ ({ time: feed.issued_at, said: `Feed entry ${number(feed.sequence ?? 0)} has it`, state: 'force' })] : []),
-    ...(list ? [/** @type {Happened} */ ({ time: list.issued_at, said: `List ${number(list.version)} has it`, state: 'force' })] : []),
-    ...(complete && completed ? [/** @type {Happened} */ ({ time: completed, said: 'The last authorizer refuses it', state: 'force' })] : []),
+    ...(feed?.issued_at
+      ? [
+          /** @type {Happened} */ ({
+            time: feed.issued_at,
+            said: `Feed entry ${number(feed.sequence ?? 0)} has it`,
+            state: 'force',
+          }),
+        ]
+      : []),
+    ...(list
+      ? [
+          /** @type {Happened} */ ({
+            time: list.issued_at,
+            said: `List ${number(list.version)} has it`,
+            state: 'force',
+          }),
+        ]
+      : []),
+    ...(complete && completed
+      ? [/** @type {Happened} */ ({ time: completed, said: 'The last authorizer refuses it', state: 'force' })]
+      : []),
   ]
 }
 
@@ -187,4 +296,7 @@ export function undoing({ kind, undoable, undone_at: undone, feed }) {
 }
 
 /** The second of a time of today, or the whole time. @param {string} time @param {number} now */
-export const brief = (time, now) => (second(time).slice(0, 10) === second(now).slice(0, 10) ? second(time).slice(11) : `${second(time).slice(0, 10)} ${clock(time)}`)
+export const brief = (time, now) =>
+  second(time).slice(0, 10) === second(now).slice(0, 10)
+    ? second(time).slice(11)
+    : `${second(time).slice(0, 10)} ${clock(time)}`

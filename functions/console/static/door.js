@@ -6,8 +6,10 @@ import { advice, banner, ready } from './parts/panel.js'
 import { offered, open } from './session.js'
 
 export const mark = () =>
-  html`<svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><path
-    d="M11 25V8h7a4.5 4.5 0 0 1 0 9h-7m6 0 5 8"/><path class="cut" d="M6 26 27 6"/></svg>`
+  html`<svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
+    <path d="M11 25V8h7a4.5 4.5 0 0 1 0 9h-7m6 0 5 8" />
+    <path class="cut" d="M6 26 27 6" />
+  </svg>`
 
 /**
  * The form that takes an API key. What is typed leaves the document before it is used.
@@ -25,8 +27,9 @@ export function keyForm(enter) {
     button.disabled = false
   }
   return html`<form @submit=${submit}>
-    <label class="field"><span>API key</span><input name="key" type="password" autocomplete="off" spellcheck="false"
-      required></label>
+    <label class="field"
+      ><span>API key</span><input name="key" type="password" autocomplete="off" spellcheck="false" required
+    /></label>
     <button class="main">Sign in</button>
   </form>`
 }
@@ -37,7 +40,9 @@ export const asked = () => html`<p role="status">The service is asked …</p>`
 export function refused(error) {
   if (!(error instanceof ApiError)) throw error
   const isUnknown = error.status === 401
-  const words = isUnknown ? 'The service does not know this key, or it has ended.' : error.status === 403 && error.message
+  const words = isUnknown
+    ? 'The service does not know this key, or it has ended.'
+    : error.status === 403 && error.message
   return banner('revoked', html`<strong>You are not signed in.</strong> ${words || advice(error)}`)
 }
 
@@ -65,7 +70,8 @@ export function showDoor(place, opened, why = null, error = null) {
   put(
     place,
     html`<main class="door">
-      ${mark()}<h1 tabindex="-1">Sign in to Rescind</h1>
+      ${mark()}
+      <h1 tabindex="-1">Sign in to Rescind</h1>
       ${said}${providers}${keyForm(enter)}
       <p class="soft">For operators, <code>rescind console</code> prints an address that needs no key.</p>
     </main>`,

@@ -23,4 +23,6 @@ const WEAK = new Set([0n, 1n, P - 1n, Y8, P - Y8])
  * Whether these are 32 bytes, and no point of small order: for such a key anybody could sign.
  * @param {Uint8Array} key
  */
-export const isSafe = (key) => key.length === 32 && !WEAK.has((key.reduceRight((sum, byte) => sum * 256n + BigInt(byte), 0n) & (2n ** 255n - 1n)) % P)
+export const isSafe = (key) =>
+  key.length === 32 &&
+  !WEAK.has((key.reduceRight((sum, byte) => sum * 256n + BigInt(byte), 0n) & (2n ** 255n - 1n)) % P)

@@ -3,7 +3,12 @@
 const MINUTE = 60
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
-const UNITS = /** @type {const} */ ([[DAY, 'd', 'days'], [HOUR, 'h', 'h'], [MINUTE, 'min', 'min'], [1, 's', 's']])
+const UNITS = /** @type {const} */ ([
+  [DAY, 'd', 'days'],
+  [HOUR, 'h', 'h'],
+  [MINUTE, 'min', 'min'],
+  [1, 's', 's'],
+])
 
 /**
  * A number with commas: 12,345.
@@ -107,8 +112,11 @@ export const dayEnds = (day) => `${day}T23:59:59Z`
  * @param {boolean} [isEnd]
  */
 export const instant = (text, isEnd = false) =>
-  /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T${isEnd ? '23:59:59' : '00:00:00'}Z`
-    : /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d$/.test(text) ? `${text.replace(' ', 'T')}:${isEnd ? '59' : '00'}Z` : text
+  /^\d{4}-\d\d-\d\d$/.test(text)
+    ? `${text}T${isEnd ? '23:59:59' : '00:00:00'}Z`
+    : /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d$/.test(text)
+      ? `${text.replace(' ', 'T')}:${isEnd ? '59' : '00'}Z`
+      : text
 
 /**
  * Bytes in hexadecimal digits.

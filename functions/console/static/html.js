@@ -69,7 +69,8 @@ function allowed(strings, values) {
     const before = /** @type {string} */ (strings[index])
     if (REFUSED.test(before)) throw new TypeError(`This may not be a value: ${before}`)
     // `#…` or `/…`, never another scheme or host.
-    if (ADDRESS.test(before) && !/^(#|\/(?![/\\]))/.test(String(value))) throw new TypeError(`An address leads elsewhere: ${value}`)
+    if (ADDRESS.test(before) && !/^(#|\/(?![/\\]))/.test(String(value)))
+      throw new TypeError(`An address leads elsewhere: ${value}`)
     return value === true ? true : child(value)
   })
 }

@@ -226,7 +226,11 @@ export function ownerOf(identity) {
   const [id = ''] = identity.split('@')
   if (!id.startsWith('svc_ak_') || !may('read-only', 'auditor')) return nameOf(identity)
   const { data } = read('/v1/api-keys', 60, 'api_keys')
-  if (data !== keys.of) keys = { of: data, names: new Map((data ?? []).map((/** @type {Api.ApiKeySummary} */ each) => [each.id, each.name])) }
+  if (data !== keys.of)
+    keys = {
+      of: data,
+      names: new Map((data ?? []).map((/** @type {Api.ApiKeySummary} */ each) => [each.id, each.name])),
+    }
   return nameOf(identity, keys.names.get(id))
 }
 

@@ -132,12 +132,24 @@ class Palette {
     const current = choices.length ? `choice-${this.#at}` : null
     put(
       this.element,
-      html`<label class="asked">${picture('M7 2.5a4.5 4.5 0 1 0 .01 0M10.5 10.5 14 14')}<input role="combobox"
-        aria-label="Search" aria-expanded="true" aria-controls="choices" aria-autocomplete="list"
-        aria-activedescendant=${current} placeholder="Pages, acts, names, identifiers" maxlength=${LONGEST}
-        autocomplete="off" spellcheck="false" dir="auto" autofocus
-        @input=${(/** @type {Event} */ { target }) => this.#search(/** @type {HTMLInputElement} */ (target).value)}
-        @keydown=${(/** @type {KeyboardEvent} */ event) => this.#press(event)}><kbd>esc</kbd></label>
+      html`<label class="asked"
+          >${picture('M7 2.5a4.5 4.5 0 1 0 .01 0M10.5 10.5 14 14')}<input
+            role="combobox"
+            aria-label="Search"
+            aria-expanded="true"
+            aria-controls="choices"
+            aria-autocomplete="list"
+            aria-activedescendant=${current}
+            placeholder="Pages, acts, names, identifiers"
+            maxlength=${LONGEST}
+            autocomplete="off"
+            spellcheck="false"
+            dir="auto"
+            autofocus
+            @input=${(/** @type {Event} */ { target }) => this.#search(/** @type {HTMLInputElement} */ (target).value)}
+            @keydown=${(/** @type {KeyboardEvent} */ event) => this.#press(event)}
+          /><kbd>esc</kbd></label
+        >
         <div class="choices" id="choices" role="listbox" aria-label="Results">${this.#groups(choices)}</div>
         <p class=${choices.length && !this.#fault ? 'unseen' : 'soft none'} role="status">${said} ${this.#fault}</p>`,
     )
@@ -147,12 +159,22 @@ class Palette {
   #groups(choices) {
     return [...Map.groupBy(choices.entries(), ([, { group }]) => group)].map(
       ([group, own]) =>
-        html`<div role="group" aria-label=${group}><p aria-hidden="true">${group}</p>${own.map(
-          ([index, { title, note, path }]) =>
-            html`<div role="option" id=${`choice-${index}`} aria-selected=${String(index === this.#at)} @click=${() =>
-              this.#run(index)}>${picture(path)}<bdi dir="auto">${title}</bdi>${note &&
-                html`<small class="soft" dir="auto">${note}</small>`}</div>`,
-        )}</div>`,
+        html`<div role="group" aria-label=${group}>
+          <p aria-hidden="true">${group}</p>
+          ${own.map(
+            ([index, { title, note, path }]) =>
+              html`<div
+                role="option"
+                id=${`choice-${index}`}
+                aria-selected=${String(index === this.#at)}
+                @click=${() => this.#run(index)}
+              >
+                ${picture(path)}<bdi dir="auto">${title}</bdi>${
+                  note && html`<small class="soft" dir="auto">${note}</small>`
+                }
+              </div>`,
+          )}
+        </div>`,
     )
   }
 }
@@ -169,7 +191,8 @@ const picture = (/** @type {string} */ path) =>
 
 /** @param {ApiError} error */
 function unsearched(error) {
-  if (error.status === 404 || error.status === 405) return 'This service is older and does not search: pages and acts alone.'
+  if (error.status === 404 || error.status === 405)
+    return 'This service is older and does not search: pages and acts alone.'
   if (error.status === 403) return 'This key may not search: pages and acts alone.'
   return advice(error)
 }

@@ -50,7 +50,7 @@ export function remember({ pin, held, list }) {
  */
 export async function begun(pin) {
   const last = remembered()
-  const isSame = last !== null && (pin === last.pin || pin === await pinOf(last.held.roots))
+  const isSame = last !== null && (pin === last.pin || pin === (await pinOf(last.held.roots)))
   return { tenant: who().tenant_id, pin, held: isSame ? last.held : null, list: isSame ? last.list : null }
 }
 
@@ -61,8 +61,12 @@ export async function begun(pin) {
  * @returns {Promise<Believed>}
  */
 export async function followed(before, signal) {
-  const { body } = await call('GET', '/v1/trust', undefined, { signal, query: { after: before.held?.version ?? 0 }, raw: true })
-  return { ...before, ...await follow(before, new Uint8Array(body), Date.now()) }
+  const { body } = await call('GET', '/v1/trust', undefined, {
+    signal,
+    query: { after: before.held?.version ?? 0 },
+    raw: true,
+  })
+  return { ...before, ...(await follow(before, new Uint8Array(body), Date.now())) }
 }
 
 /**
@@ -71,4 +75,5 @@ export async function followed(before, signal) {
  * @param {Document} held
  * @param {SeenList | null} list
  */
-export const seen = (held, list) => list && named(held, 'lists').some((key) => toBase64(key) === list.signer) ? list : null
+export const seen = (held, list) =>
+  list && named(held, 'lists').some((key) => toBase64(key) === list.signer) ? list : null

@@ -28,7 +28,10 @@ export function checkpoint(note) {
   const end = note.lastIndexOf('\n\n')
   const text = note.slice(0, end + 1)
   const [origin = '', size = '', root = '', ...rest] = text.split('\n')
-  const lines = note.slice(end + 2).trimEnd().split('\n')
+  const lines = note
+    .slice(end + 2)
+    .trimEnd()
+    .split('\n')
   if (end < 0 || !/^\d+$/.test(size) || rest.join('') !== '') throw new Broken('The checkpoint has another form.')
   const signatures = lines.map((line) => {
     const [, name, value] = /^— (\S+) (\S+)$/.exec(line) ?? []
@@ -46,7 +49,7 @@ export function checkpoint(note) {
  */
 export async function isSignedBy({ origin, text, signatures }, keys) {
   for (const { name, signature } of signatures) {
-    for (const key of keys) if (name === origin && await isSigned(joined(text), signature, key)) return true
+    for (const key of keys) if (name === origin && (await isSigned(joined(text), signature, key))) return true
   }
   return false
 }
@@ -61,7 +64,10 @@ export async function keyOf(verifierKey, origin) {
   const [, name = '', hash, encoded] = /^(\S+)\+([0-9a-f]{8})\+(\S+)$/.exec(verifierKey) ?? []
   const typed = base64(encoded)
   const named = typed && hex(await sha256(joined(name, '\n', typed))).slice(0, 8)
-  if (typed?.[0] !== 1 || !isSafe(typed.subarray(1)) || named !== hash) throw new WrongKey('This is neither a pin, 64 hexadecimal digits, nor a verifier key: rescind/…+47a6b6f2+AclzsyU2….')
+  if (typed?.[0] !== 1 || !isSafe(typed.subarray(1)) || named !== hash)
+    throw new WrongKey(
+      'This is neither a pin, 64 hexadecimal digits, nor a verifier key: rescind/…+47a6b6f2+AclzsyU2….',
+    )
   if (name !== origin) throw new WrongKey(`This key is of another log: ${name}.`)
   return typed.slice(1)
 }
@@ -74,7 +80,8 @@ export async function keyOf(verifierKey, origin) {
 export function records(bundle) {
   const found = []
   for (let at = 0; at < bundle.length; at += 2 + RECORD_BYTES) {
-    if (bundle[at] !== 0 || bundle[at + 1] !== RECORD_BYTES || at + 2 + RECORD_BYTES > bundle.length) throw new Broken('A bundle of the log has another form.')
+    if (bundle[at] !== 0 || bundle[at + 1] !== RECORD_BYTES || at + 2 + RECORD_BYTES > bundle.length)
+      throw new Broken('A bundle of the log has another form.')
     found.push(bundle.slice(at + 2, at + 2 + RECORD_BYTES))
   }
   return found
@@ -110,7 +117,7 @@ export class Tree {
   /** The hash of all leaves, in base64. */
   async root() {
     const [last, ...rest] = this.#subtrees.map(({ hash }) => hash).reverse()
-    let root = last ?? await sha256(new Uint8Array())
+    let root = last ?? (await sha256(new Uint8Array()))
     for (const hash of rest) root = await sha256(joined([1], hash, root))
     return toBase64(root)
   }
@@ -125,7 +132,9 @@ export function bundlePath(first, size) {
   const number = first / 256
   const groups = [number % 1000]
   for (let rest = Math.floor(number / 1000); rest > 0; rest = Math.floor(rest / 1000)) groups.unshift(rest % 1000)
-  const name = groups.map((group, place) => `${place < groups.length - 1 ? 'x' : ''}${String(group).padStart(3, '0')}`).join('/')
+  const name = groups
+    .map((group, place) => `${place < groups.length - 1 ? 'x' : ''}${String(group).padStart(3, '0')}`)
+    .join('/')
   const width = Math.min(256, size - first)
   return `/v1/audit-logs/tile/entries/${name}${width < 256 ? `.p/${width}` : ''}`
 }

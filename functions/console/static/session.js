@@ -35,7 +35,8 @@ export const isOpen = () => caller !== null
  * Whether the key has one of these scopes; `admin` may do everything.
  * @param {...Api.Scope} scopes
  */
-export const may = (...scopes) => who().scopes.some((/** @type {Api.Scope} */ scope) => scope === 'admin' || scopes.includes(scope))
+export const may = (...scopes) =>
+  who().scopes.some((/** @type {Api.Scope} */ scope) => scope === 'admin' || scopes.includes(scope))
 
 /**
  * Sign in with an API key or the secret of a session. Throws `ApiError` if the service refuses it.
@@ -66,14 +67,16 @@ export const tenant = () => new URLSearchParams(location.search).get('tenant') ?
 export const remember = (handle) => localStorage.setItem(TENANT, handle)
 
 /** The identity providers of the tenant. Throws `ApiError`. @returns {Promise<Provider[]>} */
-export const offered = async () => tenant() === '' ? [] : (await ask(`/v1/sign-in?tenant=${encodeURIComponent(tenant())}`)).identity_providers
+export const offered = async () =>
+  tenant() === '' ? [] : (await ask(`/v1/sign-in?tenant=${encodeURIComponent(tenant())}`)).identity_providers
 
 /**
  * The secret of the session that `POST /v1/token` gives. Throws `ApiError` if it is refused.
  * @param {Record<string, string>} form
  * @returns {Promise<string>}
  */
-export const granted = async (form) => (await ask('/v1/token', { method: 'POST', body: new URLSearchParams(form) })).access_token
+export const granted = async (form) =>
+  (await ask('/v1/token', { method: 'POST', body: new URLSearchParams(form) })).access_token
 
 /**
  * What the service answers to somebody who is not signed in. Throws `ApiError`.
@@ -81,8 +84,12 @@ export const granted = async (form) => (await ask('/v1/token', { method: 'POST',
  * @param {RequestInit} [more]
  */
 async function ask(path, more = {}) {
-  const unanswered = (/** @type {unknown} */ error) => { throw new ApiError(0, 'no_answer', String(error), null) }
-  const answer = await fetch(at(path), { ...more, credentials: 'omit', redirect: 'error', cache: 'no-store' }).catch(unanswered)
+  const unanswered = (/** @type {unknown} */ error) => {
+    throw new ApiError(0, 'no_answer', String(error), null)
+  }
+  const answer = await fetch(at(path), { ...more, credentials: 'omit', redirect: 'error', cache: 'no-store' }).catch(
+    unanswered,
+  )
   const body = await answer.json().catch(() => ({}))
   const said = body.error_description ?? body.error?.message ?? `The service answered ${answer.status}.`
   if (!answer.ok) throw new ApiError(answer.status, body.error?.code ?? body.error ?? 'unknown', said, null)
@@ -136,7 +143,9 @@ function lock(ended = null) {
  * @param {string} code why the service refused
  */
 function renewed(code) {
-  return renewing ??= signInAgain(code).finally(() => { renewing = null })
+  return (renewing ??= signInAgain(code).finally(() => {
+    renewing = null
+  }))
 }
 
 /** @param {string} code */
@@ -145,7 +154,10 @@ async function signInAgain(code) {
   const fresh = code === TOO_OLD
   if (!before || (fresh && !before.person_id)) return false
   const why = before.session_id ? 'Your session has ended' : 'This key no longer works'
-  const [{ again }, providers] = await Promise.all([import('./sign_in.js'), before.person_id ? offered().catch(() => []) : []])
+  const [{ again }, providers] = await Promise.all([
+    import('./sign_in.js'),
+    before.person_id ? offered().catch(() => []) : [],
+  ])
   const enter = async (/** @type {string} */ secret) => {
     await open(secret)
     // What the page shows, and would send again, is somebody else's.
@@ -155,13 +167,26 @@ async function signInAgain(code) {
   }
   const handed = (/** @type {any} */ { again: given, session, instead, identity }) =>
     given ?? (session && ((kept && instead === kept) || identity === before.identity) ? session : null)
-  const isIn = await again(providers, {
-    fresh, withKey: !fresh, title: fresh ? 'Confirm that it is you' : why,
-    why: fresh ? 'This needs a sign-in of the last 15 minutes. A window opens for it, and what you typed here stays.'
-      : 'Sign in again to go on. What you typed stays here. If somebody else signs in, it is dropped.',
-  }, enter, handed)
+  const isIn = await again(
+    providers,
+    {
+      fresh,
+      withKey: !fresh,
+      title: fresh ? 'Confirm that it is you' : why,
+      why: fresh
+        ? 'This needs a sign-in of the last 15 minutes. A window opens for it, and what you typed here stays.'
+        : 'Sign in again to go on. What you typed stays here. If somebody else signs in, it is dropped.',
+    },
+    enter,
+    handed,
+  )
   if (!isIn) {
-    if (!fresh) end(before.session_id ? 'The session has ended.' : 'This key no longer works. It may have been revoked, or it has expired.')
+    if (!fresh)
+      end(
+        before.session_id
+          ? 'The session has ended.'
+          : 'This key no longer works. It may have been revoked, or it has expired.',
+      )
     return false
   }
   if (!isSame(before, who())) {
@@ -179,8 +204,11 @@ async function signInAgain(code) {
  * @param {Api.Caller} other
  */
 const isSame = (one, other) =>
-  one.tenant_id === other.tenant_id && one.person_id === other.person_id && one.name === other.name
-  && (one.identity === other.identity || (!one.session_id && !other.session_id && one.scopes.join() === other.scopes.join()))
+  one.tenant_id === other.tenant_id &&
+  one.person_id === other.person_id &&
+  one.name === other.name &&
+  (one.identity === other.identity ||
+    (!one.session_id && !other.session_id && one.scopes.join() === other.scopes.join()))
 
 /**
  * @param {string} why

@@ -31,17 +31,27 @@ async function prepare(provider, { again = false, fresh = false } = {}) {
   const state = random()
   /** @type {Flow} */
   const flow = {
-    audience: provider.id, issuer: provider.issuer, code_verifier: random(), nonce: random(), again,
+    audience: provider.id,
+    issuer: provider.issuer,
+    code_verifier: random(),
+    nonce: random(),
+    again,
     redirect_uri: new URL(`console/signed-in/${provider.id}`, location.origin + location.pathname).href,
-    tenant: tenant(), where: location.hash,
+    tenant: tenant(),
+    where: location.hash,
   }
   const address = new URL(provider.authorization_endpoint ?? '')
   if (address.protocol !== 'https:') throw new TypeError('A provider has an address with https.')
   const asked = {
-    response_type: 'code', client_id: provider.client_id ?? '', redirect_uri: flow.redirect_uri,
-    scope: 'openid email profile', state, nonce: flow.nonce, code_challenge_method: 'S256',
+    response_type: 'code',
+    client_id: provider.client_id ?? '',
+    redirect_uri: flow.redirect_uri,
+    scope: 'openid email profile',
+    state,
+    nonce: flow.nonce,
+    code_challenge_method: 'S256',
     code_challenge: base64url(await sha256(joined(flow.code_verifier))),
-    ...fresh && { prompt: 'login', max_age: '0' },
+    ...(fresh && { prompt: 'login', max_age: '0' }),
   }
   for (const [name, value] of Object.entries(asked)) address.searchParams.set(name, value)
   // A window of its own does not see the storage of this tab.
@@ -68,13 +78,26 @@ function taken(state) {
  * A button for each provider.
  * @param {Provider[]} providers
  */
-export const buttons = async (providers) => (await Promise.all(providers.map((each) => prepare(each)))).map((way) => button(way, () => location.assign(way.address)))
+export const buttons = async (providers) =>
+  (await Promise.all(providers.map((each) => prepare(each)))).map((way) =>
+    button(way, () => location.assign(way.address)),
+  )
 
 /**
  * @param {Way} way
  * @param {() => void} go
  */
-const button = (way, go) => html`<button type="button" class="main" @click=${() => { way.begin(); go() }}><span>Continue with <bdi>${way.provider.name}</bdi></span></button>`
+const button = (way, go) =>
+  html`<button
+    type="button"
+    class="main"
+    @click=${() => {
+      way.begin()
+      go()
+    }}
+  >
+    <span>Continue with <bdi>${way.provider.name}</bdi></span>
+  </button>`
 
 /**
  * The secret of the session that a provider's answer gives. Throws `ApiError`; also if this page did
@@ -89,9 +112,22 @@ export async function finish(answer) {
   if (!flow || flow.audience !== audience || (said.get('iss') ?? flow.issuer) !== flow.issuer) {
     throw new ApiError(400, 'not_begun_here', 'This sign-in was not begun in this tab. Begin it here.', null)
   }
-  if (said.has('error')) throw new ApiError(400, 'provider_refused', `The identity provider refuses: ${said.get('error_description') ?? said.get('error')}.`, null)
+  if (said.has('error'))
+    throw new ApiError(
+      400,
+      'provider_refused',
+      `The identity provider refuses: ${said.get('error_description') ?? said.get('error')}.`,
+      null,
+    )
   const { code_verifier, nonce, redirect_uri } = flow
-  const secret = await granted({ grant_type: 'authorization_code', audience, code: said.get('code') ?? '', code_verifier, nonce, redirect_uri })
+  const secret = await granted({
+    grant_type: 'authorization_code',
+    audience,
+    code: said.get('code') ?? '',
+    code_verifier,
+    nonce,
+    redirect_uri,
+  })
   return { secret, flow }
 }
 
@@ -131,17 +167,30 @@ export async function again(providers, { title, why, fresh, withKey }, enter, ha
       resolve(isIn)
     }
     const stay = (/** @type {Event} */ event) => fresh || event.preventDefault()
-    const popup = (/** @type {Way} */ way) => button(way, () => open(way.address, '_blank', 'popup,width=520,height=720'))
+    const popup = (/** @type {Way} */ way) =>
+      button(way, () => open(way.address, '_blank', 'popup,width=520,height=720'))
     const dialog = /** @type {HTMLDialogElement} */ (
-      one(html`
-      <dialog class="again" aria-labelledby="again-title" closedby=${fresh ? null : 'none'} @cancel=${stay} @close=${end}>
-        <div class="body">
-          <h2 id="again-title">${title}</h2><p>${why}</p>${said}
-          ${ways.length > 0 && html`<div class="providers">${ways.map(popup)}</div>`}
-          ${withKey && keyForm(take)}
-          <div class="actions"><button type="button" @click=${() => dialog.close()}>${fresh ? 'Cancel' : 'Drop it, and sign out'}</button></div>
-        </div>
-      </dialog>`)
+      one(
+        html` <dialog
+          class="again"
+          aria-labelledby="again-title"
+          closedby=${fresh ? null : 'none'}
+          @cancel=${stay}
+          @close=${end}
+        >
+          <div class="body">
+            <h2 id="again-title">${title}</h2>
+            <p>${why}</p>
+            ${said} ${ways.length > 0 && html`<div class="providers">${ways.map(popup)}</div>`}
+            ${withKey && keyForm(take)}
+            <div class="actions">
+              <button type="button" @click=${() => dialog.close()}>
+                ${fresh ? 'Cancel' : 'Drop it, and sign out'}
+              </button>
+            </div>
+          </div>
+        </dialog>`,
+      )
     )
     tabs.addEventListener('message', hear)
     document.body.append(dialog)

@@ -129,7 +129,8 @@ export function shown({ roots, places }, view) {
   const items = []
   /** @param {Place[]} siblings @param {Item | null} parent */
   const add = (siblings, parent) => {
-    const entries = parent && !wanted ? grouped(siblings, parent.place, view) : siblings.filter((each) => wanted?.has(each) ?? true)
+    const entries =
+      parent && !wanted ? grouped(siblings, parent.place, view) : siblings.filter((each) => wanted?.has(each) ?? true)
     entries.forEach((entry, index) => {
       const item = itemOf(entry, parent, index + 1, entries.length)
       items.push(item)
@@ -151,7 +152,8 @@ export function shown({ roots, places }, view) {
  */
 function itemOf(entry, parent, position, size) {
   const depth = parent ? parent.depth + 1 : 0
-  if (!Array.isArray(entry)) return { id: entry.key.id, place: entry, members: null, parent, depth, open: null, position, size }
+  if (!Array.isArray(entry))
+    return { id: entry.key.id, place: entry, members: null, parent, depth, open: null, position, size }
   const { place: above } = /** @type {Item} */ (parent)
   return { id: `${above.key.id} notaries`, place: above, members: entry, parent, depth, open: false, position, size }
 }
@@ -213,9 +215,14 @@ export function reveal(place, view) {
  */
 export function summary(members, now) {
   const states = members.map((each) => standing(each, now))
-  const numbers = ['suspended', 'expired', 'cannot sign', 'revoked'].map((word) => ({ word, number: states.filter((each) => each.word === word).length }))
+  const numbers = ['suspended', 'expired', 'cannot sign', 'revoked'].map((word) => ({
+    word,
+    number: states.filter((each) => each.word === word).length,
+  }))
   const some = numbers.filter((each) => each.number)
-  const worst = states.find(({ word }) => word === some[0]?.word && (word !== 'revoked' || some[0].number === members.length))
+  const worst = states.find(
+    ({ word }) => word === some[0]?.word && (word !== 'revoked' || some[0].number === members.length),
+  )
   return {
     state: worst?.state ?? 'force',
     words: count(members.length, 'notary', 'notaries'),
@@ -230,7 +237,10 @@ export function summary(members, now) {
  */
 export function signed({ place, members }) {
   const counts = (members ?? [place]).map(({ key }) => key.warrant_count)
-  return counts.reduce((/** @type {number | null} */ sum, each) => (sum === null || each === undefined ? null : sum + each), 0)
+  return counts.reduce(
+    (/** @type {number | null} */ sum, each) => (sum === null || each === undefined ? null : sum + each),
+    0,
+  )
 }
 
 /**
@@ -250,8 +260,11 @@ export function label(item, { now, dark }) {
   const { key, older } = place
   const { word } = standing(place, now)
   return sentence([
-    `${key.type} ${key.name}`, word === 'cannot sign' ? hindrance(place) : word,
-    older.length && count(older.length + 1, 'version'), told, dark.has(place) && 'would be revoked',
+    `${key.type} ${key.name}`,
+    word === 'cannot sign' ? hindrance(place) : word,
+    older.length && count(older.length + 1, 'version'),
+    told,
+    dark.has(place) && 'would be revoked',
   ])
 }
 

@@ -79,11 +79,13 @@ const GLYPHS = {
   more: 'M3 8h.01M8 8h.01M13 8h.01',
 }
 const glyph = (/** @type {keyof typeof GLYPHS} */ name) =>
-  html`<svg class="glyph" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path
-    d=${GLYPHS[name]}/>`}</svg>`
+  html`<svg class="glyph" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
+    ${svg`<path
+    d=${GLYPHS[name]}/>`}
+  </svg>`
 
 /** Not before the first table is needed. */
-const sheet = one(html`<link rel="stylesheet">`)
+const sheet = one(html`<link rel="stylesheet" />`)
 sheet.setAttribute('href', new URL('table.css', import.meta.url).href)
 document.head.append(sheet)
 await new Promise((resolve) => ['load', 'error'].forEach((end) => sheet.addEventListener(end, resolve)))
@@ -153,7 +155,11 @@ export class Table {
     this.#flat = own('flat') !== null
     this.signal = signal
     this.element = /** @type {HTMLElement} */ (
-      one(html`<section class=${spec.isLow ? 'sheet low' : 'sheet'} aria-label=${spec.noun}><div class="padded">${skeleton(6)}</div></section>`)
+      one(
+        html`<section class=${spec.isLow ? 'sheet low' : 'sheet'} aria-label=${spec.noun}>
+          <div class="padded">${skeleton(6)}</div>
+        </section>`,
+      )
     )
     const seen = new ResizeObserver(() => this.#paint())
     seen.observe(this.element)
@@ -245,7 +251,7 @@ export class Table {
     this.spec.begin?.(rows)
     const chosen = this.#chosen.size ? rows.filter((row) => this.#chosen.has(this.#key(row))) : []
     this.#chosen = new Map(chosen.map((row) => [this.#key(row), row]))
-    const found = this.#found = this.#sorted(this.#isRemote ? rows : rows.filter(this.#finder(this.#query)))
+    const found = (this.#found = this.#sorted(this.#isRemote ? rows : rows.filter(this.#finder(this.#query))))
     const { groups, group } = this.spec
     if (!groups || !group || this.#flat) {
       this.#lines = found.map((row) => ({ row }))
@@ -269,7 +275,10 @@ export class Table {
     return [...rows].sort((left, right) => {
       const compared = compare(first.get(left) ?? null, first.get(right) ?? null)
       // Where the service gives the order, it tells which of two is first.
-      return (isDown ? -compared : compared) || (this.#isRemote ? 0 : compare(second.get(left) ?? null, second.get(right) ?? null))
+      return (
+        (isDown ? -compared : compared) ||
+        (this.#isRemote ? 0 : compare(second.get(left) ?? null, second.get(right) ?? null))
+      )
     })
   }
 
@@ -342,17 +351,49 @@ export class Table {
     const words = `Filter ${this.spec.noun}`
     const typed = (/** @type {InputEvent} */ { target }) => this.#ask(/** @type {HTMLInputElement} */ (target).value)
     return html`<div class=${this.#isNarrow ? 'tools narrow' : 'tools'}>
-      <label class="search">${glyph('search')}<input type="search" aria-label=${words} placeholder=${words}
-        value=${this.#query} autocomplete="off" spellcheck="false"
-        @input=${typed}><kbd aria-hidden="true">/</kbd></label>
+      <label class="search"
+        >${glyph('search')}<input
+          type="search"
+          aria-label=${words}
+          placeholder=${words}
+          value=${this.#query}
+          autocomplete="off"
+          spellcheck="false"
+          @input=${typed}
+        /><kbd aria-hidden="true">/</kbd></label
+      >
       <div class="facets">${this.#chosen.size ? this.#bulk() : this.#facets()}</div>
-      ${this.#isRemote && html`<button type="button" class="flat" aria-label="Filter by" title="Filter by"
-        @click=${(/** @type {MouseEvent} */ event) => this.#fill(event)}>${glyph('filter')}</button>`}
-      <button type="button" class="flat" aria-label="Columns and filters" title="Columns and filters"
-        @click=${(/** @type {MouseEvent} */ event) => this.#choose(event)}>${glyph('view')}</button>
-      <button type="button" class="flat" aria-label="Keep as CSV" title="Keep as CSV"
+      ${
+        this.#isRemote &&
+        html`<button
+          type="button"
+          class="flat"
+          aria-label="Filter by"
+          title="Filter by"
+          @click=${(/** @type {MouseEvent} */ event) => this.#fill(event)}
+        >
+          ${glyph('filter')}
+        </button>`
+      }
+      <button
+        type="button"
+        class="flat"
+        aria-label="Columns and filters"
+        title="Columns and filters"
+        @click=${(/** @type {MouseEvent} */ event) => this.#choose(event)}
+      >
+        ${glyph('view')}
+      </button>
+      <button
+        type="button"
+        class="flat"
+        aria-label="Keep as CSV"
+        title="Keep as CSV"
         aria-haspopup=${this.spec.files ? 'menu' : null}
-        @click=${(/** @type {MouseEvent} */ event) => this.spec.files ? this.#files(event) : this.#export()}>${glyph('download')}</button>
+        @click=${(/** @type {MouseEvent} */ event) => (this.spec.files ? this.#files(event) : this.#export())}
+      >
+        ${glyph('download')}
+      </button>
     </div>`
   }
 
@@ -363,8 +404,12 @@ export class Table {
       const size = this.#isRemote ? 0 : this.#size(query)
       const words = known.filter((word) => word !== query)
       const turn = () => this.#ask((isOn ? words : [...words, query]).join(' ').trim())
-      return (size > 0 || isOn || this.#isRemote) && html`<button type="button" class="facet" aria-pressed=${String(isOn)}
-        @click=${turn}>${state && icon(state)}${title} ${!this.#isRemote && html`<b>${number(size)}</b>`}</button>`
+      return (
+        (size > 0 || isOn || this.#isRemote) &&
+        html`<button type="button" class="facet" aria-pressed=${String(isOn)} @click=${turn}>
+          ${state && icon(state)}${title} ${!this.#isRemote && html`<b>${number(size)}</b>`}
+        </button>`
+      )
     })
   }
 
@@ -403,20 +448,32 @@ export class Table {
       return html`<div class="padded nothing">${this.spec.empty}</div>`
     const [from, to] = this.#inView()
     const lines = this.#lines.slice(from, to)
-    const key = (/** @type {Line} */ line) => line.group ? line.group.title : this.#key(line.row)
+    const key = (/** @type {Line} */ line) => (line.group ? line.group.title : this.#key(line.row))
     const draw = (/** @type {Line} */ line, /** @type {number} */ index) =>
       line.group ? this.#groupLine(line.group, line.size, from + index) : this.#row(line.row, from + index)
     const busy = entry.pages?.isBusy
     return html`${old && html`<p class="stale padded soft">${old}</p>`}
-      <div class=${`scroll${this.#isNarrow ? ' two' : ''}${busy ? ' busy' : ''}`} role="table" tabindex="0"
-        aria-label=${this.spec.noun} aria-busy=${String(Boolean(busy))} aria-rowcount=${this.#lines.length + 1} @scroll=${{ handleEvent: () => this.#paint(), passive: true }}>
+      <div
+        class=${`scroll${this.#isNarrow ? ' two' : ''}${busy ? ' busy' : ''}`}
+        role="table"
+        tabindex="0"
+        aria-label=${this.spec.noun}
+        aria-busy=${String(Boolean(busy))}
+        aria-rowcount=${this.#lines.length + 1}
+        @scroll=${{ handleEvent: () => this.#paint(), passive: true }}
+      >
         <div role="rowgroup" class="heads"><div role="row" class="row" aria-rowindex="1">${this.#heads()}</div></div>
         <div role="rowgroup" class="lines">${repeat(lines, key, draw)}</div>
       </div>
-      ${!this.#lines.length && html`<div class="padded nothing">
-        <p>${entry.pages?.more ? 'Nothing matches among those that were read.' : 'Nothing matches the filter.'}</p>
-        <button type="button" @click=${() => this.#ask('')}>Show all ${this.#isRemote ? '' : number(this.#rows.length)}
-        </button></div>`}`
+      ${
+        !this.#lines.length &&
+        html`<div class="padded nothing">
+          <p>${entry.pages?.more ? 'Nothing matches among those that were read.' : 'Nothing matches the filter.'}</p>
+          <button type="button" @click=${() => this.#ask('')}>
+            Show all ${this.#isRemote ? '' : number(this.#rows.length)}
+          </button>
+        </div>`
+      }`
   }
 
   #heads() {
@@ -427,8 +484,11 @@ export class Table {
       this.#chosen = all ? new Map() : new Map(found.map((row) => [this.#key(row), row]))
       this.#paint()
     }
-    return html`<div role="columnheader" class="pick"><label><input type="checkbox"
-      aria-label=${`Choose all ${this.spec.noun} shown`} .checked=${all} @change=${toggle}></label></div>
+    return html`<div role="columnheader" class="pick">
+        <label
+          ><input type="checkbox" aria-label=${`Choose all ${this.spec.noun} shown`} .checked=${all} @change=${toggle}
+        /></label>
+      </div>
       ${this.#shown.map(({ id, title, kind }) => {
         const sorted = this.#sort === id ? 'ascending' : this.#sort === `-${id}` ? 'descending' : 'none'
         const turn = () => {
@@ -436,8 +496,11 @@ export class Table {
           this.#sort = isDown ? `-${id}` : id
           this.#keep()
         }
-        return html`<div role="columnheader" class=${kind ?? null} aria-sort=${sorted}><button type="button"
-          class="sorter" @click=${turn}>${title}<span aria-hidden="true">${ARROWS[sorted]}</span></button></div>`
+        return html`<div role="columnheader" class=${kind ?? null} aria-sort=${sorted}>
+          <button type="button" class="sorter" @click=${turn}>
+            ${title}<span aria-hidden="true">${ARROWS[sorted]}</span>
+          </button>
+        </div>`
       })}
       <div role="columnheader"><span class="unseen">Actions</span></div>`
   }
@@ -450,7 +513,8 @@ export class Table {
   #groupLine({ title, state, note }, size, index) {
     const more = !this.#isNarrow && note && html`<small class="soft">${note}</small>`
     return html`<div role="row" class="group" aria-rowindex=${index + 2}>
-      <div role="cell">${icon(state)}<b>${title}</b> <span class="soft">${number(size)}</span>${more}</div></div>`
+      <div role="cell">${icon(state)}<b>${title}</b> <span class="soft">${number(size)}</span>${more}</div>
+    </div>`
   }
 
   /**
@@ -462,22 +526,46 @@ export class Table {
     const picked = this.#chosen.has(this.#key(row))
     const shown = (/** @type {Column} */ column) => (column.cell ? column.cell(row) : textOf(column, row))
     // Where it is narrow, the page of a row has its actions.
-    const more = actions && !(this.#isNarrow && this.spec.open) && html`<button type="button" class="flat"
-        aria-label=${`Actions of ${this.#name(row)}`} aria-haspopup="menu"
-        @click=${(/** @type {MouseEvent} */ event) => this.#act(event, row)}>${glyph('more')}</button>`
+    const more =
+      actions &&
+      !(this.#isNarrow && this.spec.open) &&
+      html`<button
+        type="button"
+        class="flat"
+        aria-label=${`Actions of ${this.#name(row)}`}
+        aria-haspopup="menu"
+        @click=${(/** @type {MouseEvent} */ event) => this.#act(event, row)}
+      >
+        ${glyph('more')}
+      </button>`
     const name = this.#named(row, shown(this.#lead))
     if (this.#isNarrow) {
       const at = this.spec.columns.find(({ id }) => id === mark)
       return html`<div role="row" class="row" aria-rowindex=${index + 2}>
-        <div role="cell" class="two-lines">${name}<div class="sub soft">${sub?.(row)}</div></div>
-        <div role="cell" class="marked">${at && shown(at)}</div><div role="cell">${more}</div></div>`
+        <div role="cell" class="two-lines">
+          ${name}
+          <div class="sub soft">${sub?.(row)}</div>
+        </div>
+        <div role="cell" class="marked">${at && shown(at)}</div>
+        <div role="cell">${more}</div>
+      </div>`
     }
     return html`<div role="row" class=${picked ? 'row picked' : 'row'} aria-rowindex=${index + 2}>
-      <div role="cell" class="pick"><label><input type="checkbox" aria-label=${`Choose ${this.#name(row)}`} .checked=${picked}
-        @change=${() => this.#pick(row)}></label></div>
-      ${this.#shown.map((column) =>
-        html`<div role="cell" class=${column.kind ?? null}>${column === this.#lead ? name : shown(column)}</div>`)}
-      <div role="cell" class="more">${more}</div></div>`
+      <div role="cell" class="pick">
+        <label
+          ><input
+            type="checkbox"
+            aria-label=${`Choose ${this.#name(row)}`}
+            .checked=${picked}
+            @change=${() => this.#pick(row)}
+        /></label>
+      </div>
+      ${this.#shown.map(
+        (column) =>
+          html`<div role="cell" class=${column.kind ?? null}>${column === this.#lead ? name : shown(column)}</div>`,
+      )}
+      <div role="cell" class="more">${more}</div>
+    </div>`
   }
 
   /**
@@ -506,14 +594,24 @@ export class Table {
     const pages = this.#entry?.pages
     const total = pages?.total ?? all
     const [more, shown] = [Boolean(pages?.more), pages ? total : all]
-    const size = found < shown ? `${number(found)} of ${number(shown)}` : `${count(found, 'row')}${more ? ', and more' : ''}`
+    const size =
+      found < shown ? `${number(found)} of ${number(shown)}` : `${count(found, 'row')}${more ? ', and more' : ''}`
     const hint = (/** @type {string} */ key, /** @type {string} */ words) =>
       html`<span><kbd>${key}</kbd> ${words}</span>`
-    return this.#rows && html`${pages?.fault && html`<div class="padded">${problem(pages.fault, 'The next ones could not be loaded.')}</div>`}
-      <div class="sheet-foot soft"><span role="status">${size}</span>${pages && this.#more(pages)}
-      ${!isSilent() && !this.spec.part && html`<span class="hints">
-        ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${(this.spec.open || this.spec.show) && hint('↵', 'open')}</span>`}
-      <button type="button" class="flat" aria-label="Keys" @click=${showKeys}><kbd>?</kbd></button></div>`
+    return (
+      this.#rows &&
+      html`${pages?.fault && html`<div class="padded">${problem(pages.fault, 'The next ones could not be loaded.')}</div>`}
+        <div class="sheet-foot soft">
+          <span role="status">${size}</span>${pages && this.#more(pages)}
+          ${
+            !isSilent() &&
+            !this.spec.part &&
+            html`<span class="hints">
+              ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${(this.spec.open || this.spec.show) && hint('↵', 'open')}</span
+            >`
+          } <button type="button" class="flat" aria-label="Keys" @click=${showKeys}><kbd>?</kbd></button>
+        </div>`
+    )
   }
 
   /** What loads more rows. @param {import('./live.js').Pages} pages */
@@ -522,9 +620,12 @@ export class Table {
       html`<button type="button" class="flat" @click=${run}>${words}</button>`
     if (pages.isLoading) return html`<span>Loading …</span>${button('Stop', () => pages.stop())}`
     const left = pages.left(this.#entry?.data?.length ?? 0)
-    return pages.more && html`${button('Load more', () => pages.load())}
+    return (
+      pages.more &&
+      html`${button('Load more', () => pages.load())}
       ${(left === null || left > 100) && button(left === null ? 'Load all' : `Load all ${number(left)}`, () => pages.loadAll())}
       ${this.#sort !== this.spec.sort && html`<span>Sorted are those that are loaded.</span>`}`
+    )
   }
 
   /** Pixels of a line. @param {Line} line */
@@ -557,12 +658,19 @@ export class Table {
     const room = innerHeight - above - BELOW - (innerWidth < 640 ? BAR : 0)
     scroll.style.maxHeight = `${this.spec.isLow ? LOW : Math.max(LEAST, room)}px`
     const widths = this.#shown.map(({ width }) => width).join(' ')
-    scroll.style.setProperty('--columns', this.#isNarrow ? 'minmax(0, 1fr) fit-content(45%) auto' : `44px ${widths} 48px`)
+    scroll.style.setProperty(
+      '--columns',
+      this.#isNarrow ? 'minmax(0, 1fr) fit-content(45%) auto' : `44px ${widths} 48px`,
+    )
   }
 
   /** @param {MouseEvent} event @param {any} row */
   #act(event, row) {
-    menu(event, this.signal, (this.spec.actions?.(row) ?? []).filter((each) => each !== false && each !== null))
+    menu(
+      event,
+      this.signal,
+      (this.spec.actions?.(row) ?? []).filter((each) => each !== false && each !== null),
+    )
   }
 
   /** @param {MouseEvent} event */
@@ -599,22 +707,40 @@ export class Table {
         close()
       }
       const seen = this.spec.columns.filter(({ width }) => width)
-      const sorts = seen.flatMap(({ id, title }) => [[id, `${title}, upwards`], [`-${id}`, `${title}, downwards`]])
+      const sorts = seen.flatMap(({ id, title }) => [
+        [id, `${title}, upwards`],
+        [`-${id}`, `${title}, downwards`],
+      ])
       return html`<form class="view" @submit=${keep}>
-        <fieldset><legend>Columns</legend>
-          ${seen.filter((each) => each !== this.#lead).map(({ id, title }) =>
-            tick(title, !this.#hidden.has(id), () => show(id)))}
-          ${this.spec.groups && tick('Groups', !this.#flat, flat)}</fieldset>
-        <label class="field"><span>Order</span><select @change=${sort}>
-          ${sorts.map(([id, title]) => html`<option value=${id} ?selected=${id === this.#sort}>${title}</option>`)}
-        </select></label>
-        ${Object.keys(kept).length > 0 && html`<fieldset><legend>Saved filters</legend>
-          ${Object.entries(kept).map(([name, address]) => html`<span class="saved">
-            <a href=${address} @click=${close}>${name}</a>
-            <button type="button" class="flat" aria-label=${`Forget ${name}`}
-              @click=${() => forget(name)}>×</button></span>`)}
-        </fieldset>`}
-        <label class="field"><span>Save this filter as</span><input name="name" required maxlength="60"></label>
+        <fieldset>
+          <legend>Columns</legend>
+          ${seen
+            .filter((each) => each !== this.#lead)
+            .map(({ id, title }) => tick(title, !this.#hidden.has(id), () => show(id)))}
+          ${this.spec.groups && tick('Groups', !this.#flat, flat)}
+        </fieldset>
+        <label class="field"
+          ><span>Order</span
+          ><select @change=${sort}>
+            ${sorts.map(([id, title]) => html`<option value=${id} ?selected=${id === this.#sort}>${title}</option>`)}
+          </select></label
+        >
+        ${
+          Object.keys(kept).length > 0 &&
+          html`<fieldset>
+            <legend>Saved filters</legend>
+            ${Object.entries(kept).map(
+              ([name, address]) =>
+                html`<span class="saved">
+                  <a href=${address} @click=${close}>${name}</a>
+                  <button type="button" class="flat" aria-label=${`Forget ${name}`} @click=${() => forget(name)}>
+                    ×
+                  </button></span
+                >`,
+            )}
+          </fieldset>`
+        }
+        <label class="field"><span>Save this filter as</span><input name="name" required maxlength="60" /></label>
         <button>Save</button>
       </form>`
     })
@@ -634,15 +760,32 @@ export class Table {
         submitted.preventDefault()
         const form = new FormData(/** @type {HTMLFormElement} */ (submitted.target))
         const given = [...form].map(([id, value]) => [id, String(value).trim()])
-        this.#ask([...free, ...given.filter(([, value]) => value).map(([id = '', value = '']) => term(id, value))].join(' '))
+        this.#ask(
+          [...free, ...given.filter(([, value]) => value).map(([id = '', value = '']) => term(id, value))].join(' '),
+        )
         close()
       }
       return html`<form class="view" @submit=${filter}>
-        ${fields.map(({ id, title, type = 'text', options, hint }) => html`<label class="field"><span>${title}</span>
-          ${hint && html`<small class="soft">${hint}</small>`}
-          ${options ? html`<select name=${id}><option value="">all</option>${options.map((each) =>
-            html`<option ?selected=${each === valueOf(id)}>${each}</option>`)}</select>`
-            : html`<input name=${id} type=${type} value=${valueOf(id, type)} autocomplete="off" spellcheck="false">`}</label>`)}
+        ${fields.map(
+          ({ id, title, type = 'text', options, hint }) =>
+            html`<label class="field"
+              ><span>${title}</span> ${hint && html`<small class="soft">${hint}</small>`}
+              ${
+                options
+                  ? html`<select name=${id}>
+                      <option value="">all</option>
+                      ${options.map((each) => html`<option ?selected=${each === valueOf(id)}>${each}</option>`)}
+                    </select>`
+                  : html`<input
+                      name=${id}
+                      type=${type}
+                      value=${valueOf(id, type)}
+                      autocomplete="off"
+                      spellcheck="false"
+                    />`
+              }</label
+            >`,
+        )}
         <button class="main">Filter</button>
       </form>`
     })
@@ -739,7 +882,7 @@ const saved = (id) => JSON.parse(localStorage.getItem(filters(id)) ?? '{}')
  * @param {(event: Event) => void} change
  */
 export const tick = (words, isOn, change) =>
-  html`<label class="tick"><input type="checkbox" .checked=${isOn} @change=${change}> <span>${words}</span></label>`
+  html`<label class="tick"><input type="checkbox" .checked=${isOn} @change=${change} /> <span>${words}</span></label>`
 
 /**
  * @param {MouseEvent} event
@@ -748,7 +891,9 @@ export const tick = (words, isOn, change) =>
  */
 function menu(event, signal, actions) {
   const item = (/** @type {Action} */ { title, danger }, /** @type {() => void} */ act) =>
-    html`<button type="button" role="menuitem" class=${danger ? 'item revoked' : 'item'} @click=${act}>${title}</button>`
+    html`<button type="button" role="menuitem" class=${danger ? 'item revoked' : 'item'} @click=${act}>
+      ${title}
+    </button>`
   popup(event, signal, (close) => actions.map((each) => item(each, () => (close(), void each.run()))), 'menu')
 }
 

@@ -58,7 +58,10 @@ export const isPin = (pin) => /^[0-9a-f]{64}$/.test(pin)
  */
 export async function follow(state, answer, now) {
   const documents = read(answer)
-  need(documents.every(({ tenant }) => tenant === state.tenant), 'tenant')
+  need(
+    documents.every(({ tenant }) => tenant === state.tenant),
+    'tenant',
+  )
   if (!documents.length) return state
   let { held } = state
   for (const each of documents) held = await after(held, each, state.pin)
@@ -78,7 +81,7 @@ export async function follow(state, answer, now) {
  * @returns {Promise<Document | null>}
  */
 async function after(held, next, pin) {
-  if (!held) return await pinOf(next.roots) === pin ? signed(next, next.roots) : null
+  if (!held) return (await pinOf(next.roots)) === pin ? signed(next, next.roots) : null
   if (next.version < held.version || next.form.Payload === held.form.Payload) return held
   await signed(next, held.roots)
   need(next.version > held.version, 'equivocation')
@@ -96,7 +99,7 @@ async function signed(document, { keys, threshold }) {
   let left = threshold
   for (const key of keys) {
     const signature = signatures.get(toBase64(key))
-    if (left && signature && await isSigned(data, signature, key)) left--
+    if (left && signature && (await isSigned(data, signature, key))) left--
   }
   need(left === 0, 'root')
   return document
@@ -108,7 +111,15 @@ async function signed(document, { keys, threshold }) {
  */
 export async function pinOf({ keys, threshold }) {
   // The CBOR of a map with a short array of keys, and a small number.
-  const members = [[0xa2, 0x64], 'Keys', [0x80 + keys.length], ...keys.flatMap((key) => [[0x58, 32], key]), [0x69], 'Threshold', [threshold]]
+  const members = [
+    [0xa2, 0x64],
+    'Keys',
+    [0x80 + keys.length],
+    ...keys.flatMap((key) => [[0x58, 32], key]),
+    [0x69],
+    'Threshold',
+    [threshold],
+  ]
   return hex(await sha256(joined('rescind-roots-v1\n', ...members)))
 }
 
@@ -192,9 +203,12 @@ function contentOf(payload) {
   if (members.has('Witnesses')) checkWitnesses(map(members.get('Witnesses')))
   if (members.has('SigningKeys')) digest(members, 'SigningKeys')
   const content = {
-    tenant: string(members, 'Tenant'), version: number(members, 'Version'),
-    issuedAt: time(members, 'IssuedAt'), expiresAt: time(members, 'ExpiresAt'),
-    roots: rootsOf(map(members.get('Roots'))), signers: list(members, 'Signers').map(map).map(signerOf),
+    tenant: string(members, 'Tenant'),
+    version: number(members, 'Version'),
+    issuedAt: time(members, 'IssuedAt'),
+    expiresAt: time(members, 'ExpiresAt'),
+    roots: rootsOf(map(members.get('Roots'))),
+    signers: list(members, 'Signers').map(map).map(signerOf),
     log: members.has('Log') ? logOf(map(members.get('Log'))) : null,
   }
   need(content.version >= 1 && content.signers.length <= SIGNERS)
@@ -239,7 +253,11 @@ function signerOf(members) {
  * @param {Map<string, unknown>} log
  * @returns {Log}
  */
-const logOf = (log) => ({ origin: string(log, 'Origin'), size: number(log, 'Size'), root: toBase64(digest(log, 'Root')) })
+const logOf = (log) => ({
+  origin: string(log, 'Origin'),
+  size: number(log, 'Size'),
+  root: toBase64(digest(log, 'Root')),
+})
 
 /** @param {Map<string, unknown>} witnesses */
 function checkWitnesses(witnesses) {

@@ -27,4 +27,5 @@ export function ulid(data) {
  * When one was made, in seconds: its first ten characters.
  * @param {string} text
  */
-export const madeAt = (text) => [...text.slice(0, 10)].reduce((sum, digit) => sum * 32 + DIGITS.indexOf(digit), 0) / 1000
+export const madeAt = (text) =>
+  [...text.slice(0, 10)].reduce((sum, digit) => sum * 32 + DIGITS.indexOf(digit), 0) / 1000

@@ -53,7 +53,11 @@ function need(holds, check, message) {
  * @returns {Promise<Content>}
  */
 export async function verify(answer, keys, now, seen = null) {
-  need(isObject(answer, 'payload', 'srl') && isObject(answer.srl, 'Payload', 'Signature'), 'form', 'This is not an answer with a list.')
+  need(
+    isObject(answer, 'payload', 'srl') && isObject(answer.srl, 'Payload', 'Signature'),
+    'form',
+    'This is not an answer with a list.',
+  )
   const signed = base64(answer.srl.Payload)
   const signature = base64(answer.srl.Signature)
   need(signed && signature, 'form', 'What is signed is not in base64.')
@@ -82,13 +86,29 @@ async function signerOf(signed, signature, keys) {
  * @param {Seen | null} seen
  */
 function checkContent({ ids, version, issuedAt, expiresAt, sha256 }, now, seen) {
-  need(ids.every((id, index) => index === 0 || ids[index - 1] < id), 'order', 'The warrants are not sorted, or one is named twice.')
-  need(issuedAt < expiresAt && expiresAt - issuedAt <= 7 * DAY, 'times', 'It ends before it was issued, or more than 7 days after.')
+  need(
+    ids.every((id, index) => index === 0 || ids[index - 1] < id),
+    'order',
+    'The warrants are not sorted, or one is named twice.',
+  )
+  need(
+    issuedAt < expiresAt && expiresAt - issuedAt <= 7 * DAY,
+    'times',
+    'It ends before it was issued, or more than 7 days after.',
+  )
   need(issuedAt - now <= AHEAD, 'times', 'It was issued more than 5 minutes after now.')
   need(now < expiresAt, 'expired', 'Its end has passed: an authorizer refuses everything.')
   need(version <= VERSION_MAX, 'version', 'Its version is so high that no list could follow it.')
-  need(!seen || version >= seen.version, 'version', `You have seen list ${seen?.version} here. An older one must not come back.`)
-  need(!seen || version !== seen.version || sha256 === seen.sha256, 'version', `You have seen another list ${version} here. Two lists of one version are never right.`)
+  need(
+    !seen || version >= seen.version,
+    'version',
+    `You have seen list ${seen?.version} here. An older one must not come back.`,
+  )
+  need(
+    !seen || version !== seen.version || sha256 === seen.sha256,
+    'version',
+    `You have seen another list ${version} here. Two lists of one version are never right.`,
+  )
 }
 
 /**
@@ -125,7 +145,11 @@ function read(members) {
   const [version, ids] = [members.get('Version'), members.get('RevokedIDs')]
   const [issuedAt, expiresAt] = [moment(members.get('IssuedAt')), moment(members.get('ExpiresAt'))]
   need((typeof version === 'number' || typeof version === 'bigint') && version >= 1, 'members', 'It has no version.')
-  need(Array.isArray(ids) && ids.every((id) => typeof id === 'string' && WARRANT.test(id)), 'members', 'It names something that is no warrant.')
+  need(
+    Array.isArray(ids) && ids.every((id) => typeof id === 'string' && WARRANT.test(id)),
+    'members',
+    'It names something that is no warrant.',
+  )
   need(issuedAt !== null && expiresAt !== null, 'members', 'One of its times is no time.')
   return { version: Number(version), issuedAt, expiresAt, ids }
 }
@@ -138,6 +162,11 @@ function isShown(shown, signed) {
   if (!isObject(shown, ...MEMBERS)) return false
   const [ids, others] = [signed.get('RevokedIDs'), shown.RevokedIDs]
   if (!Array.isArray(others) || others.length !== ids.length) return false
-  if (shown.Version !== Number(signed.get('Version')) || shown.IssuedAt !== signed.get('IssuedAt') || shown.ExpiresAt !== signed.get('ExpiresAt')) return false
+  if (
+    shown.Version !== Number(signed.get('Version')) ||
+    shown.IssuedAt !== signed.get('IssuedAt') ||
+    shown.ExpiresAt !== signed.get('ExpiresAt')
+  )
+    return false
   return others.every((id, index) => id === ids[index])
 }

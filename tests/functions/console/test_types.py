@@ -37,6 +37,20 @@ _VENDOR: Final = "vendor/lit-html"
 _is_code: Final = shutil.ignore_patterns("node", "development", "*.js", "*.map")
 
 
+def test_the_console_is_formatted() -> None:
+    """F1428a: Prettier would change nothing (`make format`), and no line is too long for it."""
+    run(_TOOLS / "prettier", "--check", STATIC)
+    width = json.loads((ROOT / ".prettierrc").read_text())["printWidth"]
+    ours = [each for each in STATIC.rglob("*.*") if _VENDOR not in each.as_posix()]
+    lines = [
+        line
+        for each in ours
+        if each.suffix in {".js", ".css"}
+        for line in each.read_text().splitlines()
+    ]
+    assert [line for line in lines if len(line) > width] == []
+
+
 def test_the_scripts_use_the_api_as_it_is_described(tmp_path: Path) -> None:
     """F461a: `tsc` finds no error in the console, whose types are made from the API document."""
     types = tmp_path / "openapi.d.ts"

@@ -30,8 +30,7 @@ export async function show(main, context) {
   if (id) return follow(() => put(main, detail(id)), context.signal)
   const account = context.route.query.get('account')
   const path = account ? `/v1/api-keys?service_account_id=${account}` : '/v1/api-keys'
-  const make =
-    may() && html`<button type="button" class="main" @click=${() => create(account)}>New API key…</button>`
+  const make = may() && html`<button type="button" class="main" @click=${() => create(account)}>New API key…</button>`
   const words = account
     ? html`Keys of one account. <a href="#/api-keys">Show all keys</a>`
     : 'Each program and each person has a key of its own. Its secret is shown once, when it is made.'
@@ -49,12 +48,29 @@ const keys = {
     { id: 'name', title: 'Name', width: 'minmax(180px, 2fr)', value: ({ name }) => name, cell: nameOf },
     { id: 'may', title: 'May', width: 'minmax(150px, 2fr)', from: 900, value: ({ scopes }) => inWords(scopes) },
     { id: 'scope', title: 'Scopes', text: ({ scopes }) => scopes.join(' ') },
-    { id: 'used', title: 'Last used', width: '124px', value: ({ last_used_at: at }) =>
-      at, cell: ({ last_used_at: at }) => when(at) },
-    { id: 'made', title: 'Made', width: '124px', from: 1000, value: ({ created_at: at }) =>
-      at, cell: ({ created_at: at }) => when(at) },
-    { id: 'ends', title: 'Ends', width: '236px', value: ({ expires_at: at }) => at, text: ({ expires_at: at }) =>
-      at ?? 'never', cell: end },
+    {
+      id: 'used',
+      title: 'Last used',
+      width: '124px',
+      value: ({ last_used_at: at }) => at,
+      cell: ({ last_used_at: at }) => when(at),
+    },
+    {
+      id: 'made',
+      title: 'Made',
+      width: '124px',
+      from: 1000,
+      value: ({ created_at: at }) => at,
+      cell: ({ created_at: at }) => when(at),
+    },
+    {
+      id: 'ends',
+      title: 'Ends',
+      width: '236px',
+      value: ({ expires_at: at }) => at,
+      text: ({ expires_at: at }) => at ?? 'never',
+      cell: end,
+    },
     { id: 'state', title: 'State', text: standing },
   ],
   sub: ({ scopes, last_used_at: at }) => html`${inWords(scopes)} · used ${when(at)}`,
@@ -97,10 +113,15 @@ function end(key) {
   if (seconds <= 0) return tag('expired', `expired ${date(key.expires_at)}`)
   const state = seconds < SOON_DAYS * DAY ? 'wait' : 'force'
   const width = Math.max(3, Math.min(1, seconds / (BAR_DAYS * DAY)) * 90)
-  return html`<span class="days"><svg class="picture" viewBox="0 0 90 8" width="90" height="8" aria-hidden="true"><rect
-    class="rail" width="90" height="8" rx="4"/>${svg`<rect class=${`fill ${state}`} width=${width} height="8"
-      rx="4"/>`}</svg>${state === 'wait' ? tag('wait', `${left(key.expires_at)} left`)
-      : html`<span>${left(key.expires_at)} left</span>`}</span>`
+  return html`<span class="days"
+    ><svg class="picture" viewBox="0 0 90 8" width="90" height="8" aria-hidden="true">
+      <rect class="rail" width="90" height="8" rx="4" />
+      ${svg`<rect class=${`fill ${state}`} width=${width} height="8"
+      rx="4"/>`}</svg
+    >${
+      state === 'wait' ? tag('wait', `${left(key.expires_at)} left`) : html`<span>${left(key.expires_at)} left</span>`
+    }</span
+  >`
 }
 
 /** @param {string} id */
@@ -145,25 +166,52 @@ async function create(account) {
   /** @type {Api.ServiceAccount[]} */
   const accounts = await all('/v1/service-accounts', 'service_accounts').catch(() => [])
   const made = await ask({
-    title: 'New API key', action: 'Make the key', failed: 'The key could not be made.',
+    title: 'New API key',
+    action: 'Make the key',
+    failed: 'The key could not be made.',
     body: [
-      field('Name', html`<input name="name" required maxlength="255"
-        autocomplete="off">`, 'For people: the program or the person that has it.'),
-      html`<fieldset><legend>Scopes</legend>${Object.entries(SCOPES).map(([scope, words]) => html`<label
-        class="tick"><input type="checkbox" name="scopes" value=${scope}> <span>${words} <small
-          class="soft">${scope}</small></span></label>`)}</fieldset>`,
-      field('Account', html`<select name="account"><option
-        value="">None: it stands for itself</option>${accounts.map(({ id, name }) => html`<option value=${id}
-          ?selected=${id === account}>${name}</option>`)}</select>`),
-      field('Ends after', html`<select name="ends">${ends().map(([end, words, isUsual]) => html`<option value=${end}
-        ?selected=${isUsual}>${words}</option>`)}</select>`, who().creates_until && SHORT_LIVED),
+      field(
+        'Name',
+        html`<input name="name" required maxlength="255" autocomplete="off" />`,
+        'For people: the program or the person that has it.',
+      ),
+      html`<fieldset>
+        <legend>Scopes</legend>
+        ${Object.entries(SCOPES).map(
+          ([scope, words]) =>
+            html`<label class="tick"
+              ><input type="checkbox" name="scopes" value=${scope} />
+              <span>${words} <small class="soft">${scope}</small></span></label
+            >`,
+        )}
+      </fieldset>`,
+      field(
+        'Account',
+        html`<select name="account">
+          <option value="">None: it stands for itself</option>
+          ${accounts.map(({ id, name }) => html`<option value=${id} ?selected=${id === account}>${name}</option>`)}
+        </select>`,
+      ),
+      field(
+        'Ends after',
+        html`<select name="ends">
+          ${ends().map(([end, words, isUsual]) => html`<option value=${end} ?selected=${isUsual}>${words}</option>`)}
+        </select>`,
+        who().creates_until && SHORT_LIVED,
+      ),
     ],
     run: async (form, headers) => {
       if (!form.has('scopes')) throw new ApiError(400, 'invalid_request', 'Choose what the key may do.', null)
-      return post('/v1/api-keys', {
-        name: form.get('name'), scopes: form.getAll('scopes'),
-        service_account_id: form.get('account') || null, expires_at: form.get('ends') || null,
-      }, { headers })
+      return post(
+        '/v1/api-keys',
+        {
+          name: form.get('name'),
+          scopes: form.getAll('scopes'),
+          service_account_id: form.get('account') || null,
+          expires_at: form.get('ends') || null,
+        },
+        { headers },
+      )
     },
   })
   if (made) await handOver(/** @type {Api.CreatedApiKey} */ (made))
@@ -188,15 +236,30 @@ export function ends() {
   const own = who().creates_until
   const last = own ? Date.parse(own) : Infinity
   /** @type {[number, string][]} */
-  const lengths = [[30, '30 days'], [90, '90 days'], [365, 'a year']]
-  const found = lengths.map(([days, words]) =>
-    /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90])).filter(([end]) => end <= last)
+  const lengths = [
+    [30, '30 days'],
+    [90, '90 days'],
+    [365, 'a year'],
+  ]
+  const found = lengths
+    .map(([days, words]) => /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90]))
+    .filter(([end]) => end <= last)
   /** @type {[string, string, boolean]} */
-  const longest = own ? [own, `${left(own)},
-    with the key that you are signed in with`, found.length < 2] : ['', 'never', false]
-  return [...found.map(([end, words, isUsual]) =>
-    /** @type {[string, string, boolean]} */ (
-      [`${new Date(end).toISOString().slice(0, 19)}Z`, words, isUsual])), longest]
+  const longest = own
+    ? [
+        own,
+        `${left(own)},
+    with the key that you are signed in with`,
+        found.length < 2,
+      ]
+    : ['', 'never', false]
+  return [
+    ...found.map(
+      ([end, words, isUsual]) =>
+        /** @type {[string, string, boolean]} */ ([`${new Date(end).toISOString().slice(0, 19)}Z`, words, isUsual]),
+    ),
+    longest,
+  ]
 }
 
 /**
@@ -213,15 +276,32 @@ function wouldOutlive({ created_at, expires_at }) {
  * @param {Key} key
  */
 async function rotate(key) {
-  const graces = [[0, 'at once'], [3600, 'in 1 h'], [DAY, 'in 1 day'], [7 * DAY, 'in 7 days']]
+  const graces = [
+    [0, 'at once'],
+    [3600, 'in 1 h'],
+    [DAY, 'in 1 day'],
+    [7 * DAY, 'in 7 days'],
+  ]
   const made = await ask({
-    title: 'Replace this key', action: 'Make the new key', failed: 'The key could not be replaced.',
-    body: [html`<p>A new key takes the place of <bdi>${key.name}</bdi>, with the same scopes and as much time as it was
-        made with.</p>`,
-      field('The old key ends', html`<select name="grace">${graces.map(([seconds, words]) => html`<option
-        value=${seconds} ?selected=${seconds === DAY}>${words}</option>`)}</select>`, 'Until then both are accepted.')],
-    run: (form, headers) => post(`/v1/api-keys/${key.id}/rotate`, { grace_seconds: Number(form.get('grace')) },
-      { headers }),
+    title: 'Replace this key',
+    action: 'Make the new key',
+    failed: 'The key could not be replaced.',
+    body: [
+      html`<p>
+        A new key takes the place of <bdi>${key.name}</bdi>, with the same scopes and as much time as it was made with.
+      </p>`,
+      field(
+        'The old key ends',
+        html`<select name="grace">
+          ${graces.map(
+            ([seconds, words]) => html`<option value=${seconds} ?selected=${seconds === DAY}>${words}</option>`,
+          )}
+        </select>`,
+        'Until then both are accepted.',
+      ),
+    ],
+    run: (form, headers) =>
+      post(`/v1/api-keys/${key.id}/rotate`, { grace_seconds: Number(form.get('grace')) }, { headers }),
   })
   if (made) await handOver(/** @type {Api.RotatedApiKey} */ (made))
 }
@@ -232,10 +312,14 @@ async function rotate(key) {
 async function revoke(key) {
   const own = key.id === who().api_key_id
   const done = await ask({
-    title: 'Revoke this key', action: `Revoke ${key.name}`, danger: true, failed: 'The key could not be revoked.',
-    body: [html`<p>The next request with <bdi>${key.name}</bdi> (${short(key.id)}) is refused. This cannot be
-        undone.</p>`,
-      own && banner('wait', 'You are signed in with this key. You will be signed out.')],
+    title: 'Revoke this key',
+    action: `Revoke ${key.name}`,
+    danger: true,
+    failed: 'The key could not be revoked.',
+    body: [
+      html`<p>The next request with <bdi>${key.name}</bdi> (${short(key.id)}) is refused. This cannot be undone.</p>`,
+      own && banner('wait', 'You are signed in with this key. You will be signed out.'),
+    ],
     run: (_form, headers) => post(`/v1/api-keys/${key.id}/revoke`, undefined, { headers }).then(() => true),
   })
   if (!done) return
@@ -249,9 +333,13 @@ async function revoke(key) {
  */
 async function erase(key) {
   const done = await ask({
-    title: 'Delete this key', action: `Delete ${key.name}`, danger: true, failed: 'The key could not be deleted.',
-    body: html`<p><bdi>${key.name}</bdi> leaves this list. What it did stays in the audit log. This cannot be
-      undone.</p>`,
+    title: 'Delete this key',
+    action: `Delete ${key.name}`,
+    danger: true,
+    failed: 'The key could not be deleted.',
+    body: html`<p>
+      <bdi>${key.name}</bdi> leaves this list. What it did stays in the audit log. This cannot be undone.
+    </p>`,
     run: () => remove(`/v1/api-keys/${key.id}`).then(() => true),
   })
   if (!done) return

@@ -17,7 +17,12 @@ import { showCheck } from './sealed_log.js'
 
 /** The parameters of the API, by what they are called in a filter. */
 const PARAMETERS = /** @type {const} */ ({
-  action: 'action', warrant: 'warrant_id', actor: 'actor', key: 'actor_key_id', batch: 'batch_id', resource: 'resource_id',
+  action: 'action',
+  warrant: 'warrant_id',
+  actor: 'actor',
+  key: 'actor_key_id',
+  batch: 'batch_id',
+  resource: 'resource_id',
 })
 const DAYS = 7
 const DAY = 86_400_000
@@ -35,16 +40,26 @@ export async function show(main, context) {
   const { signal } = context
   opened = `${new Date(now() - DAYS * DAY).toISOString().slice(0, 19)}Z`
   const place = one(html`<div class="body"></div>`)
-  const file = (/** @type {'ndjson' | 'csv'} */ format) =>
-    ({ title: `All that the filter finds, as ${format.toUpperCase()}`, run: () => void save(format, table.asked, place, signal) })
+  const file = (/** @type {'ndjson' | 'csv'} */ format) => ({
+    title: `All that the filter finds, as ${format.toUpperCase()}`,
+    run: () => void save(format, table.asked, place, signal),
+  })
   /** @type {Table} */
   const table = new Table({ ...lines, files: [file('csv'), file('ndjson')] }, context)
   const pages = new Pages('audit_logs', 10)
   const check = html`<button type="button" @click=${() => showCheck(place, signal)}>Check the log…</button>`
   follow(() => {
     const known = pages.read(`/v1/audit-logs?${queryOf({ limit: '100', ...asked(table.asked) })}`)
-    put(main, heading(title, `Each change leaves an entry, in the same write as the change. Shown are those ${windowOf(table.asked)}.`,
-      check), place, table.element)
+    put(
+      main,
+      heading(
+        title,
+        `Each change leaves an entry, in the same write as the change. Shown are those ${windowOf(table.asked)}.`,
+        check,
+      ),
+      place,
+      table.element,
+    )
     table.draw(known, runs(known.data))
     if (known.at || known.error) ready()
   }, signal)
@@ -56,7 +71,8 @@ const drawn = { data: null, lines: null }
 /** @param {Entry[] | null} data */
 function runs(data) {
   if (drawn.data !== data) {
-    const lines_ = data && folded(data).map((run) => ({ ...run, ...sentence(run), id: /** @type {Entry} */ (run.entries[0]).id }))
+    const lines_ =
+      data && folded(data).map((run) => ({ ...run, ...sentence(run), id: /** @type {Entry} */ (run.entries[0]).id }))
     Object.assign(drawn, { data, lines: lines_ })
   }
   return drawn.lines
@@ -85,12 +101,16 @@ let opened = ''
  */
 function asked(filter) {
   const values = valuesOf(filter)
-  const free = terms(filter).filter(({ id }) => !FIELDS.some((field) => field.id === id)).map(({ text }) => text.replaceAll('"', ''))
+  const free = terms(filter)
+    .filter(({ id }) => !FIELDS.some((field) => field.id === id))
+    .map(({ text }) => text.replaceAll('"', ''))
   const end = values.to ? instant(values.to, true) : null
   const begin = values.from ? instant(values.from) : isOfAllTimes(values) ? FIRST : end ? null : opened
   return {
     ...Object.fromEntries(Object.entries(PARAMETERS).map(([name, parameter]) => [parameter, values[name] ?? null])),
-    q: free.join(' '), from: begin, to: end,
+    q: free.join(' '),
+    from: begin,
+    to: end,
   }
 }
 
@@ -125,18 +145,56 @@ const lines = {
   sort: '-time',
   mark: 'time',
   fields: FIELDS,
-  show: (line) => tell(heading_(line), html`<div class="scrolled body">${line.entries.slice(0, SHOWN).map(fact)}
-    ${line.entries.length > SHOWN && html`<p class="soft">${number(line.entries.length - SHOWN)} more are in an export.</p>`}</div>`),
+  show: (line) =>
+    tell(
+      heading_(line),
+      html`<div class="scrolled body">
+        ${line.entries.slice(0, SHOWN).map(fact)}
+        ${line.entries.length > SHOWN && html`<p class="soft">${number(line.entries.length - SHOWN)} more are in an export.</p>`}
+      </div>`,
+    ),
   columns: [
-    { id: 'did', title: 'What happened', lead: true, width: 'minmax(220px, 3fr)', text: sentenceOf, cell: (line) => html`<span
-      class="line-of">${mark(line.action)}<span class="cut">${line.did} <bdi>${line.what}</bdi></span></span>` },
-    { id: 'who', title: 'Who', width: 'minmax(164px, 1fr)', from: 760, value: ({ who }) => who, cell: ({ who }) => html`<bdi
-      title=${who}>${who}</bdi>` },
-    { id: 'act', title: 'Action', width: '172px', from: 1000, value: ({ action }) => action, cell: ({ action }) =>
-      html`<code>${action}</code>` },
-    { id: 'where', title: 'From', width: '124px', from: 1120, text: ({ entries: [{ source_ip: address }] }) => address ?? '' },
-    { id: 'time', title: 'When', width: '116px', value: ({ entries: [{ timestamp }] }) => timestamp,
-      cell: ({ entries: [{ timestamp }] }) => when(timestamp) },
+    {
+      id: 'did',
+      title: 'What happened',
+      lead: true,
+      width: 'minmax(220px, 3fr)',
+      text: sentenceOf,
+      cell: (line) =>
+        html`<span class="line-of"
+          >${mark(line.action)}<span class="cut">${line.did} <bdi>${line.what}</bdi></span></span
+        >`,
+    },
+    {
+      id: 'who',
+      title: 'Who',
+      width: 'minmax(164px, 1fr)',
+      from: 760,
+      value: ({ who }) => who,
+      cell: ({ who }) => html`<bdi title=${who}>${who}</bdi>`,
+    },
+    {
+      id: 'act',
+      title: 'Action',
+      width: '172px',
+      from: 1000,
+      value: ({ action }) => action,
+      cell: ({ action }) => html`<code>${action}</code>`,
+    },
+    {
+      id: 'where',
+      title: 'From',
+      width: '124px',
+      from: 1120,
+      text: ({ entries: [{ source_ip: address }] }) => address ?? '',
+    },
+    {
+      id: 'time',
+      title: 'When',
+      width: '116px',
+      value: ({ entries: [{ timestamp }] }) => timestamp,
+      cell: ({ entries: [{ timestamp }] }) => when(timestamp),
+    },
     { id: 'about', title: 'About', text: ({ entries: [{ resource_id: thing }] }) => thing },
   ],
   sub: ({ who }) => html`<bdi>${who}</bdi>`,
@@ -158,22 +216,35 @@ const heading_ = ({ who, did, what }) => html`<bdi>${who}</bdi> ${did} <bdi>${wh
  */
 function mark(action) {
   if (/\.(revoke|revoke_key|remove|delete)$/.test(action) && action !== 'revocation.delete') return icon('revoked')
-  return /\.(stale|expiring|repair|disable|suspend|new_generation)$/.test(action) ? icon('wait') : html`<span class="icon"></span>`
+  return /\.(stale|expiring|repair|disable|suspend|new_generation)$/.test(action)
+    ? icon('wait')
+    : html`<span class="icon"></span>`
 }
 
 /** @param {Entry} entry */
-const fact = (entry) => html`<section class="rowed-facts">${facts([
-  ['Time', `${second(entry.timestamp)} UTC, ${told(entry.timestamp, now())}`],
-  ['Action', html`<code>${entry.action}</code>`],
-  ['Who', html`${named(entry.actor_id ? nameOf(entry.actor, entry.actor_name) : entry.actor)}${entry.actor_key_id && html` with
-    the API key <a href=${`#/api-keys/${entry.actor_key_id}`}>${called(entry.actor_name ?? short(entry.actor_key_id))}</a>`}`],
-  ['About', html`<code>${entry.resource_id}</code>`],
-  ['From', entry.source_ip ?? 'the machine of the service'],
-  ['Request', entry.request_id ? html`<code>${entry.request_id}</code>` : 'none'],
-  ['Entry', html`<code>${entry.id}</code>`],
-  ...Object.entries(entry.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name, named(typeof value === 'string'
-    ? value : JSON.stringify(value))])),
-])}</section>`
+const fact = (entry) =>
+  html`<section class="rowed-facts">
+    ${facts([
+      ['Time', `${second(entry.timestamp)} UTC, ${told(entry.timestamp, now())}`],
+      ['Action', html`<code>${entry.action}</code>`],
+      [
+        'Who',
+        html`${named(entry.actor_id ? nameOf(entry.actor, entry.actor_name) : entry.actor)}${
+          entry.actor_key_id &&
+          html` with the API key
+            <a href=${`#/api-keys/${entry.actor_key_id}`}>${called(entry.actor_name ?? short(entry.actor_key_id))}</a>`
+        }`,
+      ],
+      ['About', html`<code>${entry.resource_id}</code>`],
+      ['From', entry.source_ip ?? 'the machine of the service'],
+      ['Request', entry.request_id ? html`<code>${entry.request_id}</code>` : 'none'],
+      ['Entry', html`<code>${entry.id}</code>`],
+      ...Object.entries(entry.details).map(
+        ([name, value]) =>
+          /** @type {[string, unknown]} */ ([name, named(typeof value === 'string' ? value : JSON.stringify(value))]),
+      ),
+    ])}
+  </section>`
 
 /**
  * Let the person keep all entries that the filter finds, part by part.
@@ -189,17 +260,23 @@ async function save(format, filter, place, signal) {
   let cursor = null
   const step = async () => {
     if (parts.length && cursor === null) return null
-    const answer = await call('GET', '/v1/audit-logs/export', undefined, { signal, query: { ...asked(filter), format, cursor } })
+    const answer = await call('GET', '/v1/audit-logs/export', undefined, {
+      signal,
+      query: { ...asked(filter), format, cursor },
+    })
     parts.push(answer.body)
     cursor = answer.headers.get('X-Next-Cursor')
     return `${number(Math.round(parts.reduce((sum, part) => sum + part.byteLength, 0) / 1024))} kB are loaded.`
   }
   try {
-    if (!await advance(place, step, signal)) return put(place, banner('info', 'Stopped. No file was made.'))
+    if (!(await advance(place, step, signal))) return put(place, banner('info', 'Stopped. No file was made.'))
     download(`audit-${date(now())}.${format}`, format === 'csv' ? 'text/csv' : 'application/x-ndjson', parts)
     put(place, banner('force', `The file is complete. It has what is shown below: ${windowOf(filter)}.`))
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    put(place, problem(error, 'The log could not be exported. No file was made.', () => save(format, filter, place, signal)))
+    put(
+      place,
+      problem(error, 'The log could not be exported. No file was made.', () => save(format, filter, place, signal)),
+    )
   }
 }

@@ -6,7 +6,19 @@ import { count, minute, number, second, span } from '../format.js'
 import { html, put, svg } from '../html.js'
 import { follow, ownerOf, read } from '../live.js'
 import { ask } from '../parts/dialog.js'
-import { announce, banner, copy, facts, heading, named, person, problem, ready, skeleton, when } from '../parts/panel.js'
+import {
+  announce,
+  banner,
+  copy,
+  facts,
+  heading,
+  named,
+  person,
+  problem,
+  ready,
+  skeleton,
+  when,
+} from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
 import { happenedTo } from '../parts/timeline.js'
 import { may } from '../session.js'
@@ -22,10 +34,16 @@ const [OFTEN, SELDOM] = [2, 15]
 const PROOFS = /** @type {const} */ (['unknown', 'closed', 'holding'])
 /** @type {import('../table.js').Group[]} */
 const GROUPS = [
-  { title: 'May let revoked warrants in', state: 'open',
-    note: 'not known to hold the newest entry, and not yet so old that they refuse everything' },
-  { title: 'Refuse everything', state: 'closed',
-    note: 'too old: they refuse all warrants until they hear from the service' },
+  {
+    title: 'May let revoked warrants in',
+    state: 'open',
+    note: 'not known to hold the newest entry, and not yet so old that they refuse everything',
+  },
+  {
+    title: 'Refuse everything',
+    state: 'closed',
+    note: 'too old: they refuse all warrants until they hear from the service',
+  },
   { title: 'Hold the newest', state: 'force' },
 ]
 
@@ -63,9 +81,11 @@ function agrees(found, counted) {
 function sentence(counted) {
   if (!counted?.registered) return null
   const { registered, holding, closed, unknown, sequence } = counted
-  return html`<strong class=${unknown ? 'state open' : null}>${unknown ? number(unknown) : 'None'} of
-    ${number(registered)}</strong> may let a revoked warrant in. ${number(holding)} ${holding === 1 ? 'holds' : 'hold'}
-    entry ${number(sequence ?? 0)}, the newest; ${number(closed)} ${closed === 1 ? 'refuses' : 'refuse'} everything.`
+  return html`<strong class=${unknown ? 'state open' : null}
+      >${unknown ? number(unknown) : 'None'} of ${number(registered)}</strong
+    >
+    may let a revoked warrant in. ${number(holding)} ${holding === 1 ? 'holds' : 'hold'} entry ${number(sequence ?? 0)},
+    the newest; ${number(closed)} ${closed === 1 ? 'refuses' : 'refuse'} everything.`
 }
 
 /** How large a share of the authorizers is in each state. @param {Summary | null} counted */
@@ -97,26 +117,72 @@ const fleet = () => ({
   group: ({ proof }) => PROOFS.indexOf(proof),
   open: ({ id }) => `#/authorizers/${id}`,
   columns: [
-    { id: 'state', title: 'State', width: '150px', text: ({ proof }) => proof, value: ({ proof }) =>
-      PROOFS.indexOf(proof), cell: state },
-    { id: 'name', title: 'Name', lead: true, width: 'minmax(160px, 2fr)', value: ({ name }) => name,
-      cell: ({ name }) => whole(name) },
-    { id: 'behind', title: 'Behind', width: '112px', kind: 'number', value: ({ behind }) => behind ?? Infinity,
-      text: ({ behind }) => String(behind ?? ''), cell: behind },
-    { id: 'closes', title: 'Refuses all from', width: '148px', from: 820, value: ({ denies_all_from }) =>
-      denies_all_from ?? null, cell: closes },
-    { id: 'heard', title: 'Last heard', width: '116px', value: ({ seen_at }) => seen_at, cell: ({ seen_at }) =>
-      when(seen_at) },
-    { id: 'version', title: 'Version', width: '80px', from: 980, value: ({ version }) => version ?? '',
-      cell: ({ version }) => html`<code>${version}</code>`, is: isVersion },
+    {
+      id: 'state',
+      title: 'State',
+      width: '150px',
+      text: ({ proof }) => proof,
+      value: ({ proof }) => PROOFS.indexOf(proof),
+      cell: state,
+    },
+    {
+      id: 'name',
+      title: 'Name',
+      lead: true,
+      width: 'minmax(160px, 2fr)',
+      value: ({ name }) => name,
+      cell: ({ name }) => whole(name),
+    },
+    {
+      id: 'behind',
+      title: 'Behind',
+      width: '112px',
+      kind: 'number',
+      value: ({ behind }) => behind ?? Infinity,
+      text: ({ behind }) => String(behind ?? ''),
+      cell: behind,
+    },
+    {
+      id: 'closes',
+      title: 'Refuses all from',
+      width: '148px',
+      from: 820,
+      value: ({ denies_all_from }) => denies_all_from ?? null,
+      cell: closes,
+    },
+    {
+      id: 'heard',
+      title: 'Last heard',
+      width: '116px',
+      value: ({ seen_at }) => seen_at,
+      cell: ({ seen_at }) => when(seen_at),
+    },
+    {
+      id: 'version',
+      title: 'Version',
+      width: '80px',
+      from: 980,
+      value: ({ version }) => version ?? '',
+      cell: ({ version }) => html`<code>${version}</code>`,
+      is: isVersion,
+    },
     { id: 'owner', title: 'Owner', width: 'minmax(96px, 1fr)', from: 900, value: ({ owner }) => ownerOf(owner) },
-    { id: 'old', title: 'When too old', text: ({ allow_when_stale }) => (allow_when_stale ? 'lets warrants in'
-      : 'refuses') },
+    {
+      id: 'old',
+      title: 'When too old',
+      text: ({ allow_when_stale }) => (allow_when_stale ? 'lets warrants in' : 'refuses'),
+    },
     { id: 'relay', title: 'Relay', text: ({ relay }) => relay ?? '' },
     { id: 'program', title: 'Program', text: ({ type }) => type ?? '' },
     { id: 'silent', title: 'Heartbeat', text: (each) => (isSilent(each, now(), size) ? 'missing' : 'regular') },
-    { id: 'refused', title: 'Answers refused', text: ({ refused }) => Object.entries(refused)
-      .map(([reason, times]) => `${times} ${reason}`).join(', ') },
+    {
+      id: 'refused',
+      title: 'Answers refused',
+      text: ({ refused }) =>
+        Object.entries(refused)
+          .map(([reason, times]) => `${times} ${reason}`)
+          .join(', '),
+    },
   ],
   sub: ({ proof, behind: by, seen_at: at, owner, allow_when_stale: open }) => [
     proof !== 'holding' && (by === undefined ? 'never reported · ' : `${count(by, 'entry', 'entries')} behind · `),
@@ -143,11 +209,19 @@ const fleet = () => ({
     may() && { title: 'Remove…', run: () => take([each]), danger: true },
   ],
   empty: html`<h2>No authorizer has registered yet</h2>
-    <p>An authorizer is the program that checks warrants. One with a client appears here within seconds, once it has a
-      key:</p>
+    <p>
+      An authorizer is the program that checks warrants. One with a client appears here within seconds, once it has a
+      key:
+    </p>
     <pre>rescind api-keys create gateway --scope authorizer --into gateway.key</pre>
-    ${may() && html`<p><button type="button" class="main" @click=${() =>
-      import('./first_steps.js').then(({ connect }) => connect())}>Make a key for it…</button></p>`}`,
+    ${
+      may() &&
+      html`<p>
+        <button type="button" class="main" @click=${() => import('./first_steps.js').then(({ connect }) => connect())}>
+          Make a key for it…
+        </button>
+      </p>`
+    }`,
 })
 
 /** How many there are: by it a heartbeat is missing. */
@@ -180,8 +254,9 @@ function closes({ proof, denies_all_from: from }) {
   if (proof === 'holding') return '–'
   if (!from) return html`<span class="state open">no end known</span>`
   const isToday = second(from).slice(0, 10) === second(now()).slice(0, 10)
-  return html`<time datetime=${from}
-    title=${`${second(from)} UTC`}>${isToday ? second(from).slice(11) : minute(from)}</time>`
+  return html`<time datetime=${from} title=${`${second(from)} UTC`}
+    >${isToday ? second(from).slice(11) : minute(from)}</time
+  >`
 }
 
 /** @param {string} id */
@@ -205,34 +280,35 @@ function detail(id) {
   return [
     heading(named(each.name), back, may() && html`<button type="button" @click=${remove_}>Remove…</button>`),
     error && banner('wait', html`The service did not confirm this since ${when(new Date(at).toISOString())}.`),
-    html`<section class="panel wide">${facts([
-      ['Reported', held(each, newest)],
-      ['Identifier', html`<code>${each.id}</code>`],
-      ['Program', [each.type ?? 'not told', each.version && `, version ${each.version}`]],
-      ['Registered', html`${when(each.registered_at)} by ${person(each.owner, ownerOf(each.owner))}`],
-      [
-        'Last heard',
-        html`${when(each.seen_at)}${
-          each.relay && html`, by the relay <bdi>${each.relay}</bdi>`
-        }. Its heartbeat is missing after ${span(quietAfter(1))}.`,
-      ],
-      ['Confirmed', when(each.verified_at, 'not reported')],
-      [
-        'Too old after',
-        each.max_staleness_seconds === null
-          ? 'not reported'
-          : `${span(each.max_staleness_seconds)}; it said that then it ${
-              each.allow_when_stale ? 'lets warrants in' : 'refuses them'
-            }`,
-      ],
-      [
-        'Answers it refused',
-        said.length
-          ? said.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`)
-          : 'none',
-      ],
-      ...Object.entries(each.metadata).map(([name, text]) => /** @type {[string, unknown]} */ ([name, named(text)])),
-    ])}</section>`,
+    html`<section class="panel wide">
+      ${facts([
+        ['Reported', held(each, newest)],
+        ['Identifier', html`<code>${each.id}</code>`],
+        ['Program', [each.type ?? 'not told', each.version && `, version ${each.version}`]],
+        ['Registered', html`${when(each.registered_at)} by ${person(each.owner, ownerOf(each.owner))}`],
+        [
+          'Last heard',
+          html`${when(each.seen_at)}${each.relay && html`, by the relay <bdi>${each.relay}</bdi>`}. Its heartbeat is
+          missing after ${span(quietAfter(1))}.`,
+        ],
+        ['Confirmed', when(each.verified_at, 'not reported')],
+        [
+          'Too old after',
+          each.max_staleness_seconds === null
+            ? 'not reported'
+            : `${span(each.max_staleness_seconds)}; it said that then it ${
+                each.allow_when_stale ? 'lets warrants in' : 'refuses them'
+              }`,
+        ],
+        [
+          'Answers it refused',
+          said.length
+            ? said.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`)
+            : 'none',
+        ],
+        ...Object.entries(each.metadata).map(([name, text]) => /** @type {[string, unknown]} */ ([name, named(text)])),
+      ])}
+    </section>`,
     happenedTo(id, each.name),
   ]
 }
@@ -258,8 +334,10 @@ async function take(found) {
     title: 'Remove from the list',
     action: `Remove ${name}`,
     danger: true,
-    body: html`<p><bdi>${name}</bdi>: not counted any more when the service says who refuses a warrant. It is not
-      stopped: an authorizer that still runs goes on with its key. Revoke the key to stop it.</p>`,
+    body: html`<p>
+      <bdi>${name}</bdi>: not counted any more when the service says who refuses a warrant. It is not stopped: an
+      authorizer that still runs goes on with its key. Revoke the key to stop it.
+    </p>`,
     run: async () => {
       for (const { id } of found) await remove(`/v1/authorizers/${id}`)
       return true

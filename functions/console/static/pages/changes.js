@@ -1,11 +1,37 @@
 /** What was revoked, how far has it come, and who may still let it in? */
 
 import { ApiError, get, now } from '../api.js'
-import { behindOf, brief, endOf, isOver, KINDS, published, shares, stages, standing, titleOf, took, undoing } from '../changes.js'
+import {
+  behindOf,
+  brief,
+  endOf,
+  isOver,
+  KINDS,
+  published,
+  shares,
+  stages,
+  standing,
+  titleOf,
+  took,
+  undoing,
+} from '../changes.js'
 import { ago, count, nameOf, number, second } from '../format.js'
 import { html, one, put, svg } from '../html.js'
 import { aged, follow, read } from '../live.js'
-import { banner, called, copy, facts, heading, named, person, picture, problem, ready, skeleton, when } from '../parts/panel.js'
+import {
+  banner,
+  called,
+  copy,
+  facts,
+  heading,
+  named,
+  person,
+  picture,
+  problem,
+  ready,
+  skeleton,
+  when,
+} from '../parts/panel.js'
 import { shape, tag } from '../parts/tag.js'
 import { happened, timeline } from '../parts/timeline.js'
 import { curve } from '../pictures/changes.js'
@@ -35,8 +61,15 @@ export const title = 'Changes'
 export async function show(main, context) {
   const [id] = context.route.parts
   if (may('revoker', 'auditor')) return id ? new Room(main, id, context).follow() : showList(main, context)
-  put(main, heading(title), banner('info', html`<strong>This key cannot read changes.</strong> Ask an administrator for one
-    with the scope auditor, revoker or admin.`))
+  put(
+    main,
+    heading(title),
+    banner(
+      'info',
+      html`<strong>This key cannot read changes.</strong> Ask an administrator for one with the scope auditor, revoker
+        or admin.`,
+    ),
+  )
   ready()
 }
 
@@ -52,11 +85,17 @@ function showList(main, context) {
     const known = read('/v1/changes?limit=100', SELDOM)
     if (known.data && known.data !== shown.of) {
       // Each call of a batch is one: the newest stands for it.
-      const newest = new Map([...known.data.changes].reverse().map((/** @type {Api.ListedChange} */ each) => [each.id, each]))
+      const newest = new Map(
+        [...known.data.changes].reverse().map((/** @type {Api.ListedChange} */ each) => [each.id, each]),
+      )
       shown = { of: known.data, rows: [...newest.values()] }
     }
-    put(main, heading(title, 'What was revoked in the last 7 days, and how far each has come.'), table.element,
-      known.data?.cursor && html`<p class="soft">These are the newest. <a href="#/revocations">All revocations</a></p>`)
+    put(
+      main,
+      heading(title, 'What was revoked in the last 7 days, and how far each has come.'),
+      table.element,
+      known.data?.cursor && html`<p class="soft">These are the newest. <a href="#/revocations">All revocations</a></p>`,
+    )
     table.draw(known, known.data && shown.rows)
     if (known.at || known.error) ready()
   }, context.signal)
@@ -74,10 +113,36 @@ const listed = {
   open: ({ id }) => `#/changes/${id}`,
   columns: [
     { id: 'name', title: 'Revoked', width: 'minmax(180px, 2fr)', value: titleOf, cell: (row) => whole(titleOf(row)) },
-    { id: 'kind', title: 'Kind', width: '112px', from: 820, value: ({ kind }) => kind, cell: ({ kind }) => KINDS[/** @type {Change['kind']} */ (kind)] },
-    { id: 'reason', title: 'Reason', width: 'minmax(120px, 2fr)', from: 900, value: ({ reason }) => reason ?? '', cell: ({ reason }) => html`<bdi dir="auto">${reason}</bdi>` },
-    { id: 'by', title: 'By', width: 'minmax(100px, 1fr)', value: maker, cell: (row) => html`<bdi dir="auto">${maker(row)}</bdi>` },
-    { id: 'at', title: 'Recorded', width: '116px', value: ({ recorded_at: at }) => at, cell: ({ recorded_at: at }) => when(at) },
+    {
+      id: 'kind',
+      title: 'Kind',
+      width: '112px',
+      from: 820,
+      value: ({ kind }) => kind,
+      cell: ({ kind }) => KINDS[/** @type {Change['kind']} */ (kind)],
+    },
+    {
+      id: 'reason',
+      title: 'Reason',
+      width: 'minmax(120px, 2fr)',
+      from: 900,
+      value: ({ reason }) => reason ?? '',
+      cell: ({ reason }) => html`<bdi dir="auto">${reason}</bdi>`,
+    },
+    {
+      id: 'by',
+      title: 'By',
+      width: 'minmax(100px, 1fr)',
+      value: maker,
+      cell: (row) => html`<bdi dir="auto">${maker(row)}</bdi>`,
+    },
+    {
+      id: 'at',
+      title: 'Recorded',
+      width: '116px',
+      value: ({ recorded_at: at }) => at,
+      cell: ({ recorded_at: at }) => when(at),
+    },
   ],
   sub: (row) => html`${KINDS[/** @type {Change['kind']} */ (row.kind)]} · <bdi>${maker(row)}</bdi>`,
   facets: () => Object.entries(KINDS).map(([kind, words]) => ({ title: words, query: `kind:${kind}` })),
@@ -113,22 +178,53 @@ class Room {
   #draw() {
     // Each look costs the tenant by the size of its fleet.
     const soon = Math.max(OFTEN, (this.#change?.authorizers.registered ?? 0) / A_SECOND)
-    const entry = read(`/v1/changes/${encodeURIComponent(this.id)}`, this.#change && isOver(this.#change) ? SELDOM : soon)
+    const entry = read(
+      `/v1/changes/${encodeURIComponent(this.id)}`,
+      this.#change && isOver(this.#change) ? SELDOM : soon,
+    )
     const change = entry.error?.status === 404 ? null : /** @type {Change | null} */ (entry.data)
     this.#change = change
     if (entry.at || entry.error) ready()
     if (!change) return put(this.main, crumbs(), this.#missing(entry.error))
     /** @type {Record<string, string>} */
-    const about = change.kind === 'warrant' ? { warrant_id: change.name ?? '' } : change.kind === 'batch' ? { batch_id: change.id } : { resource_id: change.id }
+    const about =
+      change.kind === 'warrant'
+        ? { warrant_id: change.name ?? '' }
+        : change.kind === 'batch'
+          ? { batch_id: change.id }
+          : { resource_id: change.id }
     const found = happened(about, published(change), change.name)
     const old = aged(entry)
     this.#table ??= new Table(left(change), this.context)
-    put(this.main, crumbs(change.kind), head(change, () => copy(`${markdown(this.main).join('\n').replace(/\n{3,}/g, '\n\n').trim()}\n\nTimes are UTC, as of ${second(now())}.\n`)),
-      old && html`<p class="stale soft">${old}</p>`, rail(stages(change, now())), this.#undone,
-      html`<div class="change"><div class="body">${this.#deny(change)}${this.#left(change)}</div><div class="body">
-        ${reach(change)}
-        <section class="panel"><h2>What happened</h2>${timeline(found)}</section>
-        <section class="panel"><h2>Facts</h2>${this.#facts(change)}</section></div></div>`)
+    put(
+      this.main,
+      crumbs(change.kind),
+      head(change, () =>
+        copy(
+          `${markdown(this.main)
+            .join('\n')
+            .replace(/\n{3,}/g, '\n\n')
+            .trim()}\n\nTimes are UTC, as of ${second(now())}.\n`,
+        ),
+      ),
+      old && html`<p class="stale soft">${old}</p>`,
+      rail(stages(change, now())),
+      this.#undone,
+      html`<div class="change">
+        <div class="body">${this.#deny(change)}${this.#left(change)}</div>
+        <div class="body">
+          ${reach(change)}
+          <section class="panel">
+            <h2>What happened</h2>
+            ${timeline(found)}
+          </section>
+          <section class="panel">
+            <h2>Facts</h2>
+            ${this.#facts(change)}
+          </section>
+        </div>
+      </div>`,
+    )
     // How old it is stands above.
     if (change.stragglers.length) this.#table.draw({ ...entry, at: now(), error: null }, change.stragglers)
     this.#curve.redraw()
@@ -139,31 +235,84 @@ class Room {
     if (!error) return html`<section class="panel">${skeleton(8)}</section>`
     if (error.status !== 404) return [heading('Change'), problem(error, 'The change could not be shown.')]
     if (error.message !== NO_ENDPOINT)
-      return [heading('There is no such change', 'Nothing with this identifier was revoked, or the log does not have it any more.'),
-        html`<p><a href=${`#/audit?resource=${encodeURIComponent(this.id)}`}>Look in the audit log</a></p>`]
-    return [heading('Change'), banner('info', html`<strong>This service cannot tell how far a change has come.</strong> It is of an older release.`),
-      html`<section class="panel"><h2>What happened</h2>${timeline(happened({ resource_id: this.id }))}</section>`]
+      return [
+        heading(
+          'There is no such change',
+          'Nothing with this identifier was revoked, or the log does not have it any more.',
+        ),
+        html`<p><a href=${`#/audit?resource=${encodeURIComponent(this.id)}`}>Look in the audit log</a></p>`,
+      ]
+    return [
+      heading('Change'),
+      banner(
+        'info',
+        html`<strong>This service cannot tell how far a change has come.</strong> It is of an older release.`,
+      ),
+      html`<section class="panel">
+        <h2>What happened</h2>
+        ${timeline(happened({ resource_id: this.id }))}
+      </section>`,
+    ]
   }
 
   /** @param {Change} change */
   #deny(change) {
-    const { kind, undone_at: undone, feed, authorizers: { registered }, curve: points, curve_is_bound: isBound } = change
+    const {
+      kind,
+      undone_at: undone,
+      feed,
+      authorizers: { registered },
+      curve: points,
+      curve_is_bound: isBound,
+    } = change
     if (kind === 'api_key' || undone || feed?.of === 0) return null
     const open = (/** @type {string} */ words, /** @type {number | null} */ seconds) =>
       seconds !== null ? took(seconds) : words === 'all' ? html`<span class="state open">not yet</span>` : '–'
-    return html`<section class="panel"><div class="head"><h2>Time to deny</h2>${registered > 0 && html`<dl class="shares">
-        ${shares(change).map(({ words, seconds }) => html`<div><dt class="soft">${words}</dt><dd>${open(words, seconds)}</dd></div>`)}</dl>`}</div>
-      ${registered ? [this.#curve.element, html`<p class="soft"><small>From the recording to each authorizer’s own report: at the latest then it
-        refused.${isBound && points.length > 0 && ' Some may have held it earlier.'} Those that have not registered are not counted.</small></p>
-        <p class="legend soft"><span class="force"><i></i> holds it</span><span class="closed"><i></i> refuses everything</span></p>`]
-        : html`<p class="soft">No authorizer has registered, so none tells since when it refuses.</p>`}</section>`
+    return html`<section class="panel">
+      <div class="head">
+        <h2>Time to deny</h2>
+        ${
+          registered > 0 &&
+          html`<dl class="shares">
+            ${shares(change).map(
+              ({ words, seconds }) =>
+                html`<div>
+                  <dt class="soft">${words}</dt>
+                  <dd>${open(words, seconds)}</dd>
+                </div>`,
+            )}
+          </dl>`
+        }
+      </div>
+      ${
+        registered
+          ? [
+              this.#curve.element,
+              html`<p class="soft">
+                  <small
+                    >From the recording to each authorizer’s own report: at the latest then it
+                    refused.${isBound && points.length > 0 && ' Some may have held it earlier.'} Those that have not
+                    registered are not counted.</small
+                  >
+                </p>
+                <p class="legend soft">
+                  <span class="force"><i></i> holds it</span><span class="closed"><i></i> refuses everything</span>
+                </p>`,
+            ]
+          : html`<p class="soft">No authorizer has registered, so none tells since when it refuses.</p>`
+      }
+    </section>`
   }
 
   /** @param {Change} change */
   #left({ stragglers, feed, undone_at: undone, kind, authorizers: { registered, closed, unknown } }) {
     if (undone || feed?.of === 0 || (kind === 'api_key' && !registered)) return null
     const title = kind === 'api_key' ? 'Whose key it was' : 'Who may still let it in'
-    return html`<section class=${stragglers.length > FEW ? 'panel left' : 'panel left few'}><div class="head"><h2>${title}</h2>${registered > 0 && html`<p class="soft">${number(unknown)} of ${number(registered)}</p>`}</div>
+    return html`<section class=${stragglers.length > FEW ? 'panel left' : 'panel left few'}>
+      <div class="head">
+        <h2>${title}</h2>
+        ${registered > 0 && html`<p class="soft">${number(unknown)} of ${number(registered)}</p>`}
+      </div>
       ${stragglers.length ? [this.#table?.element, printed(stragglers)] : html`<p>${registered ? 'No registered authorizer.' : 'That is not known: no authorizer has registered.'}</p>`}
       ${stragglers.length < closed + unknown && html`<p class="soft">Of ${number(closed + unknown)}, these ${number(stragglers.length)} are told by the service.</p>`}
     </section>`
@@ -174,30 +323,61 @@ class Room {
     const { id, kind, name, actor, feed, list } = change
     const ask = async () => {
       try {
-        const { revoked } = /** @type {Api.RevocationCheck} */ (await get('/v1/revocations/check', { query: { warrant_id: name } }))
-        put(this.#answer, revoked ? tag('force', 'refused') : tag('unknown', 'not revoked'), html` <small class="soft">at ${second(now()).slice(11)} UTC</small>`)
+        const { revoked } = /** @type {Api.RevocationCheck} */ (
+          await get('/v1/revocations/check', { query: { warrant_id: name } })
+        )
+        put(
+          this.#answer,
+          revoked ? tag('force', 'refused') : tag('unknown', 'not revoked'),
+          html` <small class="soft">at ${second(now()).slice(11)} UTC</small>`,
+        )
       } catch (error) {
         put(this.#answer, problem(error, 'The service could not be asked.'))
       }
     }
-    const back = () => (kind === 'batch'
-      ? takeBackBatch(this.#undone, id, this.signal)
-      : takeBack({ id, warrant_id: name ?? '', reason: change.reason ?? '' }))
+    const back = () =>
+      kind === 'batch'
+        ? takeBackBatch(this.#undone, id, this.signal)
+        : takeBack({ id, warrant_id: name ?? '', reason: change.reason ?? '' })
     const isUndoable = change.undoable && !change.undone_at && may('revoker')
     return facts([
       ...(name ? [/** @type {[string, unknown]} */ (['Name', html`<bdi class="whole" dir="auto">${name}</bdi>`])] : []),
       ['Identifier', html`<code>${id}</code>`],
-      ['By', actor ? html`${person(actor.identity, actor.name)}${actor.key_id && html`<br><code>${actor.key_id}</code>`}` : 'not known'],
-      ...(feed?.of && !change.undone_at ? [/** @type {[string, unknown]} */ (['Feed entry', feed.sequence === null ? 'none yet' : number(feed.sequence)]),
-        /** @type {[string, unknown]} */ (['List', list ? number(list.version) : 'none yet'])] : []),
-      ...(kind === 'warrant' ? [/** @type {[string, unknown]} */ (['Online check', html`<button type="button" @click=${ask}>Ask now</button> ${this.#answer}`])] : []),
-      ['Undo', html`<p>${undoing(change)}</p>${isUndoable && html`<button type="button" @click=${back}>${kind === 'batch' ? 'Take the whole batch back…' : 'Take back…'}</button>`}`],
+      [
+        'By',
+        actor
+          ? html`${person(actor.identity, actor.name)}${actor.key_id && html`<br /><code>${actor.key_id}</code>`}`
+          : 'not known',
+      ],
+      ...(feed?.of && !change.undone_at
+        ? [
+            /** @type {[string, unknown]} */ ([
+              'Feed entry',
+              feed.sequence === null ? 'none yet' : number(feed.sequence),
+            ]),
+            /** @type {[string, unknown]} */ (['List', list ? number(list.version) : 'none yet']),
+          ]
+        : []),
+      ...(kind === 'warrant'
+        ? [
+            /** @type {[string, unknown]} */ ([
+              'Online check',
+              html`<button type="button" @click=${ask}>Ask now</button> ${this.#answer}`,
+            ]),
+          ]
+        : []),
+      [
+        'Undo',
+        html`<p>${undoing(change)}</p>
+          ${isUndoable && html`<button type="button" @click=${back}>${kind === 'batch' ? 'Take the whole batch back…' : 'Take back…'}</button>`}`,
+      ],
     ])
   }
 }
 
 /** @param {Change['kind']} [kind] */
-const crumbs = (kind) => html`<p class="crumbs soft"><a href="#/changes">Changes</a>${kind && html` / ${KINDS[kind]}`}</p>`
+const crumbs = (kind) =>
+  html`<p class="crumbs soft"><a href="#/changes">Changes</a>${kind && html` / ${KINDS[kind]}`}</p>`
 
 /**
  * @param {Change} change
@@ -206,33 +386,69 @@ const crumbs = (kind) => html`<p class="crumbs soft"><a href="#/changes">Changes
 function head(change, copyReport) {
   const { reason, actor, recorded_at: at } = change
   const { state, words } = standing(change)
-  return html`<header class="head"><div>
-      <div class="named-change"><h1 tabindex="-1">${called(titleOf(change))} <span class="soft">revoked</span></h1>${tag(state, words)}</div>
-      <p class="soft">${reason && html`<bdi dir="auto">${reason}</bdi> · `}${actor && html`${person(actor.identity, actor.name)} · `}${when(at)} · ${second(at)} UTC</p></div>
-    <div class="actions"><button type="button" @click=${() => copy(location.href)}>Copy link</button>
-      <button type="button" @click=${() => print()}>Print report</button><button type="button" @click=${copyReport}>Copy report</button></div></header>`
+  return html`<header class="head">
+    <div>
+      <div class="named-change">
+        <h1 tabindex="-1">${called(titleOf(change))} <span class="soft">revoked</span></h1>
+        ${tag(state, words)}
+      </div>
+      <p class="soft">
+        ${reason && html`<bdi dir="auto">${reason}</bdi> · `}${actor && html`${person(actor.identity, actor.name)} · `}${when(at)}
+        · ${second(at)} UTC
+      </p>
+    </div>
+    <div class="actions">
+      <button type="button" @click=${() => copy(location.href)}>Copy link</button>
+      <button type="button" @click=${() => print()}>Print report</button
+      ><button type="button" @click=${copyReport}>Copy report</button>
+    </div>
+  </header>`
 }
 
 /** @param {Stage[]} all */
-const rail = (all) => html`<section class="panel" aria-label="How far it has come"><ol class="stages">${all.map(({ title: name, lines, state, since, share }, index) => {
-  const next = all[index + 1]
-  return html`<li class=${`${state} ${next?.isReached ? 'solid' : 'dotted'}`}><svg viewBox="0 0 38 38" width="38" height="38" aria-hidden="true">
-      <circle class=${share === undefined ? 'ring' : 'ring partly'} cx="19" cy="19" r="17"/>
-      ${share !== undefined && svg`<circle class="ring force" cx="19" cy="19" r="17" pathLength="100" stroke-dasharray=${`${100 * share} 100`} transform="rotate(-90 19 19)"/>`}
-      ${shape(state, 11, 11)}</svg>
-    <div><h3>${name}</h3>${since && html`<p class="since soft">after ${since}</p>`}${lines.map((line) => html`<p class="soft">${line}</p>`)}</div></li>`
-})}</ol></section>`
+const rail = (all) =>
+  html`<section class="panel" aria-label="How far it has come">
+    <ol class="stages">
+      ${all.map(({ title: name, lines, state, since, share }, index) => {
+        const next = all[index + 1]
+        return html`<li class=${`${state} ${next?.isReached ? 'solid' : 'dotted'}`}>
+          <svg viewBox="0 0 38 38" width="38" height="38" aria-hidden="true">
+            <circle class=${share === undefined ? 'ring' : 'ring partly'} cx="19" cy="19" r="17" />
+            ${share !== undefined && svg`<circle class="ring force" cx="19" cy="19" r="17" pathLength="100" stroke-dasharray=${`${100 * share} 100`} transform="rotate(-90 19 19)"/>`}
+            ${shape(state, 11, 11)}
+          </svg>
+          <div>
+            <h3>${name}</h3>
+            ${since && html`<p class="since soft">after ${since}</p>`}${lines.map((line) => html`<p class="soft">${line}</p>`)}
+          </div>
+        </li>`
+      })}
+    </ol>
+  </section>`
 
 /** @param {Change} change */
 function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { registered } }) {
   const links = {
-    warrant: [`#/revocations?warrant=${name}`, 'The warrant'], batch: [`#/revocations?batch=${id}`, 'Its revocations'],
-    signing_key: ['#/keys', 'What went dark'], api_key: [`#/api-keys/${id}`, 'The key'], list_signer: ['#/lists', 'The lists'],
+    warrant: [`#/revocations?warrant=${name}`, 'The warrant'],
+    batch: [`#/revocations?batch=${id}`, 'Its revocations'],
+    signing_key: ['#/keys', 'What went dark'],
+    api_key: [`#/api-keys/${id}`, 'The key'],
+    list_signer: ['#/lists', 'The lists'],
   }
   const [address, words] = /** @type {[string, string]} */ (links[kind])
-  const big = (/** @type {number} */ value, /** @type {string} */ noun) => html`<div><dt class="soft">${count(value, noun).replace(/^\S+ /, '')}</dt><dd>${number(value)}</dd></div>`
-  return html`<section class="panel"><h2>Reach</h2><dl class="reached">${kind !== 'api_key' && kind !== 'list_signer' && big(warrants, 'warrant')}
-    ${keys > 0 && big(keys, KINDS[kind].toLowerCase().replace('api', 'API'))}${big(registered, 'authorizer')}</dl><p><a href=${address}>${words}</a></p></section>`
+  const big = (/** @type {number} */ value, /** @type {string} */ noun) =>
+    html`<div>
+      <dt class="soft">${count(value, noun).replace(/^\S+ /, '')}</dt>
+      <dd>${number(value)}</dd>
+    </div>`
+  return html`<section class="panel">
+    <h2>Reach</h2>
+    <dl class="reached">
+      ${kind !== 'api_key' && kind !== 'list_signer' && big(warrants, 'warrant')}
+      ${keys > 0 && big(keys, KINDS[kind].toLowerCase().replace('api', 'API'))}${big(registered, 'authorizer')}
+    </dl>
+    <p><a href=${address}>${words}</a></p>
+  </section>`
 }
 
 /** The table of who may still let it in. @param {Change} change @returns {import('../table.js').Spec} */
@@ -240,18 +456,51 @@ const left = ({ id, kind }) => ({
   id: `changes/${id}`,
   noun: 'authorizers',
   sort: 'state',
-  groups: [kind === 'api_key' ? { title: 'Registered by it', state: 'wait' } : { title: 'May let it in', state: 'open' }, { title: 'Refuse everything', state: 'closed' }],
+  groups: [
+    kind === 'api_key' ? { title: 'Registered by it', state: 'wait' } : { title: 'May let it in', state: 'open' },
+    { title: 'Refuse everything', state: 'closed' },
+  ],
   group: ({ proof }) => (proof === 'closed' ? 1 : 0),
   open: (row) => `#/authorizers/${row.id}`,
   columns: [
-    { id: 'state', title: 'State', width: '120px', from: 760, value: ({ proof }) => (proof === 'closed' ? 1 : 0), text: ({ proof }) => proof, cell: stateOf },
-    { id: 'name', title: 'Name', lead: true, width: 'minmax(140px, 2fr)', value: ({ name }) => name, cell: ({ name }) => whole(name) },
+    {
+      id: 'state',
+      title: 'State',
+      width: '120px',
+      from: 760,
+      value: ({ proof }) => (proof === 'closed' ? 1 : 0),
+      text: ({ proof }) => proof,
+      cell: stateOf,
+    },
+    {
+      id: 'name',
+      title: 'Name',
+      lead: true,
+      width: 'minmax(140px, 2fr)',
+      value: ({ name }) => name,
+      cell: ({ name }) => whole(name),
+    },
     { id: 'end', title: 'End', width: 'minmax(150px, 2fr)', text: endOf, cell: end },
     { id: 'behind', title: 'Behind', width: '116px', value: ({ behind }) => behind ?? Infinity, text: behindOf },
-    { id: 'heard', title: 'Last heard', width: '96px', value: ({ seen_at }) => seen_at, cell: ({ seen_at }) => when(seen_at) },
-    { id: 'owner', title: 'Owner', width: 'minmax(90px, 1fr)', from: 820, value: ({ owner }) => nameOf(owner), cell: ({ owner }) => html`<bdi>${nameOf(owner)}</bdi>` },
+    {
+      id: 'heard',
+      title: 'Last heard',
+      width: '96px',
+      value: ({ seen_at }) => seen_at,
+      cell: ({ seen_at }) => when(seen_at),
+    },
+    {
+      id: 'owner',
+      title: 'Owner',
+      width: 'minmax(90px, 1fr)',
+      from: 820,
+      value: ({ owner }) => nameOf(owner),
+      cell: ({ owner }) => html`<bdi>${nameOf(owner)}</bdi>`,
+    },
   ],
-  sub: (row) => html`${kind !== 'api_key' && html`${end(row)} · `}<bdi>${nameOf(row.owner)}</bdi> · ${behindOf(row)} · ${when(row.seen_at)}`,
+  sub: (row) =>
+    html`${kind !== 'api_key' && html`${end(row)} · `}<bdi>${nameOf(row.owner)}</bdi> · ${behindOf(row)} ·
+      ${when(row.seen_at)}`,
   empty: null,
 })
 
@@ -261,13 +510,34 @@ const stateOf = ({ proof }) => (proof === 'closed' ? tag('closed', 'refuses all'
 /** @param {Left} row */
 function end(row) {
   const { proof, denies_all_from: from } = row
-  if (from) return html`${proof === 'closed' ? 'refuses all since' : 'until'} <time datetime=${from} title=${`${second(from)} UTC`}>${brief(from, now())}</time>`
+  if (from)
+    return html`${proof === 'closed' ? 'refuses all since' : 'until'}
+      <time datetime=${from} title=${`${second(from)} UTC`}>${brief(from, now())}</time>`
   return html`<span class=${proof === 'closed' ? null : 'state open'} title=${endOf(row)}>${endOf(row)}</span>`
 }
 
 /** All rows, for paper: the table has those in view only. @param {Left[]} rows */
-const printed = (rows) => html`<table class="printed"><thead><tr>${['Authorizer', 'State', 'End', 'Holds', 'Last heard', 'Owner'].map((each) => html`<th>${each}</th>`)}</tr></thead>
-  <tbody>${rows.map((row) => html`<tr><td>${named(row.name)}</td><td>${stateOf(row)}</td><td>${endOf(row)}</td><td>${behindOf(row)}</td><td>${second(row.seen_at)}, ${ago(row.seen_at, now())}</td><td>${nameOf(row.owner)}</td></tr>`)}</tbody></table>`
+const printed = (rows) =>
+  html`<table class="printed">
+    <thead>
+      <tr>
+        ${['Authorizer', 'State', 'End', 'Holds', 'Last heard', 'Owner'].map((each) => html`<th>${each}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows.map(
+        (row) =>
+          html`<tr>
+            <td>${named(row.name)}</td>
+            <td>${stateOf(row)}</td>
+            <td>${endOf(row)}</td>
+            <td>${behindOf(row)}</td>
+            <td>${second(row.seen_at)}, ${ago(row.seen_at, now())}</td>
+            <td>${nameOf(row.owner)}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`
 
 /** Elements of which the parts stand below each other, and what Markdown has before the others. */
 const PARTED = ['DIV', 'SECTION', 'HEADER', 'FIGURE', 'OL', 'TABLE', 'THEAD', 'TBODY']
@@ -297,8 +567,14 @@ function markdown(element) {
 function said(element) {
   const label = element.getAttribute('aria-label') ?? ''
   if (element.matches('button, svg')) return safe(label)
-  const words = [...element.childNodes].map((node) => (node instanceof Element ? said(node) : node instanceof Text ? safe(node.data) : ''))
-  const exact = element.matches('time[title]') ? ` (${element.getAttribute('title')})` : element.matches('h3') ? ':' : ''
+  const words = [...element.childNodes].map((node) =>
+    node instanceof Element ? said(node) : node instanceof Text ? safe(node.data) : '',
+  )
+  const exact = element.matches('time[title]')
+    ? ` (${element.getAttribute('title')})`
+    : element.matches('h3')
+      ? ':'
+      : ''
   return words.filter(Boolean).join(' ').replace(/\s+/g, ' ').trim() + exact
 }
 

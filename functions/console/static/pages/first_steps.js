@@ -16,13 +16,25 @@ export function firstSteps(place, signal) {
     html`<li><span>${what}</span>${done ? tag('force', 'done') : action}</li>`
   const some = (/** @type {string} */ path) => read(path, 2).data?.total > 0
   follow(() => {
-    put(place, html`<section class="panel"><h2>Three steps to the first refused warrant</h2><ol class="steps">
-      ${step('Make a root key. Issuers and notaries hang below it; they sign warrants.', some('/v1/keys?limit=1'), html`<a
-        class="button" href="#/keys">Make a root key</a>`)}
-      ${step('Connect a gateway. It decides about warrants, and reports what it holds.', some('/v1/authorizers?limit=1'),
-        may() && html`<button type="button" @click=${connect}>Connect a gateway…</button>`)}
-      ${step('Revoke a warrant to see it happen.', false, html`<a class="button" href="#/revocations">Revoke a warrant</a>`)}
-    </ol></section>`)
+    put(
+      place,
+      html`<section class="panel">
+        <h2>Three steps to the first refused warrant</h2>
+        <ol class="steps">
+          ${step(
+            'Make a root key. Issuers and notaries hang below it; they sign warrants.',
+            some('/v1/keys?limit=1'),
+            html`<a class="button" href="#/keys">Make a root key</a>`,
+          )}
+          ${step(
+            'Connect a gateway. It decides about warrants, and reports what it holds.',
+            some('/v1/authorizers?limit=1'),
+            may() && html`<button type="button" @click=${connect}>Connect a gateway…</button>`,
+          )}
+          ${step('Revoke a warrant to see it happen.', false, html`<a class="button" href="#/revocations">Revoke a warrant</a>`)}
+        </ol>
+      </section>`,
+    )
   }, signal)
 }
 
@@ -30,21 +42,50 @@ export function firstSteps(place, signal) {
 export async function connect() {
   const { ends, SHORT_LIVED } = await import('./api_keys.js')
   const made = await ask({
-    title: 'Connect a gateway', action: 'Make its key', failed: 'The key could not be made.',
+    title: 'Connect a gateway',
+    action: 'Make its key',
+    failed: 'The key could not be made.',
     body: [
-      html`<p>A gateway is a program that decides about warrants. It gets an account and a key of its own, which goes on
-        when you are signed out.</p>`,
-      field('Name', html`<input name="name" required maxlength="63" pattern="[a-z0-9][a-z0-9\\-]*" value="gateway"
-        autocomplete="off" spellcheck="false">`, 'Small letters, digits and dashes: so the audit log calls it.'),
-      field('Its key ends after', html`<select name="ends">${ends().map(([end, words, isUsual]) =>
-        html`<option value=${end} ?selected=${isUsual}>${words}</option>`)}</select>`, who().creates_until && SHORT_LIVED),
+      html`<p>
+        A gateway is a program that decides about warrants. It gets an account and a key of its own, which goes on when
+        you are signed out.
+      </p>`,
+      field(
+        'Name',
+        html`<input
+          name="name"
+          required
+          maxlength="63"
+          pattern="[a-z0-9][a-z0-9\\-]*"
+          value="gateway"
+          autocomplete="off"
+          spellcheck="false"
+        />`,
+        'Small letters, digits and dashes: so the audit log calls it.',
+      ),
+      field(
+        'Its key ends after',
+        html`<select name="ends">
+          ${ends().map(([end, words, isUsual]) => html`<option value=${end} ?selected=${isUsual}>${words}</option>`)}
+        </select>`,
+        who().creates_until && SHORT_LIVED,
+      ),
     ],
     run: async (form, headers) => {
       const name = String(form.get('name'))
       const account = await accountOf(name, headers)
-      const key = /** @type {Api.CreatedApiKey} */ (await post('/v1/api-keys', {
-        name, scopes: ['authorizer'], service_account_id: account.id, expires_at: form.get('ends') || null,
-      }, { headers }))
+      const key = /** @type {Api.CreatedApiKey} */ (
+        await post(
+          '/v1/api-keys',
+          {
+            name,
+            scopes: ['authorizer'],
+            service_account_id: account.id,
+            expires_at: form.get('ends') || null,
+          },
+          { headers },
+        )
+      )
       return { key, account, pin: await pin() }
     },
   })
@@ -80,18 +121,36 @@ async function start({ key, account, pin: roots }) {
   const state = one(html`<p role="status"></p>`)
   const open = new AbortController()
   follow(() => {
-    const reported = (read(FLEET, 2, 'authorizers').data ?? []).find((/** @type {Api.Authorizer} */ { owner }) => owner === account.email)
+    const reported = (read(FLEET, 2, 'authorizers').data ?? []).find(
+      (/** @type {Api.Authorizer} */ { owner }) => owner === account.email,
+    )
     const { last_used_at: used } = read(`/v1/api-keys/${key.id}`, 2).data ?? {}
-    put(state, reported
-      ? html`${icon('force')} <bdi>${reported.name}</bdi> reports: entry ${reported.sequence ?? 'none'}, ${when(reported.seen_at)}. <a href=${`#/authorizers/${reported.id}`}>Look</a>`
-      : used ? html`${icon('wait')} The key is used, ${when(used)}. Waiting for the first report …` : html`${icon('wait')} Waiting for the first request with this key …`)
+    put(
+      state,
+      reported
+        ? html`${icon('force')} <bdi>${reported.name}</bdi> reports: entry ${reported.sequence ?? 'none'},
+            ${when(reported.seen_at)}. <a href=${`#/authorizers/${reported.id}`}>Look</a>`
+        : used
+          ? html`${icon('wait')} The key is used, ${when(used)}. Waiting for the first report …`
+          : html`${icon('wait')} Waiting for the first request with this key …`,
+    )
   }, open.signal)
   await ask({
-    title: 'Start the gateway', action: 'I have stored the key', run: async () => true, firm: true, wide: true,
-    body: html`<p>Run this where the gateway is. The key is not shown again.</p><pre class="secret">${command}</pre>
-      <div class="actions"><button type="button" @click=${async () => put(said, await copied(command))}>Copy</button>${said}</div>
-      <p class="soft">The pin comes from the service: compare it with <code>rescind trust show</code> where you trust it.
-        The same settings start the ten lines of a program of your own.</p>${state}`,
+    title: 'Start the gateway',
+    action: 'I have stored the key',
+    run: async () => true,
+    firm: true,
+    wide: true,
+    body: html`<p>Run this where the gateway is. The key is not shown again.</p>
+      <pre class="secret">${command}</pre>
+      <div class="actions">
+        <button type="button" @click=${async () => put(said, await copied(command))}>Copy</button>${said}
+      </div>
+      <p class="soft">
+        The pin comes from the service: compare it with <code>rescind trust show</code> where you trust it. The same
+        settings start the ten lines of a program of your own.
+      </p>
+      ${state}`,
   })
   open.abort()
 }

@@ -10,7 +10,13 @@ import { may } from '../session.js'
 import { whole } from '../table.js'
 
 /** @type {Record<Api.SrlKeyStatus, string>} */
-const MEANING = { standby: 'signs at once if another was stolen', pending: 'listed, and signs nothing yet', active: 'signs lists', retired: 'signed before; its last list is still valid', revoked: 'was stolen: its lists are refused' }
+const MEANING = {
+  standby: 'signs at once if another was stolen',
+  pending: 'listed, and signs nothing yet',
+  active: 'signs lists',
+  retired: 'signed before; its last list is still valid',
+  revoked: 'was stolen: its lists are refused',
+}
 export const SIGNERS = '/v1/revocations/srl/keys'
 const PATH = SIGNERS
 
@@ -23,11 +29,38 @@ export const signers = {
   mark: 'state',
   key: ({ key_id }) => key_id,
   columns: [
-    { id: 'signer', title: 'Signer', width: 'minmax(180px, 1fr)', value: ({ key_id }) => key_id, cell: ({ key_id }) => whole(key_id) },
-    { id: 'state', title: 'State', width: '124px', value: ({ status }) => status, cell: ({ status }) => tag(stateOf(status), status) },
-    { id: 'meaning', title: 'Meaning', width: 'minmax(220px, 2fr)', from: 860, text: meaning, cell: (key) => html`<span
-      title=${meaning(key)}>${meaning(key)}${ripens(key) && html`; may sign ${when(key.activates_at)}`}</span>` },
-    { id: 'made', title: 'Made', width: '116px', value: ({ created_at: at }) => at, cell: ({ created_at: at }) => when(at) },
+    {
+      id: 'signer',
+      title: 'Signer',
+      width: 'minmax(180px, 1fr)',
+      value: ({ key_id }) => key_id,
+      cell: ({ key_id }) => whole(key_id),
+    },
+    {
+      id: 'state',
+      title: 'State',
+      width: '124px',
+      value: ({ status }) => status,
+      cell: ({ status }) => tag(stateOf(status), status),
+    },
+    {
+      id: 'meaning',
+      title: 'Meaning',
+      width: 'minmax(220px, 2fr)',
+      from: 860,
+      text: meaning,
+      cell: (key) =>
+        html`<span title=${meaning(key)}
+          >${meaning(key)}${ripens(key) && html`; may sign ${when(key.activates_at)}`}</span
+        >`,
+    },
+    {
+      id: 'made',
+      title: 'Made',
+      width: '116px',
+      value: ({ created_at: at }) => at,
+      cell: ({ created_at: at }) => when(at),
+    },
     { id: 'public', title: 'Public key', text: ({ public_key }) => public_key },
   ],
   sub: (key) => html`${meaning(key)} · made ${when(key.created_at)}`,
@@ -50,13 +83,17 @@ async function tell(asked) {
 /** What is done with no signer in particular. @param {Api.SrlKey[]} keys */
 export function buttons(keys) {
   const pending = keys.find(({ status }) => status === 'pending')
-  return may() && keys.length > 0 && html`
-    ${!pending && html`<button type="button" @click=${() => tell(create())}>Make the next signer…</button>`}
-    <button type="button" @click=${() => tell(rotate(pending))}>Replace the signer now…</button>`
+  return (
+    may() &&
+    keys.length > 0 &&
+    html` ${!pending && html`<button type="button" @click=${() => tell(create())}>Make the next signer…</button>`}
+      <button type="button" @click=${() => tell(rotate(pending))}>Replace the signer now…</button>`
+  )
 }
 
 /** Whether it has to wait before it may sign. @param {Api.SrlKey} key */
-const ripens = ({ status, activates_at }) => status === 'pending' && activates_at !== null && Date.parse(activates_at) > now()
+const ripens = ({ status, activates_at }) =>
+  status === 'pending' && activates_at !== null && Date.parse(activates_at) > now()
 
 /** @param {Api.SrlKey} key */
 function meaning({ status }) {
@@ -64,11 +101,17 @@ function meaning({ status }) {
 }
 
 /** @returns {Promise<Api.SrlKey | null>} */
-const create = () => ask({
-  title: 'Make the next list signer', action: 'Make the signer', failed: 'The signer could not be made.',
-  body: html`<p>It is listed as pending, and the next trust document names it, so that authorizers learn of it. It signs nothing until it is activated.</p>`,
-  run: (_form, headers) => post(PATH, undefined, { headers }),
-})
+const create = () =>
+  ask({
+    title: 'Make the next list signer',
+    action: 'Make the signer',
+    failed: 'The signer could not be made.',
+    body: html`<p>
+      It is listed as pending, and the next trust document names it, so that authorizers learn of it. It signs nothing
+      until it is activated.
+    </p>`,
+    run: (_form, headers) => post(PATH, undefined, { headers }),
+  })
 
 /**
  * @param {Api.SrlKey} key
@@ -77,7 +120,10 @@ const create = () => ask({
 function activate({ key_id, activates_at }) {
   const early = activates_at !== null && Date.parse(activates_at) > now()
   return ask({
-    title: `Activate the list signer ${short(key_id)}`, action: early ? 'Activate it early' : 'Activate', danger: early, failed: 'The signer could not be activated.',
+    title: `Activate the list signer ${short(key_id)}`,
+    action: early ? 'Activate it early' : 'Activate',
+    danger: early,
+    failed: 'The signer could not be activated.',
     body: html`<p>It signs a new list at once, and the present signer is retired.</p>
       ${early && html`<p><strong>Authorizers that have not learned of it yet refuse its lists.</strong> They all have had the time ${when(activates_at)}.</p>`}`,
     run: (_form, headers) => post(`${PATH}/${key_id}/activate`, early ? { force: true } : undefined, { headers }),
@@ -88,20 +134,33 @@ function activate({ key_id, activates_at }) {
  * @param {Api.SrlKey | undefined} pending
  * @returns {Promise<Api.SrlKey | null>}
  */
-const rotate = (pending) => ask({
-  title: 'Replace the list signer now', action: 'Replace it', danger: true, failed: 'The signer could not be replaced.',
-  body: html`<p>${pending ? html`The pending signer ${short(pending.key_id)}` : 'A new signer'} signs a list at once.</p>
-    <p><strong>Authorizers that read lists refuse it until they know the new key.</strong> To give them time, make the next signer and activate it later.</p>`,
-  run: (_form, headers) => post(`${PATH}/rotate`, undefined, { headers }),
-})
+const rotate = (pending) =>
+  ask({
+    title: 'Replace the list signer now',
+    action: 'Replace it',
+    danger: true,
+    failed: 'The signer could not be replaced.',
+    body: html`<p>
+        ${pending ? html`The pending signer ${short(pending.key_id)}` : 'A new signer'} signs a list at once.
+      </p>
+      <p>
+        <strong>Authorizers that read lists refuse it until they know the new key.</strong> To give them time, make the
+        next signer and activate it later.
+      </p>`,
+    run: (_form, headers) => post(`${PATH}/rotate`, undefined, { headers }),
+  })
 
 /**
  * @param {Api.SrlKey} key
  * @returns {Promise<Api.SrlKey | null>}
  */
-const revoke = ({ key_id, status }) => ask({
-  title: `Revoke the list signer ${short(key_id)}`, action: 'Revoke it', danger: true, failed: 'The signer could not be revoked.',
-  body: html`<p>Do this if the key was stolen. It cannot be undone.</p>
-    ${status === 'active' && html`<p><strong>Another key takes over at once.</strong> Authorizers with the pin of the roots follow by themselves. Give the new public key to each one that pins list signers: until then it refuses all.</p>`}`,
-  run: (_form, headers) => post(`${PATH}/${key_id}/revoke`, undefined, { headers }),
-})
+const revoke = ({ key_id, status }) =>
+  ask({
+    title: `Revoke the list signer ${short(key_id)}`,
+    action: 'Revoke it',
+    danger: true,
+    failed: 'The signer could not be revoked.',
+    body: html`<p>Do this if the key was stolen. It cannot be undone.</p>
+      ${status === 'active' && html`<p><strong>Another key takes over at once.</strong> Authorizers with the pin of the roots follow by themselves. Give the new public key to each one that pins list signers: until then it refuses all.</p>`}`,
+    run: (_form, headers) => post(`${PATH}/${key_id}/revoke`, undefined, { headers }),
+  })

@@ -26,26 +26,41 @@ const ORDER = ['trust', 'valid', ...CHECKS]
 
 /** What is checked, and what is said if all is well. @type {Record<Check, [string, (held: Document, content: Content, list: Believed['list']) => string]>} */
 const WORDS = {
-  trust: ['Your pin leads to the newest trust document', ({ version, roots }) => `document ${version}, which ${roots.threshold} of ${count(roots.keys.length, 'root')} signed`],
+  trust: [
+    'Your pin leads to the newest trust document',
+    ({ version, roots }) =>
+      `document ${version}, which ${roots.threshold} of ${count(roots.keys.length, 'root')} signed`,
+  ],
   valid: ['The document has not expired', ({ expiresAt }) => `valid until ${minute(expiresAt)} UTC`],
   form: ['Has the form of a list', (_held, { size }) => `${number(size)} bytes are signed`],
-  signature: ['Signed by a key that the document names', (_held, { signer }) => `Ed25519 over the exact bytes, by ${signer.slice(0, 12)}…`],
+  signature: [
+    'Signed by a key that the document names',
+    (_held, { signer }) => `Ed25519 over the exact bytes, by ${signer.slice(0, 12)}…`,
+  ],
   members: ['Has the four members in order', (_held, { version }) => `version ${version}`],
   shown: ['The readable part is what was signed', (_held, { sha256 }) => `SHA-256 ${sha256.slice(0, 12)}…`],
   order: ['Sorted, nothing twice', (_held, { ids }) => count(ids.length, 'warrant')],
   times: ['Its times are possible', (_held, { issuedAt }) => `issued ${second(issuedAt)} UTC`],
-  expired: ['Not expired', (_held, { expiresAt }) => `${span((expiresAt - Date.now()) / 1000)} left by this computer’s clock`],
-  version: ['Not older than one you have seen', (_held, _content, list) => list ? `you saw list ${list.version} here` : 'this browser remembers no list'],
+  expired: [
+    'Not expired',
+    (_held, { expiresAt }) => `${span((expiresAt - Date.now()) / 1000)} left by this computer’s clock`,
+  ],
+  version: [
+    'Not older than one you have seen',
+    (_held, _content, list) => (list ? `you saw list ${list.version} here` : 'this browser remembers no list'),
+  ],
 }
 
 const CLOCK = 'Check the clock of this computer. If it is right,'
 /** What to do if a check of the list fails. @type {Partial<Record<Check, string>>} */
 const ADVICE = {
-  signature: 'Verify again in a minute. If it stays so, somebody else made this list: tell the people who run the service.',
+  signature:
+    'Verify again in a minute. If it stays so, somebody else made this list: tell the people who run the service.',
   shown: 'Something between the service and this browser changes answers. Authorizers read only what is signed.',
   times: `${CLOCK} that of the service is wrong.`,
   expired: `${CLOCK} no list is published any more: see Overview.`,
-  version: 'The service was restored from a backup without a recovery, or somebody answers with an old list: tell the people who run it.',
+  version:
+    'The service was restored from a backup without a recovery, or somebody answers with an old list: tell the people who run it.',
 }
 const REPORT = 'Tell the people who run the service: it never publishes such a list.'
 
@@ -59,19 +74,49 @@ export function verifyCard(signal) {
     const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
     const pin = String(form.get('pin')).trim()
     try {
-      put(result, isPin(pin) ? await checked(pin, form.has('keep'), signal) : banner('revoked', html`<strong>That is no pin.</strong> A pin is 64 hexadecimal digits: 0–9 and a–f. The public key of a list signer is none.`))
+      put(
+        result,
+        isPin(pin)
+          ? await checked(pin, form.has('keep'), signal)
+          : banner(
+              'revoked',
+              html`<strong>That is no pin.</strong> A pin is 64 hexadecimal digits: 0–9 and a–f. The public key of a
+                list signer is none.`,
+            ),
+      )
     } catch (error) {
       if (!signal.aborted) put(result, problem(error, 'The list could not be read.'))
     }
   }
-  return html`
-    <p class="soft">This browser checks the list itself: your pin names the roots, the roots sign a document with the keys of the list signers, and one of these signs the list. Paste the pin that you were given by another way: one on this page would come from the same server as the list.</p>
+  return html` <p class="soft">
+      This browser checks the list itself: your pin names the roots, the roots sign a document with the keys of the list
+      signers, and one of these signs the list. Paste the pin that you were given by another way: one on this page would
+      come from the same server as the list.
+    </p>
     ${dropped && banner('info', 'This browser remembered the key of a list signer, or something that cannot be read. It was forgotten. Lists are now checked with the pin of the roots: ask the people who run the service for it.')}
-    <div class="panels"><form @submit=${check}>
-      <label class="field"><span>Pin that you trust</span><input name="pin" required spellcheck="false" autocomplete="off" aria-describedby="pin-form" value=${before?.pin}><small id="pin-form" class="soft">64 hexadecimal digits</small></label>
-      <label class="tick"><input type="checkbox" name="keep" ?checked=${before !== null}> <span>Remember the pin, the document and the list in this browser, so that older ones are noticed.</span></label>
-      <div class="actions"><button class="main">Verify</button></div>
-    </form>${result}</div>`
+    <div class="panels">
+      <form @submit=${check}>
+        <label class="field"
+          ><span>Pin that you trust</span
+          ><input
+            name="pin"
+            required
+            spellcheck="false"
+            autocomplete="off"
+            aria-describedby="pin-form"
+            value=${before?.pin}
+          /><small id="pin-form" class="soft">64 hexadecimal digits</small></label
+        >
+        <label class="tick"
+          ><input type="checkbox" name="keep" ?checked=${before !== null} />
+          <span
+            >Remember the pin, the document and the list in this browser, so that older ones are noticed.</span
+          ></label
+        >
+        <div class="actions"><button class="main">Verify</button></div>
+      </form>
+      ${result}
+    </div>`
 }
 
 /**
@@ -80,18 +125,34 @@ export function verifyCard(signal) {
  * @param {AbortSignal} signal
  */
 async function checked(pin, keep, signal) {
-  const status = /** @type {Api.ListStatus} */ ((await call('GET', '/v1/revocations/srl/status', undefined, { signal })).body)
-  if (status.count > LONGEST) return banner('info', html`<strong>The list has ${number(status.count)} warrants.</strong> The page does not fetch lists of more than ${number(LONGEST)}. Use <code>rescind list verify</code>.`)
+  const status = /** @type {Api.ListStatus} */ (
+    (await call('GET', '/v1/revocations/srl/status', undefined, { signal })).body
+  )
+  if (status.count > LONGEST)
+    return banner(
+      'info',
+      html`<strong>The list has ${number(status.count)} warrants.</strong> The page does not fetch lists of more than
+        ${number(LONGEST)}. Use <code>rescind list verify</code>.`,
+    )
   const state = await begun(pin)
   /** @type {Found} */
   const found = { state, list: null, content: null }
   try {
     await find(found, keep, signal)
   } catch (error) {
-    if (error instanceof NoEd25519) return banner('unknown', html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 at this address. It must be new enough, and the address must begin with https or be this machine’s. Use <code>rescind list verify</code>.`)
+    if (error instanceof NoEd25519)
+      return banner(
+        'unknown',
+        html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 at this address. It must be new
+          enough, and the address must begin with https or be this machine’s. Use <code>rescind list verify</code>.`,
+      )
     return results(found, failure(error))
   }
-  if (!found.content) return banner('info', html`<strong>Nothing was checked.</strong> The service has no trust document yet: its roots have signed none.`)
+  if (!found.content)
+    return banner(
+      'info',
+      html`<strong>Nothing was checked.</strong> The service has no trust document yet: its roots have signed none.`,
+    )
   return results(found, null)
 }
 
@@ -118,7 +179,7 @@ async function find(found, keep, signal) {
   } catch (error) {
     if (!(error instanceof Refused) || error.check !== 'signature') throw error
     // The signer may have been replaced meanwhile (TRUST-13).
-    found.content = await verify(body, await keys() ?? [], Date.now(), found.list)
+    found.content = await verify(body, (await keys()) ?? [], Date.now(), found.list)
   }
   const { version, sha256, signer } = found.content
   if (keep) remember({ ...found.state, list: { version, sha256, signer } })
@@ -135,7 +196,8 @@ function failure(error) {
     const [message, advice] = REASONS[error.reason]
     return { check: error.reason === 'trust_expired' ? 'valid' : 'trust', message, advice }
   }
-  if (error instanceof Refused) return { check: error.check, message: error.message, advice: ADVICE[error.check] ?? REPORT }
+  if (error instanceof Refused)
+    return { check: error.check, message: error.message, advice: ADVICE[error.check] ?? REPORT }
   throw error
 }
 
@@ -150,9 +212,26 @@ function results({ state: { held }, list, content }, failed) {
     const [words, yes] = WORDS[check]
     // With nothing to compare with, it is not known whether an older list came back.
     const passed = check === 'version' && !list ? tag('unknown', 'not known') : tag('force', 'yes')
-    const [detail, mark] = place < stopped ? [held && content ? yes(held, content, list) : '', passed] : place === stopped ? [failed?.message, tag('revoked', 'no')] : ['', tag('unknown', 'not checked')]
-    return html`<div><div><p>${words}</p>${detail && html`<p class="soft"><small>${detail}</small></p>`}</div>${mark}</div>`
+    const [detail, mark] =
+      place < stopped
+        ? [held && content ? yes(held, content, list) : '', passed]
+        : place === stopped
+          ? [failed?.message, tag('revoked', 'no')]
+          : ['', tag('unknown', 'not checked')]
+    return html`<div>
+      <div>
+        <p>${words}</p>
+        ${detail && html`<p class="soft"><small>${detail}</small></p>`}
+      </div>
+      ${mark}
+    </div>`
   }
-  const verdict = content ? banner('force', html`<strong>List ${content.version} is genuine</strong>, as far as the pin that you gave is.`) : banner('revoked', html`<strong>Do not trust this list.</strong> ${failed?.advice}`)
-  return [verdict, html`<div class="rowed">${ORDER.map(line)}</div>`, content && html`<p class="soft">Checked ${minute(Date.now())} UTC.</p>`]
+  const verdict = content
+    ? banner('force', html`<strong>List ${content.version} is genuine</strong>, as far as the pin that you gave is.`)
+    : banner('revoked', html`<strong>Do not trust this list.</strong> ${failed?.advice}`)
+  return [
+    verdict,
+    html`<div class="rowed">${ORDER.map(line)}</div>`,
+    content && html`<p class="soft">Checked ${minute(Date.now())} UTC.</p>`,
+  ]
 }

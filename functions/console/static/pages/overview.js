@@ -40,10 +40,20 @@ export async function show(main, { signal }) {
   const draw = () => {
     const known = sources()
     const isFirst = known.list?.data && isNew(known.list.data)
-    if (isFirst && !steps.childElementCount) void import('./first_steps.js').then(({ firstSteps }) => firstSteps(steps, signal))
-    put(main, heading(title, sentence(known.fleet)), stale(known), alarm(known.list?.data ?? null, fault), fault,
+    if (isFirst && !steps.childElementCount)
+      void import('./first_steps.js').then(({ firstSteps }) => firstSteps(steps, signal))
+    put(
+      main,
+      heading(title, sentence(known.fleet)),
+      stale(known),
+      alarm(known.list?.data ?? null, fault),
+      fault,
       isFirst ? steps : numbers(known),
-      html`<div class="halves">${needs(known)}<div class="body">${days(known.days, isFirst)}${newest(known.changes, isFirst)}</div></div>`)
+      html`<div class="halves">
+        ${needs(known)}
+        <div class="body">${days(known.days, isFirst)}${newest(known.changes, isFirst)}</div>
+      </div>`,
+    )
     if (Object.values(known).every((each) => each === null || each.at || each.error)) ready()
   }
   follow(draw, signal)
@@ -92,7 +102,13 @@ function sentence(fleet) {
 /** What could not be renewed, said once: the worst of it. @param {Known} known */
 function stale({ fleet, list }) {
   const entry = [list, fleet].find((each) => each?.at && each.error)
-  return entry ? banner('unknown', html`<strong>As of ${second(entry.at).slice(11, 16)} UTC.</strong> The service does not answer as it should; what is shown stays until it does.`) : null
+  return entry
+    ? banner(
+        'unknown',
+        html`<strong>As of ${second(entry.at).slice(11, 16)} UTC.</strong> The service does not answer as it should;
+          what is shown stays until it does.`,
+      )
+    : null
 }
 
 /**
@@ -121,26 +137,68 @@ function alarm(list, fault) {
 
 /** Four numbers, each with the rows behind it. @param {Known} known */
 function numbers({ fleet, list }) {
-  const card = (/** @type {Entry} */ entry, /** @type {string} */ path, /** @type {string} */ href, /** @type {string} */ words,
-    /** @type {(data: any) => [unknown, unknown, State?]} */ draw) => {
-    if (!entry.data) return html`<section class="panel figure"><h2>${words}</h2>${waits(entry, words, path, 2)}</section>`
+  const card = (
+    /** @type {Entry} */ entry,
+    /** @type {string} */ path,
+    /** @type {string} */ href,
+    /** @type {string} */ words,
+    /** @type {(data: any) => [unknown, unknown, State?]} */ draw,
+  ) => {
+    if (!entry.data)
+      return html`<section class="panel figure">
+        <h2>${words}</h2>
+        ${waits(entry, words, path, 2)}
+      </section>`
     const [value, note, state] = draw(entry.data)
-    return html`<a class="panel figure" href=${href}><h2>${words}</h2><p class=${state ? `big state ${state}` : 'big'}>${value}</p><small class="soft">${note}</small></a>`
+    return html`<a class="panel figure" href=${href}
+      ><h2>${words}</h2>
+      <p class=${state ? `big state ${state}` : 'big'}>${value}</p>
+      <small class="soft">${note}</small></a
+    >`
   }
   const summary = '/v1/authorizers/summary'
   const status = '/v1/revocations/srl/status'
-  return html`<div class="figures">${[
-    fleet && card(fleet, summary, '#/authorizers?q=state:unknown', 'May let revoked warrants in', ({ unknown, registered }) =>
-      [number(unknown), `of ${count(registered, 'authorizer')}`, unknown ? 'open' : undefined]),
-    fleet && card(fleet, summary, '#/authorizers?q=state:holding', 'Hold the newest entry', ({ holding, sequence }) =>
-      [number(holding), sequence === null ? 'the feed has no entry yet' : `entry ${number(sequence)}`]),
-    list && card(list, status, '#/lists', 'The list ends', ({ version, expires_at, key_id }) => {
-      const left = (Date.parse(expires_at) - now()) / 1000
-      return left > 0 ? [`in ${span(left)}`, `list ${number(version)}, signed by ${short(key_id)}`] : ['expired', `list ${number(version)}: all who use it refuse all`, 'expired']
-    }),
-    list && card(list, status, '#/revocations', 'Revoked warrants', ({ count: size, version, pending, pending_truncated: more }) =>
-      [number(size), pending || more ? `${number(pending)}${more ? ' or more' : ''} wait for list ${number(version + 1)}` : `all in list ${number(version)}`]),
-  ]}</div>`
+  return html`<div class="figures">
+    ${[
+      fleet &&
+        card(
+          fleet,
+          summary,
+          '#/authorizers?q=state:unknown',
+          'May let revoked warrants in',
+          ({ unknown, registered }) => [
+            number(unknown),
+            `of ${count(registered, 'authorizer')}`,
+            unknown ? 'open' : undefined,
+          ],
+        ),
+      fleet &&
+        card(fleet, summary, '#/authorizers?q=state:holding', 'Hold the newest entry', ({ holding, sequence }) => [
+          number(holding),
+          sequence === null ? 'the feed has no entry yet' : `entry ${number(sequence)}`,
+        ]),
+      list &&
+        card(list, status, '#/lists', 'The list ends', ({ version, expires_at, key_id }) => {
+          const left = (Date.parse(expires_at) - now()) / 1000
+          return left > 0
+            ? [`in ${span(left)}`, `list ${number(version)}, signed by ${short(key_id)}`]
+            : ['expired', `list ${number(version)}: all who use it refuse all`, 'expired']
+        }),
+      list &&
+        card(
+          list,
+          status,
+          '#/revocations',
+          'Revoked warrants',
+          ({ count: size, version, pending, pending_truncated: more }) => [
+            number(size),
+            pending || more
+              ? `${number(pending)}${more ? ' or more' : ''} wait for list ${number(version + 1)}`
+              : `all in list ${number(version)}`,
+          ],
+        ),
+    ]}
+  </div>`
 }
 
 /**
@@ -159,12 +217,36 @@ function waits({ error }, what, path, lines) {
 /** @param {Known} known */
 function needs(known) {
   const { fleet, webhooks, keys, suspended, signers } = known
-  const faults = [fleet, webhooks, keys, suspended, signers].flatMap((each) => (each?.error && !each.at && each.error.status !== 404 ? [each.error] : []))
-  const found = [...approvals, ...ofFleet(fleet?.data ?? null), ...(webhooks?.data ?? []).flatMap(broken), ...(suspended?.data?.keys ?? []).map(suspension),
-    ...ending(keys?.data ?? []), ...(signers?.data?.keys ?? []).flatMap(ripe)]
+  const faults = [fleet, webhooks, keys, suspended, signers].flatMap((each) =>
+    each?.error && !each.at && each.error.status !== 404 ? [each.error] : [],
+  )
+  const found = [
+    ...approvals,
+    ...ofFleet(fleet?.data ?? null),
+    ...(webhooks?.data ?? []).flatMap(broken),
+    ...(suspended?.data?.keys ?? []).map(suspension),
+    ...ending(keys?.data ?? []),
+    ...(signers?.data?.keys ?? []).flatMap(ripe),
+  ]
   const isRead = [fleet, webhooks, keys, suspended, signers].every((each) => !each || each.at || each.error)
-  return html`<section class="panel"><h2>Needs a person</h2>
-    ${found.length > 0 && html`<ul class="tasks">${found.slice(0, TASKS).map(({ state, what, why, href, action, buttons }) => html`<li>${icon(state)}<div><p>${what}</p><small class="soft">${why}</small>${buttons && html`<div class="actions">${buttons}</div>`}</div>${href && html`<a class="button" href=${href}>${action}</a>`}</li>`)}</ul>`}
+  return html`<section class="panel">
+    <h2>Needs a person</h2>
+    ${
+      found.length > 0 &&
+      html`<ul class="tasks">
+        ${found.slice(0, TASKS).map(
+          ({ state, what, why, href, action, buttons }) =>
+            html`<li>
+              ${icon(state)}
+              <div>
+                <p>${what}</p>
+                <small class="soft">${why}</small>${buttons && html`<div class="actions">${buttons}</div>`}
+              </div>
+              ${href && html`<a class="button" href=${href}>${action}</a>`}
+            </li>`,
+        )}
+      </ul>`
+    }
     ${found.length > TASKS && html`<p class="soft">${number(found.length - TASKS)} more</p>`}
     ${faults[0] && problem(faults[0], 'Not all that needs a person could be read.', () => ['/v1/authorizers/summary', '/v1/webhooks', '/v1/api-keys', '/v1/revocations/srl/keys'].forEach(retry))}
     ${!found.length && !faults[0] && (isRead ? html`<p class="soft">Nothing needs a person.</p>` : skeleton(4))}
@@ -181,23 +263,52 @@ function ofFleet(counted) {
   // Only then somebody has to be named.
   const isSmall = counted.registered <= NAMED
   const wanted = counted.unknown || counted.silent || counted.allow_when_stale
-  const found = /** @type {Api.Authorizer[]} */ ((wanted && isSmall && read('/v1/authorizers?include=proof', SOON, 'authorizers').data) || [])
-  const names = (/** @type {Api.Authorizer[]} */ some) => some.slice(0, 3).map(({ name }, index) => [index ? ', ' : ', ', called(name)])
+  const found = /** @type {Api.Authorizer[]} */ (
+    (wanted && isSmall && read('/v1/authorizers?include=proof', SOON, 'authorizers').data) || []
+  )
+  const names = (/** @type {Api.Authorizer[]} */ some) =>
+    some.slice(0, 3).map(({ name }, index) => [index ? ', ' : ', ', called(name)])
   /** @type {(state: State, some: Api.Authorizer[], size: number, words: string, alone: (each: Api.Authorizer) => unknown, many: string, query: string) => Task[]} */
   const line = (state, some, size, words, alone, many, query) => {
     if (!size && !some.length) return []
     const [only] = some
-    if (some.length === 1 && only) return [{ state, what: called(only.name), why: alone(only), href: `#/authorizers/${only.id}`, action: 'Look' }]
-    return [{ state, what: `${count(some.length || size, 'authorizer')} ${words}`, why: [many, names(some), some.length > 3 && ' …'], href: `#/authorizers?q=${query}`, action: 'Look' }]
+    if (some.length === 1 && only)
+      return [{ state, what: called(only.name), why: alone(only), href: `#/authorizers/${only.id}`, action: 'Look' }]
+    return [
+      {
+        state,
+        what: `${count(some.length || size, 'authorizer')} ${words}`,
+        why: [many, names(some), some.length > 3 && ' …'],
+        href: `#/authorizers?q=${query}`,
+        action: 'Look',
+      },
+    ]
   }
   const lets = found.filter(({ allow_when_stale }) => allow_when_stale)
   const quiet = found.filter((each) => isSilent(each, now(), counted.registered))
   const old = (/** @type {Api.Authorizer} */ { behind, owner }) =>
-    html`lets warrants in ${behind ? `although ${count(behind, 'entry', 'entries')} behind` : 'also when too old'}; <bdi>${ownerOf(owner)}</bdi>`
+    html`lets warrants in ${behind ? `although ${count(behind, 'entry', 'entries')} behind` : 'also when too old'};
+      <bdi>${ownerOf(owner)}</bdi>`
   return [
-    ...line('revoked', found.filter(({ foreign }) => foreign), 0, 'hold what another service said', () => 'told of entries that this service did not publish', 'told of entries that this service did not publish', 'state:unknown'),
+    ...line(
+      'revoked',
+      found.filter(({ foreign }) => foreign),
+      0,
+      'hold what another service said',
+      () => 'told of entries that this service did not publish',
+      'told of entries that this service did not publish',
+      'state:unknown',
+    ),
     ...line('open', lets, counted.allow_when_stale, 'let warrants in though old', old, 'set so', 'old:lets'),
-    ...line('open', quiet, counted.silent, 'silent', () => `silent for longer than ${span(quietAfter(counted.registered))}`, `for longer than ${span(quietAfter(counted.registered))}`, 'silent:missing'),
+    ...line(
+      'open',
+      quiet,
+      counted.silent,
+      'silent',
+      () => `silent for longer than ${span(quietAfter(counted.registered))}`,
+      `for longer than ${span(quietAfter(counted.registered))}`,
+      'silent:missing',
+    ),
   ]
 }
 
@@ -206,13 +317,23 @@ function ofFleet(counted) {
  * @returns {Task[]}
  */
 function broken({ id, url, status, disabled_because, failing_since, set_aside }) {
-  const why = status === 'disabled' ? disabled_because !== 'requested' && 'webhook, disabled as it failed'
-    : failing_since ? html`webhook, accepts nothing since ${when(failing_since)}` : set_aside > 0 && `webhook, refused ${count(set_aside, 'event')}`
+  const why =
+    status === 'disabled'
+      ? disabled_because !== 'requested' && 'webhook, disabled as it failed'
+      : failing_since
+        ? html`webhook, accepts nothing since ${when(failing_since)}`
+        : set_aside > 0 && `webhook, refused ${count(set_aside, 'event')}`
   return why ? [{ state: 'revoked', what: called(url), why, href: `#/webhooks/${id}`, action: 'Look' }] : []
 }
 
 /** @param {Api.SigningKey} key @returns {Task} */
-const suspension = ({ id, name }) => ({ state: 'suspended', what: named(name), why: 'signing key, suspended: enable it or revoke it', href: `#/keys/${id}`, action: 'Decide' })
+const suspension = ({ id, name }) => ({
+  state: 'suspended',
+  what: named(name),
+  why: 'signing key, suspended: enable it or revoke it',
+  href: `#/keys/${id}`,
+  action: 'Decide',
+})
 
 /**
  * Those that end soon, the first one first, then those that may do everything and never end.
@@ -222,20 +343,39 @@ const suspension = ({ id, name }) => ({ state: 'suspended', what: named(name), w
 function ending(keys) {
   const endOf = (/** @type {Api.ApiKeySummary} */ { expires_at }) => (expires_at ? Date.parse(expires_at) : Infinity)
   // One that was made for a day at most, as for a link to this page, is meant to end.
-  const inUse = keys.filter((key) => key.status === 'active' && endOf(key) > now() && endOf(key) - Date.parse(key.created_at) > DAY && !isReplaced(key, keys))
-  const task = (/** @type {Api.ApiKeySummary} */ { id, name }, /** @type {unknown} */ why, /** @type {string} */ action) =>
-    /** @type {Task} */ ({ state: 'wait', what: named(name), why, href: `#/api-keys/${id}`, action })
+  const inUse = keys.filter(
+    (key) =>
+      key.status === 'active' &&
+      endOf(key) > now() &&
+      endOf(key) - Date.parse(key.created_at) > DAY &&
+      !isReplaced(key, keys),
+  )
+  const task = (
+    /** @type {Api.ApiKeySummary} */ { id, name },
+    /** @type {unknown} */ why,
+    /** @type {string} */ action,
+  ) => /** @type {Task} */ ({ state: 'wait', what: named(name), why, href: `#/api-keys/${id}`, action })
   const soon = inUse.filter((key) => endOf(key) - now() < ENDS_SOON).sort((one_, other) => endOf(one_) - endOf(other))
   return [
     ...soon.map((key) => task(key, html`API key, ends ${when(key.expires_at)}`, 'Replace')),
-    ...inUse.filter(({ scopes, expires_at }) => scopes.includes('admin') && !expires_at).map((key) => task(key, 'API key, may do everything and never ends', 'Look')),
+    ...inUse
+      .filter(({ scopes, expires_at }) => scopes.includes('admin') && !expires_at)
+      .map((key) => task(key, 'API key, may do everything and never ends', 'Look')),
   ]
 }
 
 /** @param {Api.SrlKey} signer @returns {Task[]} */
 function ripe({ key_id, status, activates_at }) {
   if (status !== 'pending' || !activates_at || Date.parse(activates_at) > now()) return []
-  return [{ state: 'wait', what: html`<code>${short(key_id)}</code>`, why: 'list signer, pending, and may sign now', href: '#/lists', action: 'Activate' }]
+  return [
+    {
+      state: 'wait',
+      what: html`<code>${short(key_id)}</code>`,
+      why: 'list signer, pending, and may sign now',
+      href: '#/lists',
+      action: 'Activate',
+    },
+  ]
 }
 
 /**
@@ -247,17 +387,30 @@ function days(entry, isFirst) {
   if (isFirst) return null
   const name = 'Revocations per day'
   const path = `/v1/revocations/counts?from=${date(now() - (DAYS - 1) * DAY)}&to=${date(now())}`
-  if (!entry) return html`<section class="panel"><h2>${name}</h2>${banner('info', 'This key may not read revocations. Ask an administrator for a key with the scope auditor.')}</section>`
+  if (!entry)
+    return html`<section class="panel">
+      <h2>${name}</h2>
+      ${banner('info', 'This key may not read revocations. Ask an administrator for a key with the scope auditor.')}
+    </section>`
   const found = /** @type {{date: string, created: number | null}[]} */ (entry.data?.days ?? [])
   const most = Math.max(1, ...found.map(({ created }) => created ?? 0))
   const column = (/** @type {typeof found[number]} */ { date: day, created }) => {
     const high = created ? Math.max(2, (100 * created) / most) : 1
     const words = `${day}: ${created === null ? 'not counted yet' : count(created, 'revocation')}`
-    return html`<a href=${`#/revocations?from=${day}&to=${day}`} aria-label=${words} title=${words}><b>${created === null ? '?' : label(created, 40)}</b><svg
-      viewBox="0 0 10 100" preserveAspectRatio="none" aria-hidden="true">${svg`<rect y=${100 - high} width="10" height=${high}/>`}</svg><small>${day.slice(5)}</small></a>`
+    return html`<a href=${`#/revocations?from=${day}&to=${day}`} aria-label=${words} title=${words}
+      ><b>${created === null ? '?' : label(created, 40)}</b
+      ><svg viewBox="0 0 10 100" preserveAspectRatio="none" aria-hidden="true">
+        ${svg`<rect y=${100 - high} width="10" height=${high}/>`}</svg
+      ><small>${day.slice(5)}</small></a
+    >`
   }
-  return html`<section class="panel"><header><h2>${name}</h2><small class="soft">${aged(entry) ?? `${DAYS} days, UTC`}</small></header>
-    ${entry.data ? html`<div class="daily">${found.map(column)}</div>` : waits(entry, 'The revocations per day', path, 4)}</section>`
+  return html`<section class="panel">
+    <header>
+      <h2>${name}</h2>
+      <small class="soft">${aged(entry) ?? `${DAYS} days, UTC`}</small>
+    </header>
+    ${entry.data ? html`<div class="daily">${found.map(column)}</div>` : waits(entry, 'The revocations per day', path, 4)}
+  </section>`
 }
 
 /**
@@ -267,8 +420,24 @@ function days(entry, isFirst) {
 function newest(entry, isFirst) {
   if (!entry || isFirst) return null
   const found = /** @type {Api.ListedChange[]} */ (entry.data?.changes ?? [])
-  const row = (/** @type {Api.ListedChange} */ { id, name, reason, recorded_at, actor }) => html`<li><a href=${`#/changes/${id}`}>${called(name ?? short(id))}</a><bdi
-    class="soft" dir="auto">${reason ?? (actor && nameOf(actor.identity, actor.name))}</bdi>${when(recorded_at)}</li>`
-  return html`<section class="panel"><header><h2>Newest changes</h2><small class="soft">${aged(entry)}</small><a href="#/changes">All</a></header>
-    ${entry.data ? found.length ? html`<ul class="changes">${found.map(row)}</ul>` : html`<p class="soft">Nothing was revoked yet.</p>` : waits(entry, 'The newest changes', `/v1/changes?limit=${NEWEST}`, 4)}</section>`
+  const row = (/** @type {Api.ListedChange} */ { id, name, reason, recorded_at, actor }) =>
+    html`<li>
+      <a href=${`#/changes/${id}`}>${called(name ?? short(id))}</a
+      ><bdi class="soft" dir="auto">${reason ?? (actor && nameOf(actor.identity, actor.name))}</bdi>${when(recorded_at)}
+    </li>`
+  return html`<section class="panel">
+    <header>
+      <h2>Newest changes</h2>
+      <small class="soft">${aged(entry)}</small><a href="#/changes">All</a>
+    </header>
+    ${
+      entry.data
+        ? found.length
+          ? html`<ul class="changes">
+              ${found.map(row)}
+            </ul>`
+          : html`<p class="soft">Nothing was revoked yet.</p>`
+        : waits(entry, 'The newest changes', `/v1/changes?limit=${NEWEST}`, 4)
+    }
+  </section>`
 }

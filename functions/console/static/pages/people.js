@@ -28,15 +28,27 @@ export async function show(main, context) {
     const sources = [known, asked.read('/v1/approvals?limit=100'), read('/v1/sessions', 15, 'sessions')]
     tables.forEach((table, index) => table.draw(/** @type {import('../live.js').Entry} */ (sources[index])))
     const [first, second, third] = tables.map(({ element }) => element)
-    put(main, heading(title, 'They sign in with the account that an identity provider gives them, and have its role.'), first,
-      part('Approvals', 'What one person asks for, and another approves or rejects.'), second,
-      part('Sessions', 'Who is signed in now, people and programs.'), third)
+    put(
+      main,
+      heading(title, 'They sign in with the account that an identity provider gives them, and have its role.'),
+      first,
+      part('Approvals', 'What one person asks for, and another approves or rejects.'),
+      second,
+      part('Sessions', 'Who is signed in now, people and programs.'),
+      third,
+    )
     if (known.at || known.error) ready()
   }, context.signal)
 }
 
 /** @param {string} name @param {string} words_ */
-const part = (name, words_) => html`<div class="head"><div><h2>${name}</h2><p class="soft">${words_}</p></div></div>`
+const part = (name, words_) =>
+  html`<div class="head">
+    <div>
+      <h2>${name}</h2>
+      <p class="soft">${words_}</p>
+    </div>
+  </div>`
 
 /** @type {import('../table.js').Spec} */
 const people = {
@@ -46,25 +58,78 @@ const people = {
   mark: 'state',
   isLow: true,
   columns: [
-    { id: 'name', title: 'Name', width: 'minmax(160px, 1fr)', value: ({ name, email }) => name || email, cell: ({ id, name, email }) =>
-      html`<span class="line-of">${whole(name || email)}${id === who().person_id && tag('info', 'you')}</span>` },
-    { id: 'email', title: 'E-mail', width: 'minmax(180px, 1fr)', from: 860, value: ({ email }) => email, cell: ({ email }) => whole(email) },
+    {
+      id: 'name',
+      title: 'Name',
+      width: 'minmax(160px, 1fr)',
+      value: ({ name, email }) => name || email,
+      cell: ({ id, name, email }) =>
+        html`<span class="line-of">${whole(name || email)}${id === who().person_id && tag('info', 'you')}</span>`,
+    },
+    {
+      id: 'email',
+      title: 'E-mail',
+      width: 'minmax(180px, 1fr)',
+      from: 860,
+      value: ({ email }) => email,
+      cell: ({ email }) => whole(email),
+    },
     { id: 'role', title: 'Role', width: '128px', value: ({ role }) => role },
-    { id: 'state', title: 'State', width: '124px', value: ({ status }) => status, cell: ({ status }) => tag(stateOf(status), status) },
-    { id: 'since', title: 'First signed in', width: '132px', from: 820, value: ({ created_at: at }) => at, cell: ({ created_at: at }) => when(at) },
-    { id: 'issuer', title: 'Identity provider', width: 'minmax(160px, 1fr)', from: 1120, value: ({ issuer }) => issuer },
+    {
+      id: 'state',
+      title: 'State',
+      width: '124px',
+      value: ({ status }) => status,
+      cell: ({ status }) => tag(stateOf(status), status),
+    },
+    {
+      id: 'since',
+      title: 'First signed in',
+      width: '132px',
+      from: 820,
+      value: ({ created_at: at }) => at,
+      cell: ({ created_at: at }) => when(at),
+    },
+    {
+      id: 'issuer',
+      title: 'Identity provider',
+      width: 'minmax(160px, 1fr)',
+      from: 1120,
+      value: ({ issuer }) => issuer,
+    },
   ],
   sub: ({ email, role }) => html`${role} · <bdi>${email}</bdi>`,
-  facets: () => [{ title: 'Administrators', query: 'role:admin' }, { title: 'Disabled', query: 'state:disabled', state: 'suspended' }],
+  facets: () => [
+    { title: 'Administrators', query: 'role:admin' },
+    { title: 'Disabled', query: 'state:disabled', state: 'suspended' },
+  ],
   actions: (person) => [
     { title: 'What this person did', run: () => void (location.hash = `#/audit?actor=${person.email}`) },
-    may() && change(person, 'sign-out', 'Sign out', 'All sessions of this person end. To sign in again is allowed.', 'is signed out'),
-    may() && (person.status === 'active'
-      ? { ...change(person, 'disable', 'Disable', 'All sessions of this person end, and nobody can sign in by this account.', 'is disabled'), danger: true }
-      : change(person, 'enable', 'Enable', 'This person can sign in again.', 'is enabled')),
+    may() &&
+      change(
+        person,
+        'sign-out',
+        'Sign out',
+        'All sessions of this person end. To sign in again is allowed.',
+        'is signed out',
+      ),
+    may() &&
+      (person.status === 'active'
+        ? {
+            ...change(
+              person,
+              'disable',
+              'Disable',
+              'All sessions of this person end, and nobody can sign in by this account.',
+              'is disabled',
+            ),
+            danger: true,
+          }
+        : change(person, 'enable', 'Enable', 'This person can sign in again.', 'is enabled')),
   ],
-  empty: html`<h2>Nobody has signed in with an account yet</h2><p>Bind the identity provider of your company; until then,
-    people use API keys.</p><pre>rescind identity-providers add --help</pre>`,
+  empty: html`<h2>Nobody has signed in with an account yet</h2>
+    <p>Bind the identity provider of your company; until then, people use API keys.</p>
+    <pre>rescind identity-providers add --help</pre>`,
 }
 
 /**
@@ -79,7 +144,10 @@ const change = ({ id, name, email }, act, action, text, after) => ({
   title: `${action}…`,
   run: async () => {
     const done = await ask({
-      title: html`${action}: <bdi>${name || email}</bdi>`, action, failed: 'That was not done.', danger: act === 'disable',
+      title: html`${action}: <bdi>${name || email}</bdi>`,
+      action,
+      failed: 'That was not done.',
+      danger: act === 'disable',
       body: html`<p>${text}</p>`,
       run: (_form, headers) => post(`/v1/people/${id}/${act}`, undefined, { headers }).then(() => true),
     })
@@ -101,20 +169,67 @@ const approvals = {
   show: (approval) => tell('Approval', about(approval)),
   columns: [
     { id: 'what', title: 'What', width: 'minmax(200px, 2fr)', text: ({ act, count: times }) => words(act, times) },
-    { id: 'state', title: 'State', width: '128px', value: ({ status }) => status, cell: ({ status }) =>
-      tag(status === 'approved' ? 'force' : status === 'rejected' ? 'revoked' : status === 'pending' ? 'wait' : 'superseded', status) },
-    { id: 'by', title: 'Asked by', width: 'minmax(120px, 1fr)', value: ({ requested_by: by }) => by, cell: ({ requested_by: by }) => whole(by) },
-    { id: 'decided', title: 'Decided by', width: 'minmax(120px, 1fr)', from: 900, value: ({ decided_by: by }) => by ?? '', cell: ({ decided_by: by }) => by && whole(by) },
-    { id: 'why', title: 'Why', width: 'minmax(140px, 2fr)', from: 1100, value: ({ reason }) => reason, cell: ({ reason }) => html`<bdi dir="auto" title=${reason}>${reason}</bdi>` },
-    { id: 'asked', title: 'Asked', width: '116px', value: ({ created_at: at }) => at, cell: ({ created_at: at }) => when(at) },
+    {
+      id: 'state',
+      title: 'State',
+      width: '128px',
+      value: ({ status }) => status,
+      cell: ({ status }) =>
+        tag(
+          status === 'approved'
+            ? 'force'
+            : status === 'rejected'
+              ? 'revoked'
+              : status === 'pending'
+                ? 'wait'
+                : 'superseded',
+          status,
+        ),
+    },
+    {
+      id: 'by',
+      title: 'Asked by',
+      width: 'minmax(120px, 1fr)',
+      value: ({ requested_by: by }) => by,
+      cell: ({ requested_by: by }) => whole(by),
+    },
+    {
+      id: 'decided',
+      title: 'Decided by',
+      width: 'minmax(120px, 1fr)',
+      from: 900,
+      value: ({ decided_by: by }) => by ?? '',
+      cell: ({ decided_by: by }) => by && whole(by),
+    },
+    {
+      id: 'why',
+      title: 'Why',
+      width: 'minmax(140px, 2fr)',
+      from: 1100,
+      value: ({ reason }) => reason,
+      cell: ({ reason }) => html`<bdi dir="auto" title=${reason}>${reason}</bdi>`,
+    },
+    {
+      id: 'asked',
+      title: 'Asked',
+      width: '116px',
+      value: ({ created_at: at }) => at,
+      cell: ({ created_at: at }) => when(at),
+    },
     { id: 'left', title: 'Left', text: ({ remaining, count: times }) => `${remaining} of ${count(times, 'time')}` },
   ],
   sub: ({ requested_by: by, reason }) => html`<bdi>${by}</bdi> · <bdi dir="auto">${reason}</bdi>`,
   facets: () => [{ title: 'Wait', query: 'state:pending', state: 'wait' }],
   actions: (approval) => [
-    approval.status === 'pending' && !isOwn(approval) && may() && { title: 'Approve…', run: () => decide(approval, 'approve') },
-    approval.status === 'approved' && isOwn(approval) && approval.remaining > 0 && { title: 'Use approval…', run: () => use(approval) },
-    ['pending', 'approved'].includes(approval.status) && !isOwn(approval) && may() && { title: 'Reject…', run: () => decide(approval, 'reject'), danger: true },
+    approval.status === 'pending' &&
+      !isOwn(approval) &&
+      may() && { title: 'Approve…', run: () => decide(approval, 'approve') },
+    approval.status === 'approved' &&
+      isOwn(approval) &&
+      approval.remaining > 0 && { title: 'Use approval…', run: () => use(approval) },
+    ['pending', 'approved'].includes(approval.status) &&
+      !isOwn(approval) &&
+      may() && { title: 'Reject…', run: () => decide(approval, 'reject'), danger: true },
   ],
   empty: html`<p>Nobody has asked for an approval.</p>`,
 }
@@ -128,10 +243,28 @@ const sessions = {
   mark: 'ends',
   isLow: true,
   columns: [
-    { id: 'who', title: 'Who', width: 'minmax(180px, 2fr)', value: ({ identity }) => identity, cell: ({ id, identity }) =>
-      html`<span class="line-of">${whole(identity)}${id === who().session_id && tag('info', 'this one')}</span>` },
-    { id: 'since', title: 'Began', width: '116px', value: ({ created_at: at }) => at, cell: ({ created_at: at }) => when(at) },
-    { id: 'ends', title: 'Ends', width: '116px', value: ({ expires_at: at }) => at, cell: ({ expires_at: at }) => when(at) },
+    {
+      id: 'who',
+      title: 'Who',
+      width: 'minmax(180px, 2fr)',
+      value: ({ identity }) => identity,
+      cell: ({ id, identity }) =>
+        html`<span class="line-of">${whole(identity)}${id === who().session_id && tag('info', 'this one')}</span>`,
+    },
+    {
+      id: 'since',
+      title: 'Began',
+      width: '116px',
+      value: ({ created_at: at }) => at,
+      cell: ({ created_at: at }) => when(at),
+    },
+    {
+      id: 'ends',
+      title: 'Ends',
+      width: '116px',
+      value: ({ expires_at: at }) => at,
+      cell: ({ expires_at: at }) => when(at),
+    },
     { id: 'owner', title: 'Of', text: ({ owner }) => owner ?? '' },
   ],
   sub: ({ created_at: at }) => html`began ${when(at)}`,
@@ -142,7 +275,10 @@ const sessions = {
 /** @param {Api.Session} session */
 async function end({ id, identity }) {
   const done = await ask({
-    title: 'End this session', action: 'End it', failed: 'The session was not ended.', danger: true,
+    title: 'End this session',
+    action: 'End it',
+    failed: 'The session was not ended.',
+    danger: true,
     body: html`<p>The next request of <bdi>${identity}</bdi> with it is refused.</p>`,
     run: () => remove(`/v1/sessions/${id}`).then(() => true),
   })

@@ -15,13 +15,39 @@ import { WARRANT_PATTERN } from '../parts/warrant_lines.js'
  */
 export async function revokeOne(warrant = '') {
   const answer = await ask({
-    title: 'Revoke a warrant', action: 'Revoke it', failed: 'The warrant is not revoked.',
+    title: 'Revoke a warrant',
+    action: 'Revoke it',
+    failed: 'The warrant is not revoked.',
     body: [
-      field('Warrant', html`<input name="warrant" required value=${warrant} pattern=${WARRANT_PATTERN} autocomplete="off" spellcheck="false" maxlength="200">`, 'svc_wrt_ and 1 to 64 letters, digits, _ or -. The service need not know it.'),
-      field('Reason', html`<textarea name="reason" required maxlength="1024" rows="2" dir="auto"></textarea>`, 'For people, and for the audit log.'),
-      html`<p class="soft">Online checks refuse it at once, authorizers once they hold the change. You can take it back.</p>`,
+      field(
+        'Warrant',
+        html`<input
+          name="warrant"
+          required
+          value=${warrant}
+          pattern=${WARRANT_PATTERN}
+          autocomplete="off"
+          spellcheck="false"
+          maxlength="200"
+        />`,
+        'svc_wrt_ and 1 to 64 letters, digits, _ or -. The service need not know it.',
+      ),
+      field(
+        'Reason',
+        html`<textarea name="reason" required maxlength="1024" rows="2" dir="auto"></textarea>`,
+        'For people, and for the audit log.',
+      ),
+      html`<p class="soft">
+        Online checks refuse it at once, authorizers once they hold the change. You can take it back.
+      </p>`,
     ],
-    run: (form, headers) => call('POST', '/v1/revocations', { warrant_id: String(form.get('warrant')).trim(), reason: String(form.get('reason')) }, { headers }),
+    run: (form, headers) =>
+      call(
+        'POST',
+        '/v1/revocations',
+        { warrant_id: String(form.get('warrant')).trim(), reason: String(form.get('reason')) },
+        { headers },
+      ),
   })
   if (!answer) return
   announce(answer.status === 200 ? 'It was revoked before; this is its revocation.' : 'Revoked.')
@@ -34,10 +60,16 @@ export async function revokeOne(warrant = '') {
  */
 export async function takeBack(record) {
   const done = await ask({
-    title: 'Take this revocation back?', action: 'Take it back', failed: 'The revocation is not taken back.',
+    title: 'Take this revocation back?',
+    action: 'Take it back',
+    failed: 'The revocation is not taken back.',
     body: [
-      html`<p><strong>${record.warrant_id}</strong></p>${named(record.reason)}`,
-      html`<p>The warrant is valid again: online checks let it in from the next request on, authorizers once they hold the change.</p>
+      html`<p><strong>${record.warrant_id}</strong></p>
+        ${named(record.reason)}`,
+      html`<p>
+          The warrant is valid again: online checks let it in from the next request on, authorizers once they hold the
+          change.
+        </p>
         <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
     ],
     run: async (_form, headers) => {
@@ -56,7 +88,11 @@ export async function takeBack(record) {
  */
 export async function takeBackBatch(place, batch, signal) {
   const failed = (/** @type {unknown} */ error, /** @type {string} */ text) => {
-    if (!signal.aborted) put(place, problem(error, text, () => takeBackBatch(place, batch, signal)))
+    if (!signal.aborted)
+      put(
+        place,
+        problem(error, text, () => takeBackBatch(place, batch, signal)),
+      )
   }
   /** @type {string[]} */
   const ids = []
@@ -71,32 +107,62 @@ export async function takeBackBatch(place, batch, signal) {
   const own = batchId(now())
   const [first = [], ...rest] = parts(ids)
   let taken = 0
-  const take = async (/** @type {string[]} */ some, /** @type {string} */ reason, /** @type {Record<string, string>} */ headers) => {
+  const take = async (
+    /** @type {string[]} */ some,
+    /** @type {string} */ reason,
+    /** @type {Record<string, string>} */ headers,
+  ) => {
     const results = await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, signal, headers)
     taken += results.filter(({ outcome }) => outcome === 'taken_back').length
   }
   const begun = await ask({
-    title: `Take ${words} back?`, action: `Take ${words} back`, failed: 'Perhaps not all are taken back. To try again is safe: it changes nothing twice.',
+    title: `Take ${words} back?`,
+    action: `Take ${words} back`,
+    failed: 'Perhaps not all are taken back. To try again is safe: it changes nothing twice.',
     // The first call tells whether it needs another person, whose approval is for all of them.
     run: async (form, given) => {
       const reason = String(form.get('reason')).trim()
       const headers = Object.fromEntries(Object.entries(given).filter(([name]) => name.startsWith(APPROVAL)))
-      if (first.length) await take(first, reason, headers[APPROVAL] === 'request' ? { ...headers, [`${APPROVAL}-Count`]: String(ids.length) } : headers)
+      if (first.length)
+        await take(
+          first,
+          reason,
+          headers[APPROVAL] === 'request' ? { ...headers, [`${APPROVAL}-Count`]: String(ids.length) } : headers,
+        )
       return { reason, headers }
     },
     body: [
-      html`<p>These warrants are valid again: online checks let them in from the next request on, authorizers once they hold the change.</p>
+      html`<p>
+          These warrants are valid again: online checks let them in from the next request on, authorizers once they hold
+          the change.
+        </p>
         <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
-      field('Reason', html`<textarea name="reason" rows="2" maxlength="1024" required dir="auto"></textarea>`, 'For the audit log.'),
+      field(
+        'Reason',
+        html`<textarea name="reason" rows="2" maxlength="1024" required dir="auto"></textarea>`,
+        'For the audit log.',
+      ),
     ],
   })
   if (!begun) return
   try {
-    await work(place, 'revocations', rest, (some) => take(some, begun.reason, begun.headers), { size: (some) => some.length, signal })
+    await work(place, 'revocations', rest, (some) => take(some, begun.reason, begun.headers), {
+      size: (some) => some.length,
+      signal,
+    })
   } catch (error) {
-    return failed(error, `${count(taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: it changes nothing twice.`)
+    return failed(
+      error,
+      `${count(taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: it changes nothing twice.`,
+    )
   }
-  put(place, banner('force', html`<strong>${count(taken, 'revocation is', 'revocations are')} taken back.</strong> Online checks let
-    ${taken === 1 ? 'its warrant' : 'their warrants'} in from now on, authorizers once they hold the change.`,
-    html`<a class="button" href=${`#/audit?batch=${own}`}>The entries of the audit log</a>`))
+  put(
+    place,
+    banner(
+      'force',
+      html`<strong>${count(taken, 'revocation is', 'revocations are')} taken back.</strong> Online checks let
+        ${taken === 1 ? 'its warrant' : 'their warrants'} in from now on, authorizers once they hold the change.`,
+      html`<a class="button" href=${`#/audit?batch=${own}`}>The entries of the audit log</a>`,
+    ),
+  )
 }

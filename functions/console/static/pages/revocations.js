@@ -25,10 +25,22 @@ const WHOLE = /^svc_(wrt|bat|rev)_/
  * @param {{route: import('../app.js').Route, signal: AbortSignal}} context
  */
 export async function show(main, context) {
-  const { route: { parts: [part] }, signal } = context
+  const {
+    route: {
+      parts: [part],
+    },
+    signal,
+  } = context
   if (!may('revoker', 'auditor')) {
-    put(main, heading(title), banner('info', html`<strong>This key cannot read revocations.</strong> Ask an
-      administrator for one with the scope auditor, revoker or admin.`))
+    put(
+      main,
+      heading(title),
+      banner(
+        'info',
+        html`<strong>This key cannot read revocations.</strong> Ask an administrator for one with the scope auditor,
+          revoker or admin.`,
+      ),
+    )
     return ready()
   }
   if (part === 'many') return showMany(main, signal)
@@ -43,17 +55,23 @@ export async function show(main, context) {
 function showList(main, context) {
   const table = new Table(revocations, context)
   const pages = new Pages('revocations', 10)
-  const buttons = may('revoker') && html`<button type="button" class="main" @click=${() => revokeOne()}>Revoke a
-    warrant…</button><a class="button" href="#/revocations/many">Revoke many…</a>`
+  const buttons =
+    may('revoker') &&
+    html`<button type="button" class="main" @click=${() => revokeOne()}>Revoke a warrant…</button
+      ><a class="button" href="#/revocations/many">Revoke many…</a>`
   follow(() => {
     const { revocation, warrant, batch, query } = asked(table.asked)
     if (revocation) location.hash = `#/changes/${revocation}`
     const known = pages.read(`/v1/revocations?${query}`)
     const status = read(STATUS, 5).data
     table.draw(known, rowsOf(known.data, status))
-    put(main, heading(title, 'Which warrants are revoked, and whether the list says so yet.', buttons),
+    put(
+      main,
+      heading(title, 'Which warrants are revoked, and whether the list says so yet.', buttons),
       batch ? ofBatch(batch) : standing(status),
-      WARRANT.test(warrant) && known.data && checked(warrant, known.data), table.element)
+      WARRANT.test(warrant) && known.data && checked(warrant, known.data),
+      table.element,
+    )
     if (known.at || known.error) ready()
   }, context.signal)
 }
@@ -67,7 +85,9 @@ const joined = { data: null, status: null, rows: null }
  */
 function rowsOf(data, status) {
   if (joined.data !== data || joined.status !== status) {
-    const rows = data && data.map((row) => ({ ...row, listed: !status ? 'not known' : waits(row, status) ? 'waiting' : 'published' }))
+    const rows =
+      data &&
+      data.map((row) => ({ ...row, listed: !status ? 'not known' : waits(row, status) ? 'waiting' : 'published' }))
     Object.assign(joined, { data, status, rows })
   }
   return joined.rows
@@ -80,7 +100,9 @@ function rowsOf(data, status) {
 function asked(filter) {
   const given = terms(filter)
   const of = (/** @type {string} */ id) => given.find((each) => each.id === id)?.value ?? ''
-  const free = given.filter(({ id }) => !FIELDS.some((field) => field.id === id)).map(({ text }) => text.replaceAll('"', ''))
+  const free = given
+    .filter(({ id }) => !FIELDS.some((field) => field.id === id))
+    .map(({ text }) => text.replaceAll('"', ''))
   const identifier = free.find((word) => WHOLE.test(word)) ?? ''
   const isBatch = identifier.startsWith('svc_bat_')
   const named_ = of('warrant') || (identifier.startsWith('svc_wrt_') ? `${identifier}*` : '')
@@ -89,17 +111,34 @@ function asked(filter) {
   const by = of('by')
   const isBeginning = warrant.endsWith('*')
   const words = [of('reason'), ...free.filter((word) => word !== identifier)].filter(Boolean).join(' ')
-  const query = new URLSearchParams(Object.entries({
-    limit: '100', include: 'names', [isBeginning ? 'warrant_prefix' : 'warrant_id']: warrant.replaceAll('*', ''),
-    batch_id: batch, reason: words, from: instant(of('from')), to: instant(of('to'), true),
-    created_by: by && !by.includes('@') ? `${by}@${who().identity.split('@')[1]}` : by, actor_key_id: of('key'),
-  }).filter(([, value]) => value))
-  return { revocation: /^svc_rev_[0-9a-z]{26}$/.test(identifier) && identifier, warrant: warrant.replaceAll('*', ''), batch, query }
+  const query = new URLSearchParams(
+    Object.entries({
+      limit: '100',
+      include: 'names',
+      [isBeginning ? 'warrant_prefix' : 'warrant_id']: warrant.replaceAll('*', ''),
+      batch_id: batch,
+      reason: words,
+      from: instant(of('from')),
+      to: instant(of('to'), true),
+      created_by: by && !by.includes('@') ? `${by}@${who().identity.split('@')[1]}` : by,
+      actor_key_id: of('key'),
+    }).filter(([, value]) => value),
+  )
+  return {
+    revocation: /^svc_rev_[0-9a-z]{26}$/.test(identifier) && identifier,
+    warrant: warrant.replaceAll('*', ''),
+    batch,
+    query,
+  }
 }
 
 /** @type {import('../table.js').Field[]} */
 const FIELDS = [
-  { id: 'warrant', title: 'Warrant', hint: 'Its identifier, which is also checked online. With * at its end: all that begin so.' },
+  {
+    id: 'warrant',
+    title: 'Warrant',
+    hint: 'Its identifier, which is also checked online. With * at its end: all that begin so.',
+  },
   { id: 'reason', title: 'Reason contains' },
   { id: 'by', title: 'By', hint: 'An account, a person, or an API key, as in the audit log.' },
   { id: 'key', title: 'With the API key', hint: 'Its identifier.' },
@@ -117,14 +156,36 @@ const revocations = {
   open: ({ id }) => `#/changes/${id}`,
   fields: FIELDS,
   columns: [
-    { id: 'name', title: 'Warrant', width: 'minmax(200px, 2fr)', value: ({ warrant_id: warrant }) => warrant,
-      cell: ({ warrant_id: warrant }) => whole(warrant) },
+    {
+      id: 'name',
+      title: 'Warrant',
+      width: 'minmax(200px, 2fr)',
+      value: ({ warrant_id: warrant }) => warrant,
+      cell: ({ warrant_id: warrant }) => whole(warrant),
+    },
     { id: 'list', title: 'List', width: '132px', value: ({ listed }) => listed, cell: listed },
-    { id: 'why', title: 'Reason', width: 'minmax(140px, 2fr)', from: 860, value: ({ reason }) => reason,
-      cell: ({ reason }) => html`<bdi dir="auto" title=${reason}>${reason}</bdi>` },
-    { id: 'revoked', title: 'Revoked', width: '116px', value: ({ created_at: at }) => at, cell: ({ created_at: at }) => when(at) },
-    { id: 'maker', title: 'By', width: 'minmax(130px, 1fr)', value: ({ created_by: by, created_by_name: name }) =>
-      nameOf(by, name), cell: ({ created_by: by, created_by_name: name }) => person(by, name) },
+    {
+      id: 'why',
+      title: 'Reason',
+      width: 'minmax(140px, 2fr)',
+      from: 860,
+      value: ({ reason }) => reason,
+      cell: ({ reason }) => html`<bdi dir="auto" title=${reason}>${reason}</bdi>`,
+    },
+    {
+      id: 'revoked',
+      title: 'Revoked',
+      width: '116px',
+      value: ({ created_at: at }) => at,
+      cell: ({ created_at: at }) => when(at),
+    },
+    {
+      id: 'maker',
+      title: 'By',
+      width: 'minmax(130px, 1fr)',
+      value: ({ created_by: by, created_by_name: name }) => nameOf(by, name),
+      cell: ({ created_by: by, created_by_name: name }) => person(by, name),
+    },
     { id: 'with', title: 'With', text: ({ batch_id }) => batch_id ?? '' },
   ],
   sub: ({ reason, created_at: at }) => html`${when(at)} · <bdi dir="auto">${reason}</bdi>`,
@@ -133,8 +194,9 @@ const revocations = {
     { title: 'Its entries in the audit log', run: () => void (location.hash = `#/audit?warrant=${row.warrant_id}`) },
     may('revoker') && { title: 'Take back…', run: () => takeBack(row), danger: true },
   ],
-  empty: html`<h2>No warrant is revoked</h2><p>Revoke a warrant to see it happen: from its record, through the list, to
-    the last authorizer that refuses it.</p><pre>rescind revoke svc_wrt_laptop-17 --reason "laptop stolen"</pre>`,
+  empty: html`<h2>No warrant is revoked</h2>
+    <p>Revoke a warrant to see it happen: from its record, through the list, to the last authorizer that refuses it.</p>
+    <pre>rescind revoke svc_wrt_laptop-17 --reason "laptop stolen"</pre>`,
 }
 
 /** @param {{listed: string}} row */
@@ -144,8 +206,12 @@ function listed({ listed: word }) {
 }
 
 /** @param {string} batch */
-const ofBatch = (batch) => html`<p>Revoked together in the batch <code>${batch}</code>. <a href=${`#/changes/${batch}`}>How far
-  it has come, and taking it back</a>. What was taken back is in the <a href=${`#/audit?batch=${batch}`}>audit log</a>.</p>`
+const ofBatch = (batch) =>
+  html`<p>
+    Revoked together in the batch <code>${batch}</code>.
+    <a href=${`#/changes/${batch}`}>How far it has come, and taking it back</a>. What was taken back is in the
+    <a href=${`#/audit?batch=${batch}`}>audit log</a>.
+  </p>`
 
 /**
  * What the online check says of a warrant that was asked for by its whole name.
@@ -159,13 +225,20 @@ function checked(warrant, rows) {
   const answer = /** @type {Api.RevocationCheck | null} */ (read(`/v1/revocations/check?warrant_id=${warrant}`, 5).data)
   if (!answer) return null
   if (!answer.revoked) {
-    return banner('unknown', html`<strong>Online checks let this warrant in.</strong> <code>${warrant}</code> is not
-      revoked. The service says so of an identifier that it does not know, too.`,
-    may('revoker') && html`<button type="button" @click=${() => revokeOne(warrant)}>Revoke it…</button>`)
+    return banner(
+      'unknown',
+      html`<strong>Online checks let this warrant in.</strong> <code>${warrant}</code> is not revoked. The service says
+        so of an identifier that it does not know, too.`,
+      may('revoker') && html`<button type="button" @click=${() => revokeOne(warrant)}>Revoke it…</button>`,
+    )
   }
-  return banner('force', html`<strong>Online checks refuse this warrant</strong>${answer.revoked_at &&
-    ` since ${ago(answer.revoked_at, now())}`}. ${!isKnown && html`It has no revocation of its own: <strong>its key is
-    revoked.</strong> ${named(answer.reason)}`}`)
+  return banner(
+    'force',
+    html`<strong>Online checks refuse this warrant</strong>${
+        answer.revoked_at && ` since ${ago(answer.revoked_at, now())}`
+      }.
+      ${!isKnown && html`It has no revocation of its own: <strong>its key is revoked.</strong> ${named(answer.reason)}`}`,
+  )
 }
 
 /**
@@ -176,10 +249,16 @@ function standing(status) {
   if (!status) return null
   const { pending, pending_truncated: isMore, oldest_pending_at: oldest, version } = status
   if (!pending && !isMore) return html`<p class="soft">${icon('force')} List ${number(version)} has all of them.</p>`
-  const words = html`<strong>${isMore ? `At least ${number(pending)}` : number(pending)} ${pending === 1 ? 'change waits'
-    : 'changes wait'} for list ${number(version + 1)}.</strong> ${oldest && `The oldest was recorded ${ago(oldest, now())}.`}`
-  if (isLate(status, now())) return banner('wait', html`${words} The schedule is late. <a href="#/overview">Publish a list
-    now on the overview.</a>`)
+  const words = html`<strong
+      >${isMore ? `At least ${number(pending)}` : number(pending)} ${pending === 1 ? 'change waits' : 'changes wait'}
+      for list ${number(version + 1)}.</strong
+    >
+    ${oldest && `The oldest was recorded ${ago(oldest, now())}.`}`
+  if (isLate(status, now()))
+    return banner(
+      'wait',
+      html`${words} The schedule is late. <a href="#/overview">Publish a list now on the overview.</a>`,
+    )
   return html`<p>${icon('wait')} ${words}</p>`
 }
 
@@ -188,5 +267,7 @@ function standing(status) {
  * @param {Revocation} record
  * @param {Api.ListStatus} status
  */
-const waits = ({ created_at: created }, { pending, pending_truncated: isMore, oldest_pending_at: oldest, issued_at: issued }) =>
-  (pending > 0 || isMore) && created >= issued && (!oldest || created >= oldest)
+const waits = (
+  { created_at: created },
+  { pending, pending_truncated: isMore, oldest_pending_at: oldest, issued_at: issued },
+) => (pending > 0 || isMore) && created >= issued && (!oldest || created >= oldest)

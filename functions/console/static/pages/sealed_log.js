@@ -9,7 +9,18 @@ import { banner, problem } from '../parts/panel.js'
 import { advance } from '../parts/progress.js'
 import { REASONS } from '../parts/trust_reasons.js'
 import { begun, followed, remember } from '../pinned.js'
-import { Broken, bundlePath, checkpoint, exported, isSignedBy, keyOf, leaf, records, Tree, WrongKey } from '../sealed_log.js'
+import {
+  Broken,
+  bundlePath,
+  checkpoint,
+  exported,
+  isSignedBy,
+  keyOf,
+  leaf,
+  records,
+  Tree,
+  WrongKey,
+} from '../sealed_log.js'
 import { believed, isPin, NotTrusted } from '../trust.js'
 import { madeAt } from '../ulid.js'
 
@@ -29,21 +40,56 @@ const SEALING_SECONDS = 600
 export async function showCheck(place, signal) {
   put(place)
   const pin = await ask({
-    title: 'Check the log', action: 'Check', run: async (form) => String(form.get('pin')).trim(),
+    title: 'Check the log',
+    action: 'Check',
+    run: async (form) => String(form.get('pin')).trim(),
     body: [
-      html`<p>The browser reads the whole sealed log and all entries, computes every hash anew, and checks the signature. Nothing is changed.</p>`,
-      field('Pin, or verifier key', html`<textarea name="pin" rows="3" required spellcheck="false"></textarea>`, html`The pin of the roots, or the verifier key of the log (<code>rescind/…+47a6b6f2+AclzsyU2…</code>). Take it from where you keep it: one that comes from this server proves nothing against this server.`),
+      html`<p>
+        The browser reads the whole sealed log and all entries, computes every hash anew, and checks the signature.
+        Nothing is changed.
+      </p>`,
+      field(
+        'Pin, or verifier key',
+        html`<textarea name="pin" rows="3" required spellcheck="false"></textarea>`,
+        html`The pin of the roots, or the verifier key of the log (<code>rescind/…+47a6b6f2+AclzsyU2…</code>). Take it
+        from where you keep it: one that comes from this server proves nothing against this server.`,
+      ),
     ],
   })
   if (pin === null) return
   try {
     put(place, await check(pin, place, signal))
   } catch (error) {
-    if (error instanceof WrongKey) put(place, banner('wait', html`<strong>Nothing was checked.</strong> ${error.message}`))
-    else if (error instanceof NoEd25519) put(place, banner('unknown', html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 here: it needs a secure address and a browser of 2025.`))
-    else if (error instanceof NotTrusted) put(place, banner('revoked', html`<strong>The trust document is refused.</strong> ${REASONS[error.reason].join(' ')}`))
-    else if (error instanceof Broken) put(place, banner('revoked', html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit verify</code> from another machine, and keep what it prints.`))
-    else put(place, problem(error, 'The log could not be checked.', () => showCheck(place, signal)))
+    if (error instanceof WrongKey)
+      put(place, banner('wait', html`<strong>Nothing was checked.</strong> ${error.message}`))
+    else if (error instanceof NoEd25519)
+      put(
+        place,
+        banner(
+          'unknown',
+          html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 here: it needs a secure address
+            and a browser of 2025.`,
+        ),
+      )
+    else if (error instanceof NotTrusted)
+      put(
+        place,
+        banner('revoked', html`<strong>The trust document is refused.</strong> ${REASONS[error.reason].join(' ')}`),
+      )
+    else if (error instanceof Broken)
+      put(
+        place,
+        banner(
+          'revoked',
+          html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit verify</code> from
+            another machine, and keep what it prints.`,
+        ),
+      )
+    else
+      put(
+        place,
+        problem(error, 'The log could not be checked.', () => showCheck(place, signal)),
+      )
   }
 }
 
@@ -56,15 +102,22 @@ async function check(pin, place, signal) {
   const note = new TextDecoder().decode((await call('GET', '/v1/audit-logs/checkpoint', undefined, { signal })).body)
   const signed = checkpoint(note)
   const { keys, anchor } = await trusted(pin, signed, signal)
-  if (!await isSignedBy(signed, keys)) throw new Broken('No key that you trust signed the checkpoint.')
+  if (!(await isSignedBy(signed, keys))) throw new Broken('No key that you trust signed the checkpoint.')
   /** @type {Map<string, Leaf>} */
   const leaves = new Map()
-  if (!await readLeaves(signed, anchor, leaves, place, signal)) return stopped()
+  if (!(await readLeaves(signed, anchor, leaves, place, signal))) return stopped()
   const unsealed = await readEntries(leaves, place, signal)
   if (unsealed === null) return stopped()
   const missing = [...leaves.values()].find(({ expires }) => expires > now() / 1000)
   if (missing) throw new Broken(`The entry svc_evt_${missing.entry} is gone before its retention is over.`)
-  return banner('force', html`<strong>The log is whole</strong> from its first entry to entry ${number(signed.size)}: the signature, every hash, and every entry agree.${unsealed > 0 && ` ${count(unsealed, 'entry', 'entries')} of the last ten minutes ${unsealed === 1 ? 'is' : 'are'} not sealed yet.`} This page came from the same server; <code>rescind audit verify</code> on another machine stays the judge, and remembers what it saw.`)
+  return banner(
+    'force',
+    html`<strong>The log is whole</strong> from its first entry to entry ${number(signed.size)}: the signature, every
+      hash, and every entry
+      agree.${unsealed > 0 && ` ${count(unsealed, 'entry', 'entries')} of the last ten minutes ${unsealed === 1 ? 'is' : 'are'} not sealed yet.`}
+      This page came from the same server; <code>rescind audit verify</code> on another machine stays the judge, and
+      remembers what it saw.`,
+  )
 }
 
 /**
@@ -98,22 +151,33 @@ const stopped = () => banner('info', 'Stopped. Nothing is said about the log.')
  * @param {AbortSignal} signal
  */
 async function readLeaves(signed, anchor, leaves, place, signal) {
-  if (anchor && anchor.size > signed.size) throw new Broken(`The trust document names ${count(anchor.size, 'leaf', 'leaves')}, and the log has ${number(signed.size)}: it was cut.`)
+  if (anchor && anchor.size > signed.size)
+    throw new Broken(
+      `The trust document names ${count(anchor.size, 'leaf', 'leaves')}, and the log has ${number(signed.size)}: it was cut.`,
+    )
   const tree = new Tree()
   let first = 0
-  const whole = await advance(place, async () => {
-    if (first >= signed.size) return null
-    const bundle = new Uint8Array((await call('GET', bundlePath(first, signed.size), undefined, { signal })).body)
-    for (const record of records(bundle)) {
-      await tree.add(record)
-      if (tree.size === anchor?.size && await tree.root() !== anchor.root) throw new Broken('The beginning of the log is another one than the trust document names: it was rewritten.')
-      const found = leaf(record)
-      leaves.set(found.entry, found)
-    }
-    first += 256
-    return `${number(Math.min(first, signed.size))} of ${number(signed.size)} leaves`
-  }, signal)
-  if (whole && await tree.root() !== signed.root) throw new Broken('The leaves do not have the root that was signed: a record was changed, removed, inserted or moved.')
+  const whole = await advance(
+    place,
+    async () => {
+      if (first >= signed.size) return null
+      const bundle = new Uint8Array((await call('GET', bundlePath(first, signed.size), undefined, { signal })).body)
+      for (const record of records(bundle)) {
+        await tree.add(record)
+        if (tree.size === anchor?.size && (await tree.root()) !== anchor.root)
+          throw new Broken('The beginning of the log is another one than the trust document names: it was rewritten.')
+        const found = leaf(record)
+        leaves.set(found.entry, found)
+      }
+      first += 256
+      return `${number(Math.min(first, signed.size))} of ${number(signed.size)} leaves`
+    },
+    signal,
+  )
+  if (whole && (await tree.root()) !== signed.root)
+    throw new Broken(
+      'The leaves do not have the root that was signed: a record was changed, removed, inserted or moved.',
+    )
   return whole
 }
 
@@ -130,19 +194,26 @@ async function readEntries(leaves, place, signal) {
   let read = 0
   let unsealed = 0
   let begun = false
-  const whole = await advance(place, async () => {
-    if (begun && cursor === null) return null
-    begun = true
-    const answer = await call('GET', '/v1/audit-logs/export', undefined, { signal, query: { format: 'ndjson', cursor } })
-    cursor = answer.headers.get('X-Next-Cursor')
-    for (const line of new TextDecoder().decode(answer.body).split('\n')) {
-      const entry = await exported(line)
-      if (!entry) continue
-      read++
-      unsealed += compare(entry, leaves)
-    }
-    return `${count(read, 'entry', 'entries')} compared`
-  }, signal)
+  const whole = await advance(
+    place,
+    async () => {
+      if (begun && cursor === null) return null
+      begun = true
+      const answer = await call('GET', '/v1/audit-logs/export', undefined, {
+        signal,
+        query: { format: 'ndjson', cursor },
+      })
+      cursor = answer.headers.get('X-Next-Cursor')
+      for (const line of new TextDecoder().decode(answer.body).split('\n')) {
+        const entry = await exported(line)
+        if (!entry) continue
+        read++
+        unsealed += compare(entry, leaves)
+      }
+      return `${count(read, 'entry', 'entries')} compared`
+    },
+    signal,
+  )
   return whole ? unsealed : null
 }
 

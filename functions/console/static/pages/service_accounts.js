@@ -30,25 +30,59 @@ const accounts = {
   sort: 'name',
   mark: 'state',
   columns: [
-    { id: 'name', title: 'Name', width: 'minmax(160px, 1fr)', value: ({ name }) => name, cell: ({ name }) =>
-      whole(name) },
-    { id: 'for', title: 'What it is for', width: 'minmax(160px, 2fr)', from: 760, value: ({ description }) =>
-      description ?? '' },
-    { id: 'log', title: 'In the audit log', width: 'minmax(180px, 1fr)', from: 1000, value: ({ email }) =>
-      email, cell: ({ email }) => html`<code>${email}</code>` },
-    { id: 'state', title: 'State', width: '116px', value: ({ status }) => status, cell: ({ status }) =>
-      tag(stateOf(status), status) },
-    { id: 'made', title: 'Made', width: '124px', from: 860, value: ({ created_at: at }) =>
-      at, cell: ({ created_at: at }) => when(at) },
-    { id: 'keys', title: 'Keys', width: '80px', text: () => '', cell: ({ id, name }) => html`<a
-      href=${`#/api-keys?account=${id}`} aria-label=${`Keys of ${name}`}>Keys</a>` },
+    {
+      id: 'name',
+      title: 'Name',
+      width: 'minmax(160px, 1fr)',
+      value: ({ name }) => name,
+      cell: ({ name }) => whole(name),
+    },
+    {
+      id: 'for',
+      title: 'What it is for',
+      width: 'minmax(160px, 2fr)',
+      from: 760,
+      value: ({ description }) => description ?? '',
+    },
+    {
+      id: 'log',
+      title: 'In the audit log',
+      width: 'minmax(180px, 1fr)',
+      from: 1000,
+      value: ({ email }) => email,
+      cell: ({ email }) => html`<code>${email}</code>`,
+    },
+    {
+      id: 'state',
+      title: 'State',
+      width: '116px',
+      value: ({ status }) => status,
+      cell: ({ status }) => tag(stateOf(status), status),
+    },
+    {
+      id: 'made',
+      title: 'Made',
+      width: '124px',
+      from: 860,
+      value: ({ created_at: at }) => at,
+      cell: ({ created_at: at }) => when(at),
+    },
+    {
+      id: 'keys',
+      title: 'Keys',
+      width: '80px',
+      text: () => '',
+      cell: ({ id, name }) => html`<a href=${`#/api-keys?account=${id}`} aria-label=${`Keys of ${name}`}>Keys</a>`,
+    },
   ],
   sub: ({ description, email }) => html`<bdi>${description ?? email}</bdi>`,
   facets: () => [{ title: 'Disabled', query: 'state:disabled', state: 'suspended' }],
   actions: (account) => [
     { title: 'Its keys', run: () => void (location.hash = `#/api-keys?account=${account.id}`) },
-    may() && (account.status === 'active' ? { title: 'Disable…', run: () =>
-      disable(account) } : { title: 'Enable…', run: () => enable(account) }),
+    may() &&
+      (account.status === 'active'
+        ? { title: 'Disable…', run: () => disable(account) }
+        : { title: 'Enable…', run: () => enable(account) }),
     may() && { title: 'Delete…', run: () => erase(account), danger: true },
   ],
   empty: html`<p>No accounts yet. Make one for each program that calls the API, then give it a key.</p>`,
@@ -56,18 +90,34 @@ const accounts = {
 
 async function create() {
   const made = await ask({
-    title: 'New account', action: 'Make the account', failed: 'The account could not be made.',
+    title: 'New account',
+    action: 'Make the account',
+    failed: 'The account could not be made.',
     body: [
-      field('Name', html`<input name="name" required pattern="[a-z0-9\\-]{1,63}" autocomplete="off"
-        autocapitalize="none"
-          spellcheck="false">`,
-        'Small letters, digits and dashes. It stays reserved, also when the account is deleted.'),
-      field('What it is for', html`<textarea name="description" rows="2"
-        maxlength="1024"></textarea>`, 'You may leave this empty.'),
+      field(
+        'Name',
+        html`<input
+          name="name"
+          required
+          pattern="[a-z0-9\\-]{1,63}"
+          autocomplete="off"
+          autocapitalize="none"
+          spellcheck="false"
+        />`,
+        'Small letters, digits and dashes. It stays reserved, also when the account is deleted.',
+      ),
+      field(
+        'What it is for',
+        html`<textarea name="description" rows="2" maxlength="1024"></textarea>`,
+        'You may leave this empty.',
+      ),
     ],
     run: (form, headers) =>
-      post('/v1/service-accounts', { name: form.get('name'),
-        description: String(form.get('description')).trim() || null }, { headers }),
+      post(
+        '/v1/service-accounts',
+        { name: form.get('name'), description: String(form.get('description')).trim() || null },
+        { headers },
+      ),
   })
   if (!made) return
   announce('The account is made. It needs a key.')
@@ -76,29 +126,41 @@ async function create() {
 /**
  * @param {Account} account
  */
-const disable = (account) => change(account, {
-  title: 'Disable this account', action: `Disable ${account.name}`, path: 'disable', danger: false,
+const disable = (account) =>
+  change(account, {
+    title: 'Disable this account',
+    action: `Disable ${account.name}`,
+    path: 'disable',
+    danger: false,
     said: 'The account is disabled.',
-  text: 'The next request with any of its keys is refused, until the account is enabled again.',
-})
+    text: 'The next request with any of its keys is refused, until the account is enabled again.',
+  })
 
 /**
  * @param {Account} account
  */
-const enable = (account) => change(account, {
-  title: 'Enable this account', action: `Enable ${account.name}`, path: 'enable', danger: false,
+const enable = (account) =>
+  change(account, {
+    title: 'Enable this account',
+    action: `Enable ${account.name}`,
+    path: 'enable',
+    danger: false,
     said: 'The account is enabled.',
-  text: 'Those of its keys that are neither revoked nor expired are accepted again.',
-})
+    text: 'Those of its keys that are neither revoked nor expired are accepted again.',
+  })
 
 /**
  * @param {Account} account
  */
-const erase = (account) => change(account, {
-  title: 'Delete this account', action: `Delete ${account.name}`, path: null, danger: true,
+const erase = (account) =>
+  change(account, {
+    title: 'Delete this account',
+    action: `Delete ${account.name}`,
+    path: null,
+    danger: true,
     said: 'The account is deleted.',
-  text: 'Its keys must be deleted first. Its name stays reserved, as the audit log names it. This cannot be undone.',
-})
+    text: 'Its keys must be deleted first. Its name stays reserved, as the audit log names it. This cannot be undone.',
+  })
 
 /**
  * @param {Account} account
@@ -107,9 +169,12 @@ const erase = (account) => change(account, {
 async function change(account, { title: question, action, text, said, path, danger }) {
   const address = `/v1/service-accounts/${account.id}`
   const done = await ask({
-    title: question, action, danger, body: html`<p><bdi>${account.name}</bdi>: ${text}</p>`,
-    run: (_form, headers) => (path ? post(`${address}/${path}`, undefined, { headers }) : remove(address)).then(() =>
-      true),
+    title: question,
+    action,
+    danger,
+    body: html`<p><bdi>${account.name}</bdi>: ${text}</p>`,
+    run: (_form, headers) =>
+      (path ? post(`${address}/${path}`, undefined, { headers }) : remove(address)).then(() => true),
   })
   if (!done) return
   announce(said)

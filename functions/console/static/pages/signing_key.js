@@ -29,7 +29,9 @@ export class ChosenKey {
   /** @param {Owner} page */
   constructor(page) {
     this.page = page
-    this.element = /** @type {HTMLElement} */ (one(html`<section class="panel chosen-key" aria-label="The chosen key"></section>`))
+    this.element = /** @type {HTMLElement} */ (
+      one(html`<section class="panel chosen-key" aria-label="The chosen key"></section>`)
+    )
     /** @type {Place | null} */
     this.place = null
     this.isAsking = false
@@ -42,8 +44,14 @@ export class ChosenKey {
    * @param {Place | null} place
    */
   take(place) {
-    const said = place && JSON.stringify([{ ...place.key, warrant_count: 0 }, place.blocked?.key.id, place.older.length,
-      place.children.map(({ key: { id, status } }) => [id, status])])
+    const said =
+      place &&
+      JSON.stringify([
+        { ...place.key, warrant_count: 0 },
+        place.blocked?.key.id,
+        place.older.length,
+        place.children.map(({ key: { id, status } }) => [id, status]),
+      ])
     if (said !== this.said || !place) this.show(place)
     else this.place = place
     this.said = said
@@ -54,14 +62,28 @@ export class ChosenKey {
     this.place = place
     this.said = null
     this.element.classList.toggle('none', !place)
-    if (!place) return put(this.element, html`<p class="soft">Choose a key to see its facts, and what its revocation would stop.</p>`)
+    if (!place)
+      return put(
+        this.element,
+        html`<p class="soft">Choose a key to see its facts, and what its revocation would stop.</p>`,
+      )
     const { key } = place
     const { state, word } = standing(place, now())
-    put(this.element, html`
-      <div class="about"><h2 dir="auto">${key.name}</h2><p>${key.type}, ${tag(state, word)}</p>${state === 'blocked' && html`<p class="soft">${hindrance(place)}</p>`}<div class="changes">${this.changes(place)}</div>
-        <button type="button" class="close" @click=${() => this.page.choose(null)}>Close</button></div>
-      <div class="known">${this.facts(place)}</div>
-      <div class="reach">${this.reach(place)}<div class="actions">${this.buttons(place)}</div></div>`)
+    put(
+      this.element,
+      html` <div class="about">
+          <h2 dir="auto">${key.name}</h2>
+          <p>${key.type}, ${tag(state, word)}</p>
+          ${state === 'blocked' && html`<p class="soft">${hindrance(place)}</p>`}
+          <div class="changes">${this.changes(place)}</div>
+          <button type="button" class="close" @click=${() => this.page.choose(null)}>Close</button>
+        </div>
+        <div class="known">${this.facts(place)}</div>
+        <div class="reach">
+          ${this.reach(place)}
+          <div class="actions">${this.buttons(place)}</div>
+        </div>`,
+    )
   }
 
   /** @param {Place} place */
@@ -86,9 +108,15 @@ export class ChosenKey {
   later(load, failed, role = null) {
     const place = one(html`<div role=${role}>…</div>`)
     const { signal } = this.page
-    load().then((content) => put(place, content)).catch((error) => {
-      if (!signal.aborted) put(place, error instanceof ApiError && error.status === 403 ? 'not told to this API key' : problem(error, failed))
-    })
+    load()
+      .then((content) => put(place, content))
+      .catch((error) => {
+        if (!signal.aborted)
+          put(
+            place,
+            error instanceof ApiError && error.status === 403 ? 'not told to this API key' : problem(error, failed),
+          )
+      })
     return place
   }
 
@@ -107,28 +135,54 @@ export class ChosenKey {
   versions(id, number) {
     const list = one(html`<div></div>`)
     const open = (/** @type {Event} */ event) => {
-      if (/** @type {HTMLDetailsElement} */ (event.target).open) put(list, this.later(() => this.listed(id), 'The versions could not be read.'))
+      if (/** @type {HTMLDetailsElement} */ (event.target).open)
+        put(
+          list,
+          this.later(() => this.listed(id), 'The versions could not be read.'),
+        )
     }
-    return html`<details @toggle=${open}><summary>${number}, show them</summary>${list}</details>`
+    return html`<details @toggle=${open}>
+      <summary>${number}, show them</summary>
+      ${list}
+    </details>`
   }
 
   /** @param {string} id */
   async listed(id) {
     /** @type {Api.SigningKeyVersionList} */
     const { versions } = await get(`/v1/keys/${id}/versions`, { signal: this.page.signal })
-    return html`<ul class="rowed">${versions.map((each) => html`
-      <li><span>v${each.version}, made ${when(each.created_at)}${each.status === 'revoked' ? ', revoked' : each.rotated_at ? '' : ', in use'}</span>
-        ${may() && each.status === 'rotated' && html`<button type="button" class="quiet" @click=${() => this.revoke({ id: each.key_id, version: each.version })}>Revoke v${each.version}…</button>`}</li>`)}</ul>`
+    return html`<ul class="rowed">
+      ${versions.map(
+        (each) =>
+          html` <li>
+            <span
+              >v${each.version}, made
+              ${when(each.created_at)}${each.status === 'revoked' ? ', revoked' : each.rotated_at ? '' : ', in use'}</span
+            >
+            ${may() && each.status === 'rotated' && html`<button type="button" class="quiet" @click=${() => this.revoke({ id: each.key_id, version: each.version })}>Revoke v${each.version}…</button>`}
+          </li>`,
+      )}
+    </ul>`
   }
 
   /** What its revocation would stop, in numbers of the service; if it is revoked, why. @param {Place} place */
   reach(place) {
-    if (!may()) return html`<p class="effect soft">How many warrants a revocation would refuse is told only to an API key with the scope admin.</p>`
-    return this.later(async () => {
-      const answer = await rehearse(place.key.id, true, this.page.signal)
-      if (answer.revoked_at) return this.ended(place.key.id, answer.revoked_at, answer.reason)
-      return html`<p class="effect revoked"><strong>Revoking it ${place.children.length > 0 && 'with all below '}${effect(answer, place)}.</strong> This cannot be undone.</p>`
-    }, 'What a revocation would stop could not be read.', 'status')
+    if (!may())
+      return html`<p class="effect soft">
+        How many warrants a revocation would refuse is told only to an API key with the scope admin.
+      </p>`
+    return this.later(
+      async () => {
+        const answer = await rehearse(place.key.id, true, this.page.signal)
+        if (answer.revoked_at) return this.ended(place.key.id, answer.revoked_at, answer.reason)
+        return html`<p class="effect revoked">
+          <strong>Revoking it ${place.children.length > 0 && 'with all below '}${effect(answer, place)}.</strong> This
+          cannot be undone.
+        </p>`
+      },
+      'What a revocation would stop could not be read.',
+      'status',
+    )
   }
 
   /**
@@ -137,14 +191,22 @@ export class ChosenKey {
    * @param {string | null | undefined} reason
    */
   ended(id, since, reason) {
-    return html`<div class="effect revoked"><p><strong>Revoked ${when(since)}.</strong> Online checks refuse every warrant that it signed; authorizers do once they hold the change.</p><p class="reason"><bdi dir="auto">${reason}</bdi></p>
-      <p><a href=${`#/changes/${id}`}>How far has it come?</a></p></div>`
+    return html`<div class="effect revoked">
+      <p>
+        <strong>Revoked ${when(since)}.</strong> Online checks refuse every warrant that it signed; authorizers do once
+        they hold the change.
+      </p>
+      <p class="reason"><bdi dir="auto">${reason}</bdi></p>
+      <p><a href=${`#/changes/${id}`}>How far has it come?</a></p>
+    </div>`
   }
 
   /** @param {Place} place */
   buttons({ key }) {
     if (key.status === 'revoked') return null
-    const dark = one(html`<button type="button" @click=${() => this.toggle(dark)}>${darkWords(this.page.isDarkShown)}</button>`)
+    const dark = one(
+      html`<button type="button" @click=${() => this.toggle(dark)}>${darkWords(this.page.isDarkShown)}</button>`,
+    )
     return [dark, may() && html`<button type="button" class="danger" @click=${() => this.revoke()}>Revoke…</button>`]
   }
 
@@ -152,7 +214,8 @@ export class ChosenKey {
   changes(place) {
     const { status } = place.key
     if (!may()) return null
-    const button = (/** @type {string} */ words, /** @type {() => unknown} */ run) => html`<button type="button" class="quiet" @click=${run}>${words}</button>`
+    const button = (/** @type {string} */ words, /** @type {() => unknown} */ run) =>
+      html`<button type="button" class="quiet" @click=${run}>${words}</button>`
     return [
       mayHaveChildren(place) && isActive(place, now()) && button('New key below…', () => this.page.make(place)),
       status === 'active' && button('Rotate…', () => this.change('rotate')),
@@ -194,7 +257,8 @@ export class ChosenKey {
       await page.reread(place.key.id)
       page.tell(banner('wait', answer.text))
     } catch (error) {
-      if (!page.signal.aborted) put(page.said, problem(error, 'What a revocation would stop could not be read, so nothing was revoked.'))
+      if (!page.signal.aborted)
+        put(page.said, problem(error, 'What a revocation would stop could not be read, so nothing was revoked.'))
     } finally {
       this.isAsking = false
     }
@@ -209,4 +273,8 @@ const darkWords = (isShown) => (isShown ? 'Hide what goes dark' : 'Show what goe
  * @param {string} text
  * @param {string} what
  */
-const whole = (text, what) => html`<span class="whole"><code>${text}</code><button type="button" class="quiet" aria-label=${`Copy ${what}`} @click=${() => copy(text)}>Copy</button></span>`
+const whole = (text, what) =>
+  html`<span class="whole"
+    ><code>${text}</code
+    ><button type="button" class="quiet" aria-label=${`Copy ${what}`} @click=${() => copy(text)}>Copy</button></span
+  >`

@@ -29,14 +29,26 @@ const BAR = 64
  * @param {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} context
  */
 export const show = (main, context) => {
-  const { route: { parts: [wanted], query }, signal } = context
+  const {
+    route: {
+      parts: [wanted],
+      query,
+    },
+    signal,
+  } = context
   return query.has('flat') ? showFlat(main, context) : new Keys(main, wanted, signal).show()
 }
 
 /** The same keys as a tree, and as a table. @param {boolean} isFlat */
-const views = (isFlat) => html`<div class="actions">
-  ${[['Tree', '#/keys', !isFlat], ['Table', '#/keys?flat=1', isFlat]].map(([words, href, isOn]) =>
-    html`<a class="button" href=${href} aria-current=${isOn ? 'true' : null}>${words}</a>`)}</div>`
+const views = (isFlat) =>
+  html`<div class="actions">
+    ${[
+      ['Tree', '#/keys', !isFlat],
+      ['Table', '#/keys?flat=1', isFlat],
+    ].map(
+      ([words, href, isOn]) => html`<a class="button" href=${href} aria-current=${isOn ? 'true' : null}>${words}</a>`,
+    )}
+  </div>`
 
 /**
  * What is read of all keys, with how many warrants each signed if they are few, and the trees of it, which
@@ -82,17 +94,36 @@ async function showFlat(main, context) {
     const done = await change(place, action)
     if (done) announce(done)
   }
-  const table = new Table({ ...flat, actions: (place) => [
-    may() && mayHaveChildren(place) && isActive(place, now()) && { title: 'New key below…', run: () => make(place) },
-    may() && place.key.status === 'active' && { title: 'Rotate…', run: () => alter(place, 'rotate') },
-    may() && place.key.status === 'active' && { title: 'Suspend…', run: () => alter(place, 'suspend') },
-    may() && place.key.status === 'suspended' && { title: 'Enable…', run: () => alter(place, 'enable') },
-    may() && place.key.status !== 'revoked' && { title: 'Revoke, in the tree…', danger: true, run: () => void (location.hash = `#/keys/${place.key.id}`) },
-  ] }, context)
+  const table = new Table(
+    {
+      ...flat,
+      actions: (place) => [
+        may() &&
+          mayHaveChildren(place) &&
+          isActive(place, now()) && { title: 'New key below…', run: () => make(place) },
+        may() && place.key.status === 'active' && { title: 'Rotate…', run: () => alter(place, 'rotate') },
+        may() && place.key.status === 'active' && { title: 'Suspend…', run: () => alter(place, 'suspend') },
+        may() && place.key.status === 'suspended' && { title: 'Enable…', run: () => alter(place, 'enable') },
+        may() &&
+          place.key.status !== 'revoked' && {
+            title: 'Revoke, in the tree…',
+            danger: true,
+            run: () => void (location.hash = `#/keys/${place.key.id}`),
+          },
+      ],
+    },
+    context,
+  )
   follow(() => {
     const entry = known.read()
-    put(main, heading(title, 'A key signs only while it and all above it are active.', [views(true),
-      may() && html`<button type="button" @click=${() => make(null)}>New key…</button>`]), table.element)
+    put(
+      main,
+      heading(title, 'A key signs only while it and all above it are active.', [
+        views(true),
+        may() && html`<button type="button" @click=${() => make(null)}>New key…</button>`,
+      ]),
+      table.element,
+    )
     table.draw(entry, known.rows)
     if (entry.at || entry.error) ready()
   }, context.signal)
@@ -107,19 +138,67 @@ const flat = {
   key: ({ key }) => key.id,
   open: ({ key }) => `#/keys/${key.id}`,
   columns: [
-    { id: 'name', title: 'Name', width: 'minmax(180px, 2fr)', value: ({ key }) => key.name, cell: ({ key }) => whole(key.name) },
-    { id: 'state', title: 'State', width: '136px', text: (place) => standing(place, now()).word, cell: (place) => {
-      const { state, word } = standing(place, now())
-      return tag(state, word)
-    } },
+    {
+      id: 'name',
+      title: 'Name',
+      width: 'minmax(180px, 2fr)',
+      value: ({ key }) => key.name,
+      cell: ({ key }) => whole(key.name),
+    },
+    {
+      id: 'state',
+      title: 'State',
+      width: '136px',
+      text: (place) => standing(place, now()).word,
+      cell: (place) => {
+        const { state, word } = standing(place, now())
+        return tag(state, word)
+      },
+    },
     { id: 'type', title: 'Type', width: '88px', value: ({ key }) => key.type },
-    { id: 'below', title: 'Below', width: 'minmax(140px, 1fr)', from: 820, value: ({ parent }) => parent?.key.name ?? '', cell: ({ parent }) =>
-      parent ? html`<bdi dir="auto" title=${parent.key.name}>${parent.key.name}</bdi>` : html`<span class="soft">–</span>` },
-    { id: 'versions', title: 'Versions', width: '92px', from: 960, kind: 'number', value: ({ key, older }) => key.version ?? older.length + 1 },
-    { id: 'signed', title: 'Signed', width: '92px', from: 860, kind: 'number', value: ({ key }) => key.warrant_count ?? null, text: ({ key }) =>
-      key.warrant_count === undefined ? '' : number(key.warrant_count) },
-    { id: 'expires', title: 'Expires', width: '116px', from: 1040, value: ({ key }) => key.expires_at, cell: ({ key }) => when(key.expires_at) },
-    { id: 'made', title: 'Made', width: '116px', value: ({ key }) => key.created_at, cell: ({ key }) => when(key.created_at) },
+    {
+      id: 'below',
+      title: 'Below',
+      width: 'minmax(140px, 1fr)',
+      from: 820,
+      value: ({ parent }) => parent?.key.name ?? '',
+      cell: ({ parent }) =>
+        parent
+          ? html`<bdi dir="auto" title=${parent.key.name}>${parent.key.name}</bdi>`
+          : html`<span class="soft">–</span>`,
+    },
+    {
+      id: 'versions',
+      title: 'Versions',
+      width: '92px',
+      from: 960,
+      kind: 'number',
+      value: ({ key, older }) => key.version ?? older.length + 1,
+    },
+    {
+      id: 'signed',
+      title: 'Signed',
+      width: '92px',
+      from: 860,
+      kind: 'number',
+      value: ({ key }) => key.warrant_count ?? null,
+      text: ({ key }) => (key.warrant_count === undefined ? '' : number(key.warrant_count)),
+    },
+    {
+      id: 'expires',
+      title: 'Expires',
+      width: '116px',
+      from: 1040,
+      value: ({ key }) => key.expires_at,
+      cell: ({ key }) => when(key.expires_at),
+    },
+    {
+      id: 'made',
+      title: 'Made',
+      width: '116px',
+      value: ({ key }) => key.created_at,
+      cell: ({ key }) => when(key.created_at),
+    },
     { id: 'public', title: 'Public key', text: ({ key }) => key.public_key },
   ],
   sub: ({ key, parent }) => html`${key.type}${parent && html` below <bdi>${parent.key.name}</bdi>`}`,
@@ -132,7 +211,9 @@ const flat = {
     { title: 'Issuers', query: 'type:issuer' },
     { title: 'Notaries', query: 'type:notary' },
   ],
-  empty: html`<h2>No keys yet</h2><p>Make a root; issuers and notaries hang below it.</p><pre>rescind keys create "Head office" --type root</pre>`,
+  empty: html`<h2>No keys yet</h2>
+    <p>Make a root; issuers and notaries hang below it.</p>
+    <pre>rescind keys create "Head office" --type root</pre>`,
 }
 
 class Keys {
@@ -149,7 +230,11 @@ class Keys {
     this.goal = { isOpen: wanted !== undefined, focus: false }
     this.known = new Known()
     this.forest = this.known.forest
-    this.view = { folded: /** @type {Set<string>} */ (new Set()), whole: /** @type {Set<string>} */ (new Set()), found: '' }
+    this.view = {
+      folded: /** @type {Set<string>} */ (new Set()),
+      whole: /** @type {Set<string>} */ (new Set()),
+      found: '',
+    }
     /** @type {Item[]} */
     this.items = []
     /** @type {Place | null} */
@@ -160,11 +245,25 @@ class Keys {
     this.said = one(html`<div class="body"></div>`)
     this.matches = one(html`<p class="soft" role="status"></p>`)
     this.details = new ChosenKey(this)
-    this.tree = new Tree({
-      items: () => this.items, choose: ({ place }) => this.choose(place), fold: (item, open) => this.fold(item, open),
-      draw: (width, active, seen) => tree(this.layout(width), { name: 'Signing keys', now: now(), dark: this.dark(), cut: this.isDarkShown ? this.chosen : null, chosen: this.chosen, active, seen }),
-      free: () => this.free(),
-    }, signal)
+    this.tree = new Tree(
+      {
+        items: () => this.items,
+        choose: ({ place }) => this.choose(place),
+        fold: (item, open) => this.fold(item, open),
+        draw: (width, active, seen) =>
+          tree(this.layout(width), {
+            name: 'Signing keys',
+            now: now(),
+            dark: this.dark(),
+            cut: this.isDarkShown ? this.chosen : null,
+            chosen: this.chosen,
+            active,
+            seen,
+          }),
+        free: () => this.free(),
+      },
+      signal,
+    )
   }
 
   async show() {
@@ -177,16 +276,48 @@ class Keys {
     const isNew = forest !== this.forest
     if (isNew) this.take(forest)
     const { places, roots } = forest
-    const text = places.size ? `${count(places.size, 'key')} under ${count(roots.length, 'root')}. A key signs only while it and all above it are active.` : null
+    const text = places.size
+      ? `${count(places.size, 'key')} under ${count(roots.length, 'root')}. A key signs only while it and all above it are active.`
+      : null
     const make = may() && html`<button type="button" @click=${() => this.make(this.chosen)}>New key…</button>`
     const old = aged(entry)
-    put(this.main, heading(title, text, [views(false), make]), this.said, places.size > 0 && this.details.element,
-      html`<section class="panel" aria-label="All keys">${!entry.data ? entry.error ? problem(entry.error, 'The keys could not be shown.') : skeleton(6)
-        : !places.size ? html`<div class="empty"><p>No keys yet. Make a root; issuers and notaries hang below it.</p>${may() &&
-          html`<button type="button" class="main" @click=${() => this.make(null)}>Make a root key…</button>`}</div>`
-          : [old && html`<p class="stale soft">${old}</p>`, this.filter, this.tree.element, legend(),
-            html`<p class="legend soft">${isMany ? `How many warrants each key signed is shown for up to ${number(NUMBERED)} keys; choose a key to see it.`
-              : fault ? 'How many warrants each key signed could not be read.' : 'The number at the right of a key: warrants that it signed.'}</p>`]}</section>`)
+    put(
+      this.main,
+      heading(title, text, [views(false), make]),
+      this.said,
+      places.size > 0 && this.details.element,
+      html`<section class="panel" aria-label="All keys">
+        ${
+          !entry.data
+            ? entry.error
+              ? problem(entry.error, 'The keys could not be shown.')
+              : skeleton(6)
+            : !places.size
+              ? html`<div class="empty">
+                  <p>No keys yet. Make a root; issuers and notaries hang below it.</p>
+                  ${
+                    may() &&
+                    html`<button type="button" class="main" @click=${() => this.make(null)}>Make a root key…</button>`
+                  }
+                </div>`
+              : [
+                  old && html`<p class="stale soft">${old}</p>`,
+                  this.filter,
+                  this.tree.element,
+                  legend(),
+                  html`<p class="legend soft">
+                    ${
+                      isMany
+                        ? `How many warrants each key signed is shown for up to ${number(NUMBERED)} keys; choose a key to see it.`
+                        : fault
+                          ? 'How many warrants each key signed could not be read.'
+                          : 'The number at the right of a key: warrants that it signed.'
+                    }
+                  </p>`,
+                ]
+        }
+      </section>`,
+    )
     if (isNew && this.goal.isOpen && this.chosen) {
       this.goToChosen(this.goal)
       this.goal.isOpen = false
@@ -238,7 +369,11 @@ class Keys {
       put(this.matches, this.view.found.trim() && (found ? `${count(found, 'key')} found` : 'No key has this name.'))
       this.tree.redraw()
     }
-    return html`<div class="filters found"><label class="field"><span>Find by name</span><input type="search" autocomplete="off" spellcheck="false" @input=${look}></label>${this.matches}</div>`
+    return html`<div class="filters found">
+      <label class="field"
+        ><span>Find by name</span><input type="search" autocomplete="off" spellcheck="false" @input=${look} /></label
+      >${this.matches}
+    </div>`
   }
 
   /** @param {Place | null} place */
@@ -262,7 +397,10 @@ class Keys {
   /** Scroll to the chosen key, unless it is seen. @param {{focus?: boolean}} [options] */
   goToChosen({ focus = false } = {}) {
     if (!this.chosen) return this.tree.redraw()
-    this.tree.go(this.items.find(({ place, members }) => place === this.chosen && !members), { focus })
+    this.tree.go(
+      this.items.find(({ place, members }) => place === this.chosen && !members),
+      { focus },
+    )
   }
 
   /** @param {Item} item @param {boolean} open */
@@ -300,6 +438,21 @@ class Keys {
   }
 }
 
-const legend = () => html`
-  <p class="legend soft">${[['force', 'active'], ['suspended', 'suspended'], ['revoked', 'revoked'], ['expired', 'expired'], ['blocked', 'a key above is not active']].map(([state, word]) => html`<span>${icon(/** @type {import('../parts/tag.js').State} */ (state))} ${word}</span>`)}
-    <span><svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path class="behind" d="M2 6h9v8H2zM5 6V4h8v8h-2M7 4V2h7v8h-1"></path></svg> older versions, cannot sign</span></p>`
+const legend = () =>
+  html` <p class="legend soft">
+    ${[
+      ['force', 'active'],
+      ['suspended', 'suspended'],
+      ['revoked', 'revoked'],
+      ['expired', 'expired'],
+      ['blocked', 'a key above is not active'],
+    ].map(
+      ([state, word]) => html`<span>${icon(/** @type {import('../parts/tag.js').State} */ (state))} ${word}</span>`,
+    )}
+    <span
+      ><svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
+        <path class="behind" d="M2 6h9v8H2zM5 6V4h8v8h-2M7 4V2h7v8h-1"></path>
+      </svg>
+      older versions, cannot sign</span
+    >
+  </p>`

@@ -41,20 +41,34 @@ function showLists(main, context) {
   const published = new Table(lists, context)
   const signing = new Table(signers, context)
   const drawn = new Coverage()
-  const check = one(html`<section class="panel wide body"><h2>Verify the list here</h2>${verifyCard(context.signal)}</section>`)
+  const check = one(
+    html`<section class="panel wide body">
+      <h2>Verify the list here</h2>
+      ${verifyCard(context.signal)}
+    </section>`,
+  )
   follow(() => {
     const known = versions.read(VERSIONS)
     const keys = read(SIGNERS, 15)
     const rows = /** @type {Version[] | null} */ (known.data)
     const oldest = rows?.at(-1)
-    const isShort = rows && oldest && versions.more && rows.length < MOST && Date.parse(oldest.issued_at) > now() - DAYS * DAY
+    const isShort =
+      rows && oldest && versions.more && rows.length < MOST && Date.parse(oldest.issued_at) > now() - DAYS * DAY
     if (isShort && !versions.isLoading && !versions.fault) void versions.load(MOST)
     published.draw(known)
     signing.draw(keys, keys.data?.keys ?? null)
-    put(main, heading(title, 'Each list replaces the one before. Versions only go up: an authorizer refuses an older one.'),
-      rows && !isShort && drawn.of(rows, !versions.more), published.element,
-      html`<div class="head"><h2>Who signs lists</h2><div class="actions">${buttons(keys.data?.keys ?? [])}</div></div>`,
-      signing.element, check)
+    put(
+      main,
+      heading(title, 'Each list replaces the one before. Versions only go up: an authorizer refuses an older one.'),
+      rows && !isShort && drawn.of(rows, !versions.more),
+      published.element,
+      html`<div class="head">
+        <h2>Who signs lists</h2>
+        <div class="actions">${buttons(keys.data?.keys ?? [])}</div>
+      </div>`,
+      signing.element,
+      check,
+    )
     if (known.at || known.error) ready()
   }, context.signal)
 }
@@ -84,11 +98,26 @@ function coverageCard(versions, isWhole) {
   const [from, until] = [now() - DAYS * DAY, now()]
   const found = coverage(versions, from, until)
   const gaps = [...found.gaps].reverse()
-  return html`<section class="panel wide body"><h2>When was a list valid?</h2>
-    <p>${versions.length ? coverageWords(found) : 'No record of a list is kept.'} ${found.gaps.length > 0 && 'In a gap, every authorizer that works from the list refuses everything.'}</p>
+  return html`<section class="panel wide body">
+    <h2>When was a list valid?</h2>
+    <p>
+      ${versions.length ? coverageWords(found) : 'No record of a list is kept.'}
+      ${found.gaps.length > 0 && 'In a gap, every authorizer that works from the list refuses everything.'}
+    </p>
     ${picture((width) => strip(found, from, until, width)).element}
-    <p class="legend"><span><i class="force"></i>a list was valid</span>${gaps.length > 0 && html`<span><i class="revoked striped"></i>no list was valid</span>`}${found.known > from && html`<span><i class="unknown dotted"></i>${isWhole ? 'no record: before the first list that is kept' : 'not read'}</span>`}<span class="soft">days in UTC</span></p>
-    ${gaps.length > 0 && html`<ul class="plain">${gaps.slice(0, GAPS).map(({ start, end }) => html`<li>${minute(start)} – ${end === until ? 'now' : minute(end).slice(minute(start).slice(0, 10) === minute(end).slice(0, 10) ? 11 : 0)}, ${span((end - start) / 1000)}</li>`)}${gaps.length > GAPS && html`<li>${number(gaps.length - GAPS)} older gaps</li>`}</ul>`}
+    <p class="legend">
+      <span><i class="force"></i>a list was valid</span
+      >${gaps.length > 0 && html`<span><i class="revoked striped"></i>no list was valid</span>`}${found.known > from && html`<span><i class="unknown dotted"></i>${isWhole ? 'no record: before the first list that is kept' : 'not read'}</span>`}<span
+        class="soft"
+        >days in UTC</span
+      >
+    </p>
+    ${
+      gaps.length > 0 &&
+      html`<ul class="plain">
+        ${gaps.slice(0, GAPS).map(({ start, end }) => html`<li>${minute(start)} – ${end === until ? 'now' : minute(end).slice(minute(start).slice(0, 10) === minute(end).slice(0, 10) ? 11 : 0)}, ${span((end - start) / 1000)}</li>`)}${gaps.length > GAPS && html`<li>${number(gaps.length - GAPS)} older gaps</li>`}
+      </ul>`
+    }
   </section>`
 }
 
@@ -106,23 +135,73 @@ const lists = {
   open: ({ version }) => `#/lists/${Math.max(1, version - 1)}..${version}`,
   begin: (rows) => Object.assign(scale, { most: Math.max(...rows.map(({ count }) => count)), signer: rows[0]?.key_id }),
   columns: [
-    { id: 'version', title: 'List', width: '92px', value: ({ version }) => version, text: ({ version }) => `v${version}` },
-    { id: 'issued', title: 'Issued', width: '116px', value: ({ issued_at: at }) => at, cell: ({ issued_at: at }) => when(at) },
-    { id: 'size', title: 'Warrants', width: '100px', kind: 'number', value: ({ count }) => count, text: ({ count }) => number(count) },
-    { id: 'bar', title: 'Length; what is new at its end', width: 'minmax(160px, 1fr)', from: 900, text: () => '', cell: (version) =>
-      row(version, scale.most, version.key_id === scale.signer) },
-    { id: 'change', title: 'Change', width: '116px', value: ({ added, removed }) => (added ?? 0) + (removed ?? 0), text: changed,
-      cell: (version) => html`<span class=${changed(version) === 'same' ? 'soft' : null}>${changed(version)}</span>` },
-    { id: 'signer', title: 'Signed by', width: '124px', from: 860, value: ({ key_id }) => key_id, cell: ({ key_id }) =>
-      html`<code class=${key_id === scale.signer ? null : 'soft'} title=${key_id}>${short(key_id)}</code>` },
-    { id: 'ends', title: 'Ends', width: '116px', from: 1000, value: ({ expires_at: at }) => at, cell: ({ expires_at: at }) => when(at) },
+    {
+      id: 'version',
+      title: 'List',
+      width: '92px',
+      value: ({ version }) => version,
+      text: ({ version }) => `v${version}`,
+    },
+    {
+      id: 'issued',
+      title: 'Issued',
+      width: '116px',
+      value: ({ issued_at: at }) => at,
+      cell: ({ issued_at: at }) => when(at),
+    },
+    {
+      id: 'size',
+      title: 'Warrants',
+      width: '100px',
+      kind: 'number',
+      value: ({ count }) => count,
+      text: ({ count }) => number(count),
+    },
+    {
+      id: 'bar',
+      title: 'Length; what is new at its end',
+      width: 'minmax(160px, 1fr)',
+      from: 900,
+      text: () => '',
+      cell: (version) => row(version, scale.most, version.key_id === scale.signer),
+    },
+    {
+      id: 'change',
+      title: 'Change',
+      width: '116px',
+      value: ({ added, removed }) => (added ?? 0) + (removed ?? 0),
+      text: changed,
+      cell: (version) => html`<span class=${changed(version) === 'same' ? 'soft' : null}>${changed(version)}</span>`,
+    },
+    {
+      id: 'signer',
+      title: 'Signed by',
+      width: '124px',
+      from: 860,
+      value: ({ key_id }) => key_id,
+      cell: ({ key_id }) =>
+        html`<code class=${key_id === scale.signer ? null : 'soft'} title=${key_id}>${short(key_id)}</code>`,
+    },
+    {
+      id: 'ends',
+      title: 'Ends',
+      width: '116px',
+      from: 1000,
+      value: ({ expires_at: at }) => at,
+      cell: ({ expires_at: at }) => when(at),
+    },
     { id: 'hash', title: 'SHA-256', text: ({ sha256 }) => sha256 },
   ],
   sub: ({ count, issued_at: at, key_id }) => html`${warrants(count, 'warrant')} · ${when(at)} · ${short(key_id)}`,
-  bulk: [{ title: 'Compare', run: (rows) => {
-    const versions = rows.map(({ version }) => version)
-    location.hash = `#/lists/${Math.min(...versions)}..${Math.max(...versions)}`
-  } }],
+  bulk: [
+    {
+      title: 'Compare',
+      run: (rows) => {
+        const versions = rows.map(({ version }) => version)
+        location.hash = `#/lists/${Math.min(...versions)}..${Math.max(...versions)}`
+      },
+    },
+  ],
   empty: html`<p>No record of a published list is kept yet. The next list is shown here.</p>`,
 }
 
@@ -146,26 +225,40 @@ function showDifference(main, compared, context) {
     const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
     location.hash = `#/lists/${form.get('from')}..${form.get('to')}`
   }
-  const input = (/** @type {string} */ name, /** @type {string} */ words, /** @type {number} */ value) => html`<label
-    class="field"><span>${words}</span><input name=${name} type="number" min="1" max="999999999999" required value=${value}></label>`
-  const form = html`<form class="filters" @submit=${compare}>${input('from', 'List', from)}${input('to', 'with list', to)}
-    <button>Compare</button></form>`
+  const input = (/** @type {string} */ name, /** @type {string} */ words, /** @type {number} */ value) =>
+    html`<label class="field"
+      ><span>${words}</span><input name=${name} type="number" min="1" max="999999999999" required value=${value}
+    /></label>`
+  const form = html`<form class="filters" @submit=${compare}>
+    ${input('from', 'List', from)}${input('to', 'with list', to)} <button>Compare</button>
+  </form>`
   const lines = new Lines()
   follow(() => {
     const published = read(VERSIONS, 60)
-    const long = published.data?.versions.find((/** @type {Version} */ { version, count }) =>
-      (version === from || version === to) && count > LONGEST)
+    const long = published.data?.versions.find(
+      (/** @type {Version} */ { version, count }) => (version === from || version === to) && count > LONGEST,
+    )
     // A list that is published stays as it is.
     const ask = (/** @type {number} */ version) => read(`/v1/revocations/srl?version=${version}`, 3600)
     const [before, after] = !published.at || long ? [] : [ask(from), ask(to)]
-    const said = !published.at ? published.error && problem(published.error, 'The lists could not be compared.')
-      : long ? banner('info', html`<strong>List ${long.version} has ${number(long.count)} warrants.</strong> The page does not
-        fetch lists of more than ${number(LONGEST)}.`)
+    const said = !published.at
+      ? published.error && problem(published.error, 'The lists could not be compared.')
+      : long
+        ? banner(
+            'info',
+            html`<strong>List ${long.version} has ${number(long.count)} warrants.</strong> The page does not fetch lists
+              of more than ${number(LONGEST)}.`,
+          )
         : [before, after].map((each, index) => each?.error && missing(each.error, [from, to][index] ?? from))
     const rows = before?.data && after?.data && lines.of(before.data, after.data)
     if (rows) table.draw(/** @type {import('../live.js').Entry} */ (after), rows)
-    put(main, heading(`Lists ${from} and ${to}`, html`<a href="#/lists">All lists</a>. The service has the last 32.`), form, said,
-      rows ? [html`<p role="status">${lines.words(from, to)}</p>`, table.element] : !said && skeleton(4))
+    put(
+      main,
+      heading(`Lists ${from} and ${to}`, html`<a href="#/lists">All lists</a>. The service has the last 32.`),
+      form,
+      said,
+      rows ? [html`<p role="status">${lines.words(from, to)}</p>`, table.element] : !said && skeleton(4),
+    )
     if (rows || said) ready()
   }, context.signal)
 }
@@ -174,9 +267,10 @@ function showDifference(main, compared, context) {
  * @param {import('../api.js').ApiError} error
  * @param {number} version
  */
-const missing = (error, version) => error.status === 404
-  ? banner('info', html`The service no longer has list ${version}, or never had it.`)
-  : problem(error, 'The lists could not be compared.')
+const missing = (error, version) =>
+  error.status === 404
+    ? banner('info', html`The service no longer has list ${version}, or never had it.`)
+    : problem(error, 'The lists could not be compared.')
 
 /** The warrants that differ, reckoned once. */
 class Lines {
@@ -204,8 +298,9 @@ class Lines {
   /** @param {number} from @param {number} to */
   words(from, to) {
     const [added = 0, removed = 0, stayed = 0] = this.#sizes
-    return `From list ${from} to list ${to}, ${number(added)} ${added === 1 ? 'warrant was' : 'warrants were'} added and ${
-      number(removed)} removed. ${number(stayed)} stayed.`
+    return `From list ${from} to list ${to}, ${number(added)} ${added === 1 ? 'warrant was' : 'warrants were'} added and ${number(
+      removed,
+    )} removed. ${number(stayed)} stayed.`
   }
 }
 
@@ -218,9 +313,17 @@ const differing = {
   open: ({ id }) => `#/revocations?warrant=${id}`,
   columns: [
     { id: 'id', title: 'Warrant', width: 'minmax(200px, 1fr)', value: ({ id }) => id, cell: ({ id }) => whole(id) },
-    { id: 'change', title: 'Change', width: '140px', value: ({ change }) => change, cell: ({ change }) =>
-      change === 'added' ? tag('wait', change) : tag('superseded', change) },
+    {
+      id: 'change',
+      title: 'Change',
+      width: '140px',
+      value: ({ change }) => change,
+      cell: ({ change }) => (change === 'added' ? tag('wait', change) : tag('superseded', change)),
+    },
   ],
-  facets: () => [{ title: 'Added', query: 'change:added' }, { title: 'Removed', query: 'change:removed' }],
+  facets: () => [
+    { title: 'Added', query: 'change:added' },
+    { title: 'Removed', query: 'change:removed' },
+  ],
   empty: html`<p>The two lists name the same warrants.</p>`,
 }

@@ -15,13 +15,58 @@ const TIME = 's, m, h or d'
 /** @type {Setting[]} */
 const SETTINGS = [
   { name: 'name', words: 'Name', effect: () => 'The name of the tenant, for people.' },
-  { name: 'srl_ttl_seconds', words: 'Lists live for', unit: TIME, effect: (value) => `A list is valid for ${span(value)}: an authorizer that hears nothing for as long refuses everything after that. A new list is published at half of the time.` },
-  { name: 'list_publication', words: 'Lists are published', choices: { scheduled: 'by the schedule', follow: 'after each change' }, effect: (value) => value === 'follow' ? 'A list follows each change at once, and is published for a twentieth of the time at most.' : 'A list is published within about a minute of a change. Authorizers that follow the feed hear of it at once.' },
-  { name: 'feed_window_ms', words: 'The feed gathers changes for', unit: 'milliseconds', effect: (value) => `Changes within ${number(value)} ms of each other are one entry of the feed. A longer window makes fewer entries, and delays changes that follow each other.` },
-  { name: 'rotation_grace_seconds', words: 'A new list signer waits for', unit: TIME, effect: (value) => `A pending signer can be activated after ${span(value)}, so that each authorizer has fetched its key before it signs.` },
-  { name: 'take_back', words: 'Revocations are taken back by', choices: { any: 'every revoker', own: 'who made them, and admins' }, effect: (value) => value === 'own' ? 'A key without the scope admin takes back only what its own identity revoked, so that a stolen one cannot let in what others revoked.' : 'Each key with the scope revoker can take back each revocation, whoever made it.' },
-  { name: 'authorizers_max', words: 'Authorizers of one API key', unit: 'registrations', effect: (value) => `One API key may register ${number(value)} authorizers, so that a stolen one cannot fill the registry. A relay registers all that are behind it.` },
-  { name: 'audit_retention_days', words: 'Audit entries are kept for', unit: 'days', effect: (value) => `An entry is deleted after ${number(value)} days. What was deleted cannot be had again.` },
+  {
+    name: 'srl_ttl_seconds',
+    words: 'Lists live for',
+    unit: TIME,
+    effect: (value) =>
+      `A list is valid for ${span(value)}: an authorizer that hears nothing for as long refuses everything after that. A new list is published at half of the time.`,
+  },
+  {
+    name: 'list_publication',
+    words: 'Lists are published',
+    choices: { scheduled: 'by the schedule', follow: 'after each change' },
+    effect: (value) =>
+      value === 'follow'
+        ? 'A list follows each change at once, and is published for a twentieth of the time at most.'
+        : 'A list is published within about a minute of a change. Authorizers that follow the feed hear of it at once.',
+  },
+  {
+    name: 'feed_window_ms',
+    words: 'The feed gathers changes for',
+    unit: 'milliseconds',
+    effect: (value) =>
+      `Changes within ${number(value)} ms of each other are one entry of the feed. A longer window makes fewer entries, and delays changes that follow each other.`,
+  },
+  {
+    name: 'rotation_grace_seconds',
+    words: 'A new list signer waits for',
+    unit: TIME,
+    effect: (value) =>
+      `A pending signer can be activated after ${span(value)}, so that each authorizer has fetched its key before it signs.`,
+  },
+  {
+    name: 'take_back',
+    words: 'Revocations are taken back by',
+    choices: { any: 'every revoker', own: 'who made them, and admins' },
+    effect: (value) =>
+      value === 'own'
+        ? 'A key without the scope admin takes back only what its own identity revoked, so that a stolen one cannot let in what others revoked.'
+        : 'Each key with the scope revoker can take back each revocation, whoever made it.',
+  },
+  {
+    name: 'authorizers_max',
+    words: 'Authorizers of one API key',
+    unit: 'registrations',
+    effect: (value) =>
+      `One API key may register ${number(value)} authorizers, so that a stolen one cannot fill the registry. A relay registers all that are behind it.`,
+  },
+  {
+    name: 'audit_retention_days',
+    words: 'Audit entries are kept for',
+    unit: 'days',
+    effect: (value) => `An entry is deleted after ${number(value)} days. What was deleted cannot be had again.`,
+  },
 ]
 
 export const title = 'Settings'
@@ -32,7 +77,8 @@ export const title = 'Settings'
  */
 export async function show(main, { signal }) {
   const head = heading(title, 'They hold for the whole tenant. Each is saved by itself.')
-  const card = (/** @type {unknown} */ content) => put(main, head, html`<section class="panel body">${content}</section>`)
+  const card = (/** @type {unknown} */ content) =>
+    put(main, head, html`<section class="panel body">${content}</section>`)
   card(skeleton(8))
   card(forms(await get('/v1/tenant/settings', { signal })))
   ready()
@@ -40,13 +86,21 @@ export async function show(main, { signal }) {
 
 /** @param {Settings} settings */
 const forms = (settings) => [
-  settings.removal_at && banner('revoked', html`This tenant is marked for deletion. The operator may remove it with all its data from ${when(settings.removal_at)}.`),
+  settings.removal_at &&
+    banner(
+      'revoked',
+      html`This tenant is marked for deletion. The operator may remove it with all its data from
+      ${when(settings.removal_at)}.`,
+    ),
   SETTINGS.map((setting) => form(setting, settings)),
   html`<h2>Set by the operator</h2>`,
   facts([
     ['Tenant', html`<code>${settings.tenant_id}</code>`],
     ['Made', when(settings.created_at)],
-    ['Requests', `${number(settings.rate_limit_per_second)} a second, ${number(settings.rate_limit_burst)} at once after a pause`],
+    [
+      'Requests',
+      `${number(settings.rate_limit_per_second)} a second, ${number(settings.rate_limit_burst)} at once after a pause`,
+    ],
   ]),
 ]
 
@@ -61,17 +115,27 @@ function form(setting, settings) {
   const place = /** @type {HTMLElement} */ (one(html`<section class="setting" aria-label=${words}></section>`))
   const fault = one(html`<div></div>`)
   /** @param {Settings} present */
-  const draw = (present) => put(place, html`
-    <form @submit=${save}>
-      <label class="field"><span>${words}</span><small class="soft">${setting.effect(present[name])}</small>${unit ? html`<span class="unit">${input(setting, present)}<span>${unit}</span></span>` : input(setting, present)}</label>
-      ${may() && html`<button>Save</button>`}
-    </form>`, fault)
+  const draw = (present) =>
+    put(
+      place,
+      html` <form @submit=${save}>
+        <label class="field"
+          ><span>${words}</span
+          ><small class="soft">${setting.effect(present[name])}</small
+          >${unit ? html`<span class="unit">${input(setting, present)}<span>${unit}</span></span>` : input(setting, present)}</label
+        >
+        ${may() && html`<button>Save</button>`}
+      </form>`,
+      fault,
+    )
   const save = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault()
     const given = String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get(name))
     put(fault)
     try {
-      draw(await patch('/v1/tenant/settings', { [name]: unit === TIME ? seconds(given) : unit ? Number(given) : given }))
+      draw(
+        await patch('/v1/tenant/settings', { [name]: unit === TIME ? seconds(given) : unit ? Number(given) : given }),
+      )
       announce(`${words}: saved.`)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
@@ -89,7 +153,17 @@ function form(setting, settings) {
 function input({ name, choices, unit }, settings) {
   const value = unit === TIME ? brief(Number(settings[name])) : settings[name]
   if (!may()) return html`<output>${named(choices?.[String(value)] ?? value)}</output>`
-  if (choices) return html`<select name=${name}>${Object.entries(choices).map(([each, words]) => html`<option value=${each} ?selected=${each === value}>${words}</option>`)}</select>`
+  if (choices)
+    return html`<select name=${name}>
+      ${Object.entries(choices).map(([each, words]) => html`<option value=${each} ?selected=${each === value}>${words}</option>`)}
+    </select>`
   const pattern = unit === TIME ? '[0-9]+ ?[smhd]?' : unit ? '[0-9]+' : null
-  return html`<input name=${name} value=${value} required inputmode=${unit && unit !== TIME ? 'numeric' : null} pattern=${pattern} autocomplete="off">`
+  return html`<input
+    name=${name}
+    value=${value}
+    required
+    inputmode=${unit && unit !== TIME ? 'numeric' : null}
+    pattern=${pattern}
+    autocomplete="off"
+  />`
 }

@@ -38,12 +38,13 @@ export async function show(main, context) {
     return follow(() => {
       const change = terms(sent.asked).find(({ id: name }) => name === 'change')?.value
       put(main, detail(id), html`<h2>Messages</h2>`, sent.element)
-      sent.draw(pages.read(`/v1/webhooks/${id}/deliveries?limit=100${change ? `&change=${encodeURIComponent(change)}` : ''}`))
+      sent.draw(
+        pages.read(`/v1/webhooks/${id}/deliveries?limit=100${change ? `&change=${encodeURIComponent(change)}` : ''}`),
+      )
     }, context.signal)
   }
   const make = may() && html`<button type="button" class="main" @click=${create}>New webhook…</button>`
-  const words =
-    'Each change is sent to these addresses, signed, for a day until they take it. An event may come twice.'
+  const words = 'Each change is sent to these addresses, signed, for a day until they take it. An event may come twice.'
   const source = { path: '/v1/webhooks', list: 'webhooks', seconds: 10 }
   listPage(main, context, webhooks, source, () => heading(title, words, make))
 }
@@ -56,18 +57,40 @@ const webhooks = {
   mark: 'state',
   open: ({ id }) => `#/webhooks/${id}`,
   columns: [
-    { id: 'url', title: 'Address', width: 'minmax(200px, 2fr)', value: ({ url }) => url, cell: ({ url }) =>
-      whole(url) },
+    {
+      id: 'url',
+      title: 'Address',
+      width: 'minmax(200px, 2fr)',
+      value: ({ url }) => url,
+      cell: ({ url }) => whole(url),
+    },
     { id: 'state', title: 'State', width: 'minmax(200px, 1fr)', text: standing, cell: state },
-    { id: 'for', title: 'What it is for', width: 'minmax(140px, 1fr)', from: 900, value: ({ description }) =>
-      description ?? '' },
-    { id: 'events', title: 'Events', width: '88px', value: ({ events }) => (events.includes('*') ? 'all'
-      : count(events.length, 'type')) },
-    { id: 'made', title: 'Made', width: '124px', from: 1000, value: ({ created_at: at }) =>
-      at, cell: ({ created_at: at }) => when(at) },
+    {
+      id: 'for',
+      title: 'What it is for',
+      width: 'minmax(140px, 1fr)',
+      from: 900,
+      value: ({ description }) => description ?? '',
+    },
+    {
+      id: 'events',
+      title: 'Events',
+      width: '88px',
+      value: ({ events }) => (events.includes('*') ? 'all' : count(events.length, 'type')),
+    },
+    {
+      id: 'made',
+      title: 'Made',
+      width: '124px',
+      from: 1000,
+      value: ({ created_at: at }) => at,
+      cell: ({ created_at: at }) => when(at),
+    },
   ],
-  sub: ({ description, events }) => html`${events.includes('*') ? 'all events'
-    : count(events.length, 'type')}${description && html` · <bdi>${description}</bdi>`}`,
+  sub: ({ description, events }) =>
+    html`${
+      events.includes('*') ? 'all events' : count(events.length, 'type')
+    }${description && html` · <bdi>${description}</bdi>`}`,
   facets: () => [
     { title: 'Failing', query: 'state:failing', state: 'wait' },
     { title: 'Disabled', query: 'state:disabled', state: 'suspended' },
@@ -83,10 +106,10 @@ function standing({ status, failing_since: failing, set_aside }) {
 
 /** @param {Webhook} webhook */
 function state({ status, disabled_because, failing_since, set_aside }) {
-  if (status === 'disabled') return tag('suspended', `disabled: ${disabled_because ? BECAUSE[disabled_because]
-    : 'not known why'}`)
-  if (failing_since) return html`${tag('wait', 'accepts nothing')} <span
-    class="soft">since ${when(failing_since)}</span>`
+  if (status === 'disabled')
+    return tag('suspended', `disabled: ${disabled_because ? BECAUSE[disabled_because] : 'not known why'}`)
+  if (failing_since)
+    return html`${tag('wait', 'accepts nothing')} <span class="soft">since ${when(failing_since)}</span>`
   return set_aside > 0 ? tag('wait', `refused ${count(set_aside, 'event')}`) : tag('force', 'enabled')
 }
 
@@ -97,19 +120,26 @@ function detail(id) {
   if (at || error) ready()
   const back = html`<a href="#/webhooks">All webhooks</a>`
   if (!webhook) return [heading(title, back), error ? problem(error, 'The webhook could not be shown.') : skeleton(6)]
-  const buttons = actions(webhook).map(({ title: words, run }) => html`<button type="button"
-    @click=${run}>${words}</button>`)
+  const buttons = actions(webhook).map(
+    ({ title: words, run }) => html`<button type="button" @click=${run}>${words}</button>`,
+  )
   return [
     heading(named(webhook.url), back, may() && buttons),
-    html`<section class="panel wide">${facts([
-      ['What it is for', webhook.description ? named(webhook.description) : 'not told'],
-      ['State', state(webhook)],
-      ['Next attempt', webhook.waits_until ? when(webhook.waits_until) : 'with the next event'],
-      ['Events', webhook.events.includes('*') ? 'all' : webhook.events.map((/** @type {string} */ event) =>
-        html`<code>${event}</code> `)],
-      ['Sent up to', `event ${number(webhook.next_index)} of the log`],
-      ['Made', when(webhook.created_at)],
-    ])}</section>`,
+    html`<section class="panel wide">
+      ${facts([
+        ['What it is for', webhook.description ? named(webhook.description) : 'not told'],
+        ['State', state(webhook)],
+        ['Next attempt', webhook.waits_until ? when(webhook.waits_until) : 'with the next event'],
+        [
+          'Events',
+          webhook.events.includes('*')
+            ? 'all'
+            : webhook.events.map((/** @type {string} */ event) => html`<code>${event}</code> `),
+        ],
+        ['Sent up to', `event ${number(webhook.next_index)} of the log`],
+        ['Made', when(webhook.created_at)],
+      ])}
+    </section>`,
   ]
 }
 
@@ -120,22 +150,54 @@ function detail(id) {
 function actions({ id, status }) {
   const path = `/v1/webhooks/${id}`
   const toggle = status === 'enabled' ? 'disable' : 'enable'
-  const [words, text] = toggle === 'enable'
-    ? ['Enable', 'It is sent what happened while it was disabled.']
-    : ['Disable', 'Nothing is sent until it is enabled again. Then it is sent what happened meanwhile.']
+  const [words, text] =
+    toggle === 'enable'
+      ? ['Enable', 'It is sent what happened while it was disabled.']
+      : ['Disable', 'Nothing is sent until it is enabled again. Then it is sent what happened meanwhile.']
   const tried = () => announce('A test event is on its way. Its outcome is shown with its messages.')
   return [
-    { title: 'Test…', run: () =>
-      change({ title: 'Send a test event', action: 'Send', text: 'It is an event of its own type, rescind.test.',
-        run: (headers) => post(`${path}/test`, undefined, { headers }) }, tried) },
+    {
+      title: 'Test…',
+      run: () =>
+        change(
+          {
+            title: 'Send a test event',
+            action: 'Send',
+            text: 'It is an event of its own type, rescind.test.',
+            run: (headers) => post(`${path}/test`, undefined, { headers }),
+          },
+          tried,
+        ),
+    },
     { title: 'Send again…', run: () => replay(path) },
     { title: 'Replace the secret…', run: () => rotate(path) },
-    { title: `${words}…`, run: () => change({ title: `${words} this webhook`, action: words, text, run: (headers) =>
-      post(`${path}/${toggle}`, undefined, { headers }) }) },
-    { title: 'Delete…', danger: true, run: () =>
-      change({ title: 'Delete this webhook', action: 'Delete', danger: true,
-        text: 'What was not sent yet is not sent. This cannot be undone.', run: () => remove(path) }, () =>
-          { location.hash = '#/webhooks' }) },
+    {
+      title: `${words}…`,
+      run: () =>
+        change({
+          title: `${words} this webhook`,
+          action: words,
+          text,
+          run: (headers) => post(`${path}/${toggle}`, undefined, { headers }),
+        }),
+    },
+    {
+      title: 'Delete…',
+      danger: true,
+      run: () =>
+        change(
+          {
+            title: 'Delete this webhook',
+            action: 'Delete',
+            danger: true,
+            text: 'What was not sent yet is not sent. This cannot be undone.',
+            run: () => remove(path),
+          },
+          () => {
+            location.hash = '#/webhooks'
+          },
+        ),
+    },
   ]
 }
 
@@ -146,26 +208,53 @@ function actions({ id, status }) {
  * @param {() => void} [done]
  */
 async function change({ run, text, ...question }, done = () => {}) {
-  if (await ask({ ...question, body: html`<p>${text}</p>`, run: (_form, headers) => run(headers).then(() =>
-    true) })) done()
+  if (await ask({ ...question, body: html`<p>${text}</p>`, run: (_form, headers) => run(headers).then(() => true) }))
+    done()
 }
 
 async function create() {
   const made = await ask({
-    title: 'New webhook', action: 'Make the webhook', failed: 'The webhook could not be made.',
+    title: 'New webhook',
+    action: 'Make the webhook',
+    failed: 'The webhook could not be made.',
     body: [
-      field('Address', html`<input name="url" type="url" required placeholder="https://hooks.example.com/rescind"
-        autocomplete="off">`, 'https, at port 443, of a host that others can reach too.'),
-      html`<fieldset><legend>Events</legend>${GROUPS.map(([group, words], index) => html`<label class="tick"><input
-        type="checkbox" name="events" value=${group}
-          ?checked=${index === 0}> <span>${words}</span></label>`)}</fieldset>`,
-      field('What it is for', html`<input name="description" maxlength="1024"
-        autocomplete="off">`, 'You may leave this empty.'),
+      field(
+        'Address',
+        html`<input
+          name="url"
+          type="url"
+          required
+          placeholder="https://hooks.example.com/rescind"
+          autocomplete="off"
+        />`,
+        'https, at port 443, of a host that others can reach too.',
+      ),
+      html`<fieldset>
+        <legend>Events</legend>
+        ${GROUPS.map(
+          ([group, words], index) =>
+            html`<label class="tick"
+              ><input type="checkbox" name="events" value=${group} ?checked=${index === 0} />
+              <span>${words}</span></label
+            >`,
+        )}
+      </fieldset>`,
+      field(
+        'What it is for',
+        html`<input name="description" maxlength="1024" autocomplete="off" />`,
+        'You may leave this empty.',
+      ),
     ],
-    run: async (form, headers) => post('/v1/webhooks', {
-      url: form.get('url'), description: String(form.get('description')).trim() || null,
-        events: await types(form.getAll('events').map(String)),
-    }, { headers }),
+    run: async (form, headers) =>
+      post(
+        '/v1/webhooks',
+        {
+          url: form.get('url'),
+          description: String(form.get('description')).trim() || null,
+          events: await types(form.getAll('events').map(String)),
+        },
+        { headers },
+      ),
   })
   if (made) await secret(/** @type {Api.WebhookWithSecret} */ (made))
 }
@@ -178,23 +267,35 @@ async function types(chosen) {
   if (!chosen.length) throw new ApiError(400, 'invalid_request', 'Choose at least one kind of event.', null)
   if (chosen.includes('*')) return ['*']
   const { ACTIONS } = await import('../parts/audit_sentences.js')
-  const known = ACTIONS.map((action) => action === 'srl.regenerate' ? 'srl.published' : action).filter((action) =>
-    action !== 'webhook.test')
+  const known = ACTIONS.map((action) => (action === 'srl.regenerate' ? 'srl.published' : action)).filter(
+    (action) => action !== 'webhook.test',
+  )
   return known.filter((action) => chosen.some((group) => action.startsWith(group)))
 }
 
 /** @param {Api.WebhookWithSecret} webhook */
 const secret = (webhook) =>
-  showSecret('Store this secret now', webhook.secret,
-    'Your program checks by it that a message comes from this service (standardwebhooks.com).')
+  showSecret(
+    'Store this secret now',
+    webhook.secret,
+    'Your program checks by it that a message comes from this service (standardwebhooks.com).',
+  )
 
 /** @param {string} path */
 async function rotate(path) {
   const made = await ask({
-    title: 'Replace the secret', action: 'Make the new secret', failed: 'The secret could not be replaced.',
-    body: field('Messages also bear a signature by the old secret', html`<select name="grace"><option
-      value="0">no more</option><option value=${DAY} selected>for 1 day</option><option
-        value=${7 * DAY}>for 7 days</option></select>`, 'Until then a program that knows either secret accepts them.'),
+    title: 'Replace the secret',
+    action: 'Make the new secret',
+    failed: 'The secret could not be replaced.',
+    body: field(
+      'Messages also bear a signature by the old secret',
+      html`<select name="grace">
+        <option value="0">no more</option>
+        <option value=${DAY} selected>for 1 day</option>
+        <option value=${7 * DAY}>for 7 days</option>
+      </select>`,
+      'Until then a program that knows either secret accepts them.',
+    ),
     run: (form, headers) => post(`${path}/rotate-secret`, { grace_seconds: Number(form.get('grace')) }, { headers }),
   })
   if (made) await secret(/** @type {Api.WebhookWithSecret} */ (made))
@@ -203,11 +304,16 @@ async function rotate(path) {
 /** @param {string} path */
 async function replay(path) {
   const done = await ask({
-    title: 'Send events again', action: 'Send again', failed: 'They could not be sent again.',
-    body: field('From the event with this number on', html`<input name="index" required inputmode="numeric"
-      pattern="[0-9]+" autocomplete="off">`, 'Each message below has its number.'),
-    run: (form, headers) => post(`${path}/replay`, { from_index: Number(form.get('index')) }, { headers }).then(() =>
-      true),
+    title: 'Send events again',
+    action: 'Send again',
+    failed: 'They could not be sent again.',
+    body: field(
+      'From the event with this number on',
+      html`<input name="index" required inputmode="numeric" pattern="[0-9]+" autocomplete="off" />`,
+      'Each message below has its number.',
+    ),
+    run: (form, headers) =>
+      post(`${path}/replay`, { from_index: Number(form.get('index')) }, { headers }).then(() => true),
   })
   if (done) announce('They are sent again, with the same identifiers as the first time.')
 }
@@ -224,17 +330,36 @@ const messages = {
   key: keyOf,
   isLow: true,
   columns: [
-    { id: 'event', title: 'Event', width: 'minmax(170px, 1fr)', value: ({ type }) => type, cell: ({ type }) =>
-      html`<code>${type}</code>` },
+    {
+      id: 'event',
+      title: 'Event',
+      width: 'minmax(170px, 1fr)',
+      value: ({ type }) => type,
+      cell: ({ type }) => html`<code>${type}</code>`,
+    },
     { id: 'number', title: 'Number', width: '92px', kind: 'number', value: ({ index }) => index },
-    { id: 'state', title: 'State', width: '116px', value: ({ state }) => state, cell: ({ state }) =>
-      tag(state === 'delivered' ? 'force' : state === 'failed' ? 'revoked' : 'wait', state) },
-    { id: 'answer', title: 'Last answer', width: 'minmax(180px, 2fr)', text: (each) =>
-      `${outcome(each)} ${each.answer ?? ''}` },
+    {
+      id: 'state',
+      title: 'State',
+      width: '116px',
+      value: ({ state }) => state,
+      cell: ({ state }) => tag(state === 'delivered' ? 'force' : state === 'failed' ? 'revoked' : 'wait', state),
+    },
+    {
+      id: 'answer',
+      title: 'Last answer',
+      width: 'minmax(180px, 2fr)',
+      text: (each) => `${outcome(each)} ${each.answer ?? ''}`,
+    },
     { id: 'attempts', title: 'Attempts', width: '92px', from: 860, kind: 'number', value: ({ attempts }) => attempts },
     { id: 'change', title: 'Told of', text: () => '', is: () => true },
-    { id: 'sent', title: 'Last sent', width: '116px', value: ({ attempted_at: at }) =>
-      at, cell: ({ attempted_at: at }) => when(at) },
+    {
+      id: 'sent',
+      title: 'Last sent',
+      width: '116px',
+      value: ({ attempted_at: at }) => at,
+      cell: ({ attempted_at: at }) => when(at),
+    },
   ],
   sub: (each) => html`${outcome(each)} · ${when(each.attempted_at)}`,
   facets: () => [
@@ -245,6 +370,9 @@ const messages = {
 }
 
 /** @param {Api.Delivery} delivery */
-const outcome = ({ outcome: met, status, milliseconds }) => met === 'answered'
-  ? `${status} after ${number(milliseconds)} ms` : met === 'refused'
-    ? 'not sent: the name leads to an address that is not public' : 'no complete answer'
+const outcome = ({ outcome: met, status, milliseconds }) =>
+  met === 'answered'
+    ? `${status} after ${number(milliseconds)} ms`
+    : met === 'refused'
+      ? 'not sent: the name leads to an address that is not public'
+      : 'no complete answer'

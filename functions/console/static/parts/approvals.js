@@ -23,7 +23,17 @@ const ACTS = {
   'access.change': () => 'Change who has access',
 }
 /** What the details of an approval are called. @type {Record<string, string>} */
-const DETAILS = { warrant_ids: 'Warrants', created_by: 'Revoked by', reasons: 'Revoked because', name: 'Name', scopes: 'Scopes', service_account_id: 'Account', expires_at: 'Ends', old: 'Before', new: 'After' }
+const DETAILS = {
+  warrant_ids: 'Warrants',
+  created_by: 'Revoked by',
+  reasons: 'Revoked because',
+  name: 'Name',
+  scopes: 'Scopes',
+  service_account_id: 'Account',
+  expires_at: 'Ends',
+  old: 'Before',
+  new: 'After',
+}
 /** As the dialog to replace an API key offers them. */
 const GRACES = [0, 3600, 86_400, 604_800]
 
@@ -36,7 +46,9 @@ const GRACES = [0, 3600, 86_400, 604_800]
 export async function approvalCards(signal, redraw) {
   // The newest are first, and none waits for longer than a day.
   const found = /** @type {Approval[]} */ (await all('/v1/approvals', 'approvals', { signal, most: 1 }))
-  return found.filter(({ expires_at, remaining }) => Date.parse(expires_at) > now() && remaining > 0).flatMap((each) => card(each, redraw))
+  return found
+    .filter(({ expires_at, remaining }) => Date.parse(expires_at) > now() && remaining > 0)
+    .flatMap((each) => card(each, redraw))
 }
 
 /**
@@ -49,13 +61,27 @@ function card(approval, redraw) {
   const own = approval.requested_by_id === who().person_id
   const what = html`<strong>${words(act, remaining)}</strong> ${subject(approval)}`
   const until = `until ${minute(end)} UTC`
-  if (status === 'pending' && own) return [{ what, why: html`waits for another person, ${until}: <bdi dir="auto">${reason}</bdi>`, buttons: null }]
+  if (status === 'pending' && own)
+    return [{ what, why: html`waits for another person, ${until}: <bdi dir="auto">${reason}</bdi>`, buttons: null }]
   if (status === 'pending') {
-    const button = (/** @type {'approve' | 'reject'} */ verb, /** @type {string} */ label) => html`<button type="button" @click=${() => decide(approval, verb, redraw)}>${label}</button>`
-    return [{ what, why: html`<bdi>${by}</bdi> asks, ${until}: <bdi dir="auto">${reason}</bdi>`, buttons: may() && [button('approve', 'Approve…'), button('reject', 'Reject…')] }]
+    const button = (/** @type {'approve' | 'reject'} */ verb, /** @type {string} */ label) =>
+      html`<button type="button" @click=${() => decide(approval, verb, redraw)}>${label}</button>`
+    return [
+      {
+        what,
+        why: html`<bdi>${by}</bdi> asks, ${until}: <bdi dir="auto">${reason}</bdi>`,
+        buttons: may() && [button('approve', 'Approve…'), button('reject', 'Reject…')],
+      },
+    ]
   }
   if (status !== 'approved' || !own) return []
-  return [{ what, why: html`approved by <bdi>${other}</bdi>: do it ${until}`, buttons: html`<button type="button" @click=${() => use(approval, redraw)}>Use approval…</button>` }]
+  return [
+    {
+      what,
+      why: html`approved by <bdi>${other}</bdi>: do it ${until}`,
+      buttons: html`<button type="button" @click=${() => use(approval, redraw)}>Use approval…</button>`,
+    },
+  ]
 }
 
 /**
@@ -72,13 +98,20 @@ function subject({ subject: it, details }) {
 }
 
 /** What a person should know who decides. @param {Approval} approval */
-export const about = (approval) => facts([
-  ['What', words(approval.act, approval.remaining)],
-  ['To', html`<code>${approval.subject}</code>`],
-  ['Asked by', named(approval.requested_by)],
-  ['Why', named(approval.reason)],
-  ...Object.entries(approval.details).map(([name, value]) => /** @type {[string, unknown]} */ ([DETAILS[name] ?? name, named(said(value, name === 'warrant_ids' ? approval.remaining : 0))])),
-])
+export const about = (approval) =>
+  facts([
+    ['What', words(approval.act, approval.remaining)],
+    ['To', html`<code>${approval.subject}</code>`],
+    ['Asked by', named(approval.requested_by)],
+    ['Why', named(approval.reason)],
+    ...Object.entries(approval.details).map(
+      ([name, value]) =>
+        /** @type {[string, unknown]} */ ([
+          DETAILS[name] ?? name,
+          named(said(value, name === 'warrant_ids' ? approval.remaining : 0)),
+        ]),
+    ),
+  ])
 
 /**
  * @param {unknown} value
@@ -96,11 +129,15 @@ function said(value, all = 0) {
  * @param {() => Promise<unknown>} [redraw]
  */
 export async function decide(approval, verb, redraw = async () => {}) {
-  const [title, action, after] = verb === 'approve'
-    ? ['Approve this?', 'Approve', html`<p>The person who asked may then do it, within an hour.</p>`]
-    : ['Reject this?', 'Reject', null]
+  const [title, action, after] =
+    verb === 'approve'
+      ? ['Approve this?', 'Approve', html`<p>The person who asked may then do it, within an hour.</p>`]
+      : ['Reject this?', 'Reject', null]
   const done = await ask({
-    title, action, failed: 'That was not decided.', body: [about(approval), after],
+    title,
+    action,
+    failed: 'That was not decided.',
+    body: [about(approval), after],
     run: (_form, headers) => post(`/v1/approvals/${approval.id}/${verb}`, undefined, { headers }),
   })
   if (!done) return
@@ -115,16 +152,28 @@ export async function decide(approval, verb, redraw = async () => {}) {
  */
 export async function use(approval, redraw = async () => {}) {
   const done = await ask({
-    title: 'Do what was approved?', action: 'Do it', failed: 'It is not done.', body: about(approval),
+    title: 'Do what was approved?',
+    action: 'Do it',
+    failed: 'It is not done.',
+    body: about(approval),
     run: async (_form, headers) => {
       const repeat = await repeated(approval)
-      if (!repeat) throw new ApiError(409, 'elsewhere', `This page does not know the request. Repeat it where it was made; with the command line, add --approval ${approval.id}.`, null)
-      return await repeat({ ...headers, [APPROVAL]: approval.id }) ?? true
+      if (!repeat)
+        throw new ApiError(
+          409,
+          'elsewhere',
+          `This page does not know the request. Repeat it where it was made; with the command line, add --approval ${approval.id}.`,
+          null,
+        )
+      return (await repeat({ ...headers, [APPROVAL]: approval.id })) ?? true
     },
   })
   if (!done) return
   announce('Done, with the approval.')
-  await Promise.all([redraw(), done.key && showSecret('Store this key now', done.key, html`It is the secret of <bdi>${done.name}</bdi>.`)])
+  await Promise.all([
+    redraw(),
+    done.key && showSecret('Store this key now', done.key, html`It is the secret of <bdi>${done.name}</bdi>.`),
+  ])
 }
 
 /**
@@ -147,7 +196,9 @@ async function repeated(approval) {
 /** The bodies that this console sends for an act. @param {Approval} approval */
 function bodies({ act, details: { name, scopes, service_account_id, expires_at } }) {
   if (act === 'list_signers.force') return [{ force: true }]
-  return act === 'admin_keys.create' ? [{ name, scopes, service_account_id, expires_at }, ...GRACES.map((grace_seconds) => ({ grace_seconds }))] : []
+  return act === 'admin_keys.create'
+    ? [{ name, scopes, service_account_id, expires_at }, ...GRACES.map((grace_seconds) => ({ grace_seconds }))]
+    : []
 }
 
 /**
@@ -157,12 +208,19 @@ function bodies({ act, details: { name, scopes, service_account_id, expires_at }
  */
 async function wholeBatch({ subject: own, remaining, reason, details: { warrant_ids: warrants } }) {
   const [first] = Array.isArray(warrants) ? warrants : []
-  const { revocations: [record] } = /** @type {Api.RevocationList} */ (await get('/v1/revocations', { query: { warrant_id: String(first) } }))
+  const {
+    revocations: [record],
+  } = /** @type {Api.RevocationList} */ (await get('/v1/revocations', { query: { warrant_id: String(first) } }))
   if (!record?.batch_id) return null
-  const found = /** @type {Api.RevocationRecord[]} */ (await all('/v1/revocations', 'revocations', { most: 10_000, query: { batch_id: record.batch_id } }))
+  const found = /** @type {Api.RevocationRecord[]} */ (
+    await all('/v1/revocations', 'revocations', { most: 10_000, query: { batch_id: record.batch_id } })
+  )
   const known = new Set(found.map(({ warrant_id }) => warrant_id))
-  if (found.length !== remaining || !/** @type {string[]} */ (warrants).every((each) => known.has(each))) return null
+  if (found.length !== remaining || !(/** @type {string[]} */ (warrants).every((each) => known.has(each)))) return null
   return async ({ [APPROVAL]: id = '' }) => {
-    for (const some of parts(found.map(({ id }) => id))) await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, new AbortController().signal, { [APPROVAL]: id })
+    for (const some of parts(found.map(({ id }) => id)))
+      await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, new AbortController().signal, {
+        [APPROVAL]: id,
+      })
   }
 }

@@ -89,7 +89,11 @@ export const ACTIONS = Object.keys(DONE)
 /** The entry about a whole call for many revocations, and what the parts of such a call do. */
 const SUMMARY = 'revocation.batch'
 /** @type {Record<string, string>} */
-const KINDS = { 'revocation.create_batch': 'revoke', 'revocation.extend_batch': 'revoke', 'revocation.delete_batch': 'take_back' }
+const KINDS = {
+  'revocation.create_batch': 'revoke',
+  'revocation.extend_batch': 'revoke',
+  'revocation.delete_batch': 'take_back',
+}
 
 /**
  * Put entries of one actor and action together that are within a minute of their neighbours, and all
@@ -123,7 +127,9 @@ export function folded(entries) {
  */
 function batchOf({ action, actor, actor_name, timestamp, details }) {
   const kind = details.action ?? KINDS[action] ?? action
-  return details.batch_id === undefined ? null : JSON.stringify([details.batch_id, kind, date(timestamp), actor, actor_name])
+  return details.batch_id === undefined
+    ? null
+    : JSON.stringify([details.batch_id, kind, date(timestamp), actor, actor_name])
 }
 
 /**
@@ -132,8 +138,16 @@ function batchOf({ action, actor, actor_name, timestamp, details }) {
  */
 function isNext(run, entry) {
   const before = run.entries[run.entries.length - 1]
-  const isAlike = batchOf(before) === null && run.actor === entry.actor && run.name === entry.actor_name && run.action === entry.action
-  return isAlike && date(before.timestamp) === date(entry.timestamp) && Date.parse(before.timestamp) - Date.parse(entry.timestamp) <= MINUTE
+  const isAlike =
+    batchOf(before) === null &&
+    run.actor === entry.actor &&
+    run.name === entry.actor_name &&
+    run.action === entry.action
+  return (
+    isAlike &&
+    date(before.timestamp) === date(entry.timestamp) &&
+    Date.parse(before.timestamp) - Date.parse(entry.timestamp) <= MINUTE
+  )
 }
 
 /**
@@ -145,7 +159,10 @@ export function sentence({ entries, action, actor, name }) {
   const who = nameOf(actor, name)
   const known = DONE[action]
   const parts = entries.filter((each) => action === SUMMARY || each.action !== SUMMARY)
-  const many = parts.reduce((sum, { details }) => sum + (Array.isArray(details.revocations) ? details.revocations.length : 1), 0)
+  const many = parts.reduce(
+    (sum, { details }) => sum + (Array.isArray(details.revocations) ? details.revocations.length : 1),
+    0,
+  )
   const [entry] = parts
   if (!known) return { who, did: action, what: entries.length > 1 ? `(${entries.length} entries)` : entry.resource_id }
   const [did, one, several] = known
@@ -159,7 +176,8 @@ export function sentence({ entries, action, actor, name }) {
 function thing({ action, resource_id, details }) {
   if (action === 'srl.regenerate') return resource_id.replace('srl/', '')
   if (action === 'audit_log.statement' || action === 'tenant.update_settings' || action === 'recovery.review') return ''
-  if (Array.isArray(details.revocations) && details.revocations.length === 1) return String(details.revocations[0].warrant_id)
+  if (Array.isArray(details.revocations) && details.revocations.length === 1)
+    return String(details.revocations[0].warrant_id)
   const name = details.name ?? details.warrant_id ?? details.host
   return typeof name === 'string' ? name : resource_id.length > 20 ? short(resource_id) : resource_id
 }

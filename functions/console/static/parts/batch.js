@@ -24,7 +24,8 @@ export const batchId = (time) => `svc_bat_${newUlid(time)}`
  * @param {T[]} items
  * @returns {T[][]}
  */
-export const parts = (items) => Array.from({ length: Math.ceil(items.length / MOST) }, (_, index) => items.slice(index * MOST, (index + 1) * MOST))
+export const parts = (items) =>
+  Array.from({ length: Math.ceil(items.length / MOST) }, (_, index) => items.slice(index * MOST, (index + 1) * MOST))
 
 /**
  * Make one call, and repeat it while its answer is lost or something is unavailable. Throws
@@ -37,7 +38,9 @@ export const parts = (items) => Array.from({ length: Math.ceil(items.length / MO
 export async function change(change, signal, headers) {
   for (let attempt = 1; ; attempt++) {
     try {
-      const { results } = /** @type {Api.RevocationChanges} */ (await post('/v1/revocations/batch', change, { headers }))
+      const { results } = /** @type {Api.RevocationChanges} */ (
+        await post('/v1/revocations/batch', change, { headers })
+      )
       if (attempt === TRIES || !results.some(({ code }) => code === 'unavailable')) return results
     } catch (error) {
       if (!(error instanceof ApiError) || attempt === TRIES || (error.status !== 0 && error.status < 500)) throw error
@@ -71,7 +74,10 @@ export class Run {
    */
   go(place) {
     const open = this.calls.filter(({ warrants }) => warrants.some((each) => !this.#isSettled(each)))
-    return work(place, 'warrants', open, (call) => this.#make(call), { size: ({ warrants }) => warrants.length, signal: this.signal })
+    return work(place, 'warrants', open, (call) => this.#make(call), {
+      size: ({ warrants }) => warrants.length,
+      signal: this.signal,
+    })
   }
 
   /** @param {Call} call */
@@ -79,7 +85,10 @@ export class Run {
     const ids = warrants.map(({ id }) => id)
     for (const id of ids) this.outcomes.set(id, { outcome: 'no_answer' })
     try {
-      const results = await change({ action: 'revoke', warrant_ids: ids, reason, batch_id: this.batch, dry_run: this.dry }, this.signal)
+      const results = await change(
+        { action: 'revoke', warrant_ids: ids, reason, batch_id: this.batch, dry_run: this.dry },
+        this.signal,
+      )
       for (const result of results) this.outcomes.set(result.id, result)
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 400) throw error
@@ -111,7 +120,9 @@ export class Run {
   failed() {
     return this.warrants.flatMap(({ line, id }) => {
       const found = this.outcomes.get(id)
-      return found?.outcome === 'failed' ? [{ line, text: id, why: found.message ?? 'The service does not say why.' }] : []
+      return found?.outcome === 'failed'
+        ? [{ line, text: id, why: found.message ?? 'The service does not say why.' }]
+        : []
     })
   }
 }

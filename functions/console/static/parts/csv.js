@@ -11,11 +11,14 @@ export class Unreadable extends Error {}
  */
 export function decoded(bytes) {
   const [first, second] = bytes
-  const encoding = first === 0xff && second === 0xfe ? 'utf-16le' : first === 0xfe && second === 0xff ? 'utf-16be' : 'utf-8'
+  const encoding =
+    first === 0xff && second === 0xfe ? 'utf-16le' : first === 0xfe && second === 0xff ? 'utf-16be' : 'utf-8'
   try {
     return new TextDecoder(encoding, { fatal: true }).decode(bytes)
   } catch {
-    throw new Unreadable('The file is not a text in UTF-8, or in UTF-16 with a byte order mark. In a spreadsheet, save it as “CSV UTF-8”.')
+    throw new Unreadable(
+      'The file is not a text in UTF-8, or in UTF-16 with a byte order mark. In a spreadsheet, save it as “CSV UTF-8”.',
+    )
   }
 }
 
@@ -59,7 +62,11 @@ function cellAt(text, start, separator, line) {
   if (close === -1) throw new Unreadable(`Line ${line}: the quotation mark is never closed.`)
   const quoted = text.slice(start + 1, close)
   const end = endOf(text, close + 1, separator)
-  return { value: quoted.replaceAll('""', '"') + text.slice(close + 1, end), end, breaks: quoted.split(/\r\n|\r|\n/).length - 1 }
+  return {
+    value: quoted.replaceAll('""', '"') + text.slice(close + 1, end),
+    end,
+    breaks: quoted.split(/\r\n|\r|\n/).length - 1,
+  }
 }
 
 /**
@@ -77,7 +84,7 @@ function endOf(text, start, separator) {
 function separatorOf(text) {
   const first = /^\s*(.*)/.exec(text)?.[1].replace(/"[^"]*"/g, '') ?? ''
   const counts = [',', ';', '\t'].map((each) => /** @type {const} */ ([first.split(each).length, each]))
-  return counts.reduce((best, each) => each[0] > best[0] ? each : best)[1]
+  return counts.reduce((best, each) => (each[0] > best[0] ? each : best))[1]
 }
 
 /**

@@ -24,11 +24,25 @@ import { announce, banner, copied, problem } from './panel.js'
  * @param {boolean} [question.alone] whether its button is the only one
  * @returns {Promise<T | null>}
  */
-export function ask({ title, body, action, run, failed = 'That could not be done.', danger = false, wide = false, firm = false, alone = firm }) {
+export function ask({
+  title,
+  body,
+  action,
+  run,
+  failed = 'That could not be done.',
+  danger = false,
+  wide = false,
+  firm = false,
+  alone = firm,
+}) {
   return new Promise((resolve) => {
     const fault = one(html`<div></div>`)
-    const approval = new Approval((words) => { put(button, words ?? action) })
-    const button = /** @type {HTMLButtonElement} */ (one(html`<button class=${danger ? 'danger' : 'main'}>${action}</button>`))
+    const approval = new Approval((words) => {
+      put(button, words ?? action)
+    })
+    const button = /** @type {HTMLButtonElement} */ (
+      one(html`<button class=${danger ? 'danger' : 'main'}>${action}</button>`)
+    )
     /** @type {T | null} */
     let result = null
     let tried = { form: '', headers: once() }
@@ -58,13 +72,25 @@ export function ask({ title, body, action, run, failed = 'That could not be done
       dialog.remove()
       resolve(result)
     }
-    const dialog = /** @type {HTMLDialogElement} */ (one(html`
-      <dialog class=${wide ? 'wide' : null} closedby=${firm ? 'none' : null} aria-labelledby="dialog-title" @cancel=${firm && stay} @close=${end}>
-        <form @submit=${submit}>
-          <h2 id="dialog-title">${title}</h2>${body}${approval.element}${fault}
-          <div class="actions">${button}${!alone && html`<button type="button" @click=${() => dialog.close()}>Cancel</button>`}</div>
-        </form>
-      </dialog>`))
+    const dialog = /** @type {HTMLDialogElement} */ (
+      one(
+        html` <dialog
+          class=${wide ? 'wide' : null}
+          closedby=${firm ? 'none' : null}
+          aria-labelledby="dialog-title"
+          @cancel=${firm && stay}
+          @close=${end}
+        >
+          <form @submit=${submit}>
+            <h2 id="dialog-title">${title}</h2>
+            ${body}${approval.element}${fault}
+            <div class="actions">
+              ${button}${!alone && html`<button type="button" @click=${() => dialog.close()}>Cancel</button>`}
+            </div>
+          </form>
+        </dialog>`,
+      )
+    )
     document.body.append(dialog)
     dialog.showModal()
   })
@@ -75,7 +101,8 @@ export function ask({ title, body, action, run, failed = 'That could not be done
  * @param {unknown} title
  * @param {unknown} body
  */
-export const tell = (title, body) => ask({ title, body, action: 'Close', run: async () => true, wide: true, alone: true })
+export const tell = (title, body) =>
+  ask({ title, body, action: 'Close', run: async () => true, wide: true, alone: true })
 
 /** The header that asks for an approval, or names one. */
 export const APPROVAL = 'Rescind-Approval'
@@ -100,7 +127,10 @@ class Approval {
     if (this.#wanted === null) return {}
     // Headers have ASCII: other letters go as in an address.
     const reason = form.get('approval_reason')
-    return { [APPROVAL]: this.#wanted, ...reason !== null && { [`${APPROVAL}-Reason`]: encodeURIComponent(String(reason)) } }
+    return {
+      [APPROVAL]: this.#wanted,
+      ...(reason !== null && { [`${APPROVAL}-Reason`]: encodeURIComponent(String(reason)) }),
+    }
   }
 
   /**
@@ -109,13 +139,39 @@ class Approval {
    */
   takes(error) {
     if (error instanceof Asked) {
-      this.#become(error.approval.approval_id, 'Use approval', banner('wait', html`<strong>It waits for another person.</strong> Nothing is changed yet. Each administrator but you can approve it on the overview, until ${minute(error.approval.expires_at)} UTC. Then use the approval, here or on your overview.`))
-    } else if (this.#wanted === null && error instanceof ApiError && error.code === 'approval_required' && who().person_id) {
-      this.#become('request', 'Ask for approval', banner('info', html`<strong>This needs another person.</strong> Nothing is changed. Ask an administrator to approve it.`),
-        field('Why', html`<textarea name="approval_reason" required maxlength="1024" rows="2" dir="auto"></textarea>`, 'For who approves it, and for the audit log.'))
+      this.#become(
+        error.approval.approval_id,
+        'Use approval',
+        banner(
+          'wait',
+          html`<strong>It waits for another person.</strong> Nothing is changed yet. Each administrator but you can
+            approve it on the overview, until ${minute(error.approval.expires_at)} UTC. Then use the approval, here or
+            on your overview.`,
+        ),
+      )
+    } else if (
+      this.#wanted === null &&
+      error instanceof ApiError &&
+      error.code === 'approval_required' &&
+      who().person_id
+    ) {
+      this.#become(
+        'request',
+        'Ask for approval',
+        banner(
+          'info',
+          html`<strong>This needs another person.</strong> Nothing is changed. Ask an administrator to approve it.`,
+        ),
+        field(
+          'Why',
+          html`<textarea name="approval_reason" required maxlength="1024" rows="2" dir="auto"></textarea>`,
+          'For who approves it, and for the audit log.',
+        ),
+      )
     } else {
       // What needs no approval any more is done without.
-      if (this.#wanted === 'request' && error instanceof ApiError && error.code === 'invalid_state') this.#become(null, null)
+      if (this.#wanted === 'request' && error instanceof ApiError && error.code === 'invalid_state')
+        this.#become(null, null)
       return false
     }
     return true
@@ -134,7 +190,12 @@ class Approval {
   }
 }
 
-const unanswered = () => banner('revoked', html`<strong>It is not known whether that was done.</strong> The service did not answer. Is it running? You can try again: nothing is done twice.`)
+const unanswered = () =>
+  banner(
+    'revoked',
+    html`<strong>It is not known whether that was done.</strong> The service did not answer. Is it running? You can try
+      again: nothing is done twice.`,
+  )
 
 /**
  * Show a secret once. It is in the document as text only, and leaves it when the dialog is closed.
@@ -145,9 +206,15 @@ const unanswered = () => banner('revoked', html`<strong>It is not known whether 
 export function showSecret(title, secret, text) {
   const said = one(html`<span class="soft" role="status"></span>`)
   return ask({
-    title, action: 'I have stored it', run: async () => true, firm: true,
-    body: html`<p>${text}</p><p><output class="secret">${secret}</output></p>
-      <div class="actions"><button type="button" @click=${async () => put(said, await copied(secret))}>Copy</button>${said}</div>
+    title,
+    action: 'I have stored it',
+    run: async () => true,
+    firm: true,
+    body: html`<p>${text}</p>
+      <p><output class="secret">${secret}</output></p>
+      <div class="actions">
+        <button type="button" @click=${async () => put(said, await copied(secret))}>Copy</button>${said}
+      </div>
       <p class="soft">It is not shown again.</p>`,
   })
 }
@@ -158,4 +225,5 @@ export function showSecret(title, secret, text) {
  * @param {unknown} input
  * @param {unknown} [hint]
  */
-export const field = (label, input, hint = null) => html`<label class="field"><span>${label}</span>${hint && html`<small class="soft">${hint}</small>`}${input}</label>`
+export const field = (label, input, hint = null) =>
+  html`<label class="field"><span>${label}</span>${hint && html`<small class="soft">${hint}</small>`}${input}</label>`

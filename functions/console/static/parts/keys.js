@@ -7,9 +7,19 @@ import { soon } from '../live.js'
 const SILENCED = 'rescind.keys'
 const TIMES = 'rescind.times'
 const KEYS = [
-  ['/', 'filter'], ['j', 'next row'], ['k', 'row before'], ['Enter', 'open'], ['x', 'choose'],
-  ['Esc', 'leave the filter'], ['g o', 'overview'], ['g a', 'authorizers'], ['g r', 'revocations'],
-  ['g k', 'signing keys'], ['g l', 'lists'], ['t', 'ages, or exact times'], ['u', 'UTC, or the time of this computer'],
+  ['/', 'filter'],
+  ['j', 'next row'],
+  ['k', 'row before'],
+  ['Enter', 'open'],
+  ['x', 'choose'],
+  ['Esc', 'leave the filter'],
+  ['g o', 'overview'],
+  ['g a', 'authorizers'],
+  ['g r', 'revocations'],
+  ['g k', 'signing keys'],
+  ['g l', 'lists'],
+  ['t', 'ages, or exact times'],
+  ['u', 'UTC, or the time of this computer'],
   ['?', 'these keys'],
 ]
 
@@ -51,14 +61,27 @@ export function showKeys() {
       ? localStorage.removeItem(SILENCED)
       : localStorage.setItem(SILENCED, 'off')
   const dialog = /** @type {HTMLDialogElement} */ (
-    one(html`
-    <dialog aria-labelledby="keys-title" closedby="any" @close=${() => dialog.remove()}><form method="dialog">
-      <h2 id="keys-title">Keys</h2>
-      <dl class="facts">${KEYS.map(([key, words]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl>
-      <label class="tick"><input type="checkbox" .checked=${!isSilent()} @change=${toggle}>
-        <span>Single letters are keys, outside of fields</span></label>
-      <div class="actions"><button>Close</button></div>
-    </form></dialog>`)
+    one(
+      html` <dialog aria-labelledby="keys-title" closedby="any" @close=${() => dialog.remove()}>
+        <form method="dialog">
+          <h2 id="keys-title">Keys</h2>
+          <dl class="facts">
+            ${KEYS.map(
+              ([key, words]) =>
+                html`<div>
+                  <dt><kbd>${key}</kbd></dt>
+                  <dd>${words}</dd>
+                </div>`,
+            )}
+          </dl>
+          <label class="tick"
+            ><input type="checkbox" .checked=${!isSilent()} @change=${toggle} />
+            <span>Single letters are keys, outside of fields</span></label
+          >
+          <div class="actions"><button>Close</button></div>
+        </form>
+      </dialog>`,
+    )
   )
   document.body.append(dialog)
   dialog.showModal()

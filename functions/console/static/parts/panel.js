@@ -27,7 +27,8 @@ export function picture(draw) {
 }
 
 /** Grey boxes. @param {number} lines */
-export const skeleton = (lines) => html`<div class="skeleton" aria-hidden="true">${Array.from({ length: lines }, () => html`<i></i>`)}</div>`
+export const skeleton = (lines) =>
+  html`<div class="skeleton" aria-hidden="true">${Array.from({ length: lines }, () => html`<i></i>`)}</div>`
 
 /**
  * What failed, and what to do. Throws what is no fault of a call.
@@ -48,7 +49,8 @@ export function problem(error, failed, again = null) {
 export function advice(error) {
   const request = error.requestId ? ` Request ${error.requestId}.` : ''
   if (error.status === 0) return 'The service does not answer. Is it running?'
-  if (error.status === 403 && error.code !== 'approval_required') return 'This key may not do that. Ask an administrator for a key with the scope admin.'
+  if (error.status === 403 && error.code !== 'approval_required')
+    return 'This key may not do that. Ask an administrator for a key with the scope admin.'
   if (error.status === 429) return 'Too many requests. Wait a minute, then try again.'
   if (error.status >= 500) return `The service cannot answer now: ${error.message}${request}`
   return error.message
@@ -60,7 +62,12 @@ export function advice(error) {
  * @param {unknown} text
  * @param {unknown} [action] a button
  */
-export const banner = (state, text, action = null) => html`<div class=${`banner ${state}`} role=${state === 'revoked' ? 'alert' : 'status'}>${icon(state)}<p>${text}</p>${action}</div>`
+export const banner = (state, text, action = null) =>
+  html`<div class=${`banner ${state}`} role=${state === 'revoked' ? 'alert' : 'status'}>
+    ${icon(state)}
+    <p>${text}</p>
+    ${action}
+  </div>`
 
 /**
  * A heading with what the page answers, and buttons.
@@ -68,15 +75,22 @@ export const banner = (state, text, action = null) => html`<div class=${`banner 
  * @param {unknown} [text]
  * @param {unknown} [actions]
  */
-export const heading = (title, text = null, actions = null) => html`
-  <header class="head"><div><h1 tabindex="-1" dir="auto">${title}</h1>${text && html`<p class="soft">${text}</p>`}</div><div class="actions">${actions}</div></header>`
+export const heading = (title, text = null, actions = null) =>
+  html` <header class="head">
+    <div>
+      <h1 tabindex="-1" dir="auto">${title}</h1>
+      ${text && html`<p class="soft">${text}</p>`}
+    </div>
+    <div class="actions">${actions}</div>
+  </header>`
 
 /**
  * A time as people say it, with the exact one in its title.
  * @param {string | null | undefined} time
  * @param {string} [never]
  */
-export const when = (time, never = 'never') => time ? html`<time datetime=${time} title=${exactly(time)}>${told(time, now())}</time>` : never
+export const when = (time, never = 'never') =>
+  time ? html`<time datetime=${time} title=${exactly(time)}>${told(time, now())}</time>` : never
 
 /**
  * How long it is to a time.
@@ -94,7 +108,8 @@ export const named = (text) => html`<bdi class="named" dir="auto">${text}</bdi>`
  * The name of a thing among others. Its end tells it from them, so a long one is cut in its middle.
  * @param {string} name
  */
-export const called = (name) => html`<bdi class="called" dir="auto" title=${name.length > NAME ? name : null}>${cut(name)}</bdi>`
+export const called = (name) =>
+  html`<bdi class="called" dir="auto" title=${name.length > NAME ? name : null}>${cut(name)}</bdi>`
 
 /**
  * Who did something. An API key leads to what is known of it.
@@ -151,4 +166,13 @@ export function ready() {
  * Facts: names and values.
  * @param {[string, unknown][]} entries
  */
-export const facts = (entries) => html`<dl class="facts">${entries.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`
+export const facts = (entries) =>
+  html`<dl class="facts">
+    ${entries.map(
+      ([name, value]) =>
+        html`<div>
+          <dt>${name}</dt>
+          <dd>${value}</dd>
+        </div>`,
+    )}
+  </dl>`

@@ -15,10 +15,26 @@ import { announce } from './panel.js'
  */
 export async function work(place, what, steps, run, { size = () => 1, signal }) {
   const total = steps.reduce((sum, step) => sum + size(step), 0)
-  const bar = /** @type {HTMLProgressElement} */ (one(html`<progress max=${total} value="0" aria-label=${`${what} done`}></progress>`))
+  const bar = /** @type {HTMLProgressElement} */ (
+    one(html`<progress max=${total} value="0" aria-label=${`${what} done`}></progress>`)
+  )
   const words = one(html`<p role="status"></p>`)
   let stopped = false
-  put(place, bar, words, html`<div class="actions"><button type="button" @click=${() => { stopped = true }}>Stop after the present step</button></div>`)
+  put(
+    place,
+    bar,
+    words,
+    html`<div class="actions">
+      <button
+        type="button"
+        @click=${() => {
+          stopped = true
+        }}
+      >
+        Stop after the present step
+      </button>
+    </div>`,
+  )
   const leave = (/** @type {BeforeUnloadEvent} */ event) => event.preventDefault()
   addEventListener('beforeunload', leave)
   const begun = performance.now()
@@ -31,10 +47,16 @@ export async function work(place, what, steps, run, { size = () => 1, signal }) 
       done += size(step)
       bar.value = done
       const seconds = ((performance.now() - begun) / 1000 / done) * (total - done)
-      put(words, `${number(done)} of ${number(total)} ${what}${done < total ? `, about ${span(Math.max(1, seconds))} more` : ''}`)
+      put(
+        words,
+        `${number(done)} of ${number(total)} ${what}${done < total ? `, about ${span(Math.max(1, seconds))} more` : ''}`,
+      )
       // Of short work only the end is worth hearing.
       const isLong = performance.now() - begun > 2000
-      if (isLong && Math.floor((4 * done) / total) > before) announce(done < total ? `${Math.floor((100 * done) / total)} % done.` : `All ${number(total)} ${what} are done.`)
+      if (isLong && Math.floor((4 * done) / total) > before)
+        announce(
+          done < total ? `${Math.floor((100 * done) / total)} % done.` : `All ${number(total)} ${what} are done.`,
+        )
     }
     return true
   } finally {
@@ -68,7 +90,19 @@ export function download(name, type, content) {
 export async function advance(place, step, signal) {
   const words = one(html`<p role="status"></p>`)
   let stopped = false
-  put(place, html`<progress aria-label="Work in progress"></progress>`, words, html`<button type="button" @click=${() => { stopped = true }}>Stop</button>`)
+  put(
+    place,
+    html`<progress aria-label="Work in progress"></progress>`,
+    words,
+    html`<button
+      type="button"
+      @click=${() => {
+        stopped = true
+      }}
+    >
+      Stop
+    </button>`,
+  )
   try {
     while (!stopped && !signal.aborted) {
       const said = await step()

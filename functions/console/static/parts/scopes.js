@@ -14,4 +14,5 @@ export const SCOPES = {
  * What a key with these scopes may do, as in "signs warrants, may read".
  * @param {Api.Scope[]} scopes
  */
-export const inWords = (scopes) => scopes.includes('admin') ? SCOPES.admin : scopes.map((scope) => SCOPES[scope] ?? scope).join(', ')
+export const inWords = (scopes) =>
+  scopes.includes('admin') ? SCOPES.admin : scopes.map((scope) => SCOPES[scope] ?? scope).join(', ')

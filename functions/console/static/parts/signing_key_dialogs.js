@@ -11,14 +11,23 @@ import { ask, field } from './dialog.js'
 
 const CHANGES = {
   rotate: {
-    title: 'Rotate', action: 'Rotate the key', done: 'was rotated',
+    title: 'Rotate',
+    action: 'Rotate the key',
+    done: 'was rotated',
     text: 'The key gets a new key pair and keeps its identifier. The present version cannot sign any more; the warrants that it signed stay valid.',
   },
   suspend: {
-    title: 'Suspend', action: 'Suspend the key', done: 'was suspended',
+    title: 'Suspend',
+    action: 'Suspend the key',
+    done: 'was suspended',
     text: 'The key, and all keys below it, cannot sign until it is enabled again. The warrants that they signed stay valid.',
   },
-  enable: { title: 'Enable', action: 'Enable the key', done: 'was enabled', text: 'The key can sign again, if all keys above it are active.' },
+  enable: {
+    title: 'Enable',
+    action: 'Enable the key',
+    done: 'was enabled',
+    text: 'The key can sign again, if all keys above it are active.',
+  },
 }
 
 /**
@@ -32,7 +41,13 @@ export function change({ key }, action) {
     await post(`/v1/keys/${key.id}/${action}`, undefined, { headers })
     return `The key ${key.name} ${done}.`
   }
-  return ask({ title: named(title, key.name), body: html`<p>${text}</p>`, action: words, run, failed: 'The key was not changed.' })
+  return ask({
+    title: named(title, key.name),
+    body: html`<p>${text}</p>`,
+    action: words,
+    run,
+    failed: 'The key was not changed.',
+  })
 }
 
 /**
@@ -42,26 +57,57 @@ export function change({ key }, action) {
  * @returns {Promise<Api.SigningKey | null>}
  */
 export function create(forest, wanted) {
-  const parents = forest.roots.flatMap((root) => [...below(root)]).filter((each) => mayHaveChildren(each) && isActive(each, now()))
+  const parents = forest.roots
+    .flatMap((root) => [...below(root)])
+    .filter((each) => mayHaveChildren(each) && isActive(each, now()))
   const parent = wanted && parents.includes(wanted) ? wanted : null
-  const options = parents.map((each) => html`<option value=${each.key.id} ?selected=${each === parent}>${path(each)}</option>`)
-  const place = /** @type {HTMLElement} */ (one(html`<div ?hidden=${!parent}>${field('Below', html`<select name="parent_id">${options}</select>`)}</div>`))
-  const choose = (/** @type {Event} */ event) => { place.hidden = /** @type {HTMLInputElement} */ (event.target).value === 'root' }
-  const type = (/** @type {string} */ value, /** @type {string} */ text, isFirst = false) => html`<label class="tick"><input type="radio" name="type" value=${value} required ?checked=${isFirst}> <span>${text}</span></label>`
+  const options = parents.map(
+    (each) => html`<option value=${each.key.id} ?selected=${each === parent}>${path(each)}</option>`,
+  )
+  const place = /** @type {HTMLElement} */ (
+    one(
+      html`<div ?hidden=${!parent}>
+        ${field(
+          'Below',
+          html`<select name="parent_id">
+            ${options}
+          </select>`,
+        )}
+      </div>`,
+    )
+  )
+  const choose = (/** @type {Event} */ event) => {
+    place.hidden = /** @type {HTMLInputElement} */ (event.target).value === 'root'
+  }
+  const type = (/** @type {string} */ value, /** @type {string} */ text, isFirst = false) =>
+    html`<label class="tick"
+      ><input type="radio" name="type" value=${value} required ?checked=${isFirst} /> <span>${text}</span></label
+    >`
   const run = (/** @type {FormData} */ form, /** @type {Record<string, string>} */ headers) => {
     const [kind, ends] = [form.get('type'), form.get('ends')]
-    return post('/v1/keys', { type: kind, name: form.get('name'), ...(kind === 'root' ? {} : { parent_id: form.get('parent_id') }), ...(ends ? { expires_at: dayEnds(String(ends)) } : {}) }, { headers })
+    return post(
+      '/v1/keys',
+      {
+        type: kind,
+        name: form.get('name'),
+        ...(kind === 'root' ? {} : { parent_id: form.get('parent_id') }),
+        ...(ends ? { expires_at: dayEnds(String(ends)) } : {}),
+      },
+      { headers },
+    )
   }
   return ask({
-    title: 'Make a key', action: 'Make the key', run, failed: 'The key was not made.',
-    body: html`
-      <fieldset @change=${choose}><legend>What kind of key</legend>
+    title: 'Make a key',
+    action: 'Make the key',
+    run,
+    failed: 'The key was not made.',
+    body: html` <fieldset @change=${choose}>
+        <legend>What kind of key</legend>
         ${type('root', 'Root: stands at the top, for a company or a programme', !parent)}
         ${parents.length > 0 && [type('issuer', 'Issuer: has other keys below it, for a department'), type('notary', 'Notary: has no keys below it, for a program that signs', Boolean(parent))]}
       </fieldset>
-      ${field('Name', html`<input name="name" required maxlength="255" autocomplete="off" dir="auto">`)}
-      ${place}
-      ${field('Last day (optional)', html`<input name="ends" type="date">`, 'In UTC. Without a date, a root does not expire, and other keys expire with the key above them.')}`,
+      ${field('Name', html`<input name="name" required maxlength="255" autocomplete="off" dir="auto" />`)} ${place}
+      ${field('Last day (optional)', html`<input name="ends" type="date" />`, 'In UTC. Without a date, a root does not expire, and other keys expire with the key above them.')}`,
   })
 }
 

@@ -23,7 +23,8 @@ const MANY = { warrants: 100, keys: 10 }
  * @param {AbortSignal} signal
  * @returns {Promise<Api.RevokedSigningKey>}
  */
-export const rehearse = (id, cascade, signal) => post(`/v1/keys/${id}/revoke`, { reason: 'Dry run', cascade, dry_run: true }, { signal })
+export const rehearse = (id, cascade, signal) =>
+  post(`/v1/keys/${id}/revoke`, { reason: 'Dry run', cascade, dry_run: true }, { signal })
 
 /**
  * "3 keys": the service counts superseded versions of the keys below as keys, people do not. If its
@@ -33,8 +34,13 @@ export const rehearse = (id, cascade, signal) => post(`/v1/keys/${id}/revoke`, {
  */
 export function stopped({ keys = 0 }, place) {
   const all = reached(place)
-  const versions = [...all].filter((each) => each !== place).flatMap(({ older }) => older).filter(({ status }) => status === 'rotated').length
-  return versions && keys === all.size + versions ? `${count(all.size, 'key')}, ${count(versions, 'superseded version')}` : count(keys, 'key')
+  const versions = [...all]
+    .filter((each) => each !== place)
+    .flatMap(({ older }) => older)
+    .filter(({ status }) => status === 'rotated').length
+  return versions && keys === all.size + versions
+    ? `${count(all.size, 'key')}, ${count(versions, 'superseded version')}`
+    : count(keys, 'key')
 }
 
 /**
@@ -42,7 +48,8 @@ export function stopped({ keys = 0 }, place) {
  * @param {Reach} reach
  * @param {Place} place
  */
-export const effect = (reach, place) => `stops ${stopped(reach, place)} and refuses ${reach.warrants ? count(reach.warrants, 'warrant') : 'no warrants'}`
+export const effect = (reach, place) =>
+  `stops ${stopped(reach, place)} and refuses ${reach.warrants ? count(reach.warrants, 'warrant') : 'no warrants'}`
 
 /** @param {Reach} reach */
 const isMany = ({ keys = 0, warrants = 0 }) => warrants > MANY.warrants || keys > MANY.keys
@@ -92,35 +99,53 @@ class Question {
     const what = this.version ? `Revoke version ${this.version.version} of` : 'Revoke'
     this.choose(this.cascade)
     const answer = await ask({
-      title: html`${what} <bdi>${this.place.key.name}</bdi>`, body: this.body(), action: this.words, run, danger: true, wide: Boolean(this.all),
+      title: html`${what} <bdi>${this.place.key.name}</bdi>`,
+      body: this.body(),
+      action: this.words,
+      run,
+      danger: true,
+      wide: Boolean(this.all),
       failed: 'The revocation did not end. Revoke again: it goes on with the keys that are left.',
     })
-    return answer ?? (this.isTried ? { done: false, text: 'The revocation did not end. Some keys may be revoked, others not.' } : null)
+    return (
+      answer ??
+      (this.isTried ? { done: false, text: 'The revocation did not end. Some keys may be revoked, others not.' } : null)
+    )
   }
 
   body() {
-    return html`
-      ${this.picture && html`<div class="goes-dark">${this.picture.element}</div>`}
-      ${this.all ? this.choice() : html`<p>This ${this.effect(false)}. It cannot be undone.</p>`}
-      ${field('Reason', html`<textarea name="reason" rows="2" maxlength="500" required dir="auto"></textarea>`, 'The audit log and every check of a warrant show it.')}
-      ${this.typed}`
+    return html` ${this.picture && html`<div class="goes-dark">${this.picture.element}</div>`}
+    ${this.all ? this.choice() : html`<p>This ${this.effect(false)}. It cannot be undone.</p>`}
+    ${field('Reason', html`<textarea name="reason" rows="2" maxlength="500" required dir="auto"></textarea>`, 'The audit log and every check of a warrant show it.')}
+    ${this.typed}`
   }
 
   choice() {
     const { descendants = 0 } = this.alone
-    const stay = descendants === 1 ? '1 key below it stays: it cannot sign any more, but its warrants stay valid.' : `${number(descendants)} keys below it stay: they cannot sign any more, but their warrants stay valid.`
-    const option = (/** @type {boolean} */ cascade, /** @type {string} */ title, /** @type {string} */ text) => html`
-      <label class="tick"><input type="radio" name="cascade" value=${String(cascade)} required @change=${() => this.choose(cascade)}> <span><strong>${title}</strong> ${text}</span></label>`
-    return html`<fieldset><legend>How far? This cannot be undone.</legend>
+    const stay =
+      descendants === 1
+        ? '1 key below it stays: it cannot sign any more, but its warrants stay valid.'
+        : `${number(descendants)} keys below it stay: they cannot sign any more, but their warrants stay valid.`
+    const option = (/** @type {boolean} */ cascade, /** @type {string} */ title, /** @type {string} */ text) =>
+      html` <label class="tick"
+        ><input type="radio" name="cascade" value=${String(cascade)} required @change=${() => this.choose(cascade)} />
+        <span><strong>${title}</strong> ${text}</span></label
+      >`
+    return html`<fieldset>
+      <legend>How far? This cannot be undone.</legend>
       ${option(false, 'This key alone:', `${this.effect(false)}. ${stay}`)}
-      ${option(true, 'With all below:', `${this.effect(true)}.`)}</fieldset>`
+      ${option(true, 'With all below:', `${this.effect(true)}.`)}
+    </fieldset>`
   }
 
   /** @param {boolean | null} cascade */
   choose(cascade) {
     this.cascade = cascade
     if (cascade === null) return
-    put(this.words, this.version ? `Revoke version ${this.version.version}` : cascade ? 'Revoke with all below' : 'Revoke this key')
+    put(
+      this.words,
+      this.version ? `Revoke version ${this.version.version}` : cascade ? 'Revoke with all below' : 'Revoke this key',
+    )
     put(this.typed, isMany(this.reach()) && this.nameField())
     this.picture?.redraw()
   }
@@ -128,8 +153,13 @@ class Question {
   /** The name again, so that nobody revokes much by a slip. */
   nameField() {
     const name = this.place.key.name.normalize().trim()
-    const input = /** @type {HTMLInputElement} */ (one(html`<input name="name" autocomplete="off" spellcheck="false" required dir="auto">`))
-    const judge = () => input.setCustomValidity(input.value.normalize().trim() === name ? '' : 'Type the name of the key as it is written above.')
+    const input = /** @type {HTMLInputElement} */ (
+      one(html`<input name="name" autocomplete="off" spellcheck="false" required dir="auto" />`)
+    )
+    const judge = () =>
+      input.setCustomValidity(
+        input.value.normalize().trim() === name ? '' : 'Type the name of the key as it is written above.',
+      )
     input.addEventListener('input', judge)
     judge()
     return field('Name of the key', input, `Type it, as this ${this.effect(this.cascade)}.`)
@@ -149,7 +179,9 @@ class Question {
   /** What was done. */
   told() {
     const { warrants = 0 } = this.reach()
-    const lists = warrants ? ' Online checks refuse the warrants; authorizers refuse them once they hold the change.' : ''
+    const lists = warrants
+      ? ' Online checks refuse the warrants; authorizers refuse them once they hold the change.'
+      : ''
     const what = this.version ? `version ${this.version.version}` : stopped(this.reach(), this.place)
     return `Revoked: ${what} and ${count(warrants, 'warrant')}.${lists}`
   }

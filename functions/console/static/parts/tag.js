@@ -25,13 +25,15 @@ const SHAPES = {
  * @param {number} [x]
  * @param {number} [y]
  */
-export const shape = (state, x = 0, y = 0) => svg`<path class=${`shape ${state}`} d=${SHAPES[state]} transform=${`translate(${x} ${y})`}/>`
+export const shape = (state, x = 0, y = 0) =>
+  svg`<path class=${`shape ${state}`} d=${SHAPES[state]} transform=${`translate(${x} ${y})`}/>`
 
 /**
  * The shape of a state among text.
  * @param {State} state
  */
-export const icon = (state) => html`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${shape(state)}</svg>`
+export const icon = (state) =>
+  html`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${shape(state)}</svg>`
 
 /**
  * A state with its word.

@@ -14,7 +14,7 @@ import { icon } from './tag.js'
 /** @typedef {{list: Happened[], entry: import('../live.js').Entry | null}} Timeline `entry` is null if this key may not read the log */
 
 /** Not before it is needed. */
-const sheet = one(html`<link rel="stylesheet">`)
+const sheet = one(html`<link rel="stylesheet" />`)
 sheet.setAttribute('href', new URL('../changes.css', import.meta.url).href)
 document.head.append(sheet)
 await new Promise((resolve) => ['load', 'error'].forEach((event) => sheet.addEventListener(event, resolve)))
@@ -43,18 +43,28 @@ export function happened(query, more = [], name = null) {
 }
 
 /** @param {Timeline} timeline */
-export const timeline = ({ list, entry }) => html`
-  <ol class="timeline">${list.map(({ time, said, state }) => html`<li>${icon(state)}<bdi class="said" dir="auto" title=${said}>${said}</bdi>
-    <time datetime=${time} title=${`${second(time)} UTC`}>${brief(time, now())}</time></li>`)}</ol>
-  ${!entry && html`<p class="soft">This key may not read the audit log.</p>`}
-  ${entry?.error && problem(entry.error, entry.at ? 'The audit log does not answer; this is what it said before.' : 'The audit log could not be read.')}
-  ${entry && !entry.at && !entry.error && skeleton(3)}
-  ${entry?.data?.cursor && html`<p class="soft">These are the newest ${count(MOST, 'entry', 'entries')}.</p>`}`
+export const timeline = ({ list, entry }) =>
+  html` <ol class="timeline">
+      ${list.map(
+        ({ time, said, state }) =>
+          html`<li>
+            ${icon(state)}<bdi class="said" dir="auto" title=${said}>${said}</bdi>
+            <time datetime=${time} title=${`${second(time)} UTC`}>${brief(time, now())}</time>
+          </li>`,
+      )}
+    </ol>
+    ${!entry && html`<p class="soft">This key may not read the audit log.</p>`}
+    ${entry?.error && problem(entry.error, entry.at ? 'The audit log does not answer; this is what it said before.' : 'The audit log could not be read.')}
+    ${entry && !entry.at && !entry.error && skeleton(3)}
+    ${entry?.data?.cursor && html`<p class="soft">These are the newest ${count(MOST, 'entry', 'entries')}.</p>`}`
 
 /**
  * The same as a panel, for the page of a thing.
  * @param {string} id
  * @param {string} name
  */
-export const happenedTo = (id, name) => html`
-  <section class="panel wide"><h2>What happened</h2>${timeline(happened({ resource_id: id }, [], name))}</section>`
+export const happenedTo = (id, name) =>
+  html` <section class="panel wide">
+    <h2>What happened</h2>
+    ${timeline(happened({ resource_id: id }, [], name))}
+  </section>`

@@ -27,7 +27,19 @@ export class Tree {
    */
   constructor(owner, signal) {
     this.owner = owner
-    this.element = /** @type {HTMLElement} */ (one(html`<figure class="grown" @keydown=${(/** @type {KeyboardEvent} */ event) => this.press(event)} @click=${(/** @type {MouseEvent} */ event) => this.click(event)} @focusin=${(/** @type {FocusEvent} */ event) => this.enter(event)} @pointerdown=${() => { this.isHeld = true }}></figure>`))
+    this.element = /** @type {HTMLElement} */ (
+      one(
+        html`<figure
+          class="grown"
+          @keydown=${(/** @type {KeyboardEvent} */ event) => this.press(event)}
+          @click=${(/** @type {MouseEvent} */ event) => this.click(event)}
+          @focusin=${(/** @type {FocusEvent} */ event) => this.enter(event)}
+          @pointerdown=${() => {
+            this.isHeld = true
+          }}
+        ></figure>`,
+      )
+    )
     /** Where the keyboard is. @type {string | null} */
     this.active = null
     this.typed = ''
@@ -40,8 +52,12 @@ export class Tree {
     const observer = new ResizeObserver(() => this.element.clientWidth !== this.width && this.redraw())
     observer.observe(this.element)
     signal.addEventListener('abort', () => observer.disconnect())
-    for (const name of ['pointerup', 'pointercancel']) addEventListener(name, () => this.release(), { passive: true, signal })
-    addEventListener('scroll', () => Math.abs(this.seen().top - this.drawnAt) > REDRAW && this.redraw(), { passive: true, signal })
+    for (const name of ['pointerup', 'pointercancel'])
+      addEventListener(name, () => this.release(), { passive: true, signal })
+    addEventListener('scroll', () => Math.abs(this.seen().top - this.drawnAt) > REDRAW && this.redraw(), {
+      passive: true,
+      signal,
+    })
   }
 
   /** Draw what is shown now, or after a click. The keyboard stays where it is, if that is still shown. */
@@ -104,7 +120,8 @@ export class Tree {
     const item = node && this.owner.items().find(({ id }) => id === node.getAttribute('data-id'))
     if (!node || !item) return
     this.active = item.id
-    if (item.members || (item.open !== null && event.clientX > node.getBoundingClientRect().right - MARK)) this.fold(item, !item.open)
+    if (item.members || (item.open !== null && event.clientX > node.getBoundingClientRect().right - MARK))
+      this.fold(item, !item.open)
     else this.owner.choose(item)
   }
 
@@ -131,7 +148,8 @@ export class Tree {
     else if (key === 'End') this.go(items.at(-1))
     else if (key === 'ArrowRight') item.open === false ? this.fold(item, true) : item.open && this.go(items[index + 1])
     else if (key === 'ArrowLeft') item.open ? this.fold(item, false) : this.go(item.parent ?? undefined)
-    else if (key === 'Enter' || (key === ' ' && !this.typed)) item.members ? this.fold(item, true) : this.owner.choose(item)
+    else if (key === 'Enter' || (key === ' ' && !this.typed))
+      item.members ? this.fold(item, true) : this.owner.choose(item)
     else if ([...key].length === 1) this.type(key, items, index)
     else return false
     return true
@@ -158,7 +176,9 @@ export class Tree {
   type(letter, items, index) {
     this.typed += letter.toLowerCase()
     clearTimeout(this.forgetting)
-    this.forgetting = setTimeout(() => { this.typed = '' }, FORGET_TYPED)
+    this.forgetting = setTimeout(() => {
+      this.typed = ''
+    }, FORGET_TYPED)
     // With the first letter to another item; with more letters the present one may still be meant.
     const from = index + (this.typed.length === 1 ? 1 : 0)
     const around = [...items.slice(from), ...items.slice(0, from)]

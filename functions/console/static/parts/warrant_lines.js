@@ -30,11 +30,18 @@ export function read(text) {
   for (const { line, cells } of rows(text)) {
     const headings = cells.map((cell) => cell.toLowerCase())
     if (!count && !hasHeadings && headings.some((each) => HEADINGS.includes(each))) {
-      [column, reasons, hasHeadings] = [headings.findIndex((each) => HEADINGS.includes(each)), headings.indexOf('reason'), true]
+      ;[column, reasons, hasHeadings] = [
+        headings.findIndex((each) => HEADINGS.includes(each)),
+        headings.indexOf('reason'),
+        true,
+      ]
       continue
     }
     count += 1
-    if (count > MOST) throw new Unreadable(`There are more than ${number(MOST)} rows. Split the file; each part may have ${number(MOST)}.`)
+    if (count > MOST)
+      throw new Unreadable(
+        `There are more than ${number(MOST)} rows. Split the file; each part may have ${number(MOST)}.`,
+      )
     if (!hasHeadings) found.unread = Math.max(found.unread, cells.length - 1)
     const id = cells[column] ?? ''
     const reason = cells[reasons] || null
@@ -54,7 +61,9 @@ export function read(text) {
  * @param {string | null} reason
  */
 function wrong(id, reason) {
-  if (!WARRANT.test(id)) return id ? 'An identifier is svc_wrt_ and 1 to 64 letters, digits, _ or -.' : 'The identifier is missing.'
-  if (reason !== null && [...reason].length > REASON_MAX) return `The reason is longer than ${number(REASON_MAX)} characters.`
+  if (!WARRANT.test(id))
+    return id ? 'An identifier is svc_wrt_ and 1 to 64 letters, digits, _ or -.' : 'The identifier is missing.'
+  if (reason !== null && [...reason].length > REASON_MAX)
+    return `The reason is longer than ${number(REASON_MAX)} characters.`
   return null
 }

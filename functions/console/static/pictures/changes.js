@@ -22,13 +22,19 @@ const FONT = { size: 12 }
  * @param {number} now in milliseconds
  */
 export function layout(change, width, now) {
-  const { curve, complete, authorizers: { registered, holding, closed } } = change
+  const {
+    curve,
+    complete,
+    authorizers: { registered, holding, closed },
+  } = change
   const known = holding + closed
   const last = curve.at(-1)?.[0] ?? 0
   const end = Math.max(LEAST_SECONDS, last, complete ? 0 : since(change, now))
   const left = measure(number(registered), FONT) + 12
-  const x = (/** @type {number} */ seconds) => left + ((width - left - RIGHT) * Math.log1p(Math.max(0, seconds))) / Math.log1p(end)
-  const y = (/** @type {number} */ count) => HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * count) / Math.max(1, registered)
+  const x = (/** @type {number} */ seconds) =>
+    left + ((width - left - RIGHT) * Math.log1p(Math.max(0, seconds))) / Math.log1p(end)
+  const y = (/** @type {number} */ count) =>
+    HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * count) / Math.max(1, registered)
   /** @type {Dot[]} */
   const dots = curve.map(([seconds, proof], index) => {
     // Of a long curve, points are evenly chosen.
@@ -36,10 +42,26 @@ export function layout(change, width, now) {
     return { x: x(seconds), y: y(rank), proof }
   })
   const ticks = TICKS.filter((seconds) => seconds <= end).map((seconds) => ({ x: x(seconds), text: took(seconds) }))
-  const shown = ticks.filter((tick, index) => index === 0 || tick.x - x(0) > 0).reduce(apart, /** @type {typeof ticks} */ ([]))
-  const levels = [0, registered, known].filter((count, index, all) =>
-    all.indexOf(count) === index && (index < 2 || (Math.abs(y(count) - y(0)) > 14 && Math.abs(y(count) - y(registered)) > 14)))
-  return { left, right: x(complete ? last : end), end: x(end), bottom: y(0), known: y(known), dots, ticks: shown, levels: levels.map((count) => ({ y: y(count), text: number(count) })), x, isOpen: !complete }
+  const shown = ticks
+    .filter((tick, index) => index === 0 || tick.x - x(0) > 0)
+    .reduce(apart, /** @type {typeof ticks} */ ([]))
+  const levels = [0, registered, known].filter(
+    (count, index, all) =>
+      all.indexOf(count) === index &&
+      (index < 2 || (Math.abs(y(count) - y(0)) > 14 && Math.abs(y(count) - y(registered)) > 14)),
+  )
+  return {
+    left,
+    right: x(complete ? last : end),
+    end: x(end),
+    bottom: y(0),
+    known: y(known),
+    dots,
+    ticks: shown,
+    levels: levels.map((count) => ({ y: y(count), text: number(count) })),
+    x,
+    isOpen: !complete,
+  }
 }
 
 /**
@@ -68,18 +90,33 @@ export function curve(change, width, now) {
   const { registered, holding, closed } = change.authorizers
   const ends = change.curve.length <= DOTS ? change.curve.map(([seconds]) => took(seconds)).join(', ') : ''
   const said = `${number(holding + closed)} of ${number(registered)} authorizers are known to refuse it${ends && `, after ${ends}`}`
-  return one(html`
-    <svg class="picture" role="img" aria-label=${said} width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`}>
-      ${at.levels.map(({ y, text }) => svg`<path class="grid" d=${`M${at.left} ${y}H${width - RIGHT}`}/>
-        <text class="soft" x=${at.left - 8} y=${y + 4} text-anchor="end">${text}</text>`)}
-      ${at.ticks.map(({ x, text }) => svg`<path class="tick" d=${`M${x} ${at.bottom}v5`}/>
-        <text class="soft" x=${Math.min(x, width - measure(text, FONT) / 2)} y=${at.bottom + 19} text-anchor="middle">${text}</text>`)}
-      <g class="force"><path class="area" d=${`${line}V${at.bottom}Z`}/><path class="curve" d=${line}/></g>
+  return one(
+    html` <svg
+      class="picture"
+      role="img"
+      aria-label=${said}
+      width=${width}
+      height=${HEIGHT}
+      viewBox=${`0 0 ${width} ${HEIGHT}`}
+    >
+      ${at.levels.map(
+        ({ y, text }) => svg`<path class="grid" d=${`M${at.left} ${y}H${width - RIGHT}`}/>
+        <text class="soft" x=${at.left - 8} y=${y + 4} text-anchor="end">${text}</text>`,
+      )}
+      ${at.ticks.map(
+        ({ x, text }) => svg`<path class="tick" d=${`M${x} ${at.bottom}v5`}/>
+        <text class="soft" x=${Math.min(x, width - measure(text, FONT) / 2)} y=${at.bottom + 19} text-anchor="middle">${text}</text>`,
+      )}
+      <g class="force">
+        <path class="area" d=${`${line}V${at.bottom}Z`} />
+        <path class="curve" d=${line} />
+      </g>
       ${fed !== null && mark(fed, at.bottom, 'in the feed', TOP - 8, width)}
       ${old !== null && mark(old, at.bottom, 'too old from here', at.bottom - 8, width)}
       ${at.dots.length <= DOTS && at.dots.map(({ x, y, proof }) => svg`<circle class=${`fill ${proof === 'closed' ? 'closed' : 'force'}`} cx=${x} cy=${y} r="3"/>`)}
       ${at.isOpen && svg`<circle class="ring force" cx=${at.end} cy=${at.known} r="4.5"/>`}
-    </svg>`)
+    </svg>`,
+  )
 }
 
 /**

@@ -91,7 +91,12 @@ export function rows(items, width, depths) {
     const x = left(items) + item.depth * step
     return { item, x, y: MARGIN.top + index * ROW, w: width - MARGIN.right - x }
   })
-  return { boxes, width, height: MARGIN.top + items.length * ROW - ROW + HEIGHT + 2, trunk: (parent) => parent.x + step / 2 }
+  return {
+    boxes,
+    width,
+    height: MARGIN.top + items.length * ROW - ROW + HEIGHT + 2,
+    trunk: (parent) => parent.x + step / 2,
+  }
 }
 
 /**
@@ -102,7 +107,9 @@ export function rows(items, width, depths) {
 export function near({ boxes }, { seen, active }) {
   if (!seen || boxes.length <= MOST) return boxes.slice(0, MOST)
   const middle = (seen.top + seen.bottom - HEIGHT) / 2
-  const around = boxes.filter(({ y, item }) => (y + HEIGHT > seen.top - AHEAD && y < seen.bottom + AHEAD) || item.id === active)
+  const around = boxes.filter(
+    ({ y, item }) => (y + HEIGHT > seen.top - AHEAD && y < seen.bottom + AHEAD) || item.id === active,
+  )
   if (around.length <= MOST) return around
   const distance = (/** @type {Box} */ box) => (box.item.id === active ? 0 : Math.abs(box.y - middle))
   const nearest = new Set([...around].sort((a, b) => distance(a) - distance(b)).slice(0, MOST))
@@ -119,12 +126,24 @@ export function tree(layout, drawing) {
   const drawn = near(layout, drawing)
   const isOperated = drawing.active !== undefined
   const hatching = isOperated ? 'hatching' : 'hatching-looked-at'
-  return one(html`
-    <svg class="picture tree" width=${layout.width} height=${layout.height} viewBox=${`0 0 ${layout.width} ${layout.height}`} role=${isOperated ? 'tree' : 'img'} aria-label=${drawing.name}>
-      <defs><pattern id=${hatching} width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="ground" width="8" height="8"></rect><path class="line" d="M1 0v8"></path></pattern></defs>
-      ${edges(layout, drawing, drawn)}
-      ${drawn.map((box) => node(box, drawing, hatching))}
-    </svg>`)
+  return one(
+    html` <svg
+      class="picture tree"
+      width=${layout.width}
+      height=${layout.height}
+      viewBox=${`0 0 ${layout.width} ${layout.height}`}
+      role=${isOperated ? 'tree' : 'img'}
+      aria-label=${drawing.name}
+    >
+      <defs>
+        <pattern id=${hatching} width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+          <rect class="ground" width="8" height="8"></rect>
+          <path class="line" d="M1 0v8"></path>
+        </pattern>
+      </defs>
+      ${edges(layout, drawing, drawn)} ${drawn.map((box) => node(box, drawing, hatching))}
+    </svg>`,
+  )
 }
 
 /**
@@ -153,7 +172,8 @@ function edges({ boxes, trunk }, { dark, cut: top }, drawn) {
     const isBeside = x > from.x + from.w
     const begin = isBeside ? middleOf(from) : from.y + HEIGHT
     const [first, last] = [Math.min(begin, ys[0]), Math.max(begin, ys[ys.length - 1])]
-    twigs[isDark ? 'dark' : 'plain'] += `${isBeside && isDrawn.has(from) ? `M${from.x + from.w} ${begin}H${x}` : ''}M${x} ${first}V${last}`
+    twigs[isDark ? 'dark' : 'plain'] +=
+      `${isBeside && isDrawn.has(from) ? `M${from.x + from.w} ${begin}H${x}` : ''}M${x} ${first}V${last}`
   }
   const mark = drawn.find(({ item }) => top && dark.has(top) && item.place === top && !item.members)
   return svg`<g aria-hidden="true"><path class="edge" d=${twigs.plain}/><path class="edge dark" d=${twigs.dark}/>${mark && top?.parent && svg`<path class="cut" d=${cutAt(mark)}/>`}</g>`
@@ -185,7 +205,16 @@ function node({ item, x, y, w }, drawing, hatching) {
   const { state, name, note } = words(item, drawing.now)
   const isDark = (item.members ?? [item.place]).some((each) => drawing.dark.has(each))
   const isChosen = !item.members && item.place === drawing.chosen
-  const classes = ['node', state, isDark && 'dark', !item.members && item.place.key.status === 'revoked' && 'ended', isChosen && 'chosen', item.members && 'many'].filter(Boolean).join(' ')
+  const classes = [
+    'node',
+    state,
+    isDark && 'dark',
+    !item.members && item.place.key.status === 'revoked' && 'ended',
+    isChosen && 'chosen',
+    item.members && 'many',
+  ]
+    .filter(Boolean)
+    .join(' ')
   const behind = item.members ? '' : cards(Math.min(3, item.place.older.length), w)
   const amount = number(signed(item) ?? 0)
   const room = amount === '0' ? 0 : measure(amount) + 8
@@ -213,8 +242,14 @@ function node({ item, x, y, w }, drawing, hatching) {
  */
 function operate(element, item, drawing, isChosen) {
   const attributes = {
-    role: 'treeitem', 'data-id': item.id, tabindex: item.id === drawing.active ? 0 : -1, 'aria-label': label(item, drawing),
-    'aria-level': item.depth + 1, 'aria-posinset': item.position, 'aria-setsize': item.size, 'aria-selected': isChosen,
+    role: 'treeitem',
+    'data-id': item.id,
+    tabindex: item.id === drawing.active ? 0 : -1,
+    'aria-label': label(item, drawing),
+    'aria-level': item.depth + 1,
+    'aria-posinset': item.position,
+    'aria-setsize': item.size,
+    'aria-selected': isChosen,
   }
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value))
   if (item.open !== null) element.setAttribute('aria-expanded', String(item.open))
@@ -226,7 +261,8 @@ function operate(element, item, drawing, isChosen) {
  * @param {number} w of the box
  */
 function cards(number, w) {
-  const one = (/** @type {number} */ by) => `M${by + 1} ${4 - by}q0-4 5-4H${w + by - 6}a6 6 0 0 1 6 6V${HEIGHT - by - 5}q0 4-4 5`
+  const one = (/** @type {number} */ by) =>
+    `M${by + 1} ${4 - by}q0-4 5-4H${w + by - 6}a6 6 0 0 1 6 6V${HEIGHT - by - 5}q0 4-4 5`
   return Array.from({ length: number }, (_, index) => one(4 * index + 4)).join('')
 }
 

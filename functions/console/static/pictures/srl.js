@@ -50,7 +50,10 @@ export function stripLayout({ known, gaps }, from, now, width) {
       const w = Math.max(SMALLEST, at(end) - at(start))
       return { x: Math.min(at(start), width - w), w }
     }),
-    days: midnights.map((day, index) => ({ x: at(day), label: index % every || at(day) > width - LABEL ? '' : date(day).slice(8) })),
+    days: midnights.map((day, index) => ({
+      x: at(day),
+      label: index % every || at(day) > width - LABEL ? '' : date(day).slice(8),
+    })),
     height: HEIGHT + 24,
   }
 }
@@ -62,7 +65,9 @@ export function stripLayout({ known, gaps }, from, now, width) {
 export function coverageWords({ known, gaps }) {
   const whole = gaps.reduce((sum, { start, end }) => sum + end - start, 0)
   const since = `${minute(known)} UTC`
-  return gaps.length ? `Since ${since}, no list was valid for ${span(whole / 1000)} in all.` : `Since ${since}, there was always a valid list.`
+  return gaps.length
+    ? `Since ${since}, no list was valid for ${span(whole / 1000)} in all.`
+    : `Since ${since}, there was always a valid list.`
 }
 
 /**
@@ -75,17 +80,31 @@ export function coverageWords({ known, gaps }) {
  */
 export function strip(found, from, now, width) {
   const { unknown, gaps, days, height } = stripLayout(found, from, now, width)
-  return /** @type {SVGElement} */ (one(html`
-    <svg class="picture" role="img" aria-label=${coverageWords(found)} width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`}>
-      <defs>
-        <pattern id="unheard" width="6" height="6" patternUnits="userSpaceOnUse"><circle class="fill unknown" cx="3" cy="3" r="1.2"/></pattern>
-        <pattern id="hatching" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="fill revoked" width="3" height="6"/></pattern>
-      </defs>
-      ${unknown > 0 && svg`<rect class="edge unknown" fill="url(#unheard)" x="0.5" y="0.5" width=${Math.max(0, unknown - 1)} height=${HEIGHT - 1}/>`}
-      ${svg`<rect class="fill force" x=${unknown} y="0" width=${width - unknown} height=${HEIGHT}/>`}
-      ${gaps.map(({ x, w }) => svg`<rect class="under" x=${x} y="0" width=${w} height=${HEIGHT}/><rect class="edge revoked" fill="url(#hatching)" x=${x} y="0.5" width=${w} height=${HEIGHT - 1}/>`)}
-      ${days.map(({ x, label }) => svg`<path class="tick" d=${`M${x.toFixed(1)} ${HEIGHT}v6`}/><text class="soft" x=${x + 2} y=${HEIGHT + 19}>${label}</text>`)}
-    </svg>`))
+  return /** @type {SVGElement} */ (
+    one(
+      html` <svg
+        class="picture"
+        role="img"
+        aria-label=${coverageWords(found)}
+        width=${width}
+        height=${height}
+        viewBox=${`0 0 ${width} ${height}`}
+      >
+        <defs>
+          <pattern id="unheard" width="6" height="6" patternUnits="userSpaceOnUse">
+            <circle class="fill unknown" cx="3" cy="3" r="1.2" />
+          </pattern>
+          <pattern id="hatching" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+            <rect class="fill revoked" width="3" height="6" />
+          </pattern>
+        </defs>
+        ${unknown > 0 && svg`<rect class="edge unknown" fill="url(#unheard)" x="0.5" y="0.5" width=${Math.max(0, unknown - 1)} height=${HEIGHT - 1}/>`}
+        ${svg`<rect class="fill force" x=${unknown} y="0" width=${width - unknown} height=${HEIGHT}/>`}
+        ${gaps.map(({ x, w }) => svg`<rect class="under" x=${x} y="0" width=${w} height=${HEIGHT}/><rect class="edge revoked" fill="url(#hatching)" x=${x} y="0.5" width=${w} height=${HEIGHT - 1}/>`)}
+        ${days.map(({ x, label }) => svg`<path class="tick" d=${`M${x.toFixed(1)} ${HEIGHT}v6`}/><text class="soft" x=${x + 2} y=${HEIGHT + 19}>${label}</text>`)}
+      </svg>`,
+    )
+  )
 }
 
 /**
@@ -108,10 +127,13 @@ export function rowLayout({ count, added }, most) {
  */
 export function row(version, most, current) {
   const { old, fresh } = rowLayout(version, most)
-  return /** @type {SVGElement} */ (one(html`
-    <svg class="picture" aria-hidden="true" width="100%" height="8">
-      ${svg`<rect class=${`fill ${current ? 'info' : 'superseded'}`} width=${`${old}%`} height="8"/><rect class="fill wait" x=${`${old}%`} width=${`${fresh}%`} height="8"/>`}
-    </svg>`))
+  return /** @type {SVGElement} */ (
+    one(
+      html` <svg class="picture" aria-hidden="true" width="100%" height="8">
+        ${svg`<rect class=${`fill ${current ? 'info' : 'superseded'}`} width=${`${old}%`} height="8"/><rect class="fill wait" x=${`${old}%`} width=${`${fresh}%`} height="8"/>`}
+      </svg>`,
+    )
+  )
 }
 
 /**

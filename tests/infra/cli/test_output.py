@@ -119,7 +119,7 @@ def test_a_request_as_curl_does_the_same(admin: Shell, service: LocalServer) -> 
 
 
 def test_programs_load_no_tables() -> None:
-    """F1083a, F1345a: `--version` parses nothing; results in JSON load no tables and no schemas."""
+    """F1083a, F1345a: `--version` parses nothing; results in JSON load nothing else."""
     program = (
         "import sys; from infra.cli.__main__ import main; sys.argv[1:] = {}\n"
         "try: main()\nexcept SystemExit: pass\nprint({!r} in sys.modules)"
@@ -129,6 +129,7 @@ def test_programs_load_no_tables() -> None:
         (["--version"], "infra.renamed"),
         (["logout", "--profile", "nobody", "-o", "json"], "pydantic"),
         (["logout", "--profile", "nobody", "-o", "json"], "rich.table"),
+        (["keys", "list", "--profile", "nobody", "-o", "json"], "shared.model.lists.verification"),
     ):
         ended = subprocess.run(
             [sys.executable, "-c", program.format(words, module)],

@@ -5,7 +5,16 @@
 
 import { hex } from './format.js'
 
-/** @typedef {{signal?: AbortSignal, query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>, keepalive?: boolean, raw?: boolean, final?: boolean}} Options `keepalive`: the call is made even if the tab is closed; `raw`: the body is bytes, also if it is JSON; `final`: a refusal is not asked about */
+/**
+ * @typedef {object} Options `keepalive`: the call is made even if the tab is closed; `raw`: the
+ * body is bytes, also if it is JSON; `final`: a refusal is not asked about
+ * @property {AbortSignal} [signal]
+ * @property {Record<string, string | number | null | undefined>} [query]
+ * @property {Record<string, string>} [headers]
+ * @property {boolean} [keepalive]
+ * @property {boolean} [raw]
+ * @property {boolean} [final]
+ */
 
 const ONCE = 'Idempotency-Key'
 const AT_ONCE = 4
@@ -30,7 +39,10 @@ let calls = 0
 /** @type {(() => void)[]} */
 const queue = []
 
-/** Tells of `out` (the key is forgotten, or somebody else's), `changed` (by a call), and `waiting` (in `detail`, seconds). */
+/**
+ * Tells of `out` (the key is forgotten, or somebody else's), `changed` (by a call), and `waiting`
+ * (in `detail`, seconds).
+ */
 export const events = new EventTarget()
 events.addEventListener('out', () => era++)
 
@@ -232,7 +244,8 @@ export async function call(method, path, body, options = {}) {
       throw new ApiError(
         409,
         'not_known',
-        'The answer to your first try was lost, and you have another key now: the service cannot tell that this is the same change. Look whether it was made before you try again.',
+        'The answer to your first try was lost, and you have another key now: ' +
+          'the service cannot tell that this is the same change. Look whether it was made before you try again.',
         null,
       )
   }

@@ -8,7 +8,11 @@ import { announce, banner, copy, heading, problem, ready, skeleton } from './par
 import { granted, handOver, isOpen, may, open, remember, reopen, signOut, tellTabs, watch, who } from './session.js'
 
 /** @typedef {{page: string, parts: string[], query: URLSearchParams}} Route */
-/** @typedef {{title: string, show: (main: HTMLElement, context: {route: Route, signal: AbortSignal}) => Promise<void>}} Page */
+/**
+ * @typedef {object} Page
+ * @property {string} title
+ * @property {(main: HTMLElement, context: {route: Route, signal: AbortSignal}) => Promise<void>} show
+ */
 
 /** Name, words, module, and the path of its picture in a square of 16 px. The first four are the bar of a phone. */
 const PAGES = /** @type {const} */ ([
@@ -405,7 +409,8 @@ function notes() {
     Math.abs(apart) > 30 &&
       banner(
         'wait',
-        `This computer's clock is ${span(Math.abs(apart))} ${apart > 0 ? 'behind' : 'ahead of'} the service. Ages are reckoned by the service's clock.`,
+        `This computer's clock is ${span(Math.abs(apart))} ${apart > 0 ? 'behind' : 'ahead of'} the service. ` +
+          "Ages are reckoned by the service's clock.",
       ),
   ]
 }

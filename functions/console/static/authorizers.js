@@ -5,7 +5,10 @@
 
 /** @typedef {Api.Authorizer} Authorizer */
 
-/** What the service asks of authorizers at rest (FLEET-8): a heartbeat each so many seconds, and so many a second in all. */
+/**
+ * What the service asks of authorizers at rest (FLEET-8): a heartbeat each so many seconds, and so
+ * many a second in all.
+ */
 const [REPORT_SECONDS, REPORTS_PER_SECOND] = [300, 50]
 /** A client may take a quarter more, and its heartbeat some time to be stored. */
 const SLACK = { share: 1.25, seconds: 30 }

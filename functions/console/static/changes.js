@@ -4,7 +4,16 @@ import { clock, count, number, second, short, span } from './format.js'
 
 /** @typedef {Api.Change} Change */
 /** @typedef {import('./parts/tag.js').State} State */
-/** @typedef {{title: string, lines: string[], state: State, isReached: boolean, since?: string, share?: number}} Stage `since`: the time that led to it; `share`: how much of its ring is drawn, from 0 to 1 */
+/**
+ * @typedef {object} Stage `since`: the time that led to it; `share`: how much of its ring is drawn,
+ * from 0 to 1
+ * @property {string} title
+ * @property {string[]} lines
+ * @property {State} state
+ * @property {boolean} isReached
+ * @property {string} [since]
+ * @property {number} [share]
+ */
 /** @typedef {{time: string, said: string, state: State}} Happened */
 
 export const KINDS = {

@@ -9,7 +9,11 @@ import { advice } from './parts/panel.js'
 import { madeAt } from './ulid.js'
 
 /** @typedef {{group: string, title: string, note?: string | null, path: string, run: () => unknown}} Choice */
-/** @typedef {{choices: Choice[], paths: Record<string, string>}} Place what the shell offers, and the pictures of its pages */
+/**
+ * @typedef {object} Place what the shell offers, and the pictures of its pages
+ * @property {Choice[]} choices
+ * @property {Record<string, string>} paths
+ */
 
 /** Seconds without a key after which the service is asked; and what it takes as a query. */
 const PAUSE = 0.12

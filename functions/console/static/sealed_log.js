@@ -16,8 +16,21 @@ export class Broken extends Error {}
 /** The verifier key cannot be used for this log. */
 export class WrongKey extends Error {}
 
-/** @typedef {{origin: string, size: number, root: string, text: string, signatures: {name: string, signature: Uint8Array<ArrayBuffer>}[]}} Checkpoint */
-/** @typedef {{entry: string, expires: number, sha256: string}} Leaf of a sealed entry: its ULID, the end of its retention in seconds, the hash of its line */
+/**
+ * @typedef {object} Checkpoint
+ * @property {string} origin
+ * @property {number} size
+ * @property {string} root
+ * @property {string} text
+ * @property {{name: string, signature: Uint8Array<ArrayBuffer>}[]} signatures
+ */
+/**
+ * @typedef {object} Leaf of a sealed entry: its ULID, the end of its retention in seconds, the hash
+ * of its line
+ * @property {string} entry
+ * @property {number} expires
+ * @property {string} sha256
+ */
 
 /**
  * Read a signed note of three lines. Throws `Broken`.

@@ -5,7 +5,14 @@
 
 import { ApiError, at, call, events, get, holds, leave, remove, renewBy, TOO_OLD, use } from './api.js'
 
-/** @typedef {{id: string, name: string, issuer: string, client_id: string | null, authorization_endpoint: string | null}} Provider */
+/**
+ * @typedef {object} Provider
+ * @property {string} id
+ * @property {string} name
+ * @property {string} issuer
+ * @property {string | null} client_id
+ * @property {string | null} authorization_endpoint
+ */
 
 const [KEPT, INPUT, TENANT] = ['rescind.session', 'rescind.input', 'rescind.tenant']
 const CURRENT = '/v1/sessions/current'

@@ -10,7 +10,17 @@ import { html, one, put } from './html.js'
 import { granted, tabs, tenant } from './session.js'
 
 /** @typedef {import('./session.js').Provider} Provider */
-/** @typedef {{audience: string, issuer: string, redirect_uri: string, code_verifier: string, nonce: string, tenant: string, where: string, again: boolean}} Flow a sign-in that has begun */
+/**
+ * @typedef {object} Flow a sign-in that has begun
+ * @property {string} audience
+ * @property {string} issuer
+ * @property {string} redirect_uri
+ * @property {string} code_verifier
+ * @property {string} nonce
+ * @property {string} tenant
+ * @property {string} where
+ * @property {boolean} again
+ */
 /** @typedef {{provider: Provider, address: string, begin: () => void, forget: () => void}} Way */
 
 // Before the state of a flow, which nobody can guess.

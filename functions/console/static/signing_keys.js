@@ -7,13 +7,27 @@ import { count, number } from './format.js'
 /**
  * A key with its superseded versions, newest first, and the keys below it. `blocked` is the nearest
  * key above it that is not active, because of which it cannot sign.
- * @typedef {{key: Api.ListedSigningKey, parent: Place | null, children: Place[], older: Api.SigningKey[], depth: number, blocked: Place | null}} Place
+ * @typedef {object} Place
+ * @property {Api.ListedSigningKey} key
+ * @property {Place | null} parent
+ * @property {Place[]} children
+ * @property {Api.SigningKey[]} older
+ * @property {number} depth
+ * @property {Place | null} blocked
  */
 
 /**
  * What is shown of a place: the key, or with `members` the notaries below it as one. `open` is null
  * if there is nothing to open. `position` of `size` counts it among those beside it.
- * @typedef {{id: string, place: Place, members: Place[] | null, parent: Item | null, depth: number, open: boolean | null, position: number, size: number}} Item
+ * @typedef {object} Item
+ * @property {string} id
+ * @property {Place} place
+ * @property {Place[] | null} members
+ * @property {Item | null} parent
+ * @property {number} depth
+ * @property {boolean | null} open
+ * @property {number} position
+ * @property {number} size
  */
 
 /**

@@ -187,7 +187,10 @@ export class Table {
     return new Map(rows.map((row) => [row, row.getBoundingClientRect().top]))
   }
 
-  /** Let rows go from where they were, so that a person sees which one moved. @param {Map<HTMLElement, number>} before */
+  /**
+   * Let rows go from where they were, so that a person sees which one moved.
+   * @param {Map<HTMLElement, number>} before
+   */
   #glide(before) {
     for (const [row, top] of this.#tops()) {
       const by = (before.get(row) ?? top) - top
@@ -598,17 +601,18 @@ export class Table {
       found < shown ? `${number(found)} of ${number(shown)}` : `${count(found, 'row')}${more ? ', and more' : ''}`
     const hint = (/** @type {string} */ key, /** @type {string} */ words) =>
       html`<span><kbd>${key}</kbd> ${words}</span>`
+    const open = (this.spec.open || this.spec.show) && hint('↵', 'open')
     return (
       this.#rows &&
-      html`${pages?.fault && html`<div class="padded">${problem(pages.fault, 'The next ones could not be loaded.')}</div>`}
+      html`${
+          pages?.fault && html`<div class="padded">${problem(pages.fault, 'The next ones could not be loaded.')}</div>`
+        }
         <div class="sheet-foot soft">
           <span role="status">${size}</span>${pages && this.#more(pages)}
           ${
             !isSilent() &&
             !this.spec.part &&
-            html`<span class="hints">
-              ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${(this.spec.open || this.spec.show) && hint('↵', 'open')}</span
-            >`
+            html`<span class="hints"> ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${open}</span>`
           } <button type="button" class="flat" aria-label="Keys" @click=${showKeys}><kbd>?</kbd></button>
         </div>`
     )
@@ -623,7 +627,10 @@ export class Table {
     return (
       pages.more &&
       html`${button('Load more', () => pages.load())}
-      ${(left === null || left > 100) && button(left === null ? 'Load all' : `Load all ${number(left)}`, () => pages.loadAll())}
+      ${
+        (left === null || left > 100) &&
+        button(left === null ? 'Load all' : `Load all ${number(left)}`, () => pages.loadAll())
+      }
       ${this.#sort !== this.spec.sort && html`<span>Sorted are those that are loaded.</span>`}`
     )
   }

@@ -9,13 +9,36 @@ import { isSafe, isSigned } from './ed25519.js'
 import { hex } from './format.js'
 
 /** @typedef {import('./bytes.js').Bytes} Bytes */
-/** @typedef {'too_large' | 'malformed' | 'tenant' | 'root' | 'equivocation' | 'rollback' | 'lifetime' | 'future' | 'trust_expired'} Reason */
+/**
+ * @typedef {'too_large' | 'malformed' | 'tenant' | 'root' | 'equivocation' | 'rollback' | 'lifetime' |
+ *   'future' | 'trust_expired'} Reason
+ */
 /** @typedef {{Payload: string, Signatures: {Key: string, Signature: string}[]}} Form a document as the API has it */
 /** @typedef {{keys: Bytes[], threshold: number}} Roots */
-/** @typedef {{origin: string, size: number, root: string}} Log the checkpoint of the sealed log that a document names, its root in base64 */
-/** @typedef {{tenant: string, version: number, issuedAt: number, expiresAt: number, roots: Roots, signers: {key: Bytes, uses: string[]}[], log: Log | null}} Content times in milliseconds */
+/**
+ * @typedef {object} Log the checkpoint of the sealed log that a document names, its root in base64
+ * @property {string} origin
+ * @property {number} size
+ * @property {string} root
+ */
+/**
+ * @typedef {object} Content times in milliseconds
+ * @property {string} tenant
+ * @property {number} version
+ * @property {number} issuedAt
+ * @property {number} expiresAt
+ * @property {Roots} roots
+ * @property {{key: Bytes, uses: string[]}[]} signers
+ * @property {Log | null} log
+ */
 /** @typedef {Content & {form: Form, payload: Bytes}} Document none of its signatures is verified */
-/** @typedef {{tenant: string, pin: string, held: Document | null}} State what is believed: the roots of the held document, or those of the pin before it */
+/**
+ * @typedef {object} State what is believed: the roots of the held document, or those of the pin
+ * before it
+ * @property {string} tenant
+ * @property {string} pin
+ * @property {Document | null} held
+ */
 
 const DAY = 86_400_000
 const LIFETIME = 400 * DAY

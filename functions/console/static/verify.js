@@ -10,7 +10,17 @@ import { hex } from './format.js'
 
 /** @typedef {import('./bytes.js').Bytes} Bytes */
 /** @typedef {'form' | 'signature' | 'members' | 'shown' | 'order' | 'times' | 'expired' | 'version'} Check */
-/** @typedef {{version: number, issuedAt: number, expiresAt: number, ids: string[], size: number, sha256: string, signer: string}} Content times in milliseconds, size of what is signed in bytes, the key of its signer in base64 */
+/**
+ * @typedef {object} Content times in milliseconds, size of what is signed in bytes, the key of its
+ * signer in base64
+ * @property {number} version
+ * @property {number} issuedAt
+ * @property {number} expiresAt
+ * @property {string[]} ids
+ * @property {number} size
+ * @property {string} sha256
+ * @property {string} signer
+ */
 /** @typedef {Pick<Content, 'version' | 'sha256'>} Seen the newest list that was accepted */
 
 /** In the order in which they are made; the first that fails ends it. @type {Check[]} */

@@ -150,7 +150,10 @@ const lines = {
       heading_(line),
       html`<div class="scrolled body">
         ${line.entries.slice(0, SHOWN).map(fact)}
-        ${line.entries.length > SHOWN && html`<p class="soft">${number(line.entries.length - SHOWN)} more are in an export.</p>`}
+        ${
+          line.entries.length > SHOWN &&
+          html`<p class="soft">${number(line.entries.length - SHOWN)} more are in an export.</p>`
+        }
       </div>`,
     ),
   columns: [

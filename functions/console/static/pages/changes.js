@@ -313,8 +313,19 @@ class Room {
         <h2>${title}</h2>
         ${registered > 0 && html`<p class="soft">${number(unknown)} of ${number(registered)}</p>`}
       </div>
-      ${stragglers.length ? [this.#table?.element, printed(stragglers)] : html`<p>${registered ? 'No registered authorizer.' : 'That is not known: no authorizer has registered.'}</p>`}
-      ${stragglers.length < closed + unknown && html`<p class="soft">Of ${number(closed + unknown)}, these ${number(stragglers.length)} are told by the service.</p>`}
+      ${
+        stragglers.length
+          ? [this.#table?.element, printed(stragglers)]
+          : html`<p>
+              ${registered ? 'No registered authorizer.' : 'That is not known: no authorizer has registered.'}
+            </p>`
+      }
+      ${
+        stragglers.length < closed + unknown &&
+        html`<p class="soft">
+          Of ${number(closed + unknown)}, these ${number(stragglers.length)} are told by the service.
+        </p>`
+      }
     </section>`
   }
 
@@ -369,7 +380,12 @@ class Room {
       [
         'Undo',
         html`<p>${undoing(change)}</p>
-          ${isUndoable && html`<button type="button" @click=${back}>${kind === 'batch' ? 'Take the whole batch back…' : 'Take back…'}</button>`}`,
+          ${
+            isUndoable &&
+            html`<button type="button" @click=${back}>
+              ${kind === 'batch' ? 'Take the whole batch back…' : 'Take back…'}
+            </button>`
+          }`,
       ],
     ])
   }
@@ -393,7 +409,9 @@ function head(change, copyReport) {
         ${tag(state, words)}
       </div>
       <p class="soft">
-        ${reason && html`<bdi dir="auto">${reason}</bdi> · `}${actor && html`${person(actor.identity, actor.name)} · `}${when(at)}
+        ${reason && html`<bdi dir="auto">${reason}</bdi> · `}${
+          actor && html`${person(actor.identity, actor.name)} · `
+        }${when(at)}
         · ${second(at)} UTC
       </p>
     </div>
@@ -414,12 +432,18 @@ const rail = (all) =>
         return html`<li class=${`${state} ${next?.isReached ? 'solid' : 'dotted'}`}>
           <svg viewBox="0 0 38 38" width="38" height="38" aria-hidden="true">
             <circle class=${share === undefined ? 'ring' : 'ring partly'} cx="19" cy="19" r="17" />
-            ${share !== undefined && svg`<circle class="ring force" cx="19" cy="19" r="17" pathLength="100" stroke-dasharray=${`${100 * share} 100`} transform="rotate(-90 19 19)"/>`}
+            ${
+              share !== undefined &&
+              svg`<circle class="ring force" cx="19" cy="19" r="17" pathLength="100" transform="rotate(-90 19 19)"
+                stroke-dasharray=${`${100 * share} 100`}/>`
+            }
             ${shape(state, 11, 11)}
           </svg>
           <div>
             <h3>${name}</h3>
-            ${since && html`<p class="since soft">after ${since}</p>`}${lines.map((line) => html`<p class="soft">${line}</p>`)}
+            ${since && html`<p class="since soft">after ${since}</p>`}${lines.map(
+              (line) => html`<p class="soft">${line}</p>`,
+            )}
           </div>
         </li>`
       })}

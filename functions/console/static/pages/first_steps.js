@@ -31,7 +31,11 @@ export function firstSteps(place, signal) {
             some('/v1/authorizers?limit=1'),
             may() && html`<button type="button" @click=${connect}>Connect a gateway…</button>`,
           )}
-          ${step('Revoke a warrant to see it happen.', false, html`<a class="button" href="#/revocations">Revoke a warrant</a>`)}
+          ${step(
+            'Revoke a warrant to see it happen.',
+            false,
+            html`<a class="button" href="#/revocations">Revoke a warrant</a>`,
+          )}
         </ol>
       </section>`,
     )
@@ -170,6 +174,7 @@ function commands({ name, key }, roots) {
     `export RESCIND_TENANT=${who().tenant_id}`,
     `export RESCIND_TRUST_ROOT=${roots ?? '…'}`,
     `export RESCIND_FLOOR=${name}.floor`,
-    `python -m rescind_authorizer watch "$RESCIND_URL" --tenant "$RESCIND_TENANT" \\\n  --root "$RESCIND_TRUST_ROOT" --floor "$RESCIND_FLOOR" --name ${name} --report${isBare ? ' --allow-http' : ''}`,
+    'python -m rescind_authorizer watch "$RESCIND_URL" --tenant "$RESCIND_TENANT" \\\n' +
+      `  --root "$RESCIND_TRUST_ROOT" --floor "$RESCIND_FLOOR" --name ${name} --report${isBare ? ' --allow-http' : ''}`,
   ].join('\n')
 }

@@ -125,7 +125,13 @@ function activate({ key_id, activates_at }) {
     danger: early,
     failed: 'The signer could not be activated.',
     body: html`<p>It signs a new list at once, and the present signer is retired.</p>
-      ${early && html`<p><strong>Authorizers that have not learned of it yet refuse its lists.</strong> They all have had the time ${when(activates_at)}.</p>`}`,
+      ${
+        early &&
+        html`<p>
+          <strong>Authorizers that have not learned of it yet refuse its lists.</strong> They all have had the time
+          ${when(activates_at)}.
+        </p>`
+      }`,
     run: (_form, headers) => post(`${PATH}/${key_id}/activate`, early ? { force: true } : undefined, { headers }),
   })
 }
@@ -161,6 +167,12 @@ const revoke = ({ key_id, status }) =>
     danger: true,
     failed: 'The signer could not be revoked.',
     body: html`<p>Do this if the key was stolen. It cannot be undone.</p>
-      ${status === 'active' && html`<p><strong>Another key takes over at once.</strong> Authorizers with the pin of the roots follow by themselves. Give the new public key to each one that pins list signers: until then it refuses all.</p>`}`,
+      ${
+        status === 'active' &&
+        html`<p>
+          <strong>Another key takes over at once.</strong> Authorizers with the pin of the roots follow by themselves.
+          Give the new public key to each one that pins list signers: until then it refuses all.
+        </p>`
+      }`,
     run: (_form, headers) => post(`${PATH}/${key_id}/revoke`, undefined, { headers }),
   })

@@ -16,7 +16,12 @@ import { CHECKS, Refused, verify } from '../verify.js'
 /** @typedef {import('../verify.js').Content} Content */
 /** @typedef {'trust' | 'valid' | import('../verify.js').Check} Check */
 /** @typedef {{check: Check, message: string, advice: string}} Failed */
-/** @typedef {{state: Believed, list: Believed['list'], content: Content | null}} Found what is believed, the list that was seen before, and the one that passed */
+/**
+ * @typedef {object} Found what is believed, the list that was seen before, and the one that passed
+ * @property {Believed} state
+ * @property {Believed['list']} list
+ * @property {Content | null} content
+ */
 
 /** Longer lists are not fetched: on AWS they are at another address, which the page may not read. */
 export const LONGEST = 20_000
@@ -24,7 +29,10 @@ export const LONGEST = 20_000
 /** In the order in which they are made. @type {Check[]} */
 const ORDER = ['trust', 'valid', ...CHECKS]
 
-/** What is checked, and what is said if all is well. @type {Record<Check, [string, (held: Document, content: Content, list: Believed['list']) => string]>} */
+/**
+ * What is checked, and what is said if all is well.
+ * @type {Record<Check, [string, (held: Document, content: Content, list: Believed['list']) => string]>}
+ */
 const WORDS = {
   trust: [
     'Your pin leads to the newest trust document',
@@ -60,7 +68,8 @@ const ADVICE = {
   times: `${CLOCK} that of the service is wrong.`,
   expired: `${CLOCK} no list is published any more: see Overview.`,
   version:
-    'The service was restored from a backup without a recovery, or somebody answers with an old list: tell the people who run it.',
+    'The service was restored from a backup without a recovery, or somebody answers with an old list: ' +
+    'tell the people who run it.',
 }
 const REPORT = 'Tell the people who run the service: it never publishes such a list.'
 
@@ -93,7 +102,14 @@ export function verifyCard(signal) {
       signers, and one of these signs the list. Paste the pin that you were given by another way: one on this page would
       come from the same server as the list.
     </p>
-    ${dropped && banner('info', 'This browser remembered the key of a list signer, or something that cannot be read. It was forgotten. Lists are now checked with the pin of the roots: ask the people who run the service for it.')}
+    ${
+      dropped &&
+      banner(
+        'info',
+        'This browser remembered the key of a list signer, or something that cannot be read. It was forgotten. ' +
+          'Lists are now checked with the pin of the roots: ask the people who run the service for it.',
+      )
+    }
     <div class="panels">
       <form @submit=${check}>
         <label class="field"

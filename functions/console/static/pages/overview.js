@@ -15,7 +15,15 @@ export const title = 'Overview'
 
 /** @typedef {import('../live.js').Entry} Entry */
 /** @typedef {import('../parts/tag.js').State} State */
-/** @typedef {{state: State, what: unknown, why: unknown, href?: string, action?: string, buttons?: unknown}} Task it has a link, or buttons of its own */
+/**
+ * @typedef {object} Task it has a link, or buttons of its own
+ * @property {State} state
+ * @property {unknown} what
+ * @property {unknown} why
+ * @property {string} [href]
+ * @property {string} [action]
+ * @property {unknown} [buttons]
+ */
 
 const DAY = 86_400_000
 /** Seconds between two looks at what is proved, at the list, at what people change, and at what changes by itself. */
@@ -229,6 +237,8 @@ function needs(known) {
     ...(signers?.data?.keys ?? []).flatMap(ripe),
   ]
   const isRead = [fleet, webhooks, keys, suspended, signers].every((each) => !each || each.at || each.error)
+  const paths = ['/v1/authorizers/summary', '/v1/webhooks', '/v1/api-keys', '/v1/revocations/srl/keys']
+  const again = () => paths.forEach(retry)
   return html`<section class="panel">
     <h2>Needs a person</h2>
     ${
@@ -248,7 +258,7 @@ function needs(known) {
       </ul>`
     }
     ${found.length > TASKS && html`<p class="soft">${number(found.length - TASKS)} more</p>`}
-    ${faults[0] && problem(faults[0], 'Not all that needs a person could be read.', () => ['/v1/authorizers/summary', '/v1/webhooks', '/v1/api-keys', '/v1/revocations/srl/keys'].forEach(retry))}
+    ${faults[0] && problem(faults[0], 'Not all that needs a person could be read.', again)}
     ${!found.length && !faults[0] && (isRead ? html`<p class="soft">Nothing needs a person.</p>` : skeleton(4))}
   </section>`
 }
@@ -268,7 +278,16 @@ function ofFleet(counted) {
   )
   const names = (/** @type {Api.Authorizer[]} */ some) =>
     some.slice(0, 3).map(({ name }, index) => [index ? ', ' : ', ', called(name)])
-  /** @type {(state: State, some: Api.Authorizer[], size: number, words: string, alone: (each: Api.Authorizer) => unknown, many: string, query: string) => Task[]} */
+  /**
+   * @param {State} state
+   * @param {Api.Authorizer[]} some
+   * @param {number} size
+   * @param {string} words
+   * @param {(each: Api.Authorizer) => unknown} alone
+   * @param {string} many
+   * @param {string} query
+   * @returns {Task[]}
+   */
   const line = (state, some, size, words, alone, many, query) => {
     if (!size && !some.length) return []
     const [only] = some
@@ -409,7 +428,11 @@ function days(entry, isFirst) {
       <h2>${name}</h2>
       <small class="soft">${aged(entry) ?? `${DAYS} days, UTC`}</small>
     </header>
-    ${entry.data ? html`<div class="daily">${found.map(column)}</div>` : waits(entry, 'The revocations per day', path, 4)}
+    ${
+      entry.data
+        ? html`<div class="daily">${found.map(column)}</div>`
+        : waits(entry, 'The revocations per day', path, 4)
+    }
   </section>`
 }
 

@@ -93,7 +93,8 @@ class Many {
       field(
         'Warrants',
         this.#text,
-        `One identifier a line, or a CSV file with the column warrant_id, and reason if each has its own. At most ${number(MOST)} rows. You can drop a file here.`,
+        'One identifier a line, or a CSV file with the column warrant_id, and reason if each has its own. ' +
+          `At most ${number(MOST)} rows. You can drop a file here.`,
       ),
       html`<label class="field"
         ><span>Or choose a file</span><input type="file" accept=".csv,.txt,.tsv,text/csv,text/plain" @change=${choose}
@@ -109,7 +110,11 @@ class Many {
           }}
         >
           ${this.#chosen}${this.#typed}
-          ${field('Reason', this.#reason, 'For people, and for the audit log. It holds for each warrant that has none of its own.')}
+          ${field(
+            'Reason',
+            this.#reason,
+            'For people, and for the audit log. It holds for each warrant that has none of its own.',
+          )}
           ${this.#fault}
           <div class="actions"><button class="main">Check, change nothing</button></div>
         </form>
@@ -237,12 +242,40 @@ class Many {
       <div class="body">
         <ul class="plain">
           <li><strong>${count(open.length, 'warrant')}</strong> would be revoked.</li>
-          ${already > 0 && html`<li><strong>${number(already)}</strong> ${already === 1 ? 'is' : 'are'} revoked already and ${already === 1 ? 'stays' : 'stay'} so.</li>`}
-          ${lines.repeated > 0 && html`<li><strong>${number(lines.repeated)}</strong> ${lines.repeated === 1 ? 'line repeats' : 'lines repeat'} a warrant of an earlier line.</li>`}
-          ${lines.unread > 0 && html`<li>Only the first column is read, as the first line has no heading warrant_id.</li>`}
-          ${bad.length > 0 && html`<li><strong>${number(bad.length)}</strong> ${bad.length === 1 ? 'line' : 'lines'} cannot be revoked:</li>`}
+          ${
+            already > 0 &&
+            html`<li>
+              <strong>${number(already)}</strong> ${already === 1 ? 'is' : 'are'} revoked already and
+              ${already === 1 ? 'stays' : 'stay'} so.
+            </li>`
+          }
+          ${
+            lines.repeated > 0 &&
+            html`<li>
+              <strong>${number(lines.repeated)}</strong> ${lines.repeated === 1 ? 'line repeats' : 'lines repeat'} a
+              warrant of an earlier line.
+            </li>`
+          }
+          ${
+            lines.unread > 0 &&
+            html`<li>Only the first column is read, as the first line has no heading warrant_id.</li>`
+          }
+          ${
+            bad.length > 0 &&
+            html`<li>
+              <strong>${number(bad.length)}</strong> ${bad.length === 1 ? 'line' : 'lines'} cannot be revoked:
+            </li>`
+          }
         </ul>
-        ${bad.length > 0 && [badLines(bad), html`<label class="tick">${left} <span>Leave out the ${bad.length === 1 ? 'bad line' : `${number(bad.length)} bad lines`}</span></label>`]}
+        ${
+          bad.length > 0 && [
+            badLines(bad),
+            html`<label class="tick"
+              >${left}
+              <span>Leave out the ${bad.length === 1 ? 'bad line' : `${number(bad.length)} bad lines`}</span></label
+            >`,
+          ]
+        }
         ${open.length ? html`<div class="actions">${button}</div>` : html`<p>There is nothing to revoke.</p>`}
       </div>
     </section>`
@@ -283,7 +316,12 @@ class Many {
         <div class="body">
           ${told(run, fault)} ${run.failed().length > 0 && badLines(run.failed())}
           <div class="actions">
-            ${open > 0 && html`<button type="button" class="main" @click=${() => this.#run(run, given)}>Go on with the other ${number(open)}</button>`}
+            ${
+              open > 0 &&
+              html`<button type="button" class="main" @click=${() => this.#run(run, given)}>
+                Go on with the other ${number(open)}
+              </button>`
+            }
             <button type="button" @click=${() => keep(run, given)}>Download the result (CSV)</button>
             <a class="button" href=${`#/changes/${run.batch}`}>How far it has come</a>
           </div>

@@ -153,7 +153,8 @@ export async function takeBackBatch(place, batch, signal) {
   } catch (error) {
     return failed(
       error,
-      `${count(taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: it changes nothing twice.`,
+      `${count(taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: ` +
+        'it changes nothing twice.',
     )
   }
   put(

@@ -232,12 +232,14 @@ function checked(warrant, rows) {
       may('revoker') && html`<button type="button" @click=${() => revokeOne(warrant)}>Revoke it…</button>`,
     )
   }
+  const why =
+    !isKnown && html`It has no revocation of its own: <strong>its key is revoked.</strong> ${named(answer.reason)}`
   return banner(
     'force',
     html`<strong>Online checks refuse this warrant</strong>${
         answer.revoked_at && ` since ${ago(answer.revoked_at, now())}`
       }.
-      ${!isKnown && html`It has no revocation of its own: <strong>its key is revoked.</strong> ${named(answer.reason)}`}`,
+      ${why}`,
   )
 }
 
@@ -263,7 +265,8 @@ function standing(status) {
 }
 
 /**
- * Whether a record waits for the next list, as far as that is known from its time. A list is read after its time of issue.
+ * Whether a record waits for the next list, as far as that is known from its time. A list is read
+ * after its time of issue.
  * @param {Revocation} record
  * @param {Api.ListStatus} status
  */

@@ -110,13 +110,12 @@ async function check(pin, place, signal) {
   if (unsealed === null) return stopped()
   const missing = [...leaves.values()].find(({ expires }) => expires > now() / 1000)
   if (missing) throw new Broken(`The entry svc_evt_${missing.entry} is gone before its retention is over.`)
+  const still = `${count(unsealed, 'entry', 'entries')} of the last ten minutes ${unsealed === 1 ? 'is' : 'are'}`
   return banner(
     'force',
     html`<strong>The log is whole</strong> from its first entry to entry ${number(signed.size)}: the signature, every
-      hash, and every entry
-      agree.${unsealed > 0 && ` ${count(unsealed, 'entry', 'entries')} of the last ten minutes ${unsealed === 1 ? 'is' : 'are'} not sealed yet.`}
-      This page came from the same server; <code>rescind audit verify</code> on another machine stays the judge, and
-      remembers what it saw.`,
+      hash, and every entry agree.${unsealed > 0 && ` ${still} not sealed yet.`} This page came from the same server;
+      <code>rescind audit verify</code> on another machine stays the judge, and remembers what it saw.`,
   )
 }
 
@@ -153,7 +152,8 @@ const stopped = () => banner('info', 'Stopped. Nothing is said about the log.')
 async function readLeaves(signed, anchor, leaves, place, signal) {
   if (anchor && anchor.size > signed.size)
     throw new Broken(
-      `The trust document names ${count(anchor.size, 'leaf', 'leaves')}, and the log has ${number(signed.size)}: it was cut.`,
+      `The trust document names ${count(anchor.size, 'leaf', 'leaves')}, and the log has ${number(signed.size)}: ` +
+        'it was cut.',
     )
   const tree = new Tree()
   let first = 0

@@ -157,9 +157,21 @@ export class ChosenKey {
           html` <li>
             <span
               >v${each.version}, made
-              ${when(each.created_at)}${each.status === 'revoked' ? ', revoked' : each.rotated_at ? '' : ', in use'}</span
+              ${when(each.created_at)}${
+                each.status === 'revoked' ? ', revoked' : each.rotated_at ? '' : ', in use'
+              }</span
             >
-            ${may() && each.status === 'rotated' && html`<button type="button" class="quiet" @click=${() => this.revoke({ id: each.key_id, version: each.version })}>Revoke v${each.version}…</button>`}
+            ${
+              may() &&
+              each.status === 'rotated' &&
+              html`<button
+                type="button"
+                class="quiet"
+                @click=${() => this.revoke({ id: each.key_id, version: each.version })}
+              >
+                Revoke v${each.version}…
+              </button>`
+            }
           </li>`,
       )}
     </ul>`

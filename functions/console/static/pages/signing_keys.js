@@ -277,7 +277,8 @@ class Keys {
     if (isNew) this.take(forest)
     const { places, roots } = forest
     const text = places.size
-      ? `${count(places.size, 'key')} under ${count(roots.length, 'root')}. A key signs only while it and all above it are active.`
+      ? `${count(places.size, 'key')} under ${count(roots.length, 'root')}. ` +
+        'A key signs only while it and all above it are active.'
       : null
     const make = may() && html`<button type="button" @click=${() => this.make(this.chosen)}>New key…</button>`
     const old = aged(entry)
@@ -308,7 +309,8 @@ class Keys {
                   html`<p class="legend soft">
                     ${
                       isMany
-                        ? `How many warrants each key signed is shown for up to ${number(NUMBERED)} keys; choose a key to see it.`
+                        ? `How many warrants each key signed is shown for up to ${number(NUMBERED)} keys; ` +
+                          'choose a key to see it.'
                         : fault
                           ? 'How many warrants each key signed could not be read.'
                           : 'The number at the right of a key: warrants that it signed.'

@@ -90,6 +90,9 @@ class Coverage {
   }
 }
 
+/** The minute of an end, without its day if that is the day of the start. @param {number} start @param {number} end */
+const endOf = (start, end) => minute(end).slice(minute(start).slice(0, 10) === minute(end).slice(0, 10) ? 11 : 0)
+
 /**
  * @param {Version[]} versions
  * @param {boolean} isWhole
@@ -106,16 +109,26 @@ function coverageCard(versions, isWhole) {
     </p>
     ${picture((width) => strip(found, from, until, width)).element}
     <p class="legend">
-      <span><i class="force"></i>a list was valid</span
-      >${gaps.length > 0 && html`<span><i class="revoked striped"></i>no list was valid</span>`}${found.known > from && html`<span><i class="unknown dotted"></i>${isWhole ? 'no record: before the first list that is kept' : 'not read'}</span>`}<span
-        class="soft"
-        >days in UTC</span
-      >
+      <span><i class="force"></i>a list was valid</span>${
+        gaps.length > 0 && html`<span><i class="revoked striped"></i>no list was valid</span>`
+      }${
+        found.known > from &&
+        html`<span
+          ><i class="unknown dotted"></i>${isWhole ? 'no record: before the first list that is kept' : 'not read'}</span
+        >`
+      }<span class="soft">days in UTC</span>
     </p>
     ${
       gaps.length > 0 &&
       html`<ul class="plain">
-        ${gaps.slice(0, GAPS).map(({ start, end }) => html`<li>${minute(start)} – ${end === until ? 'now' : minute(end).slice(minute(start).slice(0, 10) === minute(end).slice(0, 10) ? 11 : 0)}, ${span((end - start) / 1000)}</li>`)}${gaps.length > GAPS && html`<li>${number(gaps.length - GAPS)} older gaps</li>`}
+        ${gaps
+          .slice(0, GAPS)
+          .map(
+            ({ start, end }) =>
+              html`<li>
+                ${minute(start)} – ${end === until ? 'now' : endOf(start, end)}, ${span((end - start) / 1000)}
+              </li>`,
+          )}${gaps.length > GAPS && html`<li>${number(gaps.length - GAPS)} older gaps</li>`}
       </ul>`
     }
   </section>`
@@ -298,9 +311,8 @@ class Lines {
   /** @param {number} from @param {number} to */
   words(from, to) {
     const [added = 0, removed = 0, stayed = 0] = this.#sizes
-    return `From list ${from} to list ${to}, ${number(added)} ${added === 1 ? 'warrant was' : 'warrants were'} added and ${number(
-      removed,
-    )} removed. ${number(stayed)} stayed.`
+    const more = `${number(added)} ${added === 1 ? 'warrant was' : 'warrants were'} added`
+    return `From list ${from} to list ${to}, ${more} and ${number(removed)} removed. ${number(stayed)} stayed.`
   }
 }
 

@@ -7,7 +7,14 @@ import { announce, banner, facts, heading, named, problem, ready, skeleton, when
 import { may } from '../session.js'
 
 /** @typedef {Api.TenantSettings} Settings */
-/** @typedef {{name: keyof Settings & keyof Api.UpdateTenantSettings, words: string, unit?: string, choices?: Record<string, string>, effect: (value: any) => string}} Setting the `choices` with their words */
+/**
+ * @typedef {object} Setting the `choices` with their words
+ * @property {keyof Settings & keyof Api.UpdateTenantSettings} name
+ * @property {string} words
+ * @property {string} [unit]
+ * @property {Record<string, string>} [choices]
+ * @property {(value: any) => string} effect
+ */
 
 /** How a length of time is typed: `6h` is as good as `21600`. */
 const TIME = 's, m, h or d'
@@ -20,7 +27,9 @@ const SETTINGS = [
     words: 'Lists live for',
     unit: TIME,
     effect: (value) =>
-      `A list is valid for ${span(value)}: an authorizer that hears nothing for as long refuses everything after that. A new list is published at half of the time.`,
+      `A list is valid for ${span(value)}: ` +
+      'an authorizer that hears nothing for as long refuses everything after that. ' +
+      'A new list is published at half of the time.',
   },
   {
     name: 'list_publication',
@@ -36,14 +45,16 @@ const SETTINGS = [
     words: 'The feed gathers changes for',
     unit: 'milliseconds',
     effect: (value) =>
-      `Changes within ${number(value)} ms of each other are one entry of the feed. A longer window makes fewer entries, and delays changes that follow each other.`,
+      `Changes within ${number(value)} ms of each other are one entry of the feed. ` +
+      'A longer window makes fewer entries, and delays changes that follow each other.',
   },
   {
     name: 'rotation_grace_seconds',
     words: 'A new list signer waits for',
     unit: TIME,
     effect: (value) =>
-      `A pending signer can be activated after ${span(value)}, so that each authorizer has fetched its key before it signs.`,
+      `A pending signer can be activated after ${span(value)}, ` +
+      'so that each authorizer has fetched its key before it signs.',
   },
   {
     name: 'take_back',
@@ -51,7 +62,8 @@ const SETTINGS = [
     choices: { any: 'every revoker', own: 'who made them, and admins' },
     effect: (value) =>
       value === 'own'
-        ? 'A key without the scope admin takes back only what its own identity revoked, so that a stolen one cannot let in what others revoked.'
+        ? 'A key without the scope admin takes back only what its own identity revoked, ' +
+          'so that a stolen one cannot let in what others revoked.'
         : 'Each key with the scope revoker can take back each revocation, whoever made it.',
   },
   {
@@ -59,7 +71,8 @@ const SETTINGS = [
     words: 'Authorizers of one API key',
     unit: 'registrations',
     effect: (value) =>
-      `One API key may register ${number(value)} authorizers, so that a stolen one cannot fill the registry. A relay registers all that are behind it.`,
+      `One API key may register ${number(value)} authorizers, so that a stolen one cannot fill the registry. ` +
+      'A relay registers all that are behind it.',
   },
   {
     name: 'audit_retention_days',
@@ -120,9 +133,11 @@ function form(setting, settings) {
       place,
       html` <form @submit=${save}>
         <label class="field"
-          ><span>${words}</span
-          ><small class="soft">${setting.effect(present[name])}</small
-          >${unit ? html`<span class="unit">${input(setting, present)}<span>${unit}</span></span>` : input(setting, present)}</label
+          ><span>${words}</span><small class="soft">${setting.effect(present[name])}</small>${
+            unit
+              ? html`<span class="unit">${input(setting, present)}<span>${unit}</span></span>`
+              : input(setting, present)
+          }</label
         >
         ${may() && html`<button>Save</button>`}
       </form>`,
@@ -155,7 +170,9 @@ function input({ name, choices, unit }, settings) {
   if (!may()) return html`<output>${named(choices?.[String(value)] ?? value)}</output>`
   if (choices)
     return html`<select name=${name}>
-      ${Object.entries(choices).map(([each, words]) => html`<option value=${each} ?selected=${each === value}>${words}</option>`)}
+      ${Object.entries(choices).map(
+        ([each, words]) => html`<option value=${each} ?selected=${each === value}>${words}</option>`,
+      )}
     </select>`
   const pattern = unit === TIME ? '[0-9]+ ?[smhd]?' : unit ? '[0-9]+' : null
   return html`<input

@@ -120,7 +120,8 @@ export const about = (approval) =>
  */
 function said(value, all = 0) {
   if (!Array.isArray(value)) return value === null ? 'none' : typeof value === 'string' ? value : JSON.stringify(value)
-  return `${value.map((each) => said(each)).join(', ')}${all > value.length ? ` and ${number(all - value.length)} more` : ''}`
+  const more = all > value.length ? ` and ${number(all - value.length)} more` : ''
+  return `${value.map((each) => said(each)).join(', ')}${more}`
 }
 
 /**
@@ -162,7 +163,8 @@ export async function use(approval, redraw = async () => {}) {
         throw new ApiError(
           409,
           'elsewhere',
-          `This page does not know the request. Repeat it where it was made; with the command line, add --approval ${approval.id}.`,
+          'This page does not know the request. Repeat it where it was made; ' +
+            `with the command line, add --approval ${approval.id}.`,
           null,
         )
       return (await repeat({ ...headers, [APPROVAL]: approval.id })) ?? true

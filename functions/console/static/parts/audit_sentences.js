@@ -3,7 +3,14 @@
 import { count, date, nameOf, short } from '../format.js'
 
 /** @typedef {Api.AuditEntry} Entry */
-/** @typedef {{entries: Entry[], actor: string, name: string | null, action: string}} Run entries of one actor and one action, newest first; `name` is that of its API key then */
+/**
+ * @typedef {object} Run entries of one actor and one action, newest first; `name` is that of its
+ * API key then
+ * @property {Entry[]} entries
+ * @property {string} actor
+ * @property {string | null} name
+ * @property {string} action
+ */
 
 const MINUTE = 60_000
 

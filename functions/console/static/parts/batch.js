@@ -5,9 +5,21 @@ import { newUlid } from '../ulid.js'
 import { work } from './progress.js'
 
 /** @typedef {import('./warrant_lines.js').Warrant} Warrant */
-/** @typedef {{outcome: string, message?: string | null, revocation_id?: string | null, code?: string | null}} Outcome `no_answer`: the call was made, and may have been carried out */
+/**
+ * @typedef {object} Outcome `no_answer`: the call was made, and may have been carried out
+ * @property {string} outcome
+ * @property {string | null} [message]
+ * @property {string | null} [revocation_id]
+ * @property {string | null} [code]
+ */
 /** @typedef {{reason: string, warrants: Warrant[]}} Call */
-/** @typedef {Record<string, unknown> & {action: 'revoke' | 'take_back', warrant_ids?: string[], revocation_ids?: string[]}} Change */
+/**
+ * @typedef {Record<string, unknown> & {
+ *   action: 'revoke' | 'take_back',
+ *   warrant_ids?: string[],
+ *   revocation_ids?: string[],
+ * }} Change
+ */
 
 const MOST = 1000
 const TRIES = 3

@@ -17,7 +17,8 @@ export function decoded(bytes) {
     return new TextDecoder(encoding, { fatal: true }).decode(bytes)
   } catch {
     throw new Unreadable(
-      'The file is not a text in UTF-8, or in UTF-16 with a byte order mark. In a spreadsheet, save it as “CSV UTF-8”.',
+      'The file is not a text in UTF-8, or in UTF-16 with a byte order mark. ' +
+        'In a spreadsheet, save it as “CSV UTF-8”.',
     )
   }
 }

@@ -49,7 +49,8 @@ export async function work(place, what, steps, run, { size = () => 1, signal }) 
       const seconds = ((performance.now() - begun) / 1000 / done) * (total - done)
       put(
         words,
-        `${number(done)} of ${number(total)} ${what}${done < total ? `, about ${span(Math.max(1, seconds))} more` : ''}`,
+        `${number(done)} of ${number(total)} ${what}` +
+          (done < total ? `, about ${span(Math.max(1, seconds))} more` : ''),
       )
       // Of short work only the end is worth hearing.
       const isLong = performance.now() - begun > 2000

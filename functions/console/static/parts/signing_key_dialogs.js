@@ -14,13 +14,17 @@ const CHANGES = {
     title: 'Rotate',
     action: 'Rotate the key',
     done: 'was rotated',
-    text: 'The key gets a new key pair and keeps its identifier. The present version cannot sign any more; the warrants that it signed stay valid.',
+    text:
+      'The key gets a new key pair and keeps its identifier. The present version cannot sign any more; ' +
+      'the warrants that it signed stay valid.',
   },
   suspend: {
     title: 'Suspend',
     action: 'Suspend the key',
     done: 'was suspended',
-    text: 'The key, and all keys below it, cannot sign until it is enabled again. The warrants that they signed stay valid.',
+    text:
+      'The key, and all keys below it, cannot sign until it is enabled again. ' +
+      'The warrants that they signed stay valid.',
   },
   enable: {
     title: 'Enable',
@@ -104,10 +108,19 @@ export function create(forest, wanted) {
     body: html` <fieldset @change=${choose}>
         <legend>What kind of key</legend>
         ${type('root', 'Root: stands at the top, for a company or a programme', !parent)}
-        ${parents.length > 0 && [type('issuer', 'Issuer: has other keys below it, for a department'), type('notary', 'Notary: has no keys below it, for a program that signs', Boolean(parent))]}
+        ${
+          parents.length > 0 && [
+            type('issuer', 'Issuer: has other keys below it, for a department'),
+            type('notary', 'Notary: has no keys below it, for a program that signs', Boolean(parent)),
+          ]
+        }
       </fieldset>
       ${field('Name', html`<input name="name" required maxlength="255" autocomplete="off" dir="auto" />`)} ${place}
-      ${field('Last day (optional)', html`<input name="ends" type="date" />`, 'In UTC. Without a date, a root does not expire, and other keys expire with the key above them.')}`,
+      ${field(
+        'Last day (optional)',
+        html`<input name="ends" type="date" />`,
+        'In UTC. Without a date, a root does not expire, and other keys expire with the key above them.',
+      )}`,
   })
 }
 

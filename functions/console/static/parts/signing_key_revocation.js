@@ -116,7 +116,11 @@ class Question {
   body() {
     return html` ${this.picture && html`<div class="goes-dark">${this.picture.element}</div>`}
     ${this.all ? this.choice() : html`<p>This ${this.effect(false)}. It cannot be undone.</p>`}
-    ${field('Reason', html`<textarea name="reason" rows="2" maxlength="500" required dir="auto"></textarea>`, 'The audit log and every check of a warrant show it.')}
+    ${field(
+      'Reason',
+      html`<textarea name="reason" rows="2" maxlength="500" required dir="auto"></textarea>`,
+      'The audit log and every check of a warrant show it.',
+    )}
     ${this.typed}`
   }
 
@@ -192,6 +196,7 @@ class Question {
     const items = shown({ roots: [this.place], places: new Map() }, { folded: new Set(), whole: new Set(), found: '' })
     const more = items.length - MOST
     const name = `${this.place.key.name}, and what hangs below it; hatched is what would be revoked`
-    return html`${tree(layout(items.slice(0, MOST), width), { name, now: now(), dark, cut: this.place })}${more > 0 && html`<p class="soft">and ${number(more)} more</p>`}`
+    const picture = tree(layout(items.slice(0, MOST), width), { name, now: now(), dark, cut: this.place })
+    return html`${picture}${more > 0 && html`<p class="soft">and ${number(more)} more</p>`}`
   }
 }

@@ -2,7 +2,10 @@
 
 import { html, svg } from '../html.js'
 
-/** @typedef {'force' | 'wait' | 'revoked' | 'suspended' | 'superseded' | 'expired' | 'info' | 'unknown' | 'blocked' | 'open' | 'closed'} State */
+/**
+ * @typedef {'force' | 'wait' | 'revoked' | 'suspended' | 'superseded' | 'expired' | 'info' | 'unknown' |
+ *   'blocked' | 'open' | 'closed'} State
+ */
 
 /** Paths in a square of 16 px, stroked. @type {Record<State, string>} */
 const SHAPES = {

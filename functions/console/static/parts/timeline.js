@@ -11,7 +11,11 @@ import { problem, skeleton } from './panel.js'
 import { icon } from './tag.js'
 
 /** @typedef {import('../changes.js').Happened} Happened */
-/** @typedef {{list: Happened[], entry: import('../live.js').Entry | null}} Timeline `entry` is null if this key may not read the log */
+/**
+ * @typedef {object} Timeline `entry` is null if this key may not read the log
+ * @property {Happened[]} list
+ * @property {import('../live.js').Entry | null} entry
+ */
 
 /** Not before it is needed. */
 const sheet = one(html`<link rel="stylesheet" />`)
@@ -29,7 +33,8 @@ const [SECONDS, MOST, YEAR] = [30, 50, 365 * 86_400_000]
  * @returns {Timeline}
  */
 export function happened(query, more = [], name = null) {
-  const path = `/v1/audit-logs?${new URLSearchParams({ limit: String(MOST), from: `${date(now() - YEAR)}T00:00:00Z`, ...query })}`
+  const from = `${date(now() - YEAR)}T00:00:00Z`
+  const path = `/v1/audit-logs?${new URLSearchParams({ limit: String(MOST), from, ...query })}`
   const entry = may('read-only', 'auditor') ? read(path, SECONDS) : null
   const id = query.resource_id
   const named = (/** @type {string} */ what) => (id && name ? what.replace(short(id), name) : what)
@@ -54,7 +59,13 @@ export const timeline = ({ list, entry }) =>
       )}
     </ol>
     ${!entry && html`<p class="soft">This key may not read the audit log.</p>`}
-    ${entry?.error && problem(entry.error, entry.at ? 'The audit log does not answer; this is what it said before.' : 'The audit log could not be read.')}
+    ${
+      entry?.error &&
+      problem(
+        entry.error,
+        entry.at ? 'The audit log does not answer; this is what it said before.' : 'The audit log could not be read.',
+      )
+    }
     ${entry && !entry.at && !entry.error && skeleton(3)}
     ${entry?.data?.cursor && html`<p class="soft">These are the newest ${count(MOST, 'entry', 'entries')}.</p>`}`
 

@@ -8,7 +8,8 @@ import { html, one, put } from '../html.js'
 /**
  * @typedef {object} Owner
  * @property {() => Item[]} items what is shown, in the order of reading
- * @property {(width: number, active: string | null, seen: Seen) => Element} draw the picture, whose items have `data-id`
+ * @property {(width: number, active: string | null, seen: Seen) => Element} draw the picture, whose
+ *   items have `data-id`
  * @property {(item: Item) => void} choose
  * @property {(item: Item, open: boolean) => void} fold
  * @property {() => {top: number, bottom: number}} free the part of the window that nothing covers

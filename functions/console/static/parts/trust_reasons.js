@@ -12,15 +12,18 @@ export const REASONS = {
   ],
   root: [
     'Not enough of the roots that your pin names signed the documents.',
-    'Compare the pin with the one that you were given, and with that of the roots: rescind trust show. If it is right, believe nothing that this service says, and tell the people who keep the roots.',
+    'Compare the pin with the one that you were given, and with that of the roots: rescind trust show. ' +
+      'If it is right, believe nothing that this service says, and tell the people who keep the roots.',
   ],
   equivocation: [
     'The roots signed two documents of one version.',
-    'Believe neither. Tell the people who keep the roots at once: a root was stolen, or the service was restored from a backup.',
+    'Believe neither. Tell the people who keep the roots at once: ' +
+      'a root was stolen, or the service was restored from a backup.',
   ],
   rollback: [
     'This browser has seen a newer document.',
-    'Verify again in a minute. If it stays so, the service was restored from a backup, or somebody answers in its place: tell the people who run it.',
+    'Verify again in a minute. If it stays so, the service was restored from a backup, ' +
+      'or somebody answers in its place: tell the people who run it.',
   ],
   lifetime: [
     'The document is valid for more than 400 days, or for no time.',
@@ -32,6 +35,7 @@ export const REASONS = {
   ],
   trust_expired: [
     'The document has expired.',
-    'Check the clock of this computer. If it is right, the roots have to sign a new document: rescind trust draft, sign and publish.',
+    'Check the clock of this computer. If it is right, the roots have to sign a new document: ' +
+      'rescind trust draft, sign and publish.',
   ],
 }

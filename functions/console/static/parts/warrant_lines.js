@@ -5,7 +5,14 @@ import { rows, Unreadable } from './csv.js'
 
 /** @typedef {{line: number, id: string, reason: string | null}} Warrant */
 /** @typedef {{line: number, text: string, why: string}} BadLine */
-/** @typedef {{warrants: Warrant[], bad: BadLine[], repeated: number, hasReasons: boolean, unread: number}} Found `unread`: columns without a heading that are not read */
+/**
+ * @typedef {object} Found `unread`: columns without a heading that are not read
+ * @property {Warrant[]} warrants
+ * @property {BadLine[]} bad
+ * @property {number} repeated
+ * @property {boolean} hasReasons
+ * @property {number} unread
+ */
 
 export const MOST = 10_000
 export const MOST_BYTES = 5_000_000

@@ -89,7 +89,8 @@ export function curve(change, width, now) {
   const old = at.dots.find(({ proof }) => proof === 'closed')?.x ?? null
   const { registered, holding, closed } = change.authorizers
   const ends = change.curve.length <= DOTS ? change.curve.map(([seconds]) => took(seconds)).join(', ') : ''
-  const said = `${number(holding + closed)} of ${number(registered)} authorizers are known to refuse it${ends && `, after ${ends}`}`
+  const refuse = `${number(holding + closed)} of ${number(registered)} authorizers are known to refuse it`
+  const said = `${refuse}${ends && `, after ${ends}`}`
   return one(
     html` <svg
       class="picture"
@@ -105,7 +106,8 @@ export function curve(change, width, now) {
       )}
       ${at.ticks.map(
         ({ x, text }) => svg`<path class="tick" d=${`M${x} ${at.bottom}v5`}/>
-        <text class="soft" x=${Math.min(x, width - measure(text, FONT) / 2)} y=${at.bottom + 19} text-anchor="middle">${text}</text>`,
+        <text class="soft" text-anchor="middle"
+          x=${Math.min(x, width - measure(text, FONT) / 2)} y=${at.bottom + 19}>${text}</text>`,
       )}
       <g class="force">
         <path class="area" d=${`${line}V${at.bottom}Z`} />
@@ -113,7 +115,13 @@ export function curve(change, width, now) {
       </g>
       ${fed !== null && mark(fed, at.bottom, 'in the feed', TOP - 8, width)}
       ${old !== null && mark(old, at.bottom, 'too old from here', at.bottom - 8, width)}
-      ${at.dots.length <= DOTS && at.dots.map(({ x, y, proof }) => svg`<circle class=${`fill ${proof === 'closed' ? 'closed' : 'force'}`} cx=${x} cy=${y} r="3"/>`)}
+      ${
+        at.dots.length <= DOTS &&
+        at.dots.map(
+          ({ x, y, proof }) =>
+            svg`<circle class=${`fill ${proof === 'closed' ? 'closed' : 'force'}`} cx=${x} cy=${y} r="3"/>`,
+        )
+      }
       ${at.isOpen && svg`<circle class="ring force" cx=${at.end} cy=${at.known} r="4.5"/>`}
     </svg>`,
   )

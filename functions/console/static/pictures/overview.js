@@ -4,7 +4,10 @@ import { count, number, span } from '../format.js'
 import { html } from '../html.js'
 
 const MINUTE = 60_000
-/** By how much a list may come later than it is due before the schedule counts as late: on AWS it may run each two minutes. */
+/**
+ * By how much a list may come later than it is due before the schedule counts as late: on AWS it
+ * may run each two minutes.
+ */
 const LATE = 2 * MINUTE
 /** The width of a digit. */
 const LETTER = 7.4

@@ -14,7 +14,14 @@ import { cut, measure } from './text.js'
 /**
  * What of a layout is drawn, and how: `dark` would be revoked, from `cut` down. In a tree that is
  * operated, `active` is where the keyboard is; without it the picture is only looked at.
- * @typedef {{name: string, now: number, dark: Set<Place>, cut: Place | null, chosen?: Place | null, active?: string | null, seen?: {top: number, bottom: number}}} Drawing
+ * @typedef {object} Drawing
+ * @property {string} name
+ * @property {number} now
+ * @property {Set<Place>} dark
+ * @property {Place | null} cut
+ * @property {Place | null} [chosen]
+ * @property {string | null} [active]
+ * @property {{top: number, bottom: number}} [seen]
  */
 
 export const HEIGHT = 44
@@ -176,7 +183,11 @@ function edges({ boxes, trunk }, { dark, cut: top }, drawn) {
       `${isBeside && isDrawn.has(from) ? `M${from.x + from.w} ${begin}H${x}` : ''}M${x} ${first}V${last}`
   }
   const mark = drawn.find(({ item }) => top && dark.has(top) && item.place === top && !item.members)
-  return svg`<g aria-hidden="true"><path class="edge" d=${twigs.plain}/><path class="edge dark" d=${twigs.dark}/>${mark && top?.parent && svg`<path class="cut" d=${cutAt(mark)}/>`}</g>`
+  return svg`<g aria-hidden="true">
+    <path class="edge" d=${twigs.plain}/>
+    <path class="edge dark" d=${twigs.dark}/>
+    ${mark && top?.parent && svg`<path class="cut" d=${cutAt(mark)}/>`}
+  </g>`
 }
 
 /** @param {Box} box @param {Set<Place>} dark @param {Place | null} top */
@@ -191,6 +202,9 @@ function cutAt(box) {
   const line = box.item.parent ? '' : `M${box.x - 22} ${y}H${box.x}`
   return `${line}M${box.x - 16} ${y + 9}l5-18M${box.x - 9} ${y + 9}l5-18`
 }
+
+/** The circle at the right end of a box, with a plus in it or a minus. @param {number} w @param {boolean} isOpen */
+const foldAt = (w, isOpen) => `M${w - 8} 22a8 8 0 1 0 16 0a8 8 0 1 0-16 0M${w - 4} 22h8${isOpen ? '' : `M${w} 18v8`}`
 
 /** @param {{y: number}} box */
 const middleOf = ({ y }) => y + HEIGHT / 2
@@ -227,7 +241,7 @@ function node({ item, x, y, w }, drawing, hatching) {
       <text class="name" aria-hidden="true" x="30" y="18">${cut(name, w - 30 - 14 - room, NAME)}</text>
       ${room > 0 && svg`<text class="soft" aria-hidden="true" x=${w - 14} y="18" text-anchor="end">${amount}</text>`}
       <text class="soft" aria-hidden="true" x="12" y="36">${cut(note, w - 12 - 14)}</text>
-      ${item.open !== null && drawing.active !== undefined && svg`<path class="fold" d=${`M${w - 8} 22a8 8 0 1 0 16 0a8 8 0 1 0-16 0M${w - 4} 22h8${item.open ? '' : `M${w} 18v8`}`}/>`}
+      ${item.open !== null && drawing.active !== undefined && svg`<path class="fold" d=${foldAt(w, item.open)}/>`}
     </g>`)
   if (drawing.active !== undefined) operate(element, item, drawing, isChosen)
   return /** @type {SVGGElement} */ (element)

@@ -98,10 +98,22 @@ export function strip(found, from, now, width) {
             <rect class="fill revoked" width="3" height="6" />
           </pattern>
         </defs>
-        ${unknown > 0 && svg`<rect class="edge unknown" fill="url(#unheard)" x="0.5" y="0.5" width=${Math.max(0, unknown - 1)} height=${HEIGHT - 1}/>`}
+        ${
+          unknown > 0 &&
+          svg`<rect class="edge unknown" fill="url(#unheard)" x="0.5" y="0.5"
+            width=${Math.max(0, unknown - 1)} height=${HEIGHT - 1}/>`
+        }
         ${svg`<rect class="fill force" x=${unknown} y="0" width=${width - unknown} height=${HEIGHT}/>`}
-        ${gaps.map(({ x, w }) => svg`<rect class="under" x=${x} y="0" width=${w} height=${HEIGHT}/><rect class="edge revoked" fill="url(#hatching)" x=${x} y="0.5" width=${w} height=${HEIGHT - 1}/>`)}
-        ${days.map(({ x, label }) => svg`<path class="tick" d=${`M${x.toFixed(1)} ${HEIGHT}v6`}/><text class="soft" x=${x + 2} y=${HEIGHT + 19}>${label}</text>`)}
+        ${gaps.map(
+          ({ x, w }) =>
+            svg`<rect class="under" x=${x} y="0" width=${w} height=${HEIGHT}/>
+              <rect class="edge revoked" fill="url(#hatching)" x=${x} y="0.5" width=${w} height=${HEIGHT - 1}/>`,
+        )}
+        ${days.map(
+          ({ x, label }) =>
+            svg`<path class="tick" d=${`M${x.toFixed(1)} ${HEIGHT}v6`}/>
+              <text class="soft" x=${x + 2} y=${HEIGHT + 19}>${label}</text>`,
+        )}
       </svg>`,
     )
   )
@@ -130,7 +142,8 @@ export function row(version, most, current) {
   return /** @type {SVGElement} */ (
     one(
       html` <svg class="picture" aria-hidden="true" width="100%" height="8">
-        ${svg`<rect class=${`fill ${current ? 'info' : 'superseded'}`} width=${`${old}%`} height="8"/><rect class="fill wait" x=${`${old}%`} width=${`${fresh}%`} height="8"/>`}
+        ${svg`<rect class=${`fill ${current ? 'info' : 'superseded'}`} width=${`${old}%`} height="8"/>
+          <rect class="fill wait" x=${`${old}%`} width=${`${fresh}%`} height="8"/>`}
       </svg>`,
     )
   )

@@ -126,7 +126,7 @@ _LEFT_OUT: Final = {
     "the number of signatures": ("trust", "form.Signatures.length <= SIGNATURES", "true"),
     "a key that signs twice": ("trust", "size === signatures.length", "size > 0"),
     "the tenant": ("trust", "tenant === state.tenant", "true"),
-    "the pin": ("trust", "await pinOf(next.roots) === pin", "true"),
+    "the pin": ("trust", "(await pinOf(next.roots)) === pin", "true"),
     "the roots before": ("trust", "  await signed(next, held.roots)\n", ""),
     "its own roots": ("trust", "return signed(next, next.roots)\n}", "return next\n}"),
     "the threshold": ("trust", "let left = threshold", "let left = 1"),

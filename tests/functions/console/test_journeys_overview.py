@@ -22,7 +22,7 @@ def test_what_waits_is_said_and_published(console: Console) -> None:
     """F468a: The overview says what waits for a list and that it is late, and publishes it."""
     page, status = console.page, console.world.get("revocations/srl/status")
     figures = page.locator(".figures a")
-    expect(figures.nth(2)).to_contain_text(f"in 3 hlist {status['version']}")
+    expect(figures.nth(2)).to_contain_text(f"in 3 h list {status['version']}")
     warning = page.get_by_role("status").filter(has_text="recorded but not in the list yet")
     expect(warning).to_contain_text(f"{status['pending']} changes are recorded")
     expect(warning).to_contain_text("so the schedule is late")

@@ -38,7 +38,7 @@ _is_code: Final = shutil.ignore_patterns("node", "development", "*.js", "*.map")
 
 
 def test_the_console_is_formatted() -> None:
-    """F1428a: Prettier would change nothing (`make format`), and no line is too long for it."""
+    """F1428f: Prettier would change nothing (`make format`), and no line is too long for it."""
     run(_TOOLS / "prettier", "--check", STATIC)
     width = json.loads((ROOT / ".prettierrc").read_text())["printWidth"]
     ours = [each for each in STATIC.rglob("*.*") if _VENDOR not in each.as_posix()]

@@ -20,7 +20,7 @@ _FAULTS: Final = {
     "document.querySelector('h1').before(Object.assign(document.createElement('div'),"
     " {className: 'panel'}));"
     "document.querySelector('.panel').append(document.createElement('hr'));"
-    "document.styleSheets[0].insertRule('.panel hr { margin-left: -99px }')": "this is cut",
+    "document.styleSheets[0].insertRule('.panel hr { margin-left: -99px }')": "outside its card",
     "document.querySelector('h1').dataset.key = KEY": "a key is in document",
     "document.querySelector('input').value = KEY": "a key is in fields",
     "document.title = KEY": "a key is in",

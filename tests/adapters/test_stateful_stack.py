@@ -58,7 +58,7 @@ def test_the_bucket_is_private() -> None:
 
 
 def test_a_list_outlives_its_validity() -> None:
-    """F125: lists expire after their validity; native lists, which are made again, after a day.
+    """F125: lists expire after their validity; native and status lists, made again, after a day.
 
     A list is in force for half of its lifetime, which is 3.5 days, and valid for 7. An object that
     expired can be brought back for a week.
@@ -68,11 +68,11 @@ def test_a_list_outlives_its_validity() -> None:
     expiring = {
         rule.get("Prefix"): rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule
     }
-    assert expiring == {"srl/": 9, "native/": 1, "checkpoints/": 30, "journal/": 30}
+    assert expiring == {"srl/": 9, "native/": 1, "status/": 1, "checkpoints/": 30, "journal/": 30}
     removed = {
         rule.get("Prefix"): rule["NoncurrentVersionExpiration"]["NoncurrentDays"] for rule in rules
     }
-    assert removed.pop("native/") == 1
+    assert removed.pop("native/") == removed.pop("status/") == 1
     assert set(removed.values()) == {7}
 
 

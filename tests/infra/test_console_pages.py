@@ -17,6 +17,7 @@ _INCIDENTS: Final = (
 )
 _SAM_READS: Final = "sam/test_parameters.py::test_sam_understands_the_commands_of_its_page"
 
+_STATUS_LISTS: Final = "infra/test_tokens_of_others.py::test_the_page_on_status_lists"
 _PARSED: Final = "infra/cli/test_commands.py holds its arguments to what the program accepts"
 
 # By page: what only this block of the page has in it, and the test that types it.
@@ -68,7 +69,8 @@ RUN: Final = {
     "docs/tokens.md": dict.fromkeys(
         ("--jwt stolen.jwt", "--kind tokens", "--token biscuit"),
         "infra/test_tokens_of_others.py::test_the_page_on_tokens",
-    ),
+    )
+    | dict.fromkeys(("status-lists create", "svc_wrt_tsl-"), _STATUS_LISTS),
     "docs/spec/srl.md": {
         "rescind list verify": "infra/test_console_pages.py::test_the_page_on_lists",
     },

@@ -178,7 +178,7 @@ _BENCHES: list[Any] = [
     ),
     (lambda: deny.run(300, revocations=3), 7, lambda values: min(values) > 0),
     pytest.param(lambda: relay.run(20, rounds=2), 4, lambda values: min(values) > 0, marks=_LINUX),
-    (lambda: requests.run(share=0.01, rounds=1), 7, lambda values: min(values) > 0),
+    (lambda: requests.run(share=0.01, rounds=1), 10, lambda values: min(values) > 0),
     pytest.param(
         lambda: console.run(plans.large_fleet, rounds=2),
         8,

@@ -451,6 +451,23 @@ def test_increments_at_once_all_count(exact_store: Store) -> None:
     assert exact_store.get(KEY) == {"n": 40}
 
 
+def test_of_two_that_exclude_each_other_one_takes_effect(exact_store: Store) -> None:
+    """F1480a: An item whose absence a write expects is not created beside it."""
+    pairs = [[Address(KEY.table, KEY.pk, f"{number}{end}") for end in "ab"] for number in range(40)]
+
+    def create(mine: Address, other: Address) -> bool:
+        try:
+            exact_store.write(Put(mine, {}, ANYTHING), Check(other, ABSENT))
+        except ExpectationLost:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        for first, second in pairs:
+            both = [pool.submit(create, first, second), pool.submit(create, second, first)]
+            assert sum(each.result() for each in both) <= 1
+
+
 AUDIT = Partition(Table.AUDIT, "t1#2026-01")
 ACTORS = ("a@t.svc", "b@t.svc", "")
 # Of four blocks of time and a fifth that is far away, as audit identifiers are.

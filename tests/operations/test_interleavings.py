@@ -628,13 +628,13 @@ _SMALL = [
     "feeder, revoker",
     "feeder, remover",
     "feeder, key revoker",
+    "feeder, rotator",
     "feeder1, feeder2",
 ]
 _LARGE = [
     "activator, rotator",
     "rotator1, rotator2",
     "publisher, activator",
-    "feeder, rotator",
     "announcer, feeder",
 ]
 # Thousands of schedules each: run by hand, with `-m long`.

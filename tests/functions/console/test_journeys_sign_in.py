@@ -121,6 +121,8 @@ def test_a_person_signs_in(visit: Visit) -> None:
     other.open("#/settings")
     assert page.context.cookies(console.world.url) == []
     assert len(console.world.get("sessions")["sessions"]) == 1
+    # What this tab was reading meanwhile is refused.
+    console.expect_failures(401)
     other.page.get_by_role("button", name="Sign out").click()
     other.wait("door")
     console.wait("door")
@@ -179,9 +181,9 @@ def test_a_form_stays_while_a_person_signs_in_again(visit: Visit) -> None:
         opened.value.wait_for_event("close")
 
     operator = onboarding.operator(console.world.ports, handle="acme")
-    people.sign_out(console.world.ports, operator, person_id=visit.session().owner)
     page.get_by_role("button", name="New account").click()
     page.get_by_label("Name").fill("other-desk")
+    people.sign_out(console.world.ports, operator, person_id=visit.session().owner)
     page.get_by_role("button", name="Make the account").click()
     expect(page.get_by_role("heading", name="Your session has ended")).to_be_visible()
     with page.expect_popup() as opened:

@@ -44,7 +44,9 @@ export async function show(main, { signal }) {
   const fault = one(html`<div></div>`)
   const steps = one(html`<div class="body"></div>`)
   approvals = []
-  void readApprovals(signal)
+  void readApprovals(signal).catch((error) => {
+    if (!signal.aborted) throw error
+  })
   const draw = () => {
     const known = sources()
     const isFirst = known.list?.data && isNew(known.list.data)

@@ -3,7 +3,7 @@
 import base64
 import secrets
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -25,6 +25,37 @@ class SeedPurpose(StrEnum):
     WEBHOOK = "webhook"
     # Client secrets at identity providers (IDENTITY-1).
     IDENTITY = "identity"
+
+
+class SealedKey:
+    """The part that records of Ed25519 keys share: a seed that is sealed for one purpose.
+
+    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is None if the key has none.
+    """
+
+    __slots__ = ()
+
+    PURPOSE: ClassVar[SeedPurpose]
+
+    id: str
+    tenant_id: str
+    public_key: str
+    sealed_seed: bytes | None
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm of the key."""
+        return ALGORITHM
+
+    @property
+    def seal_context(self) -> dict[str, str]:
+        """The context that the sealed seed is bound to."""
+        return seal_context(self.tenant_id, self.id, purpose=self.PURPOSE)
+
+    @property
+    def public_bytes(self) -> bytes:
+        """The 32 raw bytes of the public key."""
+        return base64.b64decode(self.public_key)
 
 
 def new() -> tuple[bytes, str]:

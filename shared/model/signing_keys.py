@@ -1,16 +1,15 @@
 """Signing keys, which sign warrants (KEY-3, KEY-6)."""
 
-import base64
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from shared.authorizer.formats.signing_keys import Certificate, PublishedKey
 from shared.model import seeds, times
 from shared.model.items import Address, Partition, Table
 from shared.model.records import ADDED, Record
-from shared.model.seeds import SeedPurpose
+from shared.model.seeds import SealedKey, SeedPurpose
 
 # A tenant's active and suspended keys. Revoked keys and superseded versions do not count.
 KEYS_MAX: Final = 5000
@@ -53,7 +52,7 @@ TRANSITIONS: Final[dict[KeyStatus, frozenset[KeyStatus]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class SigningKey(Record):
+class SigningKey(SealedKey, Record):
     """A key, or a superseded version of one.
 
     `public_key` is base64 of the 32 raw bytes. `sealed_seed` is bound to tenant, key and version; a
@@ -63,6 +62,8 @@ class SigningKey(Record):
     version `certified_by` vouches for this version (TRUST-15); an older key, or one that was
     repaired, has none.
     """
+
+    PURPOSE: ClassVar = SeedPurpose.WARRANT
 
     id: str
     tenant_id: str
@@ -95,13 +96,8 @@ class SigningKey(Record):
     def seal_context(self) -> dict[str, str]:
         """The context that the sealed seed of this version is bound to."""
         return seeds.seal_context(
-            self.tenant_id, self.id, purpose=SeedPurpose.WARRANT, version=self.key_version
+            self.tenant_id, self.id, purpose=self.PURPOSE, version=self.key_version
         )
-
-    @property
-    def public_bytes(self) -> bytes:
-        """The 32 raw bytes of the public key."""
-        return base64.b64decode(self.public_key)
 
     @property
     def published(self) -> PublishedKey:

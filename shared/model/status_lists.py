@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from shared.authorizer.formats.ed25519 import is_signed
 from shared.model import identifiers, seeds
@@ -22,7 +22,7 @@ from shared.model.identifiers import STATUS_LIST
 from shared.model.items import Address, Table
 from shared.model.lists.head import ListHead, version_prefix
 from shared.model.records import Record
-from shared.model.seeds import ALGORITHM, SeedPurpose
+from shared.model.seeds import ALGORITHM, SealedKey, SeedPurpose
 
 # How many entries a list has, and how many lists a tenant.
 SIZE: Final = 2**20
@@ -117,12 +117,14 @@ def _permuted(number: int, rounds: Iterable[tuple[int, ...]]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class StatusSigner(Record):
+class StatusSigner(SealedKey, Record):
     """The key that signs a tenant's status lists, and nothing else (TOKEN-8).
 
     `public_key` is base64 of the 32 raw bytes. `lists` are the identifiers of the lists, in order
     of creation.
     """
+
+    PURPOSE: ClassVar = SeedPurpose.STATUS
 
     id: str
     tenant_id: str
@@ -133,24 +135,9 @@ class StatusSigner(Record):
     version: int = 1
 
     @property
-    def algorithm(self) -> str:
-        """The algorithm of the key."""
-        return ALGORITHM
-
-    @property
     def address(self) -> Address:
         """Where the record is stored."""
         return signer_address(self.tenant_id)
-
-    @property
-    def seal_context(self) -> dict[str, str]:
-        """The context that the sealed seed is bound to."""
-        return seeds.seal_context(self.tenant_id, self.id, purpose=SeedPurpose.STATUS)
-
-    @property
-    def public_bytes(self) -> bytes:
-        """The 32 raw bytes of the public key."""
-        return base64.b64decode(self.public_key)
 
     def signing(self, list_id: str) -> Self:
         """Return the signer with one more list."""

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, NamedTuple, Self
+from typing import ClassVar, Final, NamedTuple, Self
 
 from shared.authorizer.formats import ed25519
 from shared.authorizer.formats.ed25519 import is_signed
@@ -22,7 +22,7 @@ from shared.model.audit.head import LogHead
 from shared.model.audit.merkle import HASH_BYTES
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
-from shared.model.seeds import ALGORITHM, SeedPurpose
+from shared.model.seeds import SealedKey, SeedPurpose
 
 ED25519: Final = b"\x01"
 # Of timestamped cosignatures (C2SP tlog-cosignature).
@@ -136,13 +136,15 @@ def _base64(data: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditSigner(Record):
+class AuditSigner(SealedKey, Record):
     """A key that signs checkpoints.
 
     `public_key` is base64 of the 32 raw bytes. `signs_until` is None for the current signer. One
     that was replaced signs until then, beside its successor. `precedes_log` is true if it was made
     before the log had a head: then it does not say that there was one.
     """
+
+    PURPOSE: ClassVar = SeedPurpose.AUDIT
 
     id: str
     tenant_id: str
@@ -154,23 +156,13 @@ class AuditSigner(Record):
     precedes_log: bool = field(default=False, metadata=SPARSE)
 
     @property
-    def algorithm(self) -> str:
-        """The algorithm of the key."""
-        return ALGORITHM
-
-    @property
     def address(self) -> Address:
         """Where the record is stored."""
         return signers(self.tenant_id).address(self.id)
 
-    @property
-    def seal_context(self) -> dict[str, str]:
-        """The context that the sealed seed is bound to."""
-        return seeds.seal_context(self.tenant_id, self.id, purpose=SeedPurpose.AUDIT)
-
     def key(self, origin: str) -> NoteKey:
         """Return the public key as notes of this origin mention it."""
-        return NoteKey(origin, base64.b64decode(self.public_key))
+        return NoteKey(origin, self.public_bytes)
 
     def signs(self, now: datetime) -> bool:
         """Return whether the key signs checkpoints at `now`."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 import cbor2
 
@@ -19,7 +19,7 @@ from shared.model.fleet.authorizers import native_version
 from shared.model.items import Address, Table
 from shared.model.lists.head import Form
 from shared.model.records import Record
-from shared.model.seeds import ALGORITHM, SeedPurpose
+from shared.model.seeds import SealedKey, SeedPurpose
 
 # A stored list is made again after this time, before the store removes it by its age.
 KEPT: Final = timedelta(hours=12)
@@ -42,12 +42,14 @@ _SEQUENCE_DIGITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class NativeSigner(Record):
+class NativeSigner(SealedKey, Record):
     """The key that signs a tenant's native lists, and nothing else (NATIVE-2).
 
     `public_key` is base64 of the 32 raw bytes. It is never replaced, because a stock authorizer
     takes another key only with a new configuration.
     """
+
+    PURPOSE: ClassVar = SeedPurpose.NATIVE
 
     id: str
     tenant_id: str
@@ -57,24 +59,9 @@ class NativeSigner(Record):
     version: int = 1
 
     @property
-    def algorithm(self) -> str:
-        """The algorithm of the key."""
-        return ALGORITHM
-
-    @property
     def address(self) -> Address:
         """Where the record is stored."""
         return signer_address(self.tenant_id)
-
-    @property
-    def seal_context(self) -> dict[str, str]:
-        """The context that the sealed seed is bound to."""
-        return seeds.seal_context(self.tenant_id, self.id, purpose=SeedPurpose.NATIVE)
-
-    @property
-    def public_bytes(self) -> bytes:
-        """The 32 raw bytes of the public key."""
-        return base64.b64decode(self.public_key)
 
 
 @dataclass(frozen=True, slots=True)

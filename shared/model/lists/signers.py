@@ -13,16 +13,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.authorizer.formats import ed25519, wire
-from shared.model import seeds
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
-from shared.model.seeds import ALGORITHM, SeedPurpose
+from shared.model.seeds import SealedKey, SeedPurpose
 
 # Releases before 0.2 stored this for a replaced key.
 _ROTATED: Final = "rotated"
@@ -51,7 +50,7 @@ ENDED: Final = (SignerStatus.RETIRED, SignerStatus.REVOKED)
 
 
 @dataclass(frozen=True, slots=True)
-class ListSigner(Record):
+class ListSigner(SealedKey, Record):
     """A key that signs lists.
 
     `public_key` is base64 of the 32 raw bytes. `sealed_seed` is None if the key cannot sign any
@@ -63,6 +62,8 @@ class ListSigner(Record):
     so that only one of them succeeds. `is_archived` is True for a retired or revoked key in the
     archive, else None. `revoked_at` is None also if an earlier release, or a recovery, revoked it.
     """
+
+    PURPOSE: ClassVar = SeedPurpose.SRL
 
     id: str
     tenant_id: str
@@ -79,27 +80,12 @@ class ListSigner(Record):
     revoked_at: datetime | None = None
 
     @property
-    def algorithm(self) -> str:
-        """The algorithm of the key."""
-        return ALGORITHM
-
-    @property
     def address(self) -> Address:
         """Where the record is stored."""
         if self.status is SignerStatus.STANDBY:
             return standby_address(self.tenant_id)
         partition = archive(self.tenant_id, self.status) if self.is_archived else None
         return (partition or signers(self.tenant_id)).address(self.id)
-
-    @property
-    def seal_context(self) -> dict[str, str]:
-        """The context that the sealed seed is bound to."""
-        return seeds.seal_context(self.tenant_id, self.id, purpose=SeedPurpose.SRL)
-
-    @property
-    def public_bytes(self) -> bytes:
-        """The 32 raw bytes of the public key."""
-        return base64.b64decode(self.public_key)
 
     def activated(self, now: datetime) -> Self:
         """Return the key, active from `now` on."""

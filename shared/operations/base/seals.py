@@ -1,33 +1,12 @@
 """Opening of sealed seeds. `Corrupt` of `opened` says what to do if a seal does not open."""
 
-from collections.abc import Mapping
-from typing import Protocol
-
 from shared.errors import Corrupt
+from shared.model.seeds import SealedKey
 from shared.ports import Ports
 
 
 class SeedLost(Corrupt):
     """The seal of a seed does not open, or there is none."""
-
-
-class SealedKey(Protocol):
-    """The record of a key with a sealed seed, and the context that this is bound to."""
-
-    @property
-    def id(self) -> str:
-        """The identifier of the key."""
-        ...
-
-    @property
-    def sealed_seed(self) -> bytes | None:
-        """The seed, sealed; None if the key has none."""
-        ...
-
-    @property
-    def seal_context(self) -> Mapping[str, str]:
-        """The context that the seal is bound to."""
-        ...
 
 
 def opened(ports: Ports, key: SealedKey) -> bytes:

@@ -1,6 +1,5 @@
 """The facts for a trust document: the signers of a tenant, its feed, its log, and its roots."""
 
-import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +20,6 @@ from shared.authorizer.formats.trust import (
 )
 from shared.authorizer.formats.wire import Position
 from shared.model import status_lists, times
-from shared.model.audit.checkpoint import AuditSigner
 from shared.model.feed import FeedHead
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
@@ -202,22 +200,18 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
     of_lists = [*([standby] if standby else []), *(x for x in records if x.status in _IN_USE)]
     retired = [each for each in records if each.status is SignerStatus.RETIRED]
     needed = {each.public_bytes: Use.LISTS for each in of_lists}
-    needed |= {_raw(each): Use.LOG for each in auditors if each.signs(now)}
+    needed |= {each.public_bytes: Use.LOG for each in auditors if each.signs(now)}
     if of_native in found:
         needed[NativeSigner.from_item(found[of_native]).public_bytes] = Use.NATIVE
     if of_status in found:
         needed[StatusSigner.from_item(found[of_status]).public_bytes] = Use.STATUS
     spare = {each.public_bytes: Use.LISTS for each in retired}
-    spare |= {_raw(each): Use.LOG for each in auditors if not each.signs(now)}
+    spare |= {each.public_bytes: Use.LOG for each in auditors if not each.signs(now)}
     return SignerUses(needed, spare, _keys(signers.listed(retired, now)))
 
 
 def _keys(found: Iterable[ListSigner]) -> tuple[bytes, ...]:
     return tuple(each.public_bytes for each in found)
-
-
-def _raw(signer: AuditSigner) -> bytes:
-    return base64.b64decode(signer.public_key)
 
 
 def _witnesses(ports: Ports) -> Witnesses | None:

@@ -17,6 +17,7 @@ from shared.operations.lists import in_force
 from tests.bench import (
     clients,
     cold_start,
+    commands,
     console,
     deny,
     feed,
@@ -179,6 +180,7 @@ _BENCHES: list[Any] = [
     (lambda: deny.run(300, revocations=3), 7, lambda values: min(values) > 0),
     pytest.param(lambda: relay.run(20, rounds=2), 4, lambda values: min(values) > 0, marks=_LINUX),
     (lambda: requests.run(share=0.01, rounds=1), 10, lambda values: min(values) > 0),
+    (lambda: commands.run(rounds=1), 2, lambda values: min(values) > 0),
     pytest.param(
         lambda: console.run(plans.large_fleet, rounds=2),
         8,
@@ -209,6 +211,7 @@ _BENCHES: list[Any] = [
         "deny",
         "relay",
         "requests",
+        "commands",
         "console",
         "workers",
         "postgresql",

@@ -1,16 +1,21 @@
 """The API over HTTP: errors as exceptions, pages, and retries that repeat nothing twice."""
 
+import json
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any, Final, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlencode, urlsplit
 from uuid import uuid4
 
-import httpx2
+from urllib3 import BaseHTTPResponse, PoolManager, ProxyManager, Retry, Timeout, make_headers
+from urllib3.exceptions import HTTPError, MaxRetryError
+from urllib3.util import parse_url
 
 from infra.cli.errors import ApiError, NoUsableAnswer, WaitsForApproval, WrongUsage
-from infra.cli.profiles import Profile
+from infra.cli.profiles import Profile, is_here
 from shared import __version__
 
 # An answer may wait 25 seconds for authorizers (FLEET), and a function ends after 29.
@@ -25,9 +30,8 @@ _TOO_OLD: Final = "reauthentication_required"
 _PROTECTED: Final = "approval_required"
 _ASK: Final = "the same command with --request-approval WHY, signed in as a person"
 _BUSY: Final = frozenset({429, 503})
-# The schemes for which the environment may name a proxy.
-_PROXIED: Final = ("http://", "https://", "all://")
-_ASKED: Final = 202
+_AGENT: Final = {"User-Agent": f"rescind/{__version__}", "Accept-Encoding": "gzip"}
+_REDIRECTS_MAX: Final = 5
 # The headers of APPROVAL-2.
 HEADER: Final = "Rescind-Approval"
 REASON: Final = f"{HEADER}-Reason"
@@ -36,6 +40,27 @@ ASKS: Final = "request"
 _CHANGES: Final = frozenset({"POST", "PATCH"})
 
 Params = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request as it is sent, but for the credential."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+    @classmethod
+    def form(cls, url: str, headers: Mapping[str, str], form: Mapping[str, str]) -> Self:
+        """Return a form to post, as clients of OAuth do."""
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        return cls("POST", url, {**headers, **kind}, urlencode(form).encode())
+
+    @property
+    def place(self) -> str:
+        """The address without the query, which may have a secret."""
+        return self.url.partition("?")[0]
 
 
 class Api:
@@ -59,22 +84,17 @@ class Api:
         self._wait, self._told, self._renewal = wait, told, profile.renewal
         self._approving = approving or {}
         # What a command that watches was answered, in the round before and in this one.
-        self._before: dict[str, httpx2.Response] = {}
-        self._now: dict[str, httpx2.Response] = {}
-        credential = {"Authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
-        self._http = httpx2.Client(
-            base_url=profile.url,
-            headers={**credential, "User-Agent": f"rescind/{__version__}"},
-            timeout=httpx2.Timeout(_SECONDS, connect=_CONNECT_SECONDS),
-            # A proxy would read the key, which may go without TLS only because it stays here.
-            mounts=dict.fromkeys(_PROXIED) if profile.is_here else None,
-        )
+        self._before: dict[str, BaseHTTPResponse] = {}
+        self._now: dict[str, BaseHTTPResponse] = {}
+        self._url = profile.url.rstrip("/")
+        self._credential = {"Authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
+        self._http = connections(self._url)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.close()
+        self._http.clear()
 
     def begin_round(self) -> None:
         """From now on, ask only whether what was answered since the last call has changed."""
@@ -84,7 +104,7 @@ class Api:
     def has_news(self) -> bool:
         """Whether this round was answered anything else than the round before."""
         before, now = (
-            {url: each.content for url, each in answers.items()}
+            {url: each.data for url, each in answers.items()}
             for answers in (self._before, self._now)
         )
         return before != now
@@ -152,56 +172,104 @@ class Api:
         form: Mapping[str, str] | None = None,
         follow: bool = False,
         count: int = 0,
-    ) -> httpx2.Response:
+    ) -> BaseHTTPResponse:
         """Return an answer that is no error. With `follow`, redirects are followed (SRL-1)."""
-        made = self._http.build_request(
-            method,
-            path,
-            params={
-                name: _text(value) for name, value in (params or {}).items() if value is not None
-            },
-            json=body,
-            data=form,
-            headers=self._headers(method) | ({COUNT: str(count)} if count else {}),
-        )
-        known = self._before.get(str(made.url)) if method == "GET" else None
+        made = self._made(method, path, params or {}, body, form)
+        if count:
+            made = replace(made, headers={**made.headers, COUNT: str(count)})
+        known = self._before.get(made.url) if method == "GET" else None
         if known is not None and "ETag" in known.headers:
-            made.headers["If-None-Match"] = known.headers["ETag"]
+            made = replace(made, headers={"If-None-Match": known.headers["ETag"]})
         if self._told:
             self._told(_curl(made))
         left = _PATIENCE
         while True:
-            answer = self._once(made, follow=follow)
+            answer = answered(self._http, made, self._credential, follow=follow)
             pause = _pause(answer)
-            if answer.status_code not in _BUSY or pause > left:
-                if known is not None and answer.status_code == httpx2.codes.NOT_MODIFIED:
+            if answer.status not in _BUSY or pause > left:
+                if known is not None and answer.status == HTTPStatus.NOT_MODIFIED:
                     answer = known
-                self._now[str(made.url)] = answer
-                return _checked(answer, self._renewal)
+                self._now[made.url] = answer
+                return _checked(made, answer, self._renewal)
             left -= pause
             self._wait(pause)
+
+    def _made(
+        self,
+        method: str,
+        path: str,
+        params: Params,
+        body: object,
+        form: Mapping[str, str] | None,
+    ) -> Outgoing:
+        query = {name: _text(value) for name, value in params.items() if value is not None}
+        url = self._url + path + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+        headers = self._headers(method)
+        if form is not None:
+            return Outgoing.form(url, headers, form)
+        if body is None:
+            return Outgoing(method, url, headers)
+        kind = {"Content-Type": "application/json"}
+        return Outgoing(
+            method, url, headers | kind, json.dumps(body, separators=(",", ":")).encode()
+        )
 
     def _headers(self, method: str) -> dict[str, str]:
         once = {"Idempotency-Key": str(uuid4())} if method in _CHANGES else {}
         return once if method == "GET" else {**once, **self._approving}
 
-    def _once(self, made: httpx2.Request, *, follow: bool) -> httpx2.Response:
-        try:
-            return self._http.send(made, follow_redirects=follow)
-        except httpx2.HTTPError as error:
-            url = made.url.copy_with(query=None)
-            raise NoUsableAnswer(
-                f"{url} does not answer: {str(error) or type(error).__name__}"
-            ) from error
+
+def answered(
+    http: PoolManager, made: Outgoing, credential: Mapping[str, str] = {}, *, follow: bool = False
+) -> BaseHTTPResponse:
+    """Send a request once, and return the answer. Raises `NoUsableAnswer` if there is none."""
+    redirects = Retry(None, connect=0, read=0, status=0, other=0, redirect=_REDIRECTS_MAX)
+    try:
+        return http.request(
+            made.method,
+            made.url,
+            body=made.body,
+            headers={**_AGENT, **credential, **made.headers},
+            timeout=Timeout(connect=_CONNECT_SECONDS, read=_SECONDS),
+            redirect=follow,
+            retries=redirects if follow else False,
+        )
+    except HTTPError as error:
+        why = error.reason if isinstance(error, MaxRetryError) and error.reason else error
+        # Without the name of urllib3's own class before it.
+        said = str(why).partition("): ")[2] or str(why) or type(why).__name__
+        raise NoUsableAnswer(f"{made.place} does not answer: {said}") from error
 
 
-def _curl(made: httpx2.Request) -> str:
+def connections(url: str) -> PoolManager:
+    """Return what connects to an address, by the proxy that the environment names for it.
+
+    Raises `WrongUsage` if the proxy is not one of HTTP.
+    """
+    # A proxy would read the key, which may go without TLS only because it stays here.
+    if is_here(url):
+        return PoolManager()
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 (loads much)
+
+    parts, named = urlsplit(url), getproxies()
+    proxy = named.get(parts.scheme) or named.get("all")
+    if not proxy or proxy_bypass(parts.netloc):
+        return PoolManager()
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    try:
+        auth = parse_url(proxy).auth
+        headers = make_headers(proxy_basic_auth=unquote(auth)) if auth else None
+        return ProxyManager(proxy, proxy_headers=headers)
+    except HTTPError as error:
+        raise WrongUsage(f"The environment names a proxy that cannot be used: {error}") from error
+
+
+def _curl(made: Outgoing) -> str:
     """Return a request as a command of curl, with the key by its name."""
-    words = ["curl", "-X", made.method, str(made.url)]
-    for name in ("content-type", "idempotency-key", "if-none-match"):
-        if value := made.headers.get(name):
-            words += ["-H", f"{name}: {value}"]
-    words += ["--data", made.content.decode()] if made.content else []
+    words = ["curl", "-X", made.method, made.url]
+    for name, value in made.headers.items():
+        words += ["-H", f"{name}: {value}"]
+    words += ["--data", made.body.decode()] if made.body else []
     return f'{shlex.join(words)} -H "Authorization: Bearer $RESCIND_API_KEY"'
 
 
@@ -220,20 +288,20 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _pause(answer: httpx2.Response) -> float:
+def _pause(answer: BaseHTTPResponse) -> float:
     """Return how many seconds the service asks for; 1 if it does not say."""
     said = answer.headers.get("Retry-After", "")
     return min(max(float(said), 0.1), _PAUSE_MAX) if said.isascii() and said.isdecimal() else 1.0
 
 
-def _checked(answer: httpx2.Response, renewal: str | None) -> httpx2.Response:
+def _checked(made: Outgoing, answer: BaseHTTPResponse, renewal: str | None) -> BaseHTTPResponse:
     """Return the answer if it is none of an error; `renewal` is the command that signs in again.
 
     Raises `WaitsForApproval` if the request asked for an approval.
     """
-    if answer.status_code == _ASKED and answer.request.headers.get(HEADER) == ASKS:
+    if answer.status == HTTPStatus.ACCEPTED and made.headers.get(HEADER) == ASKS:
         raise WaitsForApproval(_json(answer))
-    if answer.is_success:
+    if is_success(answer):
         return answer
     request_id = answer.headers.get("X-Request-Id")
     try:
@@ -243,25 +311,29 @@ def _checked(answer: httpx2.Response, renewal: str | None) -> httpx2.Response:
         if isinstance(said, str):
             said = {"code": said, "message": whole["error_description"]}
         code, message = str(said["code"]), str(said["message"])
-        remedy = renewal if answer.status_code == httpx2.codes.UNAUTHORIZED else None
+        remedy = renewal if answer.status == HTTPStatus.UNAUTHORIZED else None
         if remedy and code == _TOO_OLD and "--fresh" not in remedy:
             remedy += " --fresh"
-        if code == _PROTECTED and HEADER not in answer.request.headers:
+        if code == _PROTECTED and HEADER not in made.headers:
             remedy = _ASK
-        raise ApiError(answer.status_code, code, message, request_id, remedy)
+        raise ApiError(answer.status, code, message, request_id, remedy)
     except (KeyError, TypeError, ValueError):
         raise NoUsableAnswer(
-            f"{answer.request.url.copy_with(query=None)} answers {answer.status_code}, "
+            f"{made.place} answers {answer.status}, "
             "but not as this API does; check the address of the service."
         ) from None
 
 
-def _json(answer: httpx2.Response) -> Any:
-    if not answer.content:
+def is_success(answer: BaseHTTPResponse) -> bool:
+    """Return whether the status of an answer is 200 to 299."""
+    return answer.status // 100 == 2  # noqa: PLR2004
+
+
+def _json(answer: BaseHTTPResponse) -> Any:
+    if not answer.data:
         return None
     try:
         return answer.json()
     except ValueError as error:
-        raise NoUsableAnswer(
-            f"{answer.request.url.copy_with(query=None)} does not answer with JSON."
-        ) from error
+        place = (answer.geturl() or "").partition("?")[0]
+        raise NoUsableAnswer(f"{place} does not answer with JSON.") from error

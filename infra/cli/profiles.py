@@ -47,7 +47,7 @@ class Profile:
     @property
     def is_here(self) -> bool:
         """Whether the service is on this machine."""
-        return _is_here(urlsplit(self.url).hostname or "")
+        return is_here(self.url)
 
 
 def home(environment: Mapping[str, str] = os.environ) -> Path:
@@ -145,11 +145,13 @@ def reaching(profile: Profile) -> Profile:
 
 def is_private(url: str) -> bool:
     """Return whether nobody on the way to an address reads what is sent: by TLS, or by no way."""
-    parts = urlsplit(url)
-    return parts.scheme == "https" or (parts.scheme == "http" and _is_here(parts.hostname or ""))
+    scheme = urlsplit(url).scheme
+    return scheme == "https" or (scheme == "http" and is_here(url))
 
 
-def _is_here(host: str) -> bool:
+def is_here(url: str) -> bool:
+    """Return whether an address is of this machine."""
+    host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

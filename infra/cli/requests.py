@@ -70,7 +70,7 @@ def api(
     if answer.headers.get("Content-Type", "").startswith("application/json"):
         session.out.document(answer.json())
     else:
-        sys.stdout.buffer.write(answer.content)
+        sys.stdout.buffer.write(answer.data)
 
 
 def _field(text: str) -> tuple[str, Any]:

@@ -5,7 +5,6 @@ A person signs in with a browser of this machine, which comes back to a page of 
 `POST /v1/token`.
 """
 
-import json
 import os
 import secrets
 import socket
@@ -27,10 +26,8 @@ from threading import Thread
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-import httpx2
-
 from infra.cli import profiles
-from infra.cli.client import Api
+from infra.cli.client import Api, Outgoing, answered, connections, is_success
 from infra.cli.errors import ApiError, NotSignedIn, NoUsableAnswer, WrongUsage
 
 _SCOPE: Final = {"scope": "openid email profile"}
@@ -40,7 +37,6 @@ _DEVICE: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
 _UNKNOWN: Final = frozenset({401, 404})
-_SECONDS: Final = 20.0
 # How often the provider is asked whether the person is done, unless it says so (RFC 8628, 3.2).
 _INTERVAL: Final = 5.0
 _INTERVAL_MIN: Final = 0.1
@@ -159,30 +155,29 @@ def by_device(
     """Sign in with a browser of any machine, by a code that `say` shows. Raises as `by_browser`."""
     endpoint = _reachable(provider, provider.device_authorization_endpoint, "device codes")
     tokens = _reachable(provider, provider.token_endpoint, "device codes")
-    with httpx2.Client(timeout=_SECONDS, headers={"Accept": "application/json"}) as http:
-        asked = {"client_id": provider.client, **_SCOPE, **(_FRESH if fresh else {})}
-        begun = _asked(http, endpoint, asked)
-        _check_begun(begun, provider)
-        complete = begun.get("verification_uri_complete")
-        say(
-            f"Open {begun['verification_uri']} in any browser, and enter the code "
-            f"{begun['user_code']}" + (f"; or open {complete}" if complete else ".")
-        )
-        form = {
-            "grant_type": _DEVICE,
-            "device_code": begun["device_code"],
-            "client_id": provider.client,
-        }
-        interval = max(_number(begun.get("interval"), _INTERVAL), _INTERVAL_MIN)
-        left = _number(begun.get("expires_in"), 0)
-        while left > 0:
-            wait(interval)
-            left -= interval
-            said = _asked(http, tokens, form)
-            if said.get("error") == "slow_down":
-                interval += _INTERVAL
-            elif said.get("error") != "authorization_pending":
-                return exchanged(api, provider.id, _id_token(said, provider))
+    asked = {"client_id": provider.client, **_SCOPE, **(_FRESH if fresh else {})}
+    begun = _asked(endpoint, asked)
+    _check_begun(begun, provider)
+    complete = begun.get("verification_uri_complete")
+    say(
+        f"Open {begun['verification_uri']} in any browser, and enter the code "
+        f"{begun['user_code']}" + (f"; or open {complete}" if complete else ".")
+    )
+    form = {
+        "grant_type": _DEVICE,
+        "device_code": begun["device_code"],
+        "client_id": provider.client,
+    }
+    interval = max(_number(begun.get("interval"), _INTERVAL), _INTERVAL_MIN)
+    left = _number(begun.get("expires_in"), 0)
+    while left > 0:
+        wait(interval)
+        left -= interval
+        said = _asked(tokens, form)
+        if said.get("error") == "slow_down":
+            interval += _INTERVAL
+        elif said.get("error") != "authorization_pending":
+            return exchanged(api, provider.id, _id_token(said, provider))
     raise NotSignedIn("Nobody entered the code in time; run the command again.")
 
 
@@ -215,8 +210,7 @@ def token_of_program(
             "Name the file of the token by --token-file. In GitHub Actions, give the job the "
             "permission id-token: write instead."
         )
-    with httpx2.Client(timeout=_SECONDS, headers={"Authorization": f"bearer {key}"}) as http:
-        said = _asked(http, f"{url}&{urlencode({'audience': audience})}", None)
+    said = _asked(f"{url}&{urlencode({'audience': audience})}", key=key)
     if not isinstance(said.get("value"), str):
         raise NoUsableAnswer("GitHub does not give this job a token.")
     return str(said["value"])
@@ -280,16 +274,17 @@ def _number(value: object, usual: float) -> float:
     return float(value) if isinstance(value, int | float) else usual
 
 
-def _asked(http: httpx2.Client, url: str, form: Mapping[str, str] | None) -> dict[str, Any]:
+def _asked(url: str, form: Mapping[str, str] | None = None, *, key: str = "") -> dict[str, Any]:
     """Return what a provider says to a form, also if it refuses; without a form, to a GET."""
-    try:
-        answer = http.request("GET" if form is None else "POST", url, data=form)
-        said = json.loads(answer.content)
-        if isinstance(said, dict) and (answer.is_success or "error" in said):
+    headers = {"Accept": "application/json"} | ({"Authorization": f"bearer {key}"} if key else {})
+    get = Outgoing("GET", url, headers)
+    with connections(url) as http:
+        answer = answered(http, get if form is None else Outgoing.form(url, headers, form))
+    with suppress(ValueError):
+        said = answer.json()
+        if isinstance(said, dict) and (is_success(answer) or "error" in said):
             return said
-    except (httpx2.HTTPError, ValueError) as error:
-        raise NoUsableAnswer(f"{urlsplit(url).netloc} does not answer: {error}") from error
-    raise NoUsableAnswer(f"{urlsplit(url).netloc} answers {answer.status_code}, and not with JSON.")
+    raise NoUsableAnswer(f"{urlsplit(url).netloc} answers {answer.status}, and not with JSON.")
 
 
 def _granted(api: Api, form: Mapping[str, str]) -> dict[str, Any]:

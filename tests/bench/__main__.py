@@ -19,6 +19,7 @@ from typing import Final
 from tests.bench import (
     clients,
     cold_start,
+    commands,
     console,
     deny,
     feed,
@@ -42,6 +43,7 @@ BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "relay": relay.run,
     "requests": requests.run,
     "cold_start": cold_start.run,
+    "commands": commands.run,
     "console": console.run,
     "workers": workers.run,
     "postgresql": postgresql.run,

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from urllib3 import HTTPResponse
 
 from infra.audit_verification.source import Report
 from infra.audit_verification.verification import verify
@@ -36,7 +38,7 @@ class Served:
         answer = self.client.request(method, path, params=query)
         if not answer.is_success:
             raise ApiError(answer.status_code, "code", answer.text, None)
-        return answer
+        return HTTPResponse(BytesIO(answer.content), status=answer.status_code)
 
     def get(self, path: str, params: Any = None) -> Any:
         return self.send("GET", path, params=params).json()

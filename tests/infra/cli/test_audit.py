@@ -3,11 +3,12 @@
 import base64
 import csv
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
+from urllib3 import HTTPResponse
 
 from infra.cli.audit_log import exported
 from infra.cli.client import Api
@@ -79,7 +80,7 @@ def test_an_export_that_was_cut_is_refused(
     """LOG-22, F344c: An export whose last line is missing is not taken for a whole one."""
 
     def send(*_: object, **__: object) -> Any:
-        return httpx2.Response(200, content=cut)
+        return HTTPResponse(BytesIO(cut), status=200)
 
     with Api(Profile(tmp_path, service.url, service.admin_key)) as api:
         monkeypatch.setattr(api, "send", send)
@@ -92,10 +93,8 @@ def test_parts_are_joined(
 ) -> None:
     """LOG-22, F344d: The parts of an export are joined into one, with one last line."""
     parts = [
-        httpx2.Response(
-            200, content=b'{"entry":{"n":1}}\n{"next": "c"}\n', headers={"X-Next-Cursor": "c"}
-        ),
-        httpx2.Response(200, content=b'{"entry":{"n":2}}\n{"checkpoint": null}\n'),
+        HTTPResponse(b'{"entry":{"n":1}}\n{"next": "c"}\n', {"X-Next-Cursor": "c"}, 200),
+        HTTPResponse(b'{"entry":{"n":2}}\n{"checkpoint": null}\n', status=200),
     ]
     with Api(Profile(tmp_path, service.url, service.admin_key)) as api:
         monkeypatch.setattr(api, "send", lambda *_, **__: parts.pop(0))

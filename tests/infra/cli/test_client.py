@@ -1,8 +1,10 @@
 """The client of `rescind` beside a service that is busy, broken, or another."""
 
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -10,22 +12,22 @@ from threading import Thread
 import pytest
 
 from infra.cli.client import Api
-from infra.cli.errors import ApiError, NoUsableAnswer
+from infra.cli.errors import ApiError, NoUsableAnswer, WrongUsage
 from infra.cli.profiles import Profile
 
 _BUSY = b'{"error": {"code": "rate_limited", "message": "Wait."}}'
 
 
 @contextmanager
-def _service(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str, list[str]]]:
-    """A service that gives these answers; its address, and the key of each request it got."""
+def _service(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str, list[Message]]]:
+    """A service that gives these answers; its address, and the headers of each request it got."""
     left = list(answers)
-    keys: list[str] = []
+    got: list[Message] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            keys.append(str(self.headers["Idempotency-Key"]))
+            got.append(self.headers)
             status, headers, body = left.pop(0)
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
@@ -33,13 +35,16 @@ def _service(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str,
             self.end_headers()
             self.wfile.write(body)
 
+        def do_GET(self) -> None:
+            self.do_POST()
+
         def log_message(self, *_: object) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}", keys
+            yield f"http://127.0.0.1:{server.server_port}", got
         finally:
             server.shutdown()
 
@@ -50,15 +55,15 @@ def test_a_busy_service_is_asked_again(tmp_path: Path) -> None:
     with (
         _service((429, {"Retry-After": "3"}, _BUSY), (503, {}, _BUSY), (201, {}, b"{}")) as (
             url,
-            keys,
+            got,
         ),
         Api(Profile(tmp_path, url, "k"), wait=waited.append) as api,
     ):
         assert api.post("/v1/revocations", {}) == {}
     assert waited == [3.0, 1.0]
-    assert len(keys) == 3
-    assert len(set(keys)) == 1
-    assert keys[0] != "None"
+    first, *again = [each["Idempotency-Key"] for each in got]
+    assert first
+    assert again == [first, first]
 
 
 def test_the_patience_ends(tmp_path: Path) -> None:
@@ -105,9 +110,43 @@ def test_a_key_for_this_machine_goes_to_no_proxy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F506a: A proxy of the environment does not get the API key of a service on this machine."""
-    with _service((201, {}, b"{}")) as (url, keys), _service((502, {}, b"")) as (proxy, seen):
+    with _service((201, {}, b"{}")) as (url, got), _service((502, {}, b"")) as (proxy, seen):
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy)
         with Api(Profile(tmp_path, url, "svc_x")) as api:
             assert api.post("/v1/keys") == {}
-    assert (len(keys), seen) == (1, [])
+    assert (len(got), seen) == (1, [])
+
+
+def test_another_service_is_asked_by_the_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1540a: A proxy of the environment is used with its password, unless NO_PROXY has the host.
+
+    One that is none of HTTP is an error.
+    """
+    elsewhere = Profile(tmp_path, "http://service.example", "svc_x")
+    with _service((201, {}, b"{}")) as (proxy, got):
+        for name in ("http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.replace("//", "//me:it%40@"))
+        with Api(elsewhere) as api:
+            assert api.post("/v1/keys") == {}
+        assert got[0]["Proxy-Authorization"] == f"Basic {b64encode(b'me:it@').decode()}"
+        monkeypatch.setenv("no_proxy", "service.example")
+        with Api(elsewhere) as api, pytest.raises(NoUsableAnswer):
+            api.post("/v1/keys")
+        assert len(got) == 1
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
+    with pytest.raises(WrongUsage, match="proxy"):
+        Api(elsewhere)
+
+
+def test_another_host_gets_no_key(tmp_path: Path) -> None:
+    """F1540b: Where a list is, the command follows, but the API key stays with the service."""
+    with _service((200, {}, b"{}")) as (far, there):
+        moved = (302, {"Location": f"{far.replace('127.0.0.1', 'localhost')}/list"}, b"")
+        with _service(moved) as (url, here), Api(Profile(tmp_path, url, "svc_x")) as api:
+            assert api.send("GET", "/v1/revocations/srl/signed", follow=True).data == b"{}"
+    assert here[0]["Authorization"] == "Bearer svc_x"
+    assert there[0]["Authorization"] is None

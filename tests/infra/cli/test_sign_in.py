@@ -287,7 +287,7 @@ def test_a_person_signs_in_on_another_machine(company: Company, waited: list[flo
 FRUITLESS: Final[tuple[tuple[str, tuple[Script, ...]], ...]] = (
     ("cli_client_id", (_says(401, error="invalid_client"),)),
     ("does not begin", (_says(200, user_code="A"),)),
-    ("does not answer", (answer(200, b"<html>"),)),
+    ("answers 200", (answer(200, b"<html>"),)),
     ("answers 502", (answer(502, b"{}"),)),
     ("was refused there", (_says(200, **_BEGUN), _says(error="access_denied"))),
     ("expired_token", (_says(200, **_BEGUN), _says(error="expired_token"))),

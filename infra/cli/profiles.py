@@ -44,11 +44,6 @@ class Profile:
         """Whether it calls with a session."""
         return self.api_key.startswith(PREFIX)
 
-    @property
-    def is_here(self) -> bool:
-        """Whether the service is on this machine."""
-        return is_here(self.url)
-
 
 def home(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of all profiles."""

@@ -162,61 +162,56 @@ def test_the_warrants_of_a_benchmark_are_revoked(tmp_path: Path) -> None:
 
 _WRK = pytest.mark.skipif(shutil.which("wrk") is None, reason="no wrk on PATH")
 _SIZE = Size(300, 1, openssl=False, goals=("", ""))
+
+
+def _are_positive(values: list[float]) -> bool:
+    return min(values) > 0
+
+
 # Benchmarks in a small world, how many rows they have, and what is sure of their values: so the
 # items that are read are as many as the changes demand, whatever the list has.
-_BENCHES: list[Any] = [
-    (lambda: publication.run([_SIZE], changes=20), 6, lambda values: 20 <= values[3] < 100),
-    (
+_BENCHES: dict[str, Any] = {
+    "publication": (
+        lambda: publication.run([_SIZE], changes=20),
+        6,
+        lambda values: 20 <= values[3] < 100,
+    ),
+    "feed": (
         lambda: feed.run([feed.Size(300, 1)], changes=[1, 20]),
         14,
         lambda values: 40 <= values[2] < 60,
     ),
-    pytest.param(
+    "clients": pytest.param(
         lambda: clients.run(3000, rounds=1),
         6,
         lambda values: 20 < values[0] < 40 and min(values[1:]) > 0,
         marks=go.needs_go,
     ),
-    (lambda: deny.run(300, revocations=3), 7, lambda values: min(values) > 0),
-    pytest.param(lambda: relay.run(20, rounds=2), 4, lambda values: min(values) > 0, marks=_LINUX),
-    (lambda: requests.run(share=0.01, rounds=1), 10, lambda values: min(values) > 0),
-    (lambda: commands.run(rounds=1), 2, lambda values: min(values) > 0),
-    pytest.param(
+    "deny": (lambda: deny.run(300, revocations=3), 7, _are_positive),
+    "relay": pytest.param(lambda: relay.run(20, rounds=2), 4, _are_positive, marks=_LINUX),
+    "requests": (lambda: requests.run(share=0.01, rounds=1), 10, _are_positive),
+    "commands": (lambda: commands.run(rounds=1), 2, _are_positive),
+    "console": pytest.param(
         lambda: console.run(plans.large_fleet, rounds=2),
         8,
         lambda values: min(values) > 0 and values[-1] == 5,
         marks=pytest.mark.skipif(browsers.executable() is None, reason="no Chromium"),
     ),
-    pytest.param(
+    "workers": pytest.param(
         lambda: workers.run(seconds=1, rounds=1), 4, lambda values: min(values) > 1, marks=_WRK
     ),
-    pytest.param(
+    "postgresql": pytest.param(
         lambda: postgresql.run(share=0.02, rounds=1),
         12,
         # An idle leader may take nothing in so short a time.
         lambda values: min([*values[:5], *values[6:]]) > 0,
         marks=_LINUX,
     ),
-]
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("run", "number", "is_right"),
-    _BENCHES,
-    ids=[
-        "publication",
-        "feed",
-        "clients",
-        "deny",
-        "relay",
-        "requests",
-        "commands",
-        "console",
-        "workers",
-        "postgresql",
-    ],
-)
+@pytest.mark.parametrize(("run", "number", "is_right"), _BENCHES.values(), ids=_BENCHES)
 def test_each_figure_is_measured_and_documented(
     run: Callable[[], Iterator[Row]], number: int, is_right: Callable[[list[float]], bool]
 ) -> None:

@@ -8,9 +8,9 @@ import { html, one, put, svg } from './html.js'
 import { aged, follow, read, soon } from './live.js'
 import { written } from './parts/csv.js'
 import { isHeard, isSilent, showKeys } from './parts/keys.js'
-import { banner, problem, ready, skeleton } from './parts/panel.js'
+import { banner, problem, ready, skeleton, when } from './parts/panel.js'
 import { download } from './parts/progress.js'
-import { icon } from './parts/tag.js'
+import { icon, stateOf, tag } from './parts/tag.js'
 import { repeat } from './vendor/lit-html/directives/repeat.js'
 
 /**
@@ -19,11 +19,12 @@ import { repeat } from './vendor/lit-html/directives/repeat.js'
  * @property {string} title
  * @property {string} [width] as in `grid-template-columns`; a column without is for filters and files
  * @property {number} [from] pixels of the table from which it is shown
- * @property {'number'} [kind]
  * @property {boolean} [lead] whether it is the name of a row, which is never cut at its end; otherwise the first
- * @property {(row: any) => string | number | null} [value] to sort by; otherwise its text
- * @property {(row: any) => string} [text] to filter, and for files; otherwise its value
- * @property {(row: any) => unknown} [cell] what is shown; otherwise its text
+ * @property {string} [of] the member of a row that it tells; otherwise that of its id
+ * @property {'number' | keyof typeof CELLS} [kind] how its value is shown
+ * @property {(row: any) => string | number | null} [value] to sort by; otherwise that member, or its text
+ * @property {(row: any) => string} [text] to filter, and for files; otherwise what it sorts by
+ * @property {(row: any) => unknown} [cell] what is shown; otherwise its value by its kind, or its text
  * @property {(row: any, wanted: string) => boolean} [is] whether a filter finds a row; otherwise if its text has it
  */
 /** @typedef {{title: string, run: () => unknown, danger?: boolean}} Action */
@@ -112,8 +113,34 @@ export const terms = (query) =>
 /** A term as it is written. @param {string} id @param {string} value */
 const term = (id, value) => `${id}:${/\s/.test(value) ? `"${value.replaceAll('"', '')}"` : value}`
 
+/** What a column sorts by. @param {Column} column @param {any} row */
+function valueOf({ id, of, value, text }, row) {
+  if (value) return value(row)
+  return text && !of ? text(row) : (row[of ?? id] ?? null)
+}
+
 /** The text of a cell. @param {Column} column @param {any} row */
-const textOf = ({ text, value }, row) => (text ? text(row) : String(value?.(row) ?? ''))
+const textOf = (column, row) => (column.text ? column.text(row) : String(valueOf(column, row) ?? ''))
+
+/** How a value is shown. */
+const CELLS = {
+  time: (/** @type {string | null} */ value) => when(value),
+  name: (/** @type {string | null} */ value) => whole(value ?? ''),
+  prose: (/** @type {string} */ value) => html`<bdi dir="auto" title=${value}>${value}</bdi>`,
+  code: (/** @type {string} */ value) => html`<code>${value}</code>`,
+  status: (/** @type {string} */ value) => tag(stateOf(value), value),
+}
+
+/** What a cell shows. @param {Column} column @param {any} row */
+function shown(column, row) {
+  const { kind, cell } = column
+  if (cell) return cell(row)
+  const value = /** @type {any} */ (valueOf(column, row))
+  return kind && kind !== 'number' ? CELLS[kind](value) : textOf(column, row)
+}
+
+/** The class of a cell. @param {Column} column */
+const sideOf = ({ kind }) => (kind === 'number' ? kind : null)
 
 export class Table {
   /** @type {any[] | null} */
@@ -272,8 +299,7 @@ export class Table {
   #sorted(rows) {
     const [isDown, id] = this.#sort.startsWith('-') ? [true, this.#sort.slice(1)] : [false, this.#sort]
     const column = this.spec.columns.find((each) => each.id === id) ?? this.#lead
-    const worth = (/** @type {Column} */ of) =>
-      new Map(rows.map((row) => [row, of.value ? of.value(row) : textOf(of, row)]))
+    const worth = (/** @type {Column} */ of) => new Map(rows.map((row) => [row, valueOf(of, row)]))
     const [first, second] = [worth(column), worth(this.#lead)]
     return [...rows].sort((left, right) => {
       const compared = compare(first.get(left) ?? null, first.get(right) ?? null)
@@ -492,14 +518,15 @@ export class Table {
           ><input type="checkbox" aria-label=${`Choose all ${this.spec.noun} shown`} .checked=${all} @change=${toggle}
         /></label>
       </div>
-      ${this.#shown.map(({ id, title, kind }) => {
+      ${this.#shown.map((column) => {
+        const { id, title, kind } = column
         const sorted = this.#sort === id ? 'ascending' : this.#sort === `-${id}` ? 'descending' : 'none'
         const turn = () => {
           const isDown = sorted === 'none' ? kind === 'number' : sorted === 'ascending'
           this.#sort = isDown ? `-${id}` : id
           this.#keep()
         }
-        return html`<div role="columnheader" class=${kind ?? null} aria-sort=${sorted}>
+        return html`<div role="columnheader" class=${sideOf(column)} aria-sort=${sorted}>
           <button type="button" class="sorter" @click=${turn}>
             ${title}<span aria-hidden="true">${ARROWS[sorted]}</span>
           </button>
@@ -527,7 +554,6 @@ export class Table {
   #row(row, index) {
     const { mark, sub, actions } = this.spec
     const picked = this.#chosen.has(this.#key(row))
-    const shown = (/** @type {Column} */ column) => (column.cell ? column.cell(row) : textOf(column, row))
     // Where it is narrow, the page of a row has its actions.
     const more =
       actions &&
@@ -541,7 +567,7 @@ export class Table {
       >
         ${glyph('more')}
       </button>`
-    const name = this.#named(row, shown(this.#lead))
+    const name = this.#named(row, shown(this.#lead, row))
     if (this.#isNarrow) {
       const at = this.spec.columns.find(({ id }) => id === mark)
       return html`<div role="row" class="row" aria-rowindex=${index + 2}>
@@ -549,7 +575,7 @@ export class Table {
           ${name}
           <div class="sub soft">${sub?.(row)}</div>
         </div>
-        <div role="cell" class="marked">${at && shown(at)}</div>
+        <div role="cell" class="marked">${at && shown(at, row)}</div>
         <div role="cell">${more}</div>
       </div>`
     }
@@ -565,7 +591,7 @@ export class Table {
       </div>
       ${this.#shown.map(
         (column) =>
-          html`<div role="cell" class=${column.kind ?? null}>${column === this.#lead ? name : shown(column)}</div>`,
+          html`<div role="cell" class=${sideOf(column)}>${column === this.#lead ? name : shown(column, row)}</div>`,
       )}
       <div role="cell" class="more">${more}</div>
     </div>`

@@ -45,24 +45,11 @@ const keys = {
   mark: 'ends',
   open: ({ id }) => `#/api-keys/${id}`,
   columns: [
-    { id: 'name', title: 'Name', width: 'minmax(180px, 2fr)', value: ({ name }) => name, cell: nameOf },
+    { id: 'name', title: 'Name', width: 'minmax(180px, 2fr)', cell: nameOf },
     { id: 'may', title: 'May', width: 'minmax(150px, 2fr)', from: 900, value: ({ scopes }) => inWords(scopes) },
     { id: 'scope', title: 'Scopes', text: ({ scopes }) => scopes.join(' ') },
-    {
-      id: 'used',
-      title: 'Last used',
-      width: '124px',
-      value: ({ last_used_at: at }) => at,
-      cell: ({ last_used_at: at }) => when(at),
-    },
-    {
-      id: 'made',
-      title: 'Made',
-      width: '124px',
-      from: 1000,
-      value: ({ created_at: at }) => at,
-      cell: ({ created_at: at }) => when(at),
-    },
+    { id: 'used', title: 'Last used', width: '124px', of: 'last_used_at', kind: 'time' },
+    { id: 'made', title: 'Made', width: '124px', from: 1000, of: 'created_at', kind: 'time' },
     {
       id: 'ends',
       title: 'Ends',

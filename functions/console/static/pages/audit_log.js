@@ -6,7 +6,7 @@ import { html, one, put } from '../html.js'
 import { follow, Pages } from '../live.js'
 import { ACTIONS, folded, sentence } from '../parts/audit_sentences.js'
 import { tell } from '../parts/dialog.js'
-import { banner, called, facts, heading, named, problem, ready, when } from '../parts/panel.js'
+import { banner, called, facts, heading, named, problem, ready } from '../parts/panel.js'
 import { advance, download } from '../parts/progress.js'
 import { icon } from '../parts/tag.js'
 import { Table, terms } from '../table.js'
@@ -176,14 +176,7 @@ const lines = {
       value: ({ who }) => who,
       cell: ({ who }) => html`<bdi title=${who}>${who}</bdi>`,
     },
-    {
-      id: 'act',
-      title: 'Action',
-      width: '172px',
-      from: 1000,
-      value: ({ action }) => action,
-      cell: ({ action }) => html`<code>${action}</code>`,
-    },
+    { id: 'act', title: 'Action', width: '172px', from: 1000, of: 'action', kind: 'code' },
     {
       id: 'where',
       title: 'From',
@@ -191,13 +184,7 @@ const lines = {
       from: 1120,
       text: ({ entries: [{ source_ip: address }] }) => address ?? '',
     },
-    {
-      id: 'time',
-      title: 'When',
-      width: '116px',
-      value: ({ entries: [{ timestamp }] }) => timestamp,
-      cell: ({ entries: [{ timestamp }] }) => when(timestamp),
-    },
+    { id: 'time', title: 'When', width: '116px', kind: 'time', value: ({ entries: [{ timestamp }] }) => timestamp },
     { id: 'about', title: 'About', text: ({ entries: [{ resource_id: thing }] }) => thing },
   ],
   sub: ({ who }) => html`<bdi>${who}</bdi>`,

@@ -5,9 +5,7 @@ import { short } from '../format.js'
 import { html } from '../html.js'
 import { ask } from '../parts/dialog.js'
 import { announce, copy, when } from '../parts/panel.js'
-import { stateOf, tag } from '../parts/tag.js'
 import { may } from '../session.js'
-import { whole } from '../table.js'
 
 /** @type {Record<Api.SrlKeyStatus, string>} */
 const MEANING = {
@@ -29,20 +27,8 @@ export const signers = {
   mark: 'state',
   key: ({ key_id }) => key_id,
   columns: [
-    {
-      id: 'signer',
-      title: 'Signer',
-      width: 'minmax(180px, 1fr)',
-      value: ({ key_id }) => key_id,
-      cell: ({ key_id }) => whole(key_id),
-    },
-    {
-      id: 'state',
-      title: 'State',
-      width: '124px',
-      value: ({ status }) => status,
-      cell: ({ status }) => tag(stateOf(status), status),
-    },
+    { id: 'signer', title: 'Signer', width: 'minmax(180px, 1fr)', of: 'key_id', kind: 'name' },
+    { id: 'state', title: 'State', width: '124px', of: 'status', kind: 'status' },
     {
       id: 'meaning',
       title: 'Meaning',
@@ -54,13 +40,7 @@ export const signers = {
           >${meaning(key)}${ripens(key) && html`; may sign ${when(key.activates_at)}`}</span
         >`,
     },
-    {
-      id: 'made',
-      title: 'Made',
-      width: '116px',
-      value: ({ created_at: at }) => at,
-      cell: ({ created_at: at }) => when(at),
-    },
+    { id: 'made', title: 'Made', width: '116px', of: 'created_at', kind: 'time' },
     { id: 'public', title: 'Public key', text: ({ public_key }) => public_key },
   ],
   sub: (key) => html`${meaning(key)} · made ${when(key.created_at)}`,

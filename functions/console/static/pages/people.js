@@ -7,7 +7,7 @@ import { follow, Pages, read } from '../live.js'
 import { about, decide, use, words } from '../parts/approvals.js'
 import { ask, tell } from '../parts/dialog.js'
 import { announce, heading, ready, when } from '../parts/panel.js'
-import { stateOf, tag } from '../parts/tag.js'
+import { tag } from '../parts/tag.js'
 import { may, who } from '../session.js'
 import { Table, whole } from '../table.js'
 
@@ -66,37 +66,11 @@ const people = {
       cell: ({ id, name, email }) =>
         html`<span class="line-of">${whole(name || email)}${id === who().person_id && tag('info', 'you')}</span>`,
     },
-    {
-      id: 'email',
-      title: 'E-mail',
-      width: 'minmax(180px, 1fr)',
-      from: 860,
-      value: ({ email }) => email,
-      cell: ({ email }) => whole(email),
-    },
-    { id: 'role', title: 'Role', width: '128px', value: ({ role }) => role },
-    {
-      id: 'state',
-      title: 'State',
-      width: '124px',
-      value: ({ status }) => status,
-      cell: ({ status }) => tag(stateOf(status), status),
-    },
-    {
-      id: 'since',
-      title: 'First signed in',
-      width: '132px',
-      from: 820,
-      value: ({ created_at: at }) => at,
-      cell: ({ created_at: at }) => when(at),
-    },
-    {
-      id: 'issuer',
-      title: 'Identity provider',
-      width: 'minmax(160px, 1fr)',
-      from: 1120,
-      value: ({ issuer }) => issuer,
-    },
+    { id: 'email', title: 'E-mail', width: 'minmax(180px, 1fr)', from: 860, kind: 'name' },
+    { id: 'role', title: 'Role', width: '128px' },
+    { id: 'state', title: 'State', width: '124px', of: 'status', kind: 'status' },
+    { id: 'since', title: 'First signed in', width: '132px', from: 820, of: 'created_at', kind: 'time' },
+    { id: 'issuer', title: 'Identity provider', width: 'minmax(160px, 1fr)', from: 1120 },
   ],
   sub: ({ email, role }) => html`${role} · <bdi>${email}</bdi>`,
   facets: () => [
@@ -186,36 +160,10 @@ const approvals = {
           status,
         ),
     },
-    {
-      id: 'by',
-      title: 'Asked by',
-      width: 'minmax(120px, 1fr)',
-      value: ({ requested_by: by }) => by,
-      cell: ({ requested_by: by }) => whole(by),
-    },
-    {
-      id: 'decided',
-      title: 'Decided by',
-      width: 'minmax(120px, 1fr)',
-      from: 900,
-      value: ({ decided_by: by }) => by ?? '',
-      cell: ({ decided_by: by }) => by && whole(by),
-    },
-    {
-      id: 'why',
-      title: 'Why',
-      width: 'minmax(140px, 2fr)',
-      from: 1100,
-      value: ({ reason }) => reason,
-      cell: ({ reason }) => html`<bdi dir="auto" title=${reason}>${reason}</bdi>`,
-    },
-    {
-      id: 'asked',
-      title: 'Asked',
-      width: '116px',
-      value: ({ created_at: at }) => at,
-      cell: ({ created_at: at }) => when(at),
-    },
+    { id: 'by', title: 'Asked by', width: 'minmax(120px, 1fr)', of: 'requested_by', kind: 'name' },
+    { id: 'decided', title: 'Decided by', width: 'minmax(120px, 1fr)', from: 900, of: 'decided_by', kind: 'name' },
+    { id: 'why', title: 'Why', width: 'minmax(140px, 2fr)', from: 1100, of: 'reason', kind: 'prose' },
+    { id: 'asked', title: 'Asked', width: '116px', of: 'created_at', kind: 'time' },
     { id: 'left', title: 'Left', text: ({ remaining, count: times }) => `${remaining} of ${count(times, 'time')}` },
   ],
   sub: ({ requested_by: by, reason }) => html`<bdi>${by}</bdi> · <bdi dir="auto">${reason}</bdi>`,
@@ -251,20 +199,8 @@ const sessions = {
       cell: ({ id, identity }) =>
         html`<span class="line-of">${whole(identity)}${id === who().session_id && tag('info', 'this one')}</span>`,
     },
-    {
-      id: 'since',
-      title: 'Began',
-      width: '116px',
-      value: ({ created_at: at }) => at,
-      cell: ({ created_at: at }) => when(at),
-    },
-    {
-      id: 'ends',
-      title: 'Ends',
-      width: '116px',
-      value: ({ expires_at: at }) => at,
-      cell: ({ expires_at: at }) => when(at),
-    },
+    { id: 'since', title: 'Began', width: '116px', of: 'created_at', kind: 'time' },
+    { id: 'ends', title: 'Ends', width: '116px', of: 'expires_at', kind: 'time' },
     { id: 'owner', title: 'Of', text: ({ owner }) => owner ?? '' },
   ],
   sub: ({ created_at: at }) => html`began ${when(at)}`,

@@ -9,7 +9,7 @@ import { icon, tag } from '../parts/tag.js'
 import { WARRANT } from '../parts/warrant_lines.js'
 import { isLate } from '../pictures/overview.js'
 import { may, who } from '../session.js'
-import { Table, terms, whole } from '../table.js'
+import { Table, terms } from '../table.js'
 import { showMany } from './revocation_batch.js'
 import { revokeOne, takeBack } from './revocation_dialogs.js'
 
@@ -156,29 +156,10 @@ const revocations = {
   open: ({ id }) => `#/changes/${id}`,
   fields: FIELDS,
   columns: [
-    {
-      id: 'name',
-      title: 'Warrant',
-      width: 'minmax(200px, 2fr)',
-      value: ({ warrant_id: warrant }) => warrant,
-      cell: ({ warrant_id: warrant }) => whole(warrant),
-    },
-    { id: 'list', title: 'List', width: '132px', value: ({ listed }) => listed, cell: listed },
-    {
-      id: 'why',
-      title: 'Reason',
-      width: 'minmax(140px, 2fr)',
-      from: 860,
-      value: ({ reason }) => reason,
-      cell: ({ reason }) => html`<bdi dir="auto" title=${reason}>${reason}</bdi>`,
-    },
-    {
-      id: 'revoked',
-      title: 'Revoked',
-      width: '116px',
-      value: ({ created_at: at }) => at,
-      cell: ({ created_at: at }) => when(at),
-    },
+    { id: 'name', title: 'Warrant', width: 'minmax(200px, 2fr)', of: 'warrant_id', kind: 'name' },
+    { id: 'list', title: 'List', width: '132px', of: 'listed', cell: listed },
+    { id: 'why', title: 'Reason', width: 'minmax(140px, 2fr)', from: 860, of: 'reason', kind: 'prose' },
+    { id: 'revoked', title: 'Revoked', width: '116px', of: 'created_at', kind: 'time' },
     {
       id: 'maker',
       title: 'By',

@@ -4,14 +4,14 @@ import { now } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { aged, follow, read } from '../live.js'
-import { announce, banner, heading, problem, ready, skeleton, when } from '../parts/panel.js'
+import { announce, banner, heading, problem, ready, skeleton } from '../parts/panel.js'
 import { change, create } from '../parts/signing_key_dialogs.js'
 import { icon, tag } from '../parts/tag.js'
 import { Tree } from '../parts/tree.js'
 import { layout, tree } from '../pictures/signing_keys.js'
 import { may } from '../session.js'
 import { find, forest, isActive, isNamed, mayHaveChildren, reached, reveal, shown, standing } from '../signing_keys.js'
-import { Table, whole } from '../table.js'
+import { Table } from '../table.js'
 import { ChosenKey } from './signing_key.js'
 
 /** @typedef {import('../signing_keys.js').Item} Item */
@@ -138,13 +138,7 @@ const flat = {
   key: ({ key }) => key.id,
   open: ({ key }) => `#/keys/${key.id}`,
   columns: [
-    {
-      id: 'name',
-      title: 'Name',
-      width: 'minmax(180px, 2fr)',
-      value: ({ key }) => key.name,
-      cell: ({ key }) => whole(key.name),
-    },
+    { id: 'name', title: 'Name', width: 'minmax(180px, 2fr)', kind: 'name', value: ({ key }) => key.name },
     {
       id: 'state',
       title: 'State',
@@ -184,21 +178,8 @@ const flat = {
       value: ({ key }) => key.warrant_count ?? null,
       text: ({ key }) => (key.warrant_count === undefined ? '' : number(key.warrant_count)),
     },
-    {
-      id: 'expires',
-      title: 'Expires',
-      width: '116px',
-      from: 1040,
-      value: ({ key }) => key.expires_at,
-      cell: ({ key }) => when(key.expires_at),
-    },
-    {
-      id: 'made',
-      title: 'Made',
-      width: '116px',
-      value: ({ key }) => key.created_at,
-      cell: ({ key }) => when(key.created_at),
-    },
+    { id: 'expires', title: 'Expires', width: '116px', from: 1040, kind: 'time', value: ({ key }) => key.expires_at },
+    { id: 'made', title: 'Made', width: '116px', kind: 'time', value: ({ key }) => key.created_at },
     { id: 'public', title: 'Public key', text: ({ key }) => key.public_key },
   ],
   sub: ({ key, parent }) => html`${key.type}${parent && html` below <bdi>${parent.key.name}</bdi>`}`,

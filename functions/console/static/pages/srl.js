@@ -7,7 +7,7 @@ import { follow, Pages, read } from '../live.js'
 import { banner, heading, picture, problem, ready, skeleton, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
 import { coverage, coverageWords, difference, row, strip } from '../pictures/srl.js'
-import { Table, whole } from '../table.js'
+import { Table } from '../table.js'
 import { buttons, SIGNERS, signers } from './list_signers.js'
 import { LONGEST, verifyCard } from './list_verification.js'
 
@@ -148,28 +148,9 @@ const lists = {
   open: ({ version }) => `#/lists/${Math.max(1, version - 1)}..${version}`,
   begin: (rows) => Object.assign(scale, { most: Math.max(...rows.map(({ count }) => count)), signer: rows[0]?.key_id }),
   columns: [
-    {
-      id: 'version',
-      title: 'List',
-      width: '92px',
-      value: ({ version }) => version,
-      text: ({ version }) => `v${version}`,
-    },
-    {
-      id: 'issued',
-      title: 'Issued',
-      width: '116px',
-      value: ({ issued_at: at }) => at,
-      cell: ({ issued_at: at }) => when(at),
-    },
-    {
-      id: 'size',
-      title: 'Warrants',
-      width: '100px',
-      kind: 'number',
-      value: ({ count }) => count,
-      text: ({ count }) => number(count),
-    },
+    { id: 'version', title: 'List', width: '92px', of: 'version', text: ({ version }) => `v${version}` },
+    { id: 'issued', title: 'Issued', width: '116px', of: 'issued_at', kind: 'time' },
+    { id: 'size', title: 'Warrants', width: '100px', of: 'count', kind: 'number', text: ({ count }) => number(count) },
     {
       id: 'bar',
       title: 'Length; what is new at its end',
@@ -195,14 +176,7 @@ const lists = {
       cell: ({ key_id }) =>
         html`<code class=${key_id === scale.signer ? null : 'soft'} title=${key_id}>${short(key_id)}</code>`,
     },
-    {
-      id: 'ends',
-      title: 'Ends',
-      width: '116px',
-      from: 1000,
-      value: ({ expires_at: at }) => at,
-      cell: ({ expires_at: at }) => when(at),
-    },
+    { id: 'ends', title: 'Ends', width: '116px', from: 1000, of: 'expires_at', kind: 'time' },
     { id: 'hash', title: 'SHA-256', text: ({ sha256 }) => sha256 },
   ],
   sub: ({ count, issued_at: at, key_id }) => html`${warrants(count, 'warrant')} · ${when(at)} · ${short(key_id)}`,
@@ -324,7 +298,7 @@ const differing = {
   mark: 'change',
   open: ({ id }) => `#/revocations?warrant=${id}`,
   columns: [
-    { id: 'id', title: 'Warrant', width: 'minmax(200px, 1fr)', value: ({ id }) => id, cell: ({ id }) => whole(id) },
+    { id: 'id', title: 'Warrant', width: 'minmax(200px, 1fr)', kind: 'name' },
     {
       id: 'change',
       title: 'Change',

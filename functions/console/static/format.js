@@ -101,10 +101,10 @@ export const clock = (time) => second(time).slice(11, 16)
 export const date = (time) => second(time).slice(0, 10)
 
 /**
- * The last second of a day in UTC.
- * @param {string} day
+ * A time as the API has it: 2026-11-22T03:21:13Z.
+ * @param {number} time in milliseconds
  */
-export const dayEnds = (day) => `${day}T23:59:59Z`
+export const stamp = (time) => `${second(time).replace(' ', 'T')}Z`
 
 /**
  * A day or a minute in UTC as the API takes it: its first second, or its last. Other texts stay as they are.

@@ -32,7 +32,7 @@ export const svg = (strings, ...values) => drawing(strings, ...allowed(strings, 
 
 /**
  * The one element of a template, made once.
- * @template {Element} E
+ * @template {Element} [E=HTMLElement]
  * @param {Template} template
  * @returns {E}
  */

@@ -7,6 +7,7 @@ import { count, number } from './format.js'
 import { html, one, put, svg } from './html.js'
 import { aged, follow, read, soon } from './live.js'
 import { written } from './parts/csv.js'
+import { choice, field, submitted, tick } from './parts/dialog.js'
 import { isHeard, isSilent, showKeys } from './parts/keys.js'
 import { banner, problem, ready, skeleton, when } from './parts/panel.js'
 import { download } from './parts/progress.js'
@@ -181,12 +182,10 @@ export class Table {
     this.#hidden = new Set(own('hide')?.split(',') ?? [])
     this.#flat = own('flat') !== null
     this.signal = signal
-    this.element = /** @type {HTMLElement} */ (
-      one(
-        html`<section class=${spec.isLow ? 'sheet low' : 'sheet'} aria-label=${spec.noun}>
-          <div class="padded">${skeleton(6)}</div>
-        </section>`,
-      )
+    this.element = one(
+      html`<section class=${spec.isLow ? 'sheet low' : 'sheet'} aria-label=${spec.noun}>
+        <div class="padded">${skeleton(6)}</div>
+      </section>`,
     )
     const seen = new ResizeObserver(() => this.#paint())
     seen.observe(this.element)
@@ -728,18 +727,19 @@ export class Table {
       this.#keep()
     }
     popup(event, this.signal, (close) => {
-      const keep = (/** @type {SubmitEvent} */ submitted) => {
-        submitted.preventDefault()
-        const name = String(new FormData(/** @type {HTMLFormElement} */ (submitted.target)).get('name'))
+      const keep = submitted((form) => {
+        const name = String(form.get('name'))
         localStorage.setItem(filters(this.spec.id), JSON.stringify({ ...kept, [name]: location.hash }))
         close()
-      }
+      })
       const forget = (/** @type {string} */ name) => {
         const { [name]: _, ...rest } = kept
         localStorage.setItem(filters(this.spec.id), JSON.stringify(rest))
         close()
       }
       const seen = this.spec.columns.filter(({ width }) => width)
+      const box = (/** @type {string} */ words, /** @type {boolean} */ isOn, /** @type {() => void} */ change) =>
+        tick(html`<input type="checkbox" .checked=${isOn} @change=${change} />`, words)
       const sorts = seen.flatMap(({ id, title }) => [
         [id, `${title}, upwards`],
         [`-${id}`, `${title}, downwards`],
@@ -749,8 +749,8 @@ export class Table {
           <legend>Columns</legend>
           ${seen
             .filter((each) => each !== this.#lead)
-            .map(({ id, title }) => tick(title, !this.#hidden.has(id), () => show(id)))}
-          ${this.spec.groups && tick('Groups', !this.#flat, flat)}
+            .map(({ id, title }) => box(title, !this.#hidden.has(id), () => show(id)))}
+          ${this.spec.groups && box('Groups', !this.#flat, flat)}
         </fieldset>
         <label class="field"
           ><span>Order</span
@@ -773,7 +773,7 @@ export class Table {
             )}
           </fieldset>`
         }
-        <label class="field"><span>Save this filter as</span><input name="name" required maxlength="60" /></label>
+        ${field('Save this filter as', html`<input name="name" required maxlength="60" />`)}
         <button>Save</button>
       </form>`
     })
@@ -789,35 +789,31 @@ export class Table {
       return type === 'datetime-local' && value.length === 10 ? `${value}T00:00` : value
     }
     popup(event, this.signal, (close) => {
-      const filter = (/** @type {SubmitEvent} */ submitted) => {
-        submitted.preventDefault()
-        const form = new FormData(/** @type {HTMLFormElement} */ (submitted.target))
+      const filter = submitted((form) => {
         const given = [...form].map(([id, value]) => [id, String(value).trim()])
         this.#ask(
           [...free, ...given.filter(([, value]) => value).map(([id = '', value = '']) => term(id, value))].join(' '),
         )
         close()
-      }
+      })
       return html`<form class="view" @submit=${filter}>
-        ${fields.map(
-          ({ id, title, type = 'text', options, hint }) =>
-            html`<label class="field"
-              ><span>${title}</span> ${hint && html`<small class="soft">${hint}</small>`}
-              ${
-                options
-                  ? html`<select name=${id}>
-                      <option value="">all</option>
-                      ${options.map((each) => html`<option ?selected=${each === valueOf(id)}>${each}</option>`)}
-                    </select>`
-                  : html`<input
-                      name=${id}
-                      type=${type}
-                      value=${valueOf(id, type)}
-                      autocomplete="off"
-                      spellcheck="false"
-                    />`
-              }</label
-            >`,
+        ${fields.map(({ id, title, type = 'text', options, hint }) =>
+          field(
+            title,
+            options
+              ? choice(id, [
+                  ['', 'all'],
+                  ...options.map((each) => /** @type {const} */ ([each, each, each === valueOf(id)])),
+                ])
+              : html`<input
+                  name=${id}
+                  type=${type}
+                  value=${valueOf(id, type)}
+                  autocomplete="off"
+                  spellcheck="false"
+                />`,
+            hint,
+          ),
         )}
         <button class="main">Filter</button>
       </form>`
@@ -910,14 +906,6 @@ const filters = (/** @type {string} */ id) => `rescind.filters.${id}`
 const saved = (id) => JSON.parse(localStorage.getItem(filters(id)) ?? '{}')
 
 /**
- * @param {string} words
- * @param {boolean} isOn
- * @param {(event: Event) => void} change
- */
-export const tick = (words, isOn, change) =>
-  html`<label class="tick"><input type="checkbox" .checked=${isOn} @change=${change} /> <span>${words}</span></label>`
-
-/**
  * @param {MouseEvent} event
  * @param {AbortSignal} signal
  * @param {Action[]} actions
@@ -939,7 +927,7 @@ function menu(event, signal, actions) {
  */
 function popup({ currentTarget }, signal, content, role = null) {
   const button = /** @type {HTMLElement} */ (currentTarget)
-  const place = /** @type {HTMLElement} */ (one(html`<div popover class="popup" role=${role}></div>`))
+  const place = one(html`<div popover class="popup" role=${role}></div>`)
   const close = () => place.hidePopover()
   put(place, content(close))
   document.body.append(place)

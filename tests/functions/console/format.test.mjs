@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { brief, dayEnds, instant, nameOf, seconds, shownTimes, told } from '../../../functions/console/static/format.js'
+import { brief, instant, nameOf, seconds, shownTimes, told } from '../../../functions/console/static/format.js'
 
 test('an identity is said in the same words on each page', () => {
   assert.equal(nameOf('fraud-desk@acme.svc'), 'fraud-desk')
@@ -19,7 +19,6 @@ test('an identity is said in the same words on each page', () => {
 })
 
 test('a day and a minute have their first and their last second', () => {
-  assert.equal(dayEnds('2026-11-22'), '2026-11-22T23:59:59Z')
   const both = (/** @type {string} */ text) => [instant(text), instant(text, true)]
   assert.deepEqual(both('2026-11-22'), ['2026-11-22T00:00:00Z', '2026-11-22T23:59:59Z'])
   assert.deepEqual(both('2026-11-22T03:21'), ['2026-11-22T03:21:00Z', '2026-11-22T03:21:59Z'])

@@ -1,11 +1,11 @@
 /** Who can call the API, with what, and until when? */
 
 import { all, ApiError, now, post, remove } from '../api.js'
-import { count, date, short } from '../format.js'
+import { count, date, short, stamp } from '../format.js'
 import { html, put, svg } from '../html.js'
 import { follow, read } from '../live.js'
-import { ask, field, showSecret } from '../parts/dialog.js'
-import { announce, banner, facts, heading, left, named, problem, ready, skeleton, when } from '../parts/panel.js'
+import { ask, choice, confirm, field, showSecret, tick } from '../parts/dialog.js'
+import { banner, facts, heading, left, named, problem, ready, skeleton, when } from '../parts/panel.js'
 import { inWords, SCOPES } from '../parts/scopes.js'
 import { stateOf, tag } from '../parts/tag.js'
 import { happenedTo } from '../parts/timeline.js'
@@ -146,9 +146,7 @@ function detail(id) {
 const OUTLIVED =
   'To replace it, sign in with an API key that lasts longer: a key cannot make one that ends after itself.'
 
-/**
- * @param {string | null} account
- */
+/** @param {string | null} account */
 async function create(account) {
   /** @type {Api.ServiceAccount[]} */
   const accounts = await all('/v1/service-accounts', 'service_accounts').catch(() => [])
@@ -159,33 +157,26 @@ async function create(account) {
     body: [
       field(
         'Name',
-        html`<input name="name" required maxlength="255" autocomplete="off" />`,
+        html`<input name="name" required maxlength="255" />`,
         'For people: the program or the person that has it.',
       ),
       html`<fieldset>
         <legend>Scopes</legend>
-        ${Object.entries(SCOPES).map(
-          ([scope, words]) =>
-            html`<label class="tick"
-              ><input type="checkbox" name="scopes" value=${scope} />
-              <span>${words} <small class="soft">${scope}</small></span></label
-            >`,
+        ${Object.entries(SCOPES).map(([scope, words]) =>
+          tick(
+            html`<input type="checkbox" name="scopes" value=${scope} />`,
+            html`${words} <small class="soft">${scope}</small>`,
+          ),
         )}
       </fieldset>`,
       field(
         'Account',
-        html`<select name="account">
-          <option value="">None: it stands for itself</option>
-          ${accounts.map(({ id, name }) => html`<option value=${id} ?selected=${id === account}>${name}</option>`)}
-        </select>`,
+        choice('account', [
+          ['', 'None: it stands for itself'],
+          ...accounts.map(({ id, name }) => /** @type {const} */ ([id, name, id === account])),
+        ]),
       ),
-      field(
-        'Ends after',
-        html`<select name="ends">
-          ${ends().map(([end, words, isUsual]) => html`<option value=${end} ?selected=${isUsual}>${words}</option>`)}
-        </select>`,
-        who().creates_until && SHORT_LIVED,
-      ),
+      endField('Ends after'),
     ],
     run: async (form, headers) => {
       if (!form.has('scopes')) throw new ApiError(400, 'invalid_request', 'Choose what the key may do.', null)
@@ -204,49 +195,35 @@ async function create(account) {
   if (made) await handOver(/** @type {Api.CreatedApiKey} */ (made))
 }
 
-/**
- * @param {Api.CreatedApiKey} made
- */
+/** @param {Api.CreatedApiKey} made */
 async function handOver(made) {
   const words = html`It is the secret of <bdi>${made.name}</bdi>, which ${inWords(made.scopes)}.`
   await showSecret('Store this key now', made.key, words)
 }
 
-export const SHORT_LIVED =
-  'A key cannot make one that ends after itself. For a longer one, sign in with an API key that lasts longer.'
-
 /**
  * The ends that a new key may have: none after the end of the key that makes it.
- * @returns {[string, string, boolean][]} the time, in words, and whether it is the usual one
+ * @param {string} label
  */
-export function ends() {
+export function endField(label) {
   const own = who().creates_until
   const last = own ? Date.parse(own) : Infinity
-  /** @type {[number, string][]} */
-  const lengths = [
+  const lengths = /** @type {const} */ ([
     [30, '30 days'],
     [90, '90 days'],
     [365, 'a year'],
-  ]
+  ])
   const found = lengths
     .map(([days, words]) => /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90]))
     .filter(([end]) => end <= last)
-  /** @type {[string, string, boolean]} */
-  const longest = own
-    ? [
-        own,
-        `${left(own)},
-    with the key that you are signed in with`,
-        found.length < 2,
-      ]
-    : ['', 'never', false]
-  return [
-    ...found.map(
-      ([end, words, isUsual]) =>
-        /** @type {[string, string, boolean]} */ ([`${new Date(end).toISOString().slice(0, 19)}Z`, words, isUsual]),
-    ),
-    longest,
-  ]
+    .map(([end, words, isUsual]) => /** @type {const} */ ([stamp(end), words, isUsual]))
+  return own
+    ? field(
+        label,
+        choice('ends', [...found, [own, `${left(own)}, with the key that you are signed in with`, found.length < 2]]),
+        'A key cannot make one that ends after itself. For a longer one, sign in with an API key that lasts longer.',
+      )
+    : field(label, choice('ends', [...found, ['', 'never']]))
 }
 
 /**
@@ -259,16 +236,8 @@ function wouldOutlive({ created_at, expires_at }) {
   return own !== null && now() + length > Date.parse(own)
 }
 
-/**
- * @param {Key} key
- */
+/** @param {Key} key */
 async function rotate(key) {
-  const graces = [
-    [0, 'at once'],
-    [3600, 'in 1 h'],
-    [DAY, 'in 1 day'],
-    [7 * DAY, 'in 7 days'],
-  ]
   const made = await ask({
     title: 'Replace this key',
     action: 'Make the new key',
@@ -279,11 +248,12 @@ async function rotate(key) {
       </p>`,
       field(
         'The old key ends',
-        html`<select name="grace">
-          ${graces.map(
-            ([seconds, words]) => html`<option value=${seconds} ?selected=${seconds === DAY}>${words}</option>`,
-          )}
-        </select>`,
+        choice('grace', [
+          [0, 'at once'],
+          [3600, 'in 1 h'],
+          [DAY, 'in 1 day', true],
+          [7 * DAY, 'in 7 days'],
+        ]),
         'Until then both are accepted.',
       ),
     ],
@@ -293,12 +263,10 @@ async function rotate(key) {
   if (made) await handOver(/** @type {Api.RotatedApiKey} */ (made))
 }
 
-/**
- * @param {Key} key
- */
+/** @param {Key} key */
 async function revoke(key) {
   const own = key.id === who().api_key_id
-  const done = await ask({
+  const done = await confirm({
     title: 'Revoke this key',
     action: `Revoke ${key.name}`,
     danger: true,
@@ -307,19 +275,16 @@ async function revoke(key) {
       html`<p>The next request with <bdi>${key.name}</bdi> (${short(key.id)}) is refused. This cannot be undone.</p>`,
       own && banner('wait', 'You are signed in with this key. You will be signed out.'),
     ],
-    run: (_form, headers) => post(`/v1/api-keys/${key.id}/revoke`, undefined, { headers }).then(() => true),
+    run: (headers) => post(`/v1/api-keys/${key.id}/revoke`, undefined, { headers }),
+    said: 'The key is revoked.',
   })
-  if (!done) return
-  if (own) return signOut().finally(() => location.reload())
-  announce('The key is revoked.')
-  location.hash = `#/changes/${key.id}`
+  if (done && own) return signOut().finally(() => location.reload())
+  if (done) location.hash = `#/changes/${key.id}`
 }
 
-/**
- * @param {Key} key
- */
+/** @param {Key} key */
 async function erase(key) {
-  const done = await ask({
+  const done = await confirm({
     title: 'Delete this key',
     action: `Delete ${key.name}`,
     danger: true,
@@ -327,9 +292,8 @@ async function erase(key) {
     body: html`<p>
       <bdi>${key.name}</bdi> leaves this list. What it did stays in the audit log. This cannot be undone.
     </p>`,
-    run: () => remove(`/v1/api-keys/${key.id}`).then(() => true),
+    run: () => remove(`/v1/api-keys/${key.id}`),
+    said: 'The key is deleted.',
   })
-  if (!done) return
-  announce('The key is deleted.')
-  location.hash = '#/api-keys'
+  if (done) location.hash = '#/api-keys'
 }

@@ -1,7 +1,7 @@
 /** Who did what, when, and is the log whole? */
 
 import { ApiError, call, now } from '../api.js'
-import { date, instant, nameOf, number, second, short, told } from '../format.js'
+import { date, instant, nameOf, number, second, short, stamp, told } from '../format.js'
 import { html, one, put } from '../html.js'
 import { follow, Pages } from '../live.js'
 import { ACTIONS, folded, sentence } from '../parts/audit_sentences.js'
@@ -38,7 +38,7 @@ export const title = 'Audit log'
  */
 export async function show(main, context) {
   const { signal } = context
-  opened = `${new Date(now() - DAYS * DAY).toISOString().slice(0, 19)}Z`
+  opened = stamp(now() - DAYS * DAY)
   const place = one(html`<div class="body"></div>`)
   const file = (/** @type {'ndjson' | 'csv'} */ format) => ({
     title: `All that the filter finds, as ${format.toUpperCase()}`,

@@ -3,7 +3,7 @@
 import { ApiError, get, post } from '../api.js'
 import { html, one, put } from '../html.js'
 import { follow, read } from '../live.js'
-import { ask, field } from '../parts/dialog.js'
+import { ask, exactInput, field } from '../parts/dialog.js'
 import { copied, when } from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
 import { may, who } from '../session.js'
@@ -44,7 +44,7 @@ export function firstSteps(place, signal) {
 
 /** Make the key of a gateway's account, show the command that runs it, and wait until it reports. */
 export async function connect() {
-  const { ends, SHORT_LIVED } = await import('./api_keys.js')
+  const { endField } = await import('./api_keys.js')
   const made = await ask({
     title: 'Connect a gateway',
     action: 'Make its key',
@@ -56,24 +56,10 @@ export async function connect() {
       </p>`,
       field(
         'Name',
-        html`<input
-          name="name"
-          required
-          maxlength="63"
-          pattern="[a-z0-9][a-z0-9\\-]*"
-          value="gateway"
-          autocomplete="off"
-          spellcheck="false"
-        />`,
+        exactInput('name', { maxlength: 63, pattern: '[a-z0-9][a-z0-9\\-]*', value: 'gateway' }),
         'Small letters, digits and dashes: so the audit log calls it.',
       ),
-      field(
-        'Its key ends after',
-        html`<select name="ends">
-          ${ends().map(([end, words, isUsual]) => html`<option value=${end} ?selected=${isUsual}>${words}</option>`)}
-        </select>`,
-        who().creates_until && SHORT_LIVED,
-      ),
+      endField('Its key ends after'),
     ],
     run: async (form, headers) => {
       const name = String(form.get('name'))

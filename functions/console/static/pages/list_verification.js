@@ -4,6 +4,7 @@ import { call } from '../api.js'
 import { NoEd25519 } from '../ed25519.js'
 import { count, minute, number, second, span } from '../format.js'
 import { html, one, put } from '../html.js'
+import { exactInput, field, submitted, tick } from '../parts/dialog.js'
 import { banner, problem } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
 import { REASONS } from '../parts/trust_reasons.js'
@@ -78,9 +79,7 @@ export function verifyCard(signal) {
   const dropped = dropUnreadable()
   const before = remembered()
   const result = one(html`<div class="body" role="status"></div>`)
-  const check = async (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault()
-    const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
+  const check = submitted(async (form) => {
     const pin = String(form.get('pin')).trim()
     try {
       put(
@@ -96,7 +95,7 @@ export function verifyCard(signal) {
     } catch (error) {
       if (!signal.aborted) put(result, problem(error, 'The list could not be read.'))
     }
-  }
+  })
   return html` <p class="soft">
       This browser checks the list itself: your pin names the roots, the roots sign a document with the keys of the list
       signers, and one of these signs the list. Paste the pin that you were given by another way: one on this page would
@@ -112,23 +111,11 @@ export function verifyCard(signal) {
     }
     <div class="panels">
       <form @submit=${check}>
-        <label class="field"
-          ><span>Pin that you trust</span
-          ><input
-            name="pin"
-            required
-            spellcheck="false"
-            autocomplete="off"
-            aria-describedby="pin-form"
-            value=${before?.pin}
-          /><small id="pin-form" class="soft">64 hexadecimal digits</small></label
-        >
-        <label class="tick"
-          ><input type="checkbox" name="keep" ?checked=${before !== null} />
-          <span
-            >Remember the pin, the document and the list in this browser, so that older ones are noticed.</span
-          ></label
-        >
+        ${field('Pin that you trust', exactInput('pin', { value: before?.pin }), '64 hexadecimal digits')}
+        ${tick(
+          html`<input type="checkbox" name="keep" ?checked=${before !== null} />`,
+          'Remember the pin, the document and the list in this browser, so that older ones are noticed.',
+        )}
         <div class="actions"><button class="main">Verify</button></div>
       </form>
       ${result}

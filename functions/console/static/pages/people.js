@@ -5,8 +5,8 @@ import { count } from '../format.js'
 import { html, put } from '../html.js'
 import { follow, Pages, read } from '../live.js'
 import { about, decide, use, words } from '../parts/approvals.js'
-import { ask, tell } from '../parts/dialog.js'
-import { announce, heading, ready, when } from '../parts/panel.js'
+import { confirm, tell } from '../parts/dialog.js'
+import { heading, ready, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
 import { may, who } from '../session.js'
 import { Table, whole } from '../table.js'
@@ -89,16 +89,13 @@ const people = {
       ),
     may() &&
       (person.status === 'active'
-        ? {
-            ...change(
-              person,
-              'disable',
-              'Disable',
-              'All sessions of this person end, and nobody can sign in by this account.',
-              'is disabled',
-            ),
-            danger: true,
-          }
+        ? change(
+            person,
+            'disable',
+            'Disable',
+            'All sessions of this person end, and nobody can sign in by this account.',
+            'is disabled',
+          )
         : change(person, 'enable', 'Enable', 'This person can sign in again.', 'is enabled')),
   ],
   empty: html`<h2>Nobody has signed in with an account yet</h2>
@@ -116,17 +113,17 @@ const people = {
  */
 const change = ({ id, name, email }, act, action, text, after) => ({
   title: `${action}…`,
-  run: async () => {
-    const done = await ask({
+  danger: act === 'disable',
+  run: () =>
+    confirm({
       title: html`${action}: <bdi>${name || email}</bdi>`,
       action,
       failed: 'That was not done.',
       danger: act === 'disable',
       body: html`<p>${text}</p>`,
-      run: (_form, headers) => post(`/v1/people/${id}/${act}`, undefined, { headers }).then(() => true),
-    })
-    if (done) announce(`${name || email} ${after}.`)
-  },
+      run: (headers) => post(`/v1/people/${id}/${act}`, undefined, { headers }),
+      said: `${name || email} ${after}.`,
+    }),
 })
 
 /** @param {Approval} approval */
@@ -209,14 +206,13 @@ const sessions = {
 }
 
 /** @param {Api.Session} session */
-async function end({ id, identity }) {
-  const done = await ask({
+const end = ({ id, identity }) =>
+  confirm({
     title: 'End this session',
     action: 'End it',
     failed: 'The session was not ended.',
     danger: true,
     body: html`<p>The next request of <bdi>${identity}</bdi> with it is refused.</p>`,
-    run: () => remove(`/v1/sessions/${id}`).then(() => true),
+    run: () => remove(`/v1/sessions/${id}`),
+    said: 'The session is ended.',
   })
-  if (done) announce('The session is ended.')
-}

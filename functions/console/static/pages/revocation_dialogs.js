@@ -4,7 +4,7 @@ import { call, now, pages, remove } from '../api.js'
 import { count } from '../format.js'
 import { html, put } from '../html.js'
 import { batchId, change, parts } from '../parts/batch.js'
-import { APPROVAL, ask, field } from '../parts/dialog.js'
+import { APPROVAL, ask, confirm, exactInput, field, reasonField } from '../parts/dialog.js'
 import { announce, banner, named, problem } from '../parts/panel.js'
 import { work } from '../parts/progress.js'
 import { WARRANT_PATTERN } from '../parts/warrant_lines.js'
@@ -21,22 +21,10 @@ export async function revokeOne(warrant = '') {
     body: [
       field(
         'Warrant',
-        html`<input
-          name="warrant"
-          required
-          value=${warrant}
-          pattern=${WARRANT_PATTERN}
-          autocomplete="off"
-          spellcheck="false"
-          maxlength="200"
-        />`,
+        exactInput('warrant', { value: warrant, pattern: WARRANT_PATTERN, maxlength: 200 }),
         'svc_wrt_ and 1 to 64 letters, digits, _ or -. The service need not know it.',
       ),
-      field(
-        'Reason',
-        html`<textarea name="reason" required maxlength="1024" rows="2" dir="auto"></textarea>`,
-        'For people, and for the audit log.',
-      ),
+      reasonField(),
       html`<p class="soft">
         Online checks refuse it at once, authorizers once they hold the change. You can take it back.
       </p>`,
@@ -59,26 +47,22 @@ export async function revokeOne(warrant = '') {
  * @param {Pick<Api.RevocationRecord, 'id' | 'warrant_id' | 'reason'>} record
  */
 export async function takeBack(record) {
-  const done = await ask({
+  await confirm({
     title: 'Take this revocation back?',
     action: 'Take it back',
     failed: 'The revocation is not taken back.',
-    body: [
-      html`<p><strong>${record.warrant_id}</strong></p>
-        ${named(record.reason)}`,
-      html`<p>
-          The warrant is valid again: online checks let it in from the next request on, authorizers once they hold the
-          change.
-        </p>
-        <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
-    ],
-    run: async (_form, headers) => {
-      await remove(`/v1/revocations/${record.id}`, headers)
-      return true
-    },
+    body: [html`<p><strong>${record.warrant_id}</strong></p>`, named(record.reason), validAgain('The warrant is')],
+    run: (headers) => remove(`/v1/revocations/${record.id}`, headers),
+    said: 'Taken back.',
   })
-  if (done) announce('Taken back.')
 }
+
+/** @param {string} what as in "The warrant is" */
+const validAgain = (what) =>
+  html`<p>
+      ${what} valid again: online checks let it in from the next request on, authorizers once they hold the change.
+    </p>
+    <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`
 
 /**
  * Take back all revocations of a batch.
@@ -131,18 +115,7 @@ export async function takeBackBatch(place, batch, signal) {
         )
       return { reason, headers }
     },
-    body: [
-      html`<p>
-          These warrants are valid again: online checks let them in from the next request on, authorizers once they hold
-          the change.
-        </p>
-        <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
-      field(
-        'Reason',
-        html`<textarea name="reason" rows="2" maxlength="1024" required dir="auto"></textarea>`,
-        'For the audit log.',
-      ),
-    ],
+    body: [validAgain('Each of these warrants is'), reasonField('For the audit log.')],
   })
   if (!begun) return
   try {

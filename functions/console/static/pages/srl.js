@@ -4,6 +4,7 @@ import { now } from '../api.js'
 import { count as warrants, minute, number, short, span } from '../format.js'
 import { html, one, put } from '../html.js'
 import { follow, Pages, read } from '../live.js'
+import { field, submitted } from '../parts/dialog.js'
 import { banner, heading, picture, problem, ready, skeleton, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
 import { coverage, coverageWords, difference, row, strip } from '../pictures/srl.js'
@@ -207,15 +208,9 @@ function changed({ added, removed }) {
 function showDifference(main, compared, context) {
   const [from = 1, to = from] = (/^(\d{1,12})\.\.(\d{1,12})$/.exec(compared) ?? []).slice(1).map(Number)
   const table = new Table({ ...differing, id: `lists/${compared}` }, context)
-  const compare = (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault()
-    const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
-    location.hash = `#/lists/${form.get('from')}..${form.get('to')}`
-  }
+  const compare = submitted((form) => void (location.hash = `#/lists/${form.get('from')}..${form.get('to')}`))
   const input = (/** @type {string} */ name, /** @type {string} */ words, /** @type {number} */ value) =>
-    html`<label class="field"
-      ><span>${words}</span><input name=${name} type="number" min="1" max="999999999999" required value=${value}
-    /></label>`
+    field(words, html`<input name=${name} type="number" min="1" max="999999999999" required value=${value} />`)
   const form = html`<form class="filters" @submit=${compare}>
     ${input('from', 'List', from)}${input('to', 'with list', to)} <button>Compare</button>
   </form>`

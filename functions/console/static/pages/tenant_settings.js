@@ -3,6 +3,7 @@
 import { ApiError, get, patch } from '../api.js'
 import { brief, number, seconds, span } from '../format.js'
 import { html, one, put } from '../html.js'
+import { choice, field, submitted } from '../parts/dialog.js'
 import { announce, banner, facts, heading, named, problem, ready, skeleton, when } from '../parts/panel.js'
 import { may } from '../session.js'
 
@@ -125,27 +126,26 @@ const forms = (settings) => [
  */
 function form(setting, settings) {
   const { name, words, unit } = setting
-  const place = /** @type {HTMLElement} */ (one(html`<section class="setting" aria-label=${words}></section>`))
+  const place = one(html`<section class="setting" aria-label=${words}></section>`)
   const fault = one(html`<div></div>`)
   /** @param {Settings} present */
   const draw = (present) =>
     put(
       place,
-      html` <form @submit=${save}>
-        <label class="field"
-          ><span>${words}</span><small class="soft">${setting.effect(present[name])}</small>${
-            unit
-              ? html`<span class="unit">${input(setting, present)}<span>${unit}</span></span>`
-              : input(setting, present)
-          }</label
-        >
+      html`<form @submit=${save}>
+        ${field(
+          words,
+          unit
+            ? html`<span class="unit">${input(setting, present)}<span>${unit}</span></span>`
+            : input(setting, present),
+          setting.effect(present[name]),
+        )}
         ${may() && html`<button>Save</button>`}
       </form>`,
       fault,
     )
-  const save = async (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault()
-    const given = String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get(name))
+  const save = submitted(async (form) => {
+    const given = String(form.get(name))
     put(fault)
     try {
       draw(
@@ -156,7 +156,7 @@ function form(setting, settings) {
       if (!(error instanceof ApiError)) throw error
       put(fault, problem(error, 'It was not saved.'))
     }
-  }
+  })
   draw(settings)
   return place
 }
@@ -169,11 +169,10 @@ function input({ name, choices, unit }, settings) {
   const value = unit === TIME ? brief(Number(settings[name])) : settings[name]
   if (!may()) return html`<output>${named(choices?.[String(value)] ?? value)}</output>`
   if (choices)
-    return html`<select name=${name}>
-      ${Object.entries(choices).map(
-        ([each, words]) => html`<option value=${each} ?selected=${each === value}>${words}</option>`,
-      )}
-    </select>`
+    return choice(
+      name,
+      Object.entries(choices).map(([each, words]) => [each, words, each === value]),
+    )
   const pattern = unit === TIME ? '[0-9]+ ?[smhd]?' : unit ? '[0-9]+' : null
   return html`<input
     name=${name}

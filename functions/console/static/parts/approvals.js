@@ -6,7 +6,7 @@ import { count, hex, minute, number, short } from '../format.js'
 import { html } from '../html.js'
 import { may, who } from '../session.js'
 import { change, parts } from './batch.js'
-import { APPROVAL, ask, showSecret } from './dialog.js'
+import { APPROVAL, ask, confirm, showSecret } from './dialog.js'
 import { announce, facts, named } from './panel.js'
 
 /** @typedef {Api.Approval} Approval */
@@ -130,20 +130,19 @@ function said(value, all = 0) {
  * @param {() => Promise<unknown>} [redraw]
  */
 export async function decide(approval, verb, redraw = async () => {}) {
-  const [title, action, after] =
+  const [title, action, said, after] =
     verb === 'approve'
-      ? ['Approve this?', 'Approve', html`<p>The person who asked may then do it, within an hour.</p>`]
-      : ['Reject this?', 'Reject', null]
-  const done = await ask({
+      ? ['Approve this?', 'Approve', 'Approved.', html`<p>The person who asked may then do it, within an hour.</p>`]
+      : ['Reject this?', 'Reject', 'Rejected.', null]
+  const done = await confirm({
     title,
     action,
+    said,
     failed: 'That was not decided.',
     body: [about(approval), after],
-    run: (_form, headers) => post(`/v1/approvals/${approval.id}/${verb}`, undefined, { headers }),
+    run: (headers) => post(`/v1/approvals/${approval.id}/${verb}`, undefined, { headers }),
   })
-  if (!done) return
-  announce(verb === 'approve' ? 'Approved.' : 'Rejected.')
-  await redraw()
+  if (done) await redraw()
 }
 
 /**

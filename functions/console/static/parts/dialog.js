@@ -40,15 +40,12 @@ export function ask({
     const approval = new Approval((words) => {
       put(button, words ?? action)
     })
-    const button = /** @type {HTMLButtonElement} */ (
-      one(html`<button class=${danger ? 'danger' : 'main'}>${action}</button>`)
-    )
+    /** @type {HTMLButtonElement} */
+    const button = one(html`<button class=${danger ? 'danger' : 'main'}>${action}</button>`)
     /** @type {T | null} */
     let result = null
     let tried = { form: '', headers: once() }
-    const submit = async (/** @type {SubmitEvent} */ event) => {
-      event.preventDefault()
-      const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
+    const submit = submitted(async (form) => {
       const given = JSON.stringify([...form])
       if (given !== tried.form) tried = { form: given, headers: once() }
       button.disabled = true
@@ -64,7 +61,7 @@ export function ask({
         if (!(error instanceof ApiError)) throw error
         put(fault, error.status === 0 ? unanswered() : problem(error, failed))
       }
-    }
+    })
     // For browsers that do not know `closedby`.
     const stay = (/** @type {Event} */ event) => event.preventDefault()
     const end = () => {
@@ -72,24 +69,23 @@ export function ask({
       dialog.remove()
       resolve(result)
     }
-    const dialog = /** @type {HTMLDialogElement} */ (
-      one(
-        html` <dialog
-          class=${wide ? 'wide' : null}
-          closedby=${firm ? 'none' : null}
-          aria-labelledby="dialog-title"
-          @cancel=${firm && stay}
-          @close=${end}
-        >
-          <form @submit=${submit}>
-            <h2 id="dialog-title">${title}</h2>
-            ${body}${approval.element}${fault}
-            <div class="actions">
-              ${button}${!alone && html`<button type="button" @click=${() => dialog.close()}>Cancel</button>`}
-            </div>
-          </form>
-        </dialog>`,
-      )
+    /** @type {HTMLDialogElement} */
+    const dialog = one(
+      html` <dialog
+        class=${wide ? 'wide' : null}
+        closedby=${firm ? 'none' : null}
+        aria-labelledby="dialog-title"
+        @cancel=${firm && stay}
+        @close=${end}
+      >
+        <form autocomplete="off" @submit=${submit}>
+          <h2 id="dialog-title">${title}</h2>
+          ${body}${approval.element}${fault}
+          <div class="actions">
+            ${button}${!alone && html`<button type="button" @click=${() => dialog.close()}>Cancel</button>`}
+          </div>
+        </form>
+      </dialog>`,
     )
     document.body.append(dialog)
     dialog.showModal()
@@ -220,6 +216,32 @@ export function showSecret(title, secret, text) {
 }
 
 /**
+ * Ask whether to do something, do it, and say so. Resolves with whether it was done.
+ * @param {object} question
+ * @param {unknown} question.title
+ * @param {unknown} question.body
+ * @param {unknown} question.action the words of the button that does it
+ * @param {(headers: Record<string, string>) => Promise<unknown>} question.run
+ * @param {string} question.said a sentence, once it is done
+ * @param {string} [question.failed] a sentence
+ * @param {boolean} [question.danger] whether it cannot be undone
+ */
+export async function confirm({ run, said, ...question }) {
+  const done = await ask({ ...question, run: (_form, headers) => run(headers).then(() => true) })
+  if (done) announce(said)
+  return done !== null
+}
+
+/**
+ * What takes a form in the place of the browser.
+ * @param {(form: FormData) => unknown} take
+ */
+export const submitted = (take) => (/** @type {SubmitEvent} */ event) => {
+  event.preventDefault()
+  void take(new FormData(/** @type {HTMLFormElement} */ (event.target)))
+}
+
+/**
  * A labelled field of a form.
  * @param {string} label
  * @param {unknown} input
@@ -227,3 +249,44 @@ export function showSecret(title, secret, text) {
  */
 export const field = (label, input, hint = null) =>
   html`<label class="field"><span>${label}</span>${hint && html`<small class="soft">${hint}</small>`}${input}</label>`
+
+/**
+ * A field for the reason of a change.
+ * @param {string} [hint]
+ * @param {number} [maxlength]
+ */
+export const reasonField = (hint = 'For people, and for the audit log.', maxlength = 1024) =>
+  field('Reason', html`<textarea name="reason" required maxlength=${maxlength} rows="2" dir="auto"></textarea>`, hint)
+
+/**
+ * One of several: values, their words, and which of them is chosen at first.
+ * @param {string} name
+ * @param {(readonly [string | number, unknown, boolean?])[]} options
+ */
+export const choice = (name, options) =>
+  html`<select name=${name}>
+    ${options.map(([value, words, isChosen]) => html`<option value=${value} ?selected=${isChosen}>${words}</option>`)}
+  </select>`
+
+/**
+ * An input for what has to be written exactly.
+ * @param {string} name
+ * @param {{pattern?: string, value?: string, maxlength?: number}} options
+ */
+export const exactInput = (name, { pattern, value, maxlength }) =>
+  html`<input
+    name=${name}
+    required
+    pattern=${pattern}
+    value=${value}
+    maxlength=${maxlength}
+    autocomplete="off"
+    spellcheck="false"
+  />`
+
+/**
+ * A box to tick, or a point, with its words.
+ * @param {unknown} input
+ * @param {unknown} words
+ */
+export const tick = (input, words) => html`<label class="tick">${input} <span>${words}</span></label>`

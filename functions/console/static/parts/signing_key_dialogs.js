@@ -1,10 +1,10 @@
 /** What changes signing keys: each asks before it does. */
 
 import { now, post } from '../api.js'
-import { dayEnds } from '../format.js'
+import { instant } from '../format.js'
 import { html, one } from '../html.js'
 import { below, isActive, mayHaveChildren } from '../signing_keys.js'
-import { ask, field } from './dialog.js'
+import { ask, choice, field, tick } from './dialog.js'
 
 /** @typedef {import('../signing_keys.js').Place} Place */
 /** @typedef {import('../signing_keys.js').Forest} Forest */
@@ -41,15 +41,14 @@ const CHANGES = {
  */
 export function change({ key }, action) {
   const { title, action: words, text, done } = CHANGES[action]
-  const run = async (/** @type {FormData} */ _form, /** @type {Record<string, string>} */ headers) => {
-    await post(`/v1/keys/${key.id}/${action}`, undefined, { headers })
-    return `The key ${key.name} ${done}.`
-  }
   return ask({
-    title: named(title, key.name),
+    title: html`${title} <bdi>${key.name}</bdi>`,
     body: html`<p>${text}</p>`,
     action: words,
-    run,
+    run: async (_form, headers) => {
+      await post(`/v1/keys/${key.id}/${action}`, undefined, { headers })
+      return `The key ${key.name} ${done}.`
+    },
     failed: 'The key was not changed.',
   })
 }
@@ -65,45 +64,26 @@ export function create(forest, wanted) {
     .flatMap((root) => [...below(root)])
     .filter((each) => mayHaveChildren(each) && isActive(each, now()))
   const parent = wanted && parents.includes(wanted) ? wanted : null
-  const options = parents.map(
-    (each) => html`<option value=${each.key.id} ?selected=${each === parent}>${path(each)}</option>`,
-  )
-  const place = /** @type {HTMLElement} */ (
-    one(
-      html`<div ?hidden=${!parent}>
-        ${field(
-          'Below',
-          html`<select name="parent_id">
-            ${options}
-          </select>`,
-        )}
-      </div>`,
-    )
-  )
+  const options = parents.map((each) => /** @type {const} */ ([each.key.id, path(each), each === parent]))
+  const place = one(html`<div ?hidden=${!parent}>${field('Below', choice('parent_id', options))}</div>`)
   const choose = (/** @type {Event} */ event) => {
     place.hidden = /** @type {HTMLInputElement} */ (event.target).value === 'root'
   }
   const type = (/** @type {string} */ value, /** @type {string} */ text, isFirst = false) =>
-    html`<label class="tick"
-      ><input type="radio" name="type" value=${value} required ?checked=${isFirst} /> <span>${text}</span></label
-    >`
-  const run = (/** @type {FormData} */ form, /** @type {Record<string, string>} */ headers) => {
-    const [kind, ends] = [form.get('type'), form.get('ends')]
-    return post(
-      '/v1/keys',
-      {
-        type: kind,
-        name: form.get('name'),
-        ...(kind === 'root' ? {} : { parent_id: form.get('parent_id') }),
-        ...(ends ? { expires_at: dayEnds(String(ends)) } : {}),
-      },
-      { headers },
-    )
-  }
+    tick(html`<input type="radio" name="type" value=${value} required ?checked=${isFirst} />`, text)
   return ask({
     title: 'Make a key',
     action: 'Make the key',
-    run,
+    run: (form, headers) => {
+      const { type: kind, name, parent_id: above, ends } = Object.fromEntries(form)
+      const made = {
+        type: kind,
+        name,
+        ...(kind !== 'root' && { parent_id: above }),
+        ...(ends && { expires_at: instant(String(ends), true) }),
+      }
+      return post('/v1/keys', made, { headers })
+    },
     failed: 'The key was not made.',
     body: html` <fieldset @change=${choose}>
         <legend>What kind of key</legend>
@@ -115,7 +95,7 @@ export function create(forest, wanted) {
           ]
         }
       </fieldset>
-      ${field('Name', html`<input name="name" required maxlength="255" autocomplete="off" dir="auto" />`)} ${place}
+      ${field('Name', html`<input name="name" required maxlength="255" dir="auto" />`)} ${place}
       ${field(
         'Last day (optional)',
         html`<input name="ends" type="date" />`,
@@ -130,6 +110,3 @@ function path(place) {
   for (let at = /** @type {Place | null} */ (place); at; at = at.parent) names.unshift(at.key.name)
   return names.join(' / ')
 }
-
-/** @param {string} words @param {string} name */
-const named = (words, name) => html`${words} <bdi>${name}</bdi>`

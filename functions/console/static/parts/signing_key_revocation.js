@@ -5,7 +5,7 @@ import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { layout, MOST, tree } from '../pictures/signing_keys.js'
 import { reached, shown } from '../signing_keys.js'
-import { ask, field } from './dialog.js'
+import { ask, field, reasonField, tick } from './dialog.js'
 import { picture } from './panel.js'
 
 /** @typedef {import('../signing_keys.js').Place} Place */
@@ -116,12 +116,7 @@ class Question {
   body() {
     return html` ${this.picture && html`<div class="goes-dark">${this.picture.element}</div>`}
     ${this.all ? this.choice() : html`<p>This ${this.effect(false)}. It cannot be undone.</p>`}
-    ${field(
-      'Reason',
-      html`<textarea name="reason" rows="2" maxlength="500" required dir="auto"></textarea>`,
-      'The audit log and every check of a warrant show it.',
-    )}
-    ${this.typed}`
+    ${reasonField('The audit log and every check of a warrant show it.', 500)} ${this.typed}`
   }
 
   choice() {
@@ -131,10 +126,16 @@ class Question {
         ? '1 key below it stays: it cannot sign any more, but its warrants stay valid.'
         : `${number(descendants)} keys below it stay: they cannot sign any more, but their warrants stay valid.`
     const option = (/** @type {boolean} */ cascade, /** @type {string} */ title, /** @type {string} */ text) =>
-      html` <label class="tick"
-        ><input type="radio" name="cascade" value=${String(cascade)} required @change=${() => this.choose(cascade)} />
-        <span><strong>${title}</strong> ${text}</span></label
-      >`
+      tick(
+        html`<input
+          type="radio"
+          name="cascade"
+          value=${String(cascade)}
+          required
+          @change=${() => this.choose(cascade)}
+        />`,
+        html`<strong>${title}</strong> ${text}`,
+      )
     return html`<fieldset>
       <legend>How far? This cannot be undone.</legend>
       ${option(false, 'This key alone:', `${this.effect(false)}. ${stay}`)}
@@ -157,9 +158,8 @@ class Question {
   /** The name again, so that nobody revokes much by a slip. */
   nameField() {
     const name = this.place.key.name.normalize().trim()
-    const input = /** @type {HTMLInputElement} */ (
-      one(html`<input name="name" autocomplete="off" spellcheck="false" required dir="auto" />`)
-    )
+    /** @type {HTMLInputElement} */
+    const input = one(html`<input name="name" autocomplete="off" spellcheck="false" required dir="auto" />`)
     const judge = () =>
       input.setCustomValidity(
         input.value.normalize().trim() === name ? '' : 'Type the name of the key as it is written above.',

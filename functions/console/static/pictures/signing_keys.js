@@ -213,7 +213,6 @@ const middleOf = ({ y }) => y + HEIGHT / 2
  * @param {Box} box
  * @param {Drawing} drawing
  * @param {string} hatching
- * @returns {SVGGElement}
  */
 function node({ item, x, y, w }, drawing, hatching) {
   const { state, name, note } = words(item, drawing.now)
@@ -232,8 +231,14 @@ function node({ item, x, y, w }, drawing, hatching) {
   const behind = item.members ? '' : cards(Math.min(3, item.place.older.length), w)
   const amount = number(signed(item) ?? 0)
   const room = amount === '0' ? 0 : measure(amount) + 8
-  const element = one(svg`
-    <g class=${classes} transform=${`translate(${x} ${y})`}>
+  const isOperated = drawing.active !== undefined
+  // What the keyboard and a screen reader know.
+  const told = (/** @type {unknown} */ value) => (isOperated && value !== null ? String(value) : null)
+  return svg`
+    <g class=${classes} transform=${`translate(${x} ${y})`} role=${told('treeitem')} data-id=${told(item.id)}
+      tabindex=${told(item.id === drawing.active ? 0 : -1)} aria-label=${told(label(item, drawing))}
+      aria-level=${told(item.depth + 1)} aria-posinset=${told(item.position)} aria-setsize=${told(item.size)}
+      aria-selected=${told(isChosen)} aria-expanded=${told(item.open)}>
       ${behind && svg`<path class="behind" d=${behind}/>`}
       <rect class="box" width=${w} height=${HEIGHT} rx="6" fill=${isDark ? `url(#${hatching})` : null}></rect>
       <rect class="strip" y="6" width="5" height=${HEIGHT - 12} rx="1.5"></rect>
@@ -241,32 +246,8 @@ function node({ item, x, y, w }, drawing, hatching) {
       <text class="name" aria-hidden="true" x="30" y="18">${cut(name, w - 30 - 14 - room, NAME)}</text>
       ${room > 0 && svg`<text class="soft" aria-hidden="true" x=${w - 14} y="18" text-anchor="end">${amount}</text>`}
       <text class="soft" aria-hidden="true" x="12" y="36">${cut(note, w - 12 - 14)}</text>
-      ${item.open !== null && drawing.active !== undefined && svg`<path class="fold" d=${foldAt(w, item.open)}/>`}
-    </g>`)
-  if (drawing.active !== undefined) operate(element, item, drawing, isChosen)
-  return /** @type {SVGGElement} */ (element)
-}
-
-/**
- * Make a node an item that the keyboard and a screen reader know.
- * @param {Element} element
- * @param {Item} item
- * @param {Drawing} drawing
- * @param {boolean} isChosen
- */
-function operate(element, item, drawing, isChosen) {
-  const attributes = {
-    role: 'treeitem',
-    'data-id': item.id,
-    tabindex: item.id === drawing.active ? 0 : -1,
-    'aria-label': label(item, drawing),
-    'aria-level': item.depth + 1,
-    'aria-posinset': item.position,
-    'aria-setsize': item.size,
-    'aria-selected': isChosen,
-  }
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value))
-  if (item.open !== null) element.setAttribute('aria-expanded', String(item.open))
+      ${isOperated && item.open !== null && svg`<path class="fold" d=${foldAt(w, item.open)}/>`}
+    </g>`
 }
 
 /**

@@ -57,7 +57,7 @@ export function showDoor(place, opened, why = null, error = null) {
   document.title = 'Sign in – Rescind'
   document.body.dataset.page = 'door'
   const said = one(html`<div class="body"></div>`)
-  const providers = one(html`<div class="providers"></div>`)
+  const providers = one(html`<div class="providers body"></div>`)
   const enter = async (/** @type {string} */ secret) => {
     put(said, asked())
     try {

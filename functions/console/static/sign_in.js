@@ -191,7 +191,7 @@ export async function again(providers, { title, why, fresh, withKey }, enter, ha
           <div class="body">
             <h2 id="again-title">${title}</h2>
             <p>${why}</p>
-            ${said} ${ways.length > 0 && html`<div class="providers">${ways.map(popup)}</div>`}
+            ${said} ${ways.length > 0 && html`<div class="providers body">${ways.map(popup)}</div>`}
             ${withKey && keyForm(take)}
             <div class="actions">
               <button type="button" @click=${() => dialog.close()}>

@@ -94,6 +94,22 @@ export function read(path, seconds, list = null) {
   return store.get(path) ?? NOTHING
 }
 
+/**
+ * What is made of data as long as it is the same: what is drawn each second is not worked out each second.
+ * @template {unknown[]} A
+ * @template R
+ * @param {(...of: A) => R} make
+ * @returns {(...of: A) => R}
+ */
+export function latest(make) {
+  /** @type {{of: A, made: R} | null} */
+  let last = null
+  return (...of) => {
+    if (!last || of.some((each, index) => each !== last?.of[index])) last = { of, made: make(...of) }
+    return last.made
+  }
+}
+
 /** Rows that one turn loads, the calls that it may take, and the rows that are loaded at most. */
 const [A_PAGE, CALLS, MOST] = [100, 10, 10_000]
 

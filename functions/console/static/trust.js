@@ -219,20 +219,20 @@ export function opened(form) {
  * @returns {Content}
  */
 function contentOf(payload) {
-  const members = map(decoded(payload))
-  const feed = map(members.get('Feed'))
-  number(feed, 'Sequence')
-  digest(feed, 'Chain')
-  if (members.has('Witnesses')) checkWitnesses(map(members.get('Witnesses')))
-  if (members.has('SigningKeys')) digest(members, 'SigningKeys')
+  const members = decoded(payload)
+  const feed = members.map('Feed')
+  feed.number('Sequence')
+  feed.digest('Chain')
+  if (members.has('Witnesses')) checkWitnesses(members.map('Witnesses'))
+  if (members.has('SigningKeys')) members.digest('SigningKeys')
   const content = {
-    tenant: string(members, 'Tenant'),
-    version: number(members, 'Version'),
-    issuedAt: time(members, 'IssuedAt'),
-    expiresAt: time(members, 'ExpiresAt'),
-    roots: rootsOf(map(members.get('Roots'))),
-    signers: list(members, 'Signers').map(map).map(signerOf),
-    log: members.has('Log') ? logOf(map(members.get('Log'))) : null,
+    tenant: members.string('Tenant'),
+    version: members.number('Version'),
+    issuedAt: members.time('IssuedAt'),
+    expiresAt: members.time('ExpiresAt'),
+    roots: rootsOf(members.map('Roots')),
+    signers: members.list('Signers').map((each) => signerOf(new Members(each))),
+    log: members.has('Log') ? logOf(members.map('Log')) : null,
   }
   need(content.version >= 1 && content.signers.length <= SIGNERS)
   need(isRising(content.signers.map(({ key }) => key)))
@@ -245,7 +245,7 @@ function contentOf(payload) {
 /** @param {Bytes} payload */
 function decoded(payload) {
   try {
-    return decode(payload)
+    return new Members(decode(payload))
   } catch (error) {
     if (error instanceof NotCbor) throw new NotTrusted('malformed')
     throw error
@@ -253,123 +253,102 @@ function decoded(payload) {
 }
 
 /**
- * @param {Map<string, unknown>} members
+ * @param {Members} members
  * @returns {Roots}
  */
 function rootsOf(members) {
-  const keys = list(members, 'Keys').map(key)
-  const threshold = number(members, 'Threshold')
+  const keys = members.list('Keys').map(key)
+  const threshold = members.number('Threshold')
   need(threshold >= 1 && threshold <= keys.length && keys.length <= ROOTS && isRising(keys))
   // A member that changes what the roots mean must not be passed over.
   need(members.size === 2)
   return { keys, threshold }
 }
 
-/** @param {Map<string, unknown>} members */
+/** @param {Members} members */
 function signerOf(members) {
-  const uses = texts(members, 'Uses')
+  const uses = members.strings('Uses')
   need(uses.length)
   return { key: key(members.get('Key')), uses }
 }
 
-/**
- * @param {Map<string, unknown>} log
- * @returns {Log}
- */
+/** @param {Members} log @returns {Log} */
 const logOf = (log) => ({
-  origin: string(log, 'Origin'),
-  size: number(log, 'Size'),
-  root: toBase64(digest(log, 'Root')),
+  origin: log.string('Origin'),
+  size: log.number('Size'),
+  root: toBase64(log.digest('Root')),
 })
 
-/** @param {Map<string, unknown>} witnesses */
+/** @param {Members} witnesses */
 function checkWitnesses(witnesses) {
-  need(number(witnesses, 'Quorum') <= texts(witnesses, 'Keys').length)
+  need(witnesses.number('Quorum') <= witnesses.strings('Keys').length)
 }
 
-/**
- * @param {unknown} value
- * @returns {Map<string, unknown>}
- */
-function map(value) {
-  need(value instanceof Map)
-  return value
+/** A map of a document, whose members are read as what they have to be. Throws `NotTrusted`. */
+class Members extends Map {
+  /** @param {unknown} value */
+  constructor(value) {
+    need(value instanceof Map)
+    super(value)
+  }
+
+  /** @param {string} name */
+  map(name) {
+    return new Members(this.get(name))
+  }
+
+  /** @param {string} name @returns {unknown[]} */
+  list(name) {
+    const value = this.get(name)
+    need(Array.isArray(value))
+    return value
+  }
+
+  /** @param {string} name */
+  string(name) {
+    return string(this.get(name))
+  }
+
+  /** Texts that are sorted by their UTF-8, each once. @param {string} name */
+  strings(name) {
+    const values = this.list(name).map(string)
+    need(isRising(values.map((value) => joined(value))))
+    return values
+  }
+
+  /** A number from 0 to 2^53: a larger one is a `bigint`. @param {string} name */
+  number(name) {
+    const value = this.get(name)
+    need(typeof value === 'number' && value >= 0)
+    return value
+  }
+
+  /** @param {string} name */
+  digest(name) {
+    const value = this.get(name)
+    need(value instanceof Uint8Array && value.length === 32)
+    return value
+  }
+
+  /** @param {string} name */
+  time(name) {
+    const value = moment(this.get(name))
+    need(value !== null)
+    return value
+  }
 }
 
-/**
- * @param {Map<string, unknown>} members
- * @param {string} name
- * @returns {unknown[]}
- */
-function list(members, name) {
-  const value = members.get(name)
-  need(Array.isArray(value))
-  return value
-}
-
-/**
- * @param {Map<string, unknown>} members
- * @param {string} name
- */
-function string(members, name) {
-  const value = members.get(name)
+/** @param {unknown} value */
+function string(value) {
   need(typeof value === 'string')
   return value
 }
 
-/**
- * A number from 0 to 2^53: a larger one is a `bigint`.
- * @param {Map<string, unknown>} members
- * @param {string} name
- */
-function number(members, name) {
-  const value = members.get(name)
-  need(typeof value === 'number' && value >= 0)
-  return value
-}
-
-/**
- * @param {Map<string, unknown>} members
- * @param {string} name
- */
-function digest(members, name) {
-  const value = members.get(name)
-  need(value instanceof Uint8Array && value.length === 32)
-  return value
-}
-
-/**
- * @param {unknown} value
- * @returns {Bytes}
- */
+/** @param {unknown} value */
 function key(value) {
   need(value instanceof Uint8Array && isSafe(value))
   return /** @type {Bytes} */ (value)
 }
 
-/**
- * Texts that are sorted by their UTF-8, each once.
- * @param {Map<string, unknown>} members
- * @param {string} name
- */
-function texts(members, name) {
-  const values = list(members, name).map((value) => {
-    need(typeof value === 'string')
-    return value
-  })
-  need(isRising(values.map((value) => joined(value))))
-  return values
-}
-
 /** @param {Uint8Array[]} values */
 const isRising = (values) => values.every((value, index) => index === 0 || isBefore(values[index - 1], value))
-
-/**
- * @param {Map<string, unknown>} members
- * @param {string} name
- */
-function time(members, name) {
-  const value = moment(members.get(name))
-  need(value !== null)
-  return value
-}

@@ -143,7 +143,7 @@ _LEFT_OUT: Final = {
     "another member of roots": ("trust", "need(members.size === 2)", ""),
     "weak keys": ("ed25519", "!WEAK.has(", "!new Set().has("),
     "the order of keys": ("trust", "isBefore(values[index - 1], value)", "true"),
-    "the quorum": ("trust", "number(witnesses, 'Quorum') <= ", "-1 < "),
+    "the quorum": ("trust", "witnesses.number('Quorum') <= ", "-1 < "),
     "the shortest head": ("cbor", "check(value >= ", "check(true || value >= "),
     "the order of members": ("cbor", " && isBefore(last, key)", ""),
     "what follows": ("cbor", "check(at === data.length)", ""),

@@ -3,7 +3,7 @@
 import { ApiError, call, now } from '../api.js'
 import { date, instant, nameOf, number, second, short, stamp, told } from '../format.js'
 import { html, one, put } from '../html.js'
-import { follow, Pages } from '../live.js'
+import { follow, latest, Pages } from '../live.js'
 import { ACTIONS, folded, sentence } from '../parts/audit_sentences.js'
 import { tell } from '../parts/dialog.js'
 import { banner, called, facts, heading, named, problem, ready } from '../parts/panel.js'
@@ -65,18 +65,10 @@ export async function show(main, context) {
   }, signal)
 }
 
-/** The lines of the entries that were drawn last. @type {{data: Entry[] | null, lines: Line[] | null}} */
-const drawn = { data: null, lines: null }
-
-/** @param {Entry[] | null} data */
-function runs(data) {
-  if (drawn.data !== data) {
-    const lines_ =
-      data && folded(data).map((run) => ({ ...run, ...sentence(run), id: /** @type {Entry} */ (run.entries[0]).id }))
-    Object.assign(drawn, { data, lines: lines_ })
-  }
-  return drawn.lines
-}
+const runs = latest(
+  (/** @type {Entry[] | null} */ data) =>
+    data && folded(data).map((run) => ({ ...run, ...sentence(run), id: run.entries[0].id })),
+)
 
 /** @param {Record<string, string | null | undefined>} parameters */
 const queryOf = (parameters) =>

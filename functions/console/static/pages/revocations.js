@@ -3,7 +3,7 @@
 import { now } from '../api.js'
 import { ago, instant, nameOf, number } from '../format.js'
 import { html, put } from '../html.js'
-import { follow, Pages, read } from '../live.js'
+import { follow, latest, Pages, read } from '../live.js'
 import { banner, heading, named, person, ready, when } from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
 import { WARRANT } from '../parts/warrant_lines.js'
@@ -76,22 +76,12 @@ function showList(main, context) {
   }, context.signal)
 }
 
-/** Rows with what the list says of them. @type {{data: unknown, status: unknown, rows: any[] | null}} */
-const joined = { data: null, status: null, rows: null }
-
-/**
- * @param {Revocation[] | null} data
- * @param {Api.ListStatus | null} status
- */
-function rowsOf(data, status) {
-  if (joined.data !== data || joined.status !== status) {
-    const rows =
-      data &&
-      data.map((row) => ({ ...row, listed: !status ? 'not known' : waits(row, status) ? 'waiting' : 'published' }))
-    Object.assign(joined, { data, status, rows })
-  }
-  return joined.rows
-}
+/** Rows with what the list says of them. */
+const rowsOf = latest(
+  (/** @type {Revocation[] | null} */ data, /** @type {Api.ListStatus | null} */ status) =>
+    data &&
+    data.map((row) => ({ ...row, listed: !status ? 'not known' : waits(row, status) ? 'waiting' : 'published' })),
+)
 
 /**
  * What a filter asks the service for.

@@ -3,7 +3,7 @@
 import { now } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { aged, follow, read } from '../live.js'
+import { aged, follow, latest, read } from '../live.js'
 import { announce, banner, heading, problem, ready, skeleton } from '../parts/panel.js'
 import { change, create } from '../parts/signing_key_dialogs.js'
 import { icon, tag } from '../parts/tag.js'
@@ -56,13 +56,10 @@ const views = (isFlat) =>
  */
 class Known {
   forest = forest([])
-  /** @type {Place[] | null} */
-  rows = null
   isMany = false
   /** Why it is not known how many warrants each signed. @type {import('../api.js').ApiError | null} */
   fault = null
-  /** @type {unknown} */
-  #keys = null
+  #planted = latest(forest)
 
   read() {
     const plain = read('/v1/keys?include=version', 30, 'keys')
@@ -70,11 +67,7 @@ class Known {
     const counted = plain.at && !this.isMany ? read('/v1/keys?include=version,warrant_count', 60, 'keys') : plain
     this.fault = counted.error
     const entry = counted.at ? counted : plain
-    if (entry.data && entry.data !== this.#keys) {
-      this.#keys = entry.data
-      this.forest = forest(entry.data)
-      this.rows = [...this.forest.places.values()]
-    }
+    if (entry.data) this.forest = this.#planted(entry.data)
     return entry
   }
 }
@@ -86,6 +79,7 @@ class Known {
  */
 async function showFlat(main, context) {
   const known = new Known()
+  const rows = latest((/** @type {import('../signing_keys.js').Forest} */ { places }) => [...places.values()])
   const make = async (/** @type {Place | null} */ parent) => {
     const made = await create(known.forest, parent)
     if (made) announce(`The key ${made.name} was made.`)
@@ -124,7 +118,7 @@ async function showFlat(main, context) {
       ]),
       table.element,
     )
-    table.draw(entry, known.rows)
+    table.draw(entry, entry.data && rows(known.forest))
     if (entry.at || entry.error) ready()
   }, context.signal)
 }

@@ -3,7 +3,7 @@
 import { now } from '../api.js'
 import { count as warrants, minute, number, short, span } from '../format.js'
 import { html, one, put } from '../html.js'
-import { follow, Pages, read } from '../live.js'
+import { follow, latest, Pages, read } from '../live.js'
 import { field, submitted } from '../parts/dialog.js'
 import { banner, heading, picture, problem, ready, skeleton, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
@@ -41,7 +41,9 @@ function showLists(main, context) {
   const versions = new Pages('versions', 15, ({ version }) => version)
   const published = new Table(lists, context)
   const signing = new Table(signers, context)
-  const drawn = new Coverage()
+  const card = latest((/** @type {Version[]} */ rows, /** @type {boolean} */ isWhole) =>
+    one(coverageCard(rows, isWhole)),
+  )
   const check = one(
     html`<section class="panel wide body">
       <h2>Verify the list here</h2>
@@ -61,7 +63,7 @@ function showLists(main, context) {
     put(
       main,
       heading(title, 'Each list replaces the one before. Versions only go up: an authorizer refuses an older one.'),
-      rows && !isShort && drawn.of(rows, !versions.more),
+      rows && !isShort && card(rows, !versions.more),
       published.element,
       html`<div class="head">
         <h2>Who signs lists</h2>
@@ -72,23 +74,6 @@ function showLists(main, context) {
     )
     if (known.at || known.error) ready()
   }, context.signal)
-}
-
-/** The picture of when a list was valid, drawn anew with news. */
-class Coverage {
-  /** @type {Version[] | null} */
-  #rows = null
-  /** @type {unknown} */
-  #element = null
-
-  /**
-   * @param {Version[]} rows newest first
-   * @param {boolean} isWhole whether these are all that are kept
-   */
-  of(rows, isWhole) {
-    if (rows !== this.#rows) [this.#rows, this.#element] = [rows, one(coverageCard(rows, isWhole))]
-    return this.#element
-  }
 }
 
 /** The minute of an end, without its day if that is the day of the start. @param {number} start @param {number} end */
@@ -214,7 +199,7 @@ function showDifference(main, compared, context) {
   const form = html`<form class="filters" @submit=${compare}>
     ${input('from', 'List', from)}${input('to', 'with list', to)} <button>Compare</button>
   </form>`
-  const lines = new Lines()
+  const differ = latest(lines)
   follow(() => {
     const published = read(VERSIONS, 60)
     const long = published.data?.versions.find(
@@ -232,16 +217,18 @@ function showDifference(main, compared, context) {
               of more than ${number(LONGEST)}.`,
           )
         : [before, after].map((each, index) => each?.error && missing(each.error, [from, to][index] ?? from))
-    const rows = before?.data && after?.data && lines.of(before.data, after.data)
-    if (rows) table.draw(/** @type {import('../live.js').Entry} */ (after), rows)
+    const found = before?.data && after?.data && differ(before.data, after.data)
+    if (after && found) table.draw(after, found.rows)
     put(
       main,
       heading(`Lists ${from} and ${to}`, html`<a href="#/lists">All lists</a>. The service has the last 32.`),
       form,
       said,
-      rows ? [html`<p role="status">${lines.words(from, to)}</p>`, table.element] : !said && skeleton(4),
+      found
+        ? [html`<p role="status">From list ${from} to list ${to}, ${found.words}</p>`, table.element]
+        : !said && skeleton(4),
     )
-    if (rows || said) ready()
+    if (found || said) ready()
   }, context.signal)
 }
 
@@ -254,34 +241,19 @@ const missing = (error, version) =>
     ? banner('info', html`The service no longer has list ${version}, or never had it.`)
     : problem(error, 'The lists could not be compared.')
 
-/** The warrants that differ, reckoned once. */
-class Lines {
-  /** @type {unknown[]} */
-  #of = []
-  /** @type {{id: string, change: string}[]} */
-  #rows = []
-  #sizes = [0, 0, 0]
-
-  /**
-   * @param {Api.SignedRevocationList} before
-   * @param {Api.SignedRevocationList} after
-   */
-  of(before, after) {
-    if (this.#of[0] !== before || this.#of[1] !== after) {
-      const { added, removed } = difference(before.payload.RevokedIDs, after.payload.RevokedIDs)
-      const rows = (/** @type {string[]} */ ids, /** @type {string} */ change) => ids.map((id) => ({ id, change }))
-      this.#of = [before, after]
-      this.#rows = [...rows(added, 'added'), ...rows(removed, 'removed')]
-      this.#sizes = [added.length, removed.length, after.payload.RevokedIDs.length - added.length]
-    }
-    return this.#rows
-  }
-
-  /** @param {number} from @param {number} to */
-  words(from, to) {
-    const [added = 0, removed = 0, stayed = 0] = this.#sizes
-    const more = `${number(added)} ${added === 1 ? 'warrant was' : 'warrants were'} added`
-    return `From list ${from} to list ${to}, ${more} and ${number(removed)} removed. ${number(stayed)} stayed.`
+/**
+ * The warrants that differ, and that in words.
+ * @param {Api.SignedRevocationList} before
+ * @param {Api.SignedRevocationList} after
+ */
+function lines({ payload: before }, { payload: after }) {
+  const { added, removed } = difference(before.RevokedIDs, after.RevokedIDs)
+  const rows = (/** @type {string[]} */ ids, /** @type {string} */ change) => ids.map((id) => ({ id, change }))
+  const more = `${number(added.length)} ${added.length === 1 ? 'warrant was' : 'warrants were'} added`
+  const stayed = number(after.RevokedIDs.length - added.length)
+  return {
+    rows: [...rows(added, 'added'), ...rows(removed, 'removed')],
+    words: `${more} and ${number(removed.length)} removed. ${stayed} stayed.`,
   }
 }
 

@@ -248,7 +248,8 @@ async function save(format, filter, place, signal) {
     })
     parts.push(answer.body)
     cursor = answer.headers.get('X-Next-Cursor')
-    return `${number(Math.round(parts.reduce((sum, part) => sum + part.byteLength, 0) / 1024))} kB are loaded.`
+    const size = parts.reduce((sum, part) => sum + part.byteLength, 0)
+    return { words: `${number(Math.round(size / 1024))} kB are loaded.` }
   }
   try {
     if (!(await advance(place, step, signal))) return put(place, banner('info', 'Stopped. No file was made.'))

@@ -57,40 +57,29 @@ export async function showCheck(place, signal) {
     ],
   })
   if (pin === null) return
-  try {
-    put(place, await check(pin, place, signal))
-  } catch (error) {
-    if (error instanceof WrongKey)
-      put(place, banner('wait', html`<strong>Nothing was checked.</strong> ${error.message}`))
-    else if (error instanceof NoEd25519)
-      put(
-        place,
-        banner(
-          'unknown',
-          html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 here: it needs a secure address
-            and a browser of 2025.`,
-        ),
-      )
-    else if (error instanceof NotTrusted)
-      put(
-        place,
-        banner('revoked', html`<strong>The trust document is refused.</strong> ${REASONS[error.reason].join(' ')}`),
-      )
-    else if (error instanceof Broken)
-      put(
-        place,
-        banner(
-          'revoked',
-          html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit verify</code> from
-            another machine, and keep what it prints.`,
-        ),
-      )
-    else
-      put(
-        place,
-        problem(error, 'The log could not be checked.', () => showCheck(place, signal)),
-      )
-  }
+  const again = () => showCheck(place, signal)
+  const found = await check(pin, place, signal).catch((error) => failure(error, again))
+  put(place, found)
+}
+
+/** What stopped the check. Throws what is no fault of it. @param {unknown} error @param {() => unknown} again */
+function failure(error, again) {
+  if (error instanceof WrongKey) return banner('wait', html`<strong>Nothing was checked.</strong> ${error.message}`)
+  if (error instanceof NoEd25519)
+    return banner(
+      'unknown',
+      html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 here: it needs a secure address and a
+        browser of 2025.`,
+    )
+  if (error instanceof NotTrusted)
+    return banner('revoked', html`<strong>The trust document is refused.</strong> ${REASONS[error.reason].join(' ')}`)
+  if (error instanceof Broken)
+    return banner(
+      'revoked',
+      html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit verify</code> from another
+        machine, and keep what it prints.`,
+    )
+  return problem(error, 'The log could not be checked.', again)
 }
 
 /**
@@ -170,7 +159,7 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
         leaves.set(found.entry, found)
       }
       first += 256
-      return `${number(Math.min(first, signed.size))} of ${number(signed.size)} leaves`
+      return { words: `${number(Math.min(first, signed.size))} of ${number(signed.size)} leaves` }
     },
     signal,
   )
@@ -210,7 +199,7 @@ async function readEntries(leaves, place, signal) {
         read++
         unsealed += compare(entry, leaves)
       }
-      return `${count(read, 'entry', 'entries')} compared`
+      return { words: `${count(read, 'entry', 'entries')} compared` }
     },
     signal,
   )

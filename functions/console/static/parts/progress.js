@@ -1,7 +1,7 @@
 /** Long work: a bar, words, and a button that stops it after the present step. */
 
 import { number, span } from '../format.js'
-import { html, one, put } from '../html.js'
+import { html, put } from '../html.js'
 import { announce } from './panel.js'
 
 /**
@@ -15,53 +15,64 @@ import { announce } from './panel.js'
  */
 export async function work(place, what, steps, run, { size = () => 1, signal }) {
   const total = steps.reduce((sum, step) => sum + size(step), 0)
-  const bar = /** @type {HTMLProgressElement} */ (
-    one(html`<progress max=${total} value="0" aria-label=${`${what} done`}></progress>`)
-  )
-  const words = one(html`<p role="status"></p>`)
-  let stopped = false
-  put(
-    place,
-    bar,
-    words,
-    html`<div class="actions">
-      <button
-        type="button"
-        @click=${() => {
-          stopped = true
-        }}
-      >
-        Stop after the present step
-      </button>
-    </div>`,
-  )
-  const leave = (/** @type {BeforeUnloadEvent} */ event) => event.preventDefault()
-  addEventListener('beforeunload', leave)
+  const left = [...steps]
   const begun = performance.now()
   let done = 0
-  try {
-    for (const step of steps) {
-      if (stopped || signal.aborted) return false
-      await run(step)
-      const before = Math.floor((4 * done) / total)
-      done += size(step)
-      bar.value = done
-      const seconds = ((performance.now() - begun) / 1000 / done) * (total - done)
-      put(
-        words,
+  const step = async () => {
+    const [next] = left.splice(0, 1)
+    if (next === undefined) return null
+    await run(next)
+    const before = Math.floor((4 * done) / total)
+    done += size(next)
+    const seconds = ((performance.now() - begun) / 1000 / done) * (total - done)
+    // Of short work only the end is worth hearing.
+    const isLong = performance.now() - begun > 2000
+    if (isLong && Math.floor((4 * done) / total) > before)
+      announce(done < total ? `${Math.floor((100 * done) / total)} % done.` : `All ${number(total)} ${what} are done.`)
+    return {
+      share: done / total,
+      words:
         `${number(done)} of ${number(total)} ${what}` +
-          (done < total ? `, about ${span(Math.max(1, seconds))} more` : ''),
-      )
-      // Of short work only the end is worth hearing.
-      const isLong = performance.now() - begun > 2000
-      if (isLong && Math.floor((4 * done) / total) > before)
-        announce(
-          done < total ? `${Math.floor((100 * done) / total)} % done.` : `All ${number(total)} ${what} are done.`,
-        )
+        (done < total ? `, about ${span(Math.max(1, seconds))} more` : ''),
     }
-    return true
+  }
+  const leave = (/** @type {BeforeUnloadEvent} */ event) => event.preventDefault()
+  addEventListener('beforeunload', leave)
+  try {
+    return await advance(place, step, signal, { name: `${what} done`, share: 0 })
   } finally {
     removeEventListener('beforeunload', leave)
+  }
+}
+
+/**
+ * Do steps until one gives null. Returns whether that was reached; a person may stop it after any.
+ * @param {Element} place where it is shown
+ * @param {() => Promise<{words: string, share?: number} | null>} step does one, and says how far it has come
+ * @param {AbortSignal} signal
+ * @param {{name?: string, share?: number}} [bar] `share`: of all, if that is known
+ */
+export async function advance(place, step, signal, { name = 'Work in progress', share } = {}) {
+  let stopped = false
+  const stop = () => {
+    stopped = true
+  }
+  const draw = (/** @type {number | undefined} */ done, words = '') =>
+    put(
+      place,
+      html`<progress value=${done} aria-label=${name}></progress>
+        <p role="status">${words}</p>
+        <div class="actions"><button type="button" @click=${stop}>Stop after the present step</button></div>`,
+    )
+  draw(share)
+  try {
+    while (!stopped && !signal.aborted) {
+      const said = await step()
+      if (said === null) return true
+      draw(said.share, said.words)
+    }
+    return false
+  } finally {
     put(place)
   }
 }
@@ -79,39 +90,4 @@ export function download(name, type, content) {
   link.download = name
   link.click()
   setTimeout(() => URL.revokeObjectURL(address), 60_000)
-}
-
-/**
- * Do steps whose number is not known until one gives null. Returns whether that was reached; a person
- * may stop it.
- * @param {Element} place where it is shown
- * @param {() => Promise<string | null>} step does one, and says how far it has come
- * @param {AbortSignal} signal
- */
-export async function advance(place, step, signal) {
-  const words = one(html`<p role="status"></p>`)
-  let stopped = false
-  put(
-    place,
-    html`<progress aria-label="Work in progress"></progress>`,
-    words,
-    html`<button
-      type="button"
-      @click=${() => {
-        stopped = true
-      }}
-    >
-      Stop
-    </button>`,
-  )
-  try {
-    while (!stopped && !signal.aborted) {
-      const said = await step()
-      if (said === null) return true
-      put(words, said)
-    }
-    return false
-  } finally {
-    put(place)
-  }
 }

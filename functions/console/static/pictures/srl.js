@@ -1,7 +1,7 @@
 /** The pictures of the lists, drawn for the width that they get, and what they are reckoned from. */
 
 import { date, minute, span } from '../format.js'
-import { html, one, svg } from '../html.js'
+import { html, svg } from '../html.js'
 
 /** @typedef {{start: number, end: number}} Span in milliseconds */
 
@@ -76,47 +76,42 @@ export function coverageWords({ known, gaps }) {
  * @param {number} from
  * @param {number} now
  * @param {number} width
- * @returns {SVGElement}
  */
 export function strip(found, from, now, width) {
   const { unknown, gaps, days, height } = stripLayout(found, from, now, width)
-  return /** @type {SVGElement} */ (
-    one(
-      html` <svg
-        class="picture"
-        role="img"
-        aria-label=${coverageWords(found)}
-        width=${width}
-        height=${height}
-        viewBox=${`0 0 ${width} ${height}`}
-      >
-        <defs>
-          <pattern id="unheard" width="6" height="6" patternUnits="userSpaceOnUse">
-            <circle class="fill unknown" cx="3" cy="3" r="1.2" />
-          </pattern>
-          <pattern id="hatching" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
-            <rect class="fill revoked" width="3" height="6" />
-          </pattern>
-        </defs>
-        ${
-          unknown > 0 &&
-          svg`<rect class="edge unknown" fill="url(#unheard)" x="0.5" y="0.5"
+  return html`<svg
+    class="picture"
+    role="img"
+    aria-label=${coverageWords(found)}
+    width=${width}
+    height=${height}
+    viewBox=${`0 0 ${width} ${height}`}
+  >
+    <defs>
+      <pattern id="unheard" width="6" height="6" patternUnits="userSpaceOnUse">
+        <circle class="fill unknown" cx="3" cy="3" r="1.2" />
+      </pattern>
+      <pattern id="hatching" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+        <rect class="fill revoked" width="3" height="6" />
+      </pattern>
+    </defs>
+    ${
+      unknown > 0 &&
+      svg`<rect class="edge unknown" fill="url(#unheard)" x="0.5" y="0.5"
             width=${Math.max(0, unknown - 1)} height=${HEIGHT - 1}/>`
-        }
-        ${svg`<rect class="fill force" x=${unknown} y="0" width=${width - unknown} height=${HEIGHT}/>`}
-        ${gaps.map(
-          ({ x, w }) =>
-            svg`<rect class="under" x=${x} y="0" width=${w} height=${HEIGHT}/>
+    }
+    ${svg`<rect class="fill force" x=${unknown} y="0" width=${width - unknown} height=${HEIGHT}/>`}
+    ${gaps.map(
+      ({ x, w }) =>
+        svg`<rect class="under" x=${x} y="0" width=${w} height=${HEIGHT}/>
               <rect class="edge revoked" fill="url(#hatching)" x=${x} y="0.5" width=${w} height=${HEIGHT - 1}/>`,
-        )}
-        ${days.map(
-          ({ x, label }) =>
-            svg`<path class="tick" d=${`M${x.toFixed(1)} ${HEIGHT}v6`}/>
+    )}
+    ${days.map(
+      ({ x, label }) =>
+        svg`<path class="tick" d=${`M${x.toFixed(1)} ${HEIGHT}v6`}/>
               <text class="soft" x=${x + 2} y=${HEIGHT + 19}>${label}</text>`,
-        )}
-      </svg>`,
-    )
-  )
+    )}
+  </svg>`
 }
 
 /**
@@ -135,18 +130,13 @@ export function rowLayout({ count, added }, most) {
  * @param {{count: number, added: number | null}} version
  * @param {number} most on any of the lists that are shown
  * @param {boolean} current whether the signer of the list in force signed it
- * @returns {SVGElement}
  */
 export function row(version, most, current) {
   const { old, fresh } = rowLayout(version, most)
-  return /** @type {SVGElement} */ (
-    one(
-      html` <svg class="picture" aria-hidden="true" width="100%" height="8">
-        ${svg`<rect class=${`fill ${current ? 'info' : 'superseded'}`} width=${`${old}%`} height="8"/>
-          <rect class="fill wait" x=${`${old}%`} width=${`${fresh}%`} height="8"/>`}
-      </svg>`,
-    )
-  )
+  return html`<svg class="picture" aria-hidden="true" width="100%" height="8">
+    ${svg`<rect class=${`fill ${current ? 'info' : 'superseded'}`} width=${`${old}%`} height="8"/>
+      <rect class="fill wait" x=${`${old}%`} width=${`${fresh}%`} height="8"/>`}
+  </svg>`
 }
 
 /**

@@ -21,11 +21,8 @@ const SOON_DAYS = 14
 
 export const title = 'API keys'
 
-/**
- * @param {HTMLElement} main
- * @param {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} context
- */
-export async function show(main, context) {
+/** @type {import('../app.js').Page['show']} */
+export const show = async (main, context) => {
   const [id] = context.route.parts
   if (id) return follow(() => put(main, detail(id)), context.signal)
   const account = context.route.query.get('account')

@@ -32,11 +32,8 @@ const SHOWN = 50
 
 export const title = 'Audit log'
 
-/**
- * @param {HTMLElement} main
- * @param {{route: {query: URLSearchParams}, signal: AbortSignal}} context
- */
-export async function show(main, context) {
+/** @type {import('../app.js').Page['show']} */
+export const show = async (main, context) => {
   const { signal } = context
   opened = stamp(now() - DAYS * DAY)
   const place = one(html`<div class="body"></div>`)

@@ -16,11 +16,8 @@ import { Table, whole } from '../table.js'
 
 export const title = 'People'
 
-/**
- * @param {HTMLElement} main
- * @param {{route: {query: URLSearchParams}, signal: AbortSignal}} context
- */
-export async function show(main, context) {
+/** @type {import('../app.js').Page['show']} */
+export const show = async (main, context) => {
   const tables = [people, approvals, sessions].map((spec) => new Table(spec, context))
   const asked = new Pages('approvals', 10)
   follow(() => {

@@ -20,17 +20,9 @@ export const title = 'Revocations'
 const STATUS = '/v1/revocations/srl/status'
 const WHOLE = /^svc_(wrt|bat|rev)_/
 
-/**
- * @param {HTMLElement} main
- * @param {{route: import('../app.js').Route, signal: AbortSignal}} context
- */
-export async function show(main, context) {
-  const {
-    route: {
-      parts: [part],
-    },
-    signal,
-  } = context
+/** @type {import('../app.js').Page['show']} */
+export const show = async (main, context) => {
+  const [part] = context.route.parts
   if (!may('revoker', 'auditor')) {
     put(
       main,
@@ -43,16 +35,13 @@ export async function show(main, context) {
     )
     return ready()
   }
-  if (part === 'many') return showMany(main, signal)
+  if (part === 'many') return showMany(main, context.signal)
   if (part) return location.replace(`#/changes/${part}`)
-  showList(main, context)
+  return showList(main, context)
 }
 
-/**
- * @param {HTMLElement} main
- * @param {{route: import('../app.js').Route, signal: AbortSignal}} context
- */
-function showList(main, context) {
+/** @type {import('../app.js').Page['show']} */
+const showList = async (main, context) => {
   const table = new Table(revocations, context)
   const pages = new Pages('revocations', 10)
   const buttons =

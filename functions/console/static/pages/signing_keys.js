@@ -24,19 +24,10 @@ const NUMBERED = 500
 /** The bar at the foot of a phone. */
 const BAR = 64
 
-/**
- * @param {HTMLElement} main
- * @param {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} context
- */
+/** @type {import('../app.js').Page['show']} */
 export const show = (main, context) => {
-  const {
-    route: {
-      parts: [wanted],
-      query,
-    },
-    signal,
-  } = context
-  return query.has('flat') ? showFlat(main, context) : new Keys(main, wanted, signal).show()
+  const { parts, query } = context.route
+  return query.has('flat') ? showFlat(main, context) : new Keys(main, parts[0], context.signal).show()
 }
 
 /** The same keys as a tree, and as a table. @param {boolean} isFlat */
@@ -72,12 +63,8 @@ class Known {
   }
 }
 
-/**
- * The keys as a table.
- * @param {HTMLElement} main
- * @param {{route: {query: URLSearchParams}, signal: AbortSignal}} context
- */
-async function showFlat(main, context) {
+/** The keys as a table. @type {import('../app.js').Page['show']} */
+const showFlat = async (main, context) => {
   const known = new Known()
   const rows = latest((/** @type {import('../signing_keys.js').Forest} */ { places }) => [...places.values()])
   const make = async (/** @type {Place | null} */ parent) => {

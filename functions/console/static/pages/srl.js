@@ -15,7 +15,7 @@ import { LONGEST, verifyCard } from './list_verification.js'
 export const title = 'Lists'
 
 /** @typedef {Api.SrlVersion} Version */
-/** @typedef {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} Context */
+/** @typedef {Parameters<import('../app.js').Page['show']>[1]} Context */
 
 const VERSIONS = '/v1/revocations/srl/versions?limit=100'
 const DAY = 86_400_000
@@ -24,20 +24,14 @@ const DAYS = 14
 const MOST = 2000
 const GAPS = 5
 
-/**
- * @param {HTMLElement} main
- * @param {Context} context
- */
-export async function show(main, context) {
+/** @type {import('../app.js').Page['show']} */
+export const show = async (main, context) => {
   const [compared] = context.route.parts
   return compared ? showDifference(main, compared, context) : showLists(main, context)
 }
 
-/**
- * @param {HTMLElement} main
- * @param {Context} context
- */
-function showLists(main, context) {
+/** @type {import('../app.js').Page['show']} */
+const showLists = async (main, context) => {
   const versions = new Pages('versions', 15, ({ version }) => version)
   const published = new Table(lists, context)
   const signing = new Table(signers, context)

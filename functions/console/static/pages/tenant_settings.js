@@ -85,11 +85,8 @@ const SETTINGS = [
 
 export const title = 'Settings'
 
-/**
- * @param {HTMLElement} main
- * @param {{signal: AbortSignal}} context
- */
-export async function show(main, { signal }) {
+/** @type {import('../app.js').Page['show']} */
+export const show = async (main, { signal }) => {
   const head = heading(title, 'They hold for the whole tenant. Each is saved by itself.')
   const card = (/** @type {unknown} */ content) =>
     put(main, head, html`<section class="panel body">${content}</section>`)

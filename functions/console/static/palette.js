@@ -4,8 +4,9 @@
 
 import { ApiError, get, sleep } from './api.js'
 import { count, date } from './format.js'
-import { html, one, put, svg } from './html.js'
+import { html, one, put } from './html.js'
 import { advice } from './parts/panel.js'
+import { glyph } from './parts/tag.js'
 import { madeAt } from './ulid.js'
 
 /** @typedef {{group: string, title: string, note?: string | null, path: string, run: () => unknown}} Choice */
@@ -50,8 +51,9 @@ class Palette {
   /** @param {Place} place */
   constructor(place) {
     this.place = place
-    this.element = /** @type {HTMLDialogElement} */ (
-      one(html`<dialog class="palette" aria-label="Search" closedby="any" @close=${() => this.#end()}></dialog>`)
+    /** @type {HTMLDialogElement} */
+    this.element = one(
+      html`<dialog class="palette" aria-label="Search" closedby="any" @close=${() => this.#end()}></dialog>`,
     )
     document.body.append(this.element)
     this.#draw()
@@ -137,7 +139,7 @@ class Palette {
     put(
       this.element,
       html`<label class="asked"
-          >${picture('M7 2.5a4.5 4.5 0 1 0 .01 0M10.5 10.5 14 14')}<input
+          >${glyph('M7 2.5a4.5 4.5 0 1 0 .01 0M10.5 10.5 14 14')}<input
             role="combobox"
             aria-label="Search"
             aria-expanded="true"
@@ -173,7 +175,7 @@ class Palette {
                 aria-selected=${String(index === this.#at)}
                 @click=${() => this.#run(index)}
               >
-                ${picture(path)}<bdi dir="auto">${title}</bdi>${
+                ${glyph(path)}<bdi dir="auto">${title}</bdi>${
                   note && html`<small class="soft" dir="auto">${note}</small>`
                 }
               </div>`,
@@ -189,9 +191,6 @@ const holds = (query, ...texts) =>
     .toLowerCase()
     .split(/\s+/)
     .every((word) => texts.some((text) => text.toLowerCase().includes(word)))
-
-const picture = (/** @type {string} */ path) =>
-  html`<svg class="glyph" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path d=${path}/>`}</svg>`
 
 /** @param {ApiError} error */
 function unsearched(error) {

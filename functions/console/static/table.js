@@ -4,14 +4,14 @@
  */
 
 import { count, number } from './format.js'
-import { html, one, put, svg } from './html.js'
+import { html, one, put } from './html.js'
 import { aged, follow, read, soon } from './live.js'
 import { written } from './parts/csv.js'
 import { choice, field, submitted, tick } from './parts/dialog.js'
 import { isHeard, isSilent, showKeys } from './parts/keys.js'
 import { banner, problem, ready, skeleton, when } from './parts/panel.js'
 import { download } from './parts/progress.js'
-import { icon, stateOf, tag } from './parts/tag.js'
+import { glyph, icon, stateOf, tag } from './parts/tag.js'
 import { repeat } from './vendor/lit-html/directives/repeat.js'
 
 /**
@@ -80,11 +80,17 @@ const GLYPHS = {
   download: 'M8 2v8M4.5 7 8 10.5 11.5 7M3 13.5h10',
   more: 'M3 8h.01M8 8h.01M13 8h.01',
 }
-const glyph = (/** @type {keyof typeof GLYPHS} */ name) =>
-  html`<svg class="glyph" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
-    ${svg`<path
-    d=${GLYPHS[name]}/>`}
-  </svg>`
+/**
+ * A button that is a picture alone.
+ * @param {string} words
+ * @param {keyof typeof GLYPHS} picture
+ * @param {(event: MouseEvent) => unknown} run
+ * @param {'menu' | null} [opens]
+ */
+const tool = (words, picture, run, opens = null) =>
+  html`<button type="button" class="flat" aria-label=${words} title=${words} aria-haspopup=${opens} @click=${run}>
+    ${glyph(GLYPHS[picture])}
+  </button>`
 
 /** Not before the first table is needed. */
 const sheet = one(html`<link rel="stylesheet" />`)
@@ -380,7 +386,7 @@ export class Table {
     const typed = (/** @type {InputEvent} */ { target }) => this.#ask(/** @type {HTMLInputElement} */ (target).value)
     return html`<div class=${this.#isNarrow ? 'tools narrow' : 'tools'}>
       <label class="search"
-        >${glyph('search')}<input
+        >${glyph(GLYPHS.search)}<input
           type="search"
           aria-label=${words}
           placeholder=${words}
@@ -391,37 +397,13 @@ export class Table {
         /><kbd aria-hidden="true">/</kbd></label
       >
       <div class="facets">${this.#chosen.size ? this.#bulk() : this.#facets()}</div>
+      ${this.#isRemote && tool('Filter by', 'filter', (event) => this.#fill(event))}
+      ${tool('Columns and filters', 'view', (event) => this.#choose(event))}
       ${
-        this.#isRemote &&
-        html`<button
-          type="button"
-          class="flat"
-          aria-label="Filter by"
-          title="Filter by"
-          @click=${(/** @type {MouseEvent} */ event) => this.#fill(event)}
-        >
-          ${glyph('filter')}
-        </button>`
+        this.spec.files
+          ? tool('Keep as CSV', 'download', (event) => this.#files(event), 'menu')
+          : tool('Keep as CSV', 'download', () => this.#export())
       }
-      <button
-        type="button"
-        class="flat"
-        aria-label="Columns and filters"
-        title="Columns and filters"
-        @click=${(/** @type {MouseEvent} */ event) => this.#choose(event)}
-      >
-        ${glyph('view')}
-      </button>
-      <button
-        type="button"
-        class="flat"
-        aria-label="Keep as CSV"
-        title="Keep as CSV"
-        aria-haspopup=${this.spec.files ? 'menu' : null}
-        @click=${(/** @type {MouseEvent} */ event) => (this.spec.files ? this.#files(event) : this.#export())}
-      >
-        ${glyph('download')}
-      </button>
     </div>`
   }
 
@@ -557,15 +539,7 @@ export class Table {
     const more =
       actions &&
       !(this.#isNarrow && this.spec.open) &&
-      html`<button
-        type="button"
-        class="flat"
-        aria-label=${`Actions of ${this.#name(row)}`}
-        aria-haspopup="menu"
-        @click=${(/** @type {MouseEvent} */ event) => this.#act(event, row)}
-      >
-        ${glyph('more')}
-      </button>`
+      tool(`Actions of ${this.#name(row)}`, 'more', (event) => this.#act(event, row), 'menu')
     const name = this.#named(row, shown(this.#lead, row))
     if (this.#isNarrow) {
       const at = this.spec.columns.find(({ id }) => id === mark)

@@ -16,7 +16,6 @@ const MEANING = {
   revoked: 'was stolen: its lists are refused',
 }
 export const SIGNERS = '/v1/revocations/srl/keys'
-const PATH = SIGNERS
 
 /** @type {import('../table.js').Spec} */
 export const signers = {
@@ -46,18 +45,10 @@ export const signers = {
   sub: (key) => html`${meaning(key)} · made ${when(key.created_at)}`,
   actions: (key) => [
     { title: 'Copy the public key', run: () => copy(key.public_key) },
-    may() && key.status === 'pending' && { title: 'Activate…', run: () => tell(activate(key)) },
-    may() && key.status !== 'revoked' && { title: 'Revoke…', run: () => tell(revoke(key)), danger: true },
+    may() && key.status === 'pending' && { title: 'Activate…', run: () => activate(key) },
+    may() && key.status !== 'revoked' && { title: 'Revoke…', run: () => revoke(key), danger: true },
   ],
   empty: html`<p>No list was signed yet.</p>`,
-}
-
-/** Say what became of a signer. @param {Promise<Api.SrlKey | null>} asked */
-async function tell(asked) {
-  const done = await asked
-  if (!done) return
-  announce(`List signer ${short(done.key_id)} is ${done.status}.`)
-  if (done.status === 'revoked') location.hash = `#/changes/${done.key_id}`
 }
 
 /** What is done with no signer in particular. @param {Api.SrlKey[]} keys */
@@ -66,8 +57,8 @@ export function buttons(keys) {
   return (
     may() &&
     keys.length > 0 &&
-    html` ${!pending && html`<button type="button" @click=${() => tell(create())}>Make the next signer…</button>`}
-      <button type="button" @click=${() => tell(rotate(pending))}>Replace the signer now…</button>`
+    html` ${!pending && html`<button type="button" @click=${create}>Make the next signer…</button>`}
+      <button type="button" @click=${() => rotate(pending)}>Replace the signer now…</button>`
   )
 }
 
@@ -80,9 +71,22 @@ function meaning({ status }) {
   return MEANING[status]
 }
 
-/** @returns {Promise<Api.SrlKey | null>} */
+/**
+ * Ask, do it, and say what became of the signer.
+ * @param {string} path below that of all signers
+ * @param {{title: string, action: string, failed: string, body: unknown, danger?: boolean}} question
+ * @param {unknown} [sent]
+ */
+async function change(path, question, sent) {
+  /** @type {Api.SrlKey | null} */
+  const done = await ask({ ...question, run: (_form, headers) => post(`${SIGNERS}${path}`, sent, { headers }) })
+  if (!done) return
+  announce(`List signer ${short(done.key_id)} is ${done.status}.`)
+  if (done.status === 'revoked') location.hash = `#/changes/${done.key_id}`
+}
+
 const create = () =>
-  ask({
+  change('', {
     title: 'Make the next list signer',
     action: 'Make the signer',
     failed: 'The signer could not be made.',
@@ -90,17 +94,13 @@ const create = () =>
       It is listed as pending, and the next trust document names it, so that authorizers learn of it. It signs nothing
       until it is activated.
     </p>`,
-    run: (_form, headers) => post(PATH, undefined, { headers }),
   })
 
-/**
- * @param {Api.SrlKey} key
- * @returns {Promise<Api.SrlKey | null>}
- */
-function activate({ key_id, activates_at }) {
-  const early = activates_at !== null && Date.parse(activates_at) > now()
-  return ask({
-    title: `Activate the list signer ${short(key_id)}`,
+/** @param {Api.SrlKey} key */
+function activate(key) {
+  const early = ripens(key)
+  const question = {
+    title: `Activate the list signer ${short(key.key_id)}`,
     action: early ? 'Activate it early' : 'Activate',
     danger: early,
     failed: 'The signer could not be activated.',
@@ -109,19 +109,16 @@ function activate({ key_id, activates_at }) {
         early &&
         html`<p>
           <strong>Authorizers that have not learned of it yet refuse its lists.</strong> They all have had the time
-          ${when(activates_at)}.
+          ${when(key.activates_at)}.
         </p>`
       }`,
-    run: (_form, headers) => post(`${PATH}/${key_id}/activate`, early ? { force: true } : undefined, { headers }),
-  })
+  }
+  return change(`/${key.key_id}/activate`, question, early ? { force: true } : undefined)
 }
 
-/**
- * @param {Api.SrlKey | undefined} pending
- * @returns {Promise<Api.SrlKey | null>}
- */
+/** @param {Api.SrlKey | undefined} pending */
 const rotate = (pending) =>
-  ask({
+  change('/rotate', {
     title: 'Replace the list signer now',
     action: 'Replace it',
     danger: true,
@@ -133,15 +130,11 @@ const rotate = (pending) =>
         <strong>Authorizers that read lists refuse it until they know the new key.</strong> To give them time, make the
         next signer and activate it later.
       </p>`,
-    run: (_form, headers) => post(`${PATH}/rotate`, undefined, { headers }),
   })
 
-/**
- * @param {Api.SrlKey} key
- * @returns {Promise<Api.SrlKey | null>}
- */
+/** @param {Api.SrlKey} key */
 const revoke = ({ key_id, status }) =>
-  ask({
+  change(`/${key_id}/revoke`, {
     title: `Revoke the list signer ${short(key_id)}`,
     action: 'Revoke it',
     danger: true,
@@ -154,5 +147,4 @@ const revoke = ({ key_id, status }) =>
           Give the new public key to each one that pins list signers: until then it refuses all.
         </p>`
       }`,
-    run: (_form, headers) => post(`${PATH}/${key_id}/revoke`, undefined, { headers }),
   })

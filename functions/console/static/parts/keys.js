@@ -3,6 +3,7 @@
 import { shownTimes } from '../format.js'
 import { html, one } from '../html.js'
 import { soon } from '../live.js'
+import { facts } from './panel.js'
 
 const SILENCED = 'rescind.keys'
 const TIMES = 'rescind.times'
@@ -60,28 +61,19 @@ export function showKeys() {
     /** @type {HTMLInputElement} */ (target).checked
       ? localStorage.removeItem(SILENCED)
       : localStorage.setItem(SILENCED, 'off')
-  const dialog = /** @type {HTMLDialogElement} */ (
-    one(
-      html` <dialog aria-labelledby="keys-title" closedby="any" @close=${() => dialog.remove()}>
-        <form method="dialog">
-          <h2 id="keys-title">Keys</h2>
-          <dl class="facts">
-            ${KEYS.map(
-              ([key, words]) =>
-                html`<div>
-                  <dt><kbd>${key}</kbd></dt>
-                  <dd>${words}</dd>
-                </div>`,
-            )}
-          </dl>
-          <label class="tick"
-            ><input type="checkbox" .checked=${!isSilent()} @change=${toggle} />
-            <span>Single letters are keys, outside of fields</span></label
-          >
-          <div class="actions"><button>Close</button></div>
-        </form>
-      </dialog>`,
-    )
+  /** @type {HTMLDialogElement} */
+  const dialog = one(
+    html`<dialog aria-labelledby="keys-title" closedby="any" @close=${() => dialog.remove()}>
+      <form method="dialog">
+        <h2 id="keys-title">Keys</h2>
+        ${facts(KEYS.map(([key, words]) => [html`<kbd>${key}</kbd>`, words]))}
+        <label class="tick"
+          ><input type="checkbox" .checked=${!isSilent()} @change=${toggle} />
+          <span>Single letters are keys, outside of fields</span></label
+        >
+        <div class="actions"><button>Close</button></div>
+      </form>
+    </dialog>`,
   )
   document.body.append(dialog)
   dialog.showModal()

@@ -164,7 +164,7 @@ export function ready() {
 
 /**
  * Facts: names and values.
- * @param {[string, unknown][]} entries
+ * @param {[unknown, unknown][]} entries
  */
 export const facts = (entries) =>
   html`<dl class="facts">

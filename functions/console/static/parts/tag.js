@@ -39,6 +39,13 @@ export const icon = (state) =>
   html`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${shape(state)}</svg>`
 
 /**
+ * A picture of a button or a page.
+ * @param {string} path in a square of 16 px, stroked
+ */
+export const glyph = (path) =>
+  html`<svg class="glyph" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path d=${path}/>`}</svg>`
+
+/**
  * A state with its word.
  * @param {State} state
  * @param {unknown} word

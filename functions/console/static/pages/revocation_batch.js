@@ -5,7 +5,7 @@ import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { Run } from '../parts/batch.js'
 import { decoded, Unreadable, written } from '../parts/csv.js'
-import { field } from '../parts/dialog.js'
+import { field, submitted, tick } from '../parts/dialog.js'
 import { advice, announce, banner, heading, named, problem, ready } from '../parts/panel.js'
 import { download } from '../parts/progress.js'
 import { MOST, MOST_BYTES, read } from '../parts/warrant_lines.js'
@@ -23,187 +23,161 @@ const SHOWN = 100
  * @param {AbortSignal} signal
  */
 export async function showMany(main, signal) {
-  const back = html`<p><a href="#/revocations">Revocations</a></p>`
-  if (!may('revoker'))
-    put(
-      main,
-      back,
-      heading('Revoke many warrants'),
-      banner(
-        'info',
-        html`<strong>This key cannot revoke.</strong> Ask an administrator for one with the scope revoker or admin.`,
-      ),
-    )
-  else
-    put(
-      main,
-      back,
-      heading(
-        'Revoke many warrants',
-        'First the service says what would happen. Nothing changes until you press Revoke.',
-      ),
-      new Many(signal).element,
-    )
+  const isAllowed = may('revoker')
+  const words = 'First the service says what would happen. Nothing changes until you press Revoke.'
+  put(
+    main,
+    html`<p><a href="#/revocations">Revocations</a></p>`,
+    heading('Revoke many warrants', isAllowed && words),
+    isAllowed
+      ? new Many(signal).element
+      : banner(
+          'info',
+          html`<strong>This key cannot revoke.</strong> Ask an administrator for one with the scope revoker or admin.`,
+        ),
+  )
   ready()
 }
 
 /** The form, the check, and the run. */
 class Many {
-  #result = one(html`<div class="body" id="many-result"></div>`)
-  /** @type {{name: string, text: string} | null} */
+  element = one(html`<div class="body"></div>`)
+  #progress = one(html`<div class="body"></div>`)
+  /** @type {{name: string, size: number, text: string} | null} */
   #file = null
-  #chosen = one(html`<div role="status"></div>`)
-  #text = /** @type {HTMLTextAreaElement} */ (
-    one(
-      html`<textarea
-        name="text"
-        rows="8"
-        spellcheck="false"
-        autocomplete="off"
-        placeholder="svc_wrt_laptop-17"
-        @input=${() => this.#changed()}
-      ></textarea>`,
-    )
-  )
-  #reason = /** @type {HTMLTextAreaElement} */ (
-    one(html`<textarea name="reason" rows="2" maxlength="1024" dir="auto" @input=${() => this.#changed()}></textarea>`)
-  )
-  #fault = one(html`<div></div>`)
-
-  #typed = one(html`<div class="body"></div>`)
+  #isBusy = false
 
   /** @param {AbortSignal} signal */
   constructor(signal) {
     this.signal = signal
-    const drop = async (/** @type {DragEvent} */ event) => {
+    const drop = (/** @type {DragEvent} */ event) => {
       event.preventDefault()
-      const [file] = event.dataTransfer?.files ?? []
-      if (file && !this.#form.inert) await this.#take(file)
+      void this.#take(event.dataTransfer?.files)
     }
     // Anywhere: a browser would leave the page for a file that is dropped beside the form.
     addEventListener('dragover', (event) => event.preventDefault(), { signal })
     addEventListener('drop', drop, { signal })
-    const choose = async (/** @type {Event} */ event) => {
-      const input = /** @type {HTMLInputElement} */ (event.target)
-      if (input.files?.[0]) await this.#take(input.files[0])
+    this.#become()
+  }
+
+  /**
+   * Draw the form, and below it what is said. While a call is made, the form is not to be changed.
+   * @param {{fault?: unknown, result?: unknown, isBusy?: boolean}} [what]
+   */
+  #become({ fault = null, result = null, isBusy = false } = {}) {
+    this.#isBusy = isBusy
+    put(
+      this.element,
+      html`<form
+        class="panel"
+        ?inert=${isBusy}
+        @input=${() => this.#become()}
+        @submit=${submitted((form) => this.#check(form))}
+      >
+        <div role="status">${this.#file && this.#chosen(this.#file)}</div>
+        <div class="body" ?hidden=${this.#file !== null}>${this.#typed()}</div>
+        ${field(
+          'Reason',
+          html`<textarea name="reason" rows="2" maxlength="1024" dir="auto"></textarea>`,
+          'For people, and for the audit log. It holds for each warrant that has none of its own.',
+        )}
+        <div>${fault}</div>
+        <div class="actions"><button class="main">Check, change nothing</button></div>
+      </form>`,
+      result,
+    )
+    this.element.querySelector('h2')?.focus()
+  }
+
+  #typed() {
+    const choose = (/** @type {Event} */ { target }) => {
+      const input = /** @type {HTMLInputElement} */ (target)
+      void this.#take(input.files)
       input.value = ''
     }
-    put(
-      this.#typed,
+    return [
       field(
         'Warrants',
-        this.#text,
+        html`<textarea
+          name="text"
+          rows="8"
+          spellcheck="false"
+          autocomplete="off"
+          placeholder="svc_wrt_laptop-17"
+        ></textarea>`,
         'One identifier a line, or a CSV file with the column warrant_id, and reason if each has its own. ' +
           `At most ${number(MOST)} rows. You can drop a file here.`,
       ),
-      html`<label class="field"
-        ><span>Or choose a file</span><input type="file" accept=".csv,.txt,.tsv,text/csv,text/plain" @change=${choose}
-      /></label>`,
-    )
-    this.element = one(
-      html` <div class="body">
-        <form
-          class="panel"
-          @submit=${(/** @type {Event} */ event) => {
-            event.preventDefault()
-            void this.#check()
-          }}
-        >
-          ${this.#chosen}${this.#typed}
-          ${field(
-            'Reason',
-            this.#reason,
-            'For people, and for the audit log. It holds for each warrant that has none of its own.',
-          )}
-          ${this.#fault}
-          <div class="actions"><button class="main">Check, change nothing</button></div>
-        </form>
-        ${this.#result}
-      </div>`,
-    )
+      field(
+        'Or choose a file',
+        html`<input type="file" accept=".csv,.txt,.tsv,text/csv,text/plain" @change=${choose} />`,
+      ),
+    ]
   }
 
-  get #form() {
-    return /** @type {HTMLFormElement} */ (this.element.querySelector('form'))
+  /** @param {{name: string, size: number}} file */
+  #chosen({ name, size }) {
+    const leave = () => {
+      this.#file = null
+      this.#become()
+      this.element.querySelector('textarea')?.focus()
+    }
+    return html`<div class="head">
+      <div>
+        <strong>Warrants from the file</strong> <bdi>${name}</bdi>
+        <p class="soft">${count(size, 'byte')}</p>
+      </div>
+      <button type="button" @click=${leave}>Use something else</button>
+    </div>`
   }
 
-  #changed() {
-    put(this.#result)
-    put(this.#fault)
-  }
-
-  /** @param {File} file */
-  async #take(file) {
-    this.#changed()
+  /** @param {FileList | null} [files] */
+  async #take(files) {
+    const file = files?.[0]
+    if (!file || this.#isBusy) return
     try {
       if (file.size > MOST_BYTES)
         throw new Unreadable(`The file is larger than ${MOST_BYTES / 1_000_000} MB. Split it.`)
-      this.#file = { name: file.name, text: decoded(new Uint8Array(await file.arrayBuffer())) }
+      const text = decoded(new Uint8Array(await file.arrayBuffer()))
+      this.#file = { name: file.name, size: file.size, text }
+      this.#become()
     } catch (error) {
-      return this.#refuse(error)
+      this.#refuse(error)
     }
-    const leave = () => {
-      this.#file = null
-      this.#changed()
-      put(this.#chosen)
-      this.#typed.toggleAttribute('hidden', false)
-      this.#text.focus()
-    }
-    this.#typed.toggleAttribute('hidden', true)
-    put(
-      this.#chosen,
-      html`<div class="head">
-        <div>
-          <strong>Warrants from the file</strong> <bdi>${file.name}</bdi>
-          <p class="soft">${count(file.size, 'byte')}</p>
-        </div>
-        <button type="button" @click=${leave}>Use something else</button>
-      </div>`,
-    )
   }
 
   /** @param {unknown} error */
   #refuse(error) {
     if (!(error instanceof Unreadable)) throw error
-    put(this.#fault, banner('wait', html`<strong>This cannot be read.</strong> ${error.message}`))
+    this.#become({ fault: banner('wait', html`<strong>This cannot be read.</strong> ${error.message}`) })
   }
 
-  async #check() {
-    this.#changed()
-    const reason = this.#reason.value.trim()
+  /** @param {FormData} form */
+  async #check(form) {
+    const reason = String(form.get('reason')).trim()
     /** @type {Lines} */
     let lines
     try {
-      lines = read(this.#file?.text ?? this.#text.value)
+      lines = read(this.#file?.text ?? String(form.get('text')))
     } catch (error) {
       return this.#refuse(error)
     }
     const bare = lines.warrants.find((each) => each.reason === null)
     if (!reason && bare) {
-      this.#reason.focus()
-      return put(
-        this.#fault,
-        banner(
-          'wait',
-          lines.hasReasons ? `Give a reason: the warrant on line ${bare.line} has none of its own.` : 'Give a reason.',
-        ),
-      )
+      const more = `: the warrant on line ${bare.line} has none of its own`
+      this.#become({ fault: banner('wait', `Give a reason${lines.hasReasons ? more : ''}.`) })
+      return /** @type {HTMLElement} */ (this.element.querySelector('[name=reason]')).focus()
     }
     const check = new Run(lines.warrants, reason, { dry: true, signal: this.signal })
     // What is checked must be what is revoked.
-    this.#form.inert = true
+    this.#become({ isBusy: true, result: this.#progress })
     try {
-      if (!(await check.go(this.#result))) return
-      put(this.#result, this.#checked(lines, reason, check))
-      this.#result.querySelector('h2')?.focus()
+      const isWhole = await check.go(this.#progress)
+      this.#become({ result: isWhole && this.#checked(lines, reason, check) })
     } catch (error) {
-      if (!this.signal.aborted)
-        put(
-          this.#result,
-          problem(error, 'The warrants could not be checked. Nothing was changed.', () => this.#check()),
-        )
-    } finally {
-      this.#form.inert = false
+      if (this.signal.aborted) return
+      const failed = 'The warrants could not be checked. Nothing was changed.'
+      this.#become({ result: problem(error, failed, () => this.#check(form)) })
     }
   }
 
@@ -216,64 +190,31 @@ class Many {
     const open = lines.warrants.filter(({ id }) =>
       ['revoked', 'extended'].includes(check.outcomes.get(id)?.outcome ?? ''),
     )
-    const already = check.counted('already_revoked')
     const bad = [...lines.bad, ...check.failed()].sort((one_, other) => one_.line - other.line)
-    const left = /** @type {HTMLInputElement} */ (
-      one(
-        html`<input
-          type="checkbox"
-          @change=${() => {
-            button.disabled = !left.checked
-          }}
-        />`,
-      )
+    const start = () =>
+      this.#run(new Run(open, reason, { dry: false, signal: this.signal }), { warrants: lines.warrants, bad, check })
+    /** @type {HTMLButtonElement} */
+    const button = one(
+      html`<button type="button" class="main" ?disabled=${bad.length > 0} @click=${start}>
+        Revoke ${count(open.length, 'warrant')}
+      </button>`,
     )
-    const run = new Run(open, reason, { dry: false, signal: this.signal })
-    const start = () => this.#run(run, { warrants: lines.warrants, bad, check })
-    const button = /** @type {HTMLButtonElement} */ (
-      one(
-        html`<button type="button" class="main" ?disabled=${bad.length > 0} @click=${start}>
-          Revoke ${count(open.length, 'warrant')}
-        </button>`,
-      )
-    )
+    const leaveOut = (/** @type {Event} */ { target }) => {
+      button.disabled = !(/** @type {HTMLInputElement} */ (target).checked)
+    }
     return html`<section class="panel" aria-labelledby="would">
       <h2 id="would" tabindex="-1">What would happen</h2>
       <div class="body">
         <ul class="plain">
-          <li><strong>${count(open.length, 'warrant')}</strong> would be revoked.</li>
-          ${
-            already > 0 &&
-            html`<li>
-              <strong>${number(already)}</strong> ${already === 1 ? 'is' : 'are'} revoked already and
-              ${already === 1 ? 'stays' : 'stay'} so.
-            </li>`
-          }
-          ${
-            lines.repeated > 0 &&
-            html`<li>
-              <strong>${number(lines.repeated)}</strong> ${lines.repeated === 1 ? 'line repeats' : 'lines repeat'} a
-              warrant of an earlier line.
-            </li>`
-          }
-          ${
-            lines.unread > 0 &&
-            html`<li>Only the first column is read, as the first line has no heading warrant_id.</li>`
-          }
-          ${
-            bad.length > 0 &&
-            html`<li>
-              <strong>${number(bad.length)}</strong> ${bad.length === 1 ? 'line' : 'lines'} cannot be revoked:
-            </li>`
-          }
+          ${wouldBe(lines, open, check.counted('already_revoked'), bad)}
         </ul>
         ${
           bad.length > 0 && [
             badLines(bad),
-            html`<label class="tick"
-              >${left}
-              <span>Leave out the ${bad.length === 1 ? 'bad line' : `${number(bad.length)} bad lines`}</span></label
-            >`,
+            tick(
+              html`<input type="checkbox" @change=${leaveOut} />`,
+              `Leave out the ${bad.length === 1 ? 'bad line' : `${number(bad.length)} bad lines`}`,
+            ),
           ]
         }
         ${open.length ? html`<div class="actions">${button}</div>` : html`<p>There is nothing to revoke.</p>`}
@@ -286,32 +227,28 @@ class Many {
    * @param {Given} given
    */
   async #run(run, given) {
-    this.#form.inert = true
-    const place = one(html`<div class="body"></div>`)
-    put(
-      this.#result,
-      html`<section class="panel">
+    this.#become({
+      isBusy: true,
+      result: html`<section class="panel">
         <h2>Revoking</h2>
-        ${place}
+        ${this.#progress}
       </section>`,
-    )
+    })
     /** @type {ApiError | null} */
     let fault = null
     try {
-      await run.go(place)
+      await run.go(this.#progress)
     } catch (error) {
       if (!(error instanceof ApiError) && !this.signal.aborted) throw error
       fault = error instanceof ApiError ? error : null
     }
-    this.#form.inert = false
     if (this.signal.aborted)
       return announce(
         `Stopped: ${number(run.counted('revoked'))} of ${count(run.warrants.length, 'warrant')} are revoked.`,
       )
     const open = run.open.length
-    put(
-      this.#result,
-      html`<section class="panel" aria-labelledby="done">
+    this.#become({
+      result: html`<section class="panel" aria-labelledby="done">
         <h2 id="done" tabindex="-1">What was done</h2>
         <div class="body">
           ${told(run, fault)} ${run.failed().length > 0 && badLines(run.failed())}
@@ -330,9 +267,27 @@ class Many {
           </p>
         </div>
       </section>`,
-    )
-    this.#result.querySelector('h2')?.focus()
+    })
   }
+}
+
+/**
+ * What a check says of the lines.
+ * @param {Lines} lines
+ * @param {Warrant[]} open
+ * @param {number} already
+ * @param {BadLine[]} bad
+ */
+function wouldBe({ repeated, unread }, open, already, bad) {
+  const line = (/** @type {number} */ many, /** @type {string} */ one_, /** @type {string} */ several) =>
+    many > 0 && html`<li><strong>${number(many)}</strong> ${many === 1 ? one_ : several}</li>`
+  return [
+    html`<li><strong>${count(open.length, 'warrant')}</strong> would be revoked.</li>`,
+    line(already, 'is revoked already and stays so.', 'are revoked already and stay so.'),
+    line(repeated, 'line repeats a warrant of an earlier line.', 'lines repeat a warrant of an earlier line.'),
+    unread > 0 && html`<li>Only the first column is read, as the first line has no heading warrant_id.</li>`,
+    line(bad.length, 'line cannot be revoked:', 'lines cannot be revoked:'),
+  ]
 }
 
 /**

@@ -52,9 +52,9 @@ export class ApiError extends Error {
    * @param {number} status
    * @param {string} code of the contract, such as `not_found`
    * @param {string} message
-   * @param {string | null} requestId
+   * @param {string | null} [requestId]
    */
-  constructor(status, code, message, requestId) {
+  constructor(status, code, message, requestId = null) {
     super(message)
     this.status = status
     this.code = code
@@ -246,7 +246,6 @@ export async function call(method, path, body, options = {}) {
         'not_known',
         'The answer to your first try was lost, and you have another key now: ' +
           'the service cannot tell that this is the same change. Look whether it was made before you try again.',
-        null,
       )
   }
 }
@@ -282,11 +281,11 @@ async function send(method, path, body, { signal, query = {}, headers = {}, keep
   } catch (error) {
     if (signal?.aborted) throw signal.reason
     if (headers[ONCE]) unknown.add(headers[ONCE])
-    throw new ApiError(0, 'no_answer', String(error), null)
+    throw new ApiError(0, 'no_answer', String(error))
   }
 }
 
-const signedOut = () => new ApiError(401, 'unauthorized', 'You are signed out.', null)
+const signedOut = () => new ApiError(401, 'unauthorized', 'You are signed out.')
 
 /** @param {Response} response */
 const content = async (response) =>

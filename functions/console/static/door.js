@@ -34,10 +34,22 @@ export function keyForm(enter) {
   </form>`
 }
 
-export const asked = () => html`<p role="status">The service is asked …</p>`
+/**
+ * What takes a secret, and says in a place how it goes.
+ * @param {Element} said
+ * @param {(secret: string) => Promise<void>} enter throws `ApiError`
+ */
+export const entering = (said, enter) => async (/** @type {string} */ secret) => {
+  put(said, html`<p role="status">The service is asked …</p>`)
+  try {
+    await enter(secret)
+  } catch (error) {
+    put(said, refused(error))
+  }
+}
 
 /** Why nobody is signed in. Throws what is no fault of a call. @param {unknown} error */
-export function refused(error) {
+function refused(error) {
   if (!(error instanceof ApiError)) throw error
   const isUnknown = error.status === 401
   const words = isUnknown
@@ -58,15 +70,10 @@ export function showDoor(place, opened, why = null, error = null) {
   document.body.dataset.page = 'door'
   const said = one(html`<div class="body"></div>`)
   const providers = one(html`<div class="providers body"></div>`)
-  const enter = async (/** @type {string} */ secret) => {
-    put(said, asked())
-    try {
-      await open(secret)
-      opened()
-    } catch (error_) {
-      put(said, refused(error_))
-    }
-  }
+  const enter = entering(said, async (secret) => {
+    await open(secret)
+    opened()
+  })
   put(
     place,
     html`<main class="door">

@@ -92,14 +92,14 @@ export const granted = async (form) =>
  */
 async function ask(path, more = {}) {
   const unanswered = (/** @type {unknown} */ error) => {
-    throw new ApiError(0, 'no_answer', String(error), null)
+    throw new ApiError(0, 'no_answer', String(error))
   }
   const answer = await fetch(at(path), { ...more, credentials: 'omit', redirect: 'error', cache: 'no-store' }).catch(
     unanswered,
   )
   const body = await answer.json().catch(() => ({}))
   const said = body.error_description ?? body.error?.message ?? `The service answered ${answer.status}.`
-  if (!answer.ok) throw new ApiError(answer.status, body.error?.code ?? body.error ?? 'unknown', said, null)
+  if (!answer.ok) throw new ApiError(answer.status, body.error?.code ?? body.error ?? 'unknown', said)
   return body
 }
 

@@ -5,8 +5,8 @@
 
 import { ApiError } from './api.js'
 import { joined, sha256, toBase64 } from './bytes.js'
-import { asked, keyForm, refused } from './door.js'
-import { html, one, put } from './html.js'
+import { entering, keyForm } from './door.js'
+import { html, one } from './html.js'
 import { granted, tabs, tenant } from './session.js'
 
 /** @typedef {import('./session.js').Provider} Provider */
@@ -98,14 +98,7 @@ export const buttons = async (providers) =>
  * @param {() => void} go
  */
 const button = (way, go) =>
-  html`<button
-    type="button"
-    class="main"
-    @click=${() => {
-      way.begin()
-      go()
-    }}
-  >
+  html`<button type="button" class="main" @click=${() => (way.begin(), go())}>
     <span>Continue with <bdi>${way.provider.name}</bdi></span>
   </button>`
 
@@ -120,14 +113,13 @@ export async function finish(answer) {
   const said = new URLSearchParams(query)
   const flow = taken(said.get('state') ?? '')
   if (!flow || flow.audience !== audience || (said.get('iss') ?? flow.issuer) !== flow.issuer) {
-    throw new ApiError(400, 'not_begun_here', 'This sign-in was not begun in this tab. Begin it here.', null)
+    throw new ApiError(400, 'not_begun_here', 'This sign-in was not begun in this tab. Begin it here.')
   }
   if (said.has('error'))
     throw new ApiError(
       400,
       'provider_refused',
       `The identity provider refuses: ${said.get('error_description') ?? said.get('error')}.`,
-      null,
     )
   const { code_verifier, nonce, redirect_uri } = flow
   const secret = await granted({
@@ -156,16 +148,11 @@ export async function again(providers, { title, why, fresh, withKey }, enter, ha
   return new Promise((resolve) => {
     let isIn = false
     const said = one(html`<div class="body"></div>`)
-    const take = async (/** @type {string} */ secret) => {
-      put(said, asked())
-      try {
-        await enter(secret)
-        isIn = true
-        dialog.close()
-      } catch (error) {
-        put(said, refused(error))
-      }
-    }
+    const take = entering(said, async (secret) => {
+      await enter(secret)
+      isIn = true
+      dialog.close()
+    })
     const hear = (/** @type {MessageEvent} */ { data }) => {
       const secret = handed(data)
       if (secret) void take(secret)
@@ -179,28 +166,25 @@ export async function again(providers, { title, why, fresh, withKey }, enter, ha
     const stay = (/** @type {Event} */ event) => fresh || event.preventDefault()
     const popup = (/** @type {Way} */ way) =>
       button(way, () => open(way.address, '_blank', 'popup,width=520,height=720'))
-    const dialog = /** @type {HTMLDialogElement} */ (
-      one(
-        html` <dialog
-          class="again"
-          aria-labelledby="again-title"
-          closedby=${fresh ? null : 'none'}
-          @cancel=${stay}
-          @close=${end}
-        >
-          <div class="body">
-            <h2 id="again-title">${title}</h2>
-            <p>${why}</p>
-            ${said} ${ways.length > 0 && html`<div class="providers body">${ways.map(popup)}</div>`}
-            ${withKey && keyForm(take)}
-            <div class="actions">
-              <button type="button" @click=${() => dialog.close()}>
-                ${fresh ? 'Cancel' : 'Drop it, and sign out'}
-              </button>
-            </div>
+    /** @type {HTMLDialogElement} */
+    const dialog = one(
+      html`<dialog
+        class="again"
+        aria-labelledby="again-title"
+        closedby=${fresh ? null : 'none'}
+        @cancel=${stay}
+        @close=${end}
+      >
+        <div class="body">
+          <h2 id="again-title">${title}</h2>
+          <p>${why}</p>
+          ${said} ${ways.length > 0 && html`<div class="providers body">${ways.map(popup)}</div>`}
+          ${withKey && keyForm(take)}
+          <div class="actions">
+            <button type="button" @click=${() => dialog.close()}>${fresh ? 'Cancel' : 'Drop it, and sign out'}</button>
           </div>
-        </dialog>`,
-      )
+        </div>
+      </dialog>`,
     )
     tabs.addEventListener('message', hear)
     document.body.append(dialog)

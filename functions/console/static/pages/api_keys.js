@@ -176,7 +176,7 @@ async function create(account) {
       endField('Ends after'),
     ],
     run: async (form, headers) => {
-      if (!form.has('scopes')) throw new ApiError(400, 'invalid_request', 'Choose what the key may do.', null)
+      if (!form.has('scopes')) throw new ApiError(400, 'invalid_request', 'Choose what the key may do.')
       return post(
         '/v1/api-keys',
         {

@@ -3,8 +3,8 @@
 import { ApiError, get, post } from '../api.js'
 import { html, one, put } from '../html.js'
 import { follow, read } from '../live.js'
-import { ask, exactInput, field } from '../parts/dialog.js'
-import { copied, when } from '../parts/panel.js'
+import { ask, copyButton, exactInput, field } from '../parts/dialog.js'
+import { when } from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
 import { may, who } from '../session.js'
 
@@ -107,7 +107,6 @@ async function pin() {
 /** @param {{key: Api.CreatedApiKey, account: Api.ServiceAccount, pin: string | null}} made */
 async function start({ key, account, pin: roots }) {
   const command = commands(key, roots)
-  const said = one(html`<span class="soft" role="status"></span>`)
   const state = one(html`<p role="status"></p>`)
   const open = new AbortController()
   follow(() => {
@@ -133,9 +132,7 @@ async function start({ key, account, pin: roots }) {
     wide: true,
     body: html`<p>Run this where the gateway is. The key is not shown again.</p>
       <pre class="secret">${command}</pre>
-      <div class="actions">
-        <button type="button" @click=${async () => put(said, await copied(command))}>Copy</button>${said}
-      </div>
+      ${copyButton(command)}
       <p class="soft">
         The pin comes from the service: compare it with <code>rescind trust show</code> where you trust it. The same
         settings start the ten lines of a program of your own.

@@ -164,7 +164,6 @@ export async function use(approval, redraw = async () => {}) {
           'elsewhere',
           'This page does not know the request. Repeat it where it was made; ' +
             `with the command line, add --approval ${approval.id}.`,
-          null,
         )
       return (await repeat({ ...headers, [APPROVAL]: approval.id })) ?? true
     },

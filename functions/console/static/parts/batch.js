@@ -6,20 +6,10 @@ import { work } from './progress.js'
 
 /** @typedef {import('./warrant_lines.js').Warrant} Warrant */
 /**
- * @typedef {object} Outcome `no_answer`: the call was made, and may have been carried out
- * @property {string} outcome
- * @property {string | null} [message]
- * @property {string | null} [revocation_id]
- * @property {string | null} [code]
+ * `no_answer`: the call was made, and may have been carried out.
+ * @typedef {{outcome: string} & Partial<Pick<Api.RevocationChange, 'message' | 'revocation_id' | 'code'>>} Outcome
  */
 /** @typedef {{reason: string, warrants: Warrant[]}} Call */
-/**
- * @typedef {Record<string, unknown> & {
- *   action: 'revoke' | 'take_back',
- *   warrant_ids?: string[],
- *   revocation_ids?: string[],
- * }} Change
- */
 
 const MOST = 1000
 const TRIES = 3
@@ -42,7 +32,7 @@ export const parts = (items) =>
 /**
  * Make one call, and repeat it while its answer is lost or something is unavailable. Throws
  * `ApiError`; then what was asked for may be done or not.
- * @param {Change} change
+ * @param {Partial<Api.ChangeRevocations>} change
  * @param {AbortSignal} signal ends the waiting, never a call
  * @param {Record<string, string>} [headers]
  * @returns {Promise<Api.RevocationChange[]>}

@@ -200,7 +200,6 @@ const unanswered = () =>
  * @param {unknown} text what it is for
  */
 export function showSecret(title, secret, text) {
-  const said = one(html`<span class="soft" role="status"></span>`)
   return ask({
     title,
     action: 'I have stored it',
@@ -208,11 +207,17 @@ export function showSecret(title, secret, text) {
     firm: true,
     body: html`<p>${text}</p>
       <p><output class="secret">${secret}</output></p>
-      <div class="actions">
-        <button type="button" @click=${async () => put(said, await copied(secret))}>Copy</button>${said}
-      </div>
+      ${copyButton(secret)}
       <p class="soft">It is not shown again.</p>`,
   })
+}
+
+/** What copies a text, and says beside it what became of that. @param {string} text */
+export function copyButton(text) {
+  const said = one(html`<span class="soft" role="status"></span>`)
+  return html`<div class="actions">
+    <button type="button" @click=${async () => put(said, await copied(text))}>Copy</button>${said}
+  </div>`
 }
 
 /**

@@ -16,7 +16,7 @@ const [NAME, ENDING] = [72, 16]
  * @returns {{element: HTMLElement, redraw: () => void}}
  */
 export function picture(draw) {
-  const element = /** @type {HTMLElement} */ (one(html`<figure></figure>`))
+  const element = one(html`<figure></figure>`)
   let drawn = 0
   const redraw = () => {
     drawn = element.clientWidth

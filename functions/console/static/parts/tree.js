@@ -28,18 +28,14 @@ export class Tree {
    */
   constructor(owner, signal) {
     this.owner = owner
-    this.element = /** @type {HTMLElement} */ (
-      one(
-        html`<figure
-          class="grown"
-          @keydown=${(/** @type {KeyboardEvent} */ event) => this.press(event)}
-          @click=${(/** @type {MouseEvent} */ event) => this.click(event)}
-          @focusin=${(/** @type {FocusEvent} */ event) => this.enter(event)}
-          @pointerdown=${() => {
-            this.isHeld = true
-          }}
-        ></figure>`,
-      )
+    this.element = one(
+      html`<figure
+        class="grown"
+        @keydown=${(/** @type {KeyboardEvent} */ event) => this.press(event)}
+        @click=${(/** @type {MouseEvent} */ event) => this.click(event)}
+        @focusin=${(/** @type {FocusEvent} */ event) => this.enter(event)}
+        @pointerdown=${() => void (this.isHeld = true)}
+      ></figure>`,
     )
     /** Where the keyboard is. @type {string | null} */
     this.active = null

@@ -192,6 +192,25 @@ export async function* answers(path, options = {}) {
 }
 
 /**
+ * The parts of an export of the audit log.
+ * @param {Options['query']} query
+ * @param {AbortSignal} signal
+ * @returns {AsyncGenerator<ArrayBuffer, undefined>}
+ */
+export async function* exported(query, signal) {
+  /** @type {string | null} */
+  let cursor = null
+  do {
+    const { body, headers } = await call('GET', '/v1/audit-logs/export', undefined, {
+      signal,
+      query: { ...query, cursor },
+    })
+    yield body
+    cursor = headers.get('X-Next-Cursor')
+  } while (cursor !== null)
+}
+
+/**
  * All entries of a list, of at most so many pages.
  * @template T
  * @param {string} path

@@ -159,10 +159,13 @@ export class Pages {
 
   /**
    * The rows that a path gives, as far as they were read.
-   * @param {string} path with its query
+   * @param {string} base
+   * @param {Record<string, string | null | undefined>} [query] without what is empty
    * @returns {Entry}
    */
-  read(path) {
+  read(base, query = {}) {
+    const search = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => (value ? [[name, value]] : [])))
+    const path = search.size ? `${base}?${search}` : base
     const entry = read(path, this.seconds)
     this.isBusy = path !== this.#path && !entry.at && !entry.error && this.#entry.data !== null
     if (this.isBusy) return this.#entry

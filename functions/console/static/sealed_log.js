@@ -156,7 +156,7 @@ export function bundlePath(first, size) {
  * The identifier and the SHA-256 of an entry in a line of an export, `{"entry":…}`; null of other lines.
  * @param {string} line
  */
-export async function exported(line) {
+export async function entryOf(line) {
   const text = /^\{"entry":(.*)\}$/s.exec(line)?.[1]
   if (text === undefined) return null
   return { id: String(JSON.parse(text).id), sha256: hex(await sha256(new TextEncoder().encode(text))) }

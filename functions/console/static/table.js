@@ -117,6 +117,19 @@ export const terms = (query) =>
     return { id, value: value.replaceAll('"', ''), text }
   })
 
+/**
+ * What a filter says of these fields, and its other words.
+ * @param {string} query
+ * @param {Field[]} fields
+ */
+export function readFilter(query, fields) {
+  const isField = (/** @type {Term} */ { id }) => fields.some((field) => field.id === id)
+  const { known = [], others = [] } = Object.groupBy(terms(query), (each) => (isField(each) ? 'known' : 'others'))
+  /** @type {Record<string, string | undefined>} */
+  const values = Object.fromEntries(known.map(({ id, value }) => [id, value]))
+  return { values, words: others.map(({ text }) => text.replaceAll('"', '')) }
+}
+
 /** A term as it is written. @param {string} id @param {string} value */
 const term = (id, value) => `${id}:${/\s/.test(value) ? `"${value.replaceAll('"', '')}"` : value}`
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { folded, sentence } from '../../../functions/console/static/parts/audit_sentences.js'
-import { Broken, bundlePath, checkpoint, exported, isSignedBy, keyOf, leaf, records, Tree, WrongKey } from '../../../functions/console/static/sealed_log.js'
+import { Broken, bundlePath, checkpoint, entryOf, isSignedBy, keyOf, leaf, records, Tree, WrongKey } from '../../../functions/console/static/sealed_log.js'
 
 const entry = (action, timestamp, details = {}, actor = 'fraud-desk@local.svc') => ({ action, actor, timestamp, details, resource_id: 'svc_rev_01' })
 const hex = (text) => Uint8Array.from(text.match(/../g) ?? [], (byte) => parseInt(byte, 16))
@@ -100,5 +100,5 @@ test('F477c: records name their entry, and bundles of another form are refused',
   assert.equal(ulid, '01kb1a3ryh04hmasw9nf6yy093')
   assert.deepEqual([expires, sha256], [0x68000000, '07'.repeat(32)])
   assert.deepEqual([bundlePath(0, 300), bundlePath(256, 300), bundlePath(256 * 1234, 256 * 2000)].map((path) => path.split('entries/')[1]), ['000', '001.p/44', 'x001/234'])
-  assert.deepEqual(await exported('{"next":"x"}'), null)
+  assert.deepEqual(await entryOf('{"next":"x"}'), null)
 })

@@ -1,6 +1,6 @@
 /** Who did what, when, and is the log whole? */
 
-import { ApiError, call, now } from '../api.js'
+import { exported, now } from '../api.js'
 import { date, instant, nameOf, number, second, short, stamp, told } from '../format.js'
 import { html, one, put } from '../html.js'
 import { follow, latest, Pages } from '../live.js'
@@ -9,7 +9,7 @@ import { tell } from '../parts/dialog.js'
 import { banner, called, facts, heading, named, problem, ready } from '../parts/panel.js'
 import { advance, download } from '../parts/progress.js'
 import { icon } from '../parts/tag.js'
-import { Table, terms } from '../table.js'
+import { readFilter, Table } from '../table.js'
 import { showCheck } from './sealed_log.js'
 
 /** @typedef {Api.AuditEntry} Entry */
@@ -46,7 +46,7 @@ export const show = async (main, context) => {
   const pages = new Pages('audit_logs', 10)
   const check = html`<button type="button" @click=${() => showCheck(place, signal)}>Check the log…</button>`
   follow(() => {
-    const known = pages.read(`/v1/audit-logs?${queryOf({ limit: '100', ...asked(table.asked) })}`)
+    const known = pages.read('/v1/audit-logs', { limit: '100', ...asked(table.asked) })
     put(
       main,
       heading(
@@ -67,16 +67,9 @@ const runs = latest(
     data && folded(data).map((run) => ({ ...run, ...sentence(run), id: run.entries[0].id })),
 )
 
-/** @param {Record<string, string | null | undefined>} parameters */
-const queryOf = (parameters) =>
-  new URLSearchParams(Object.entries(parameters).flatMap(([name, value]) => (value ? [[name, value]] : [])))
-
-/** @param {string} filter */
-const valuesOf = (filter) => Object.fromEntries(terms(filter).flatMap(({ id, value }) => (id ? [[id, value]] : [])))
-
 /**
  * What happened to one warrant or in one batch is little, and is shown whole.
- * @param {Record<string, string>} values
+ * @param {Record<string, string | undefined>} values
  */
 const isOfAllTimes = ({ warrant, batch }) => Boolean(warrant || batch)
 
@@ -89,15 +82,12 @@ let opened = ''
  * @returns {Record<string, string | null>}
  */
 function asked(filter) {
-  const values = valuesOf(filter)
-  const free = terms(filter)
-    .filter(({ id }) => !FIELDS.some((field) => field.id === id))
-    .map(({ text }) => text.replaceAll('"', ''))
+  const { values, words } = readFilter(filter, FIELDS)
   const end = values.to ? instant(values.to, true) : null
   const begin = values.from ? instant(values.from) : isOfAllTimes(values) ? FIRST : end ? null : opened
   return {
     ...Object.fromEntries(Object.entries(PARAMETERS).map(([name, parameter]) => [parameter, values[name] ?? null])),
-    q: free.join(' '),
+    q: words.join(' '),
     from: begin,
     to: end,
   }
@@ -105,7 +95,7 @@ function asked(filter) {
 
 /** @param {string} filter */
 function windowOf(filter) {
-  const values = valuesOf(filter)
+  const { values } = readFilter(filter, FIELDS)
   const until = values.to ? `until ${values.to.replace('T', ' ')} UTC` : ''
   if (values.from) return `since ${values.from.replace('T', ' ')} UTC${until && `, ${until}`}`
   if (isOfAllTimes(values)) return until || 'of all times'
@@ -235,16 +225,11 @@ const fact = (entry) =>
 async function save(format, filter, place, signal) {
   /** @type {ArrayBuffer[]} */
   const parts = []
-  /** @type {string | null} */
-  let cursor = null
+  const answers = exported({ ...asked(filter), format }, signal)
   const step = async () => {
-    if (parts.length && cursor === null) return null
-    const answer = await call('GET', '/v1/audit-logs/export', undefined, {
-      signal,
-      query: { ...asked(filter), format, cursor },
-    })
-    parts.push(answer.body)
-    cursor = answer.headers.get('X-Next-Cursor')
+    const { value } = await answers.next()
+    if (!value) return null
+    parts.push(value)
     const size = parts.reduce((sum, part) => sum + part.byteLength, 0)
     return { words: `${number(Math.round(size / 1024))} kB are loaded.` }
   }
@@ -253,10 +238,7 @@ async function save(format, filter, place, signal) {
     download(`audit-${date(now())}.${format}`, format === 'csv' ? 'text/csv' : 'application/x-ndjson', parts)
     put(place, banner('force', `The file is complete. It has what is shown below: ${windowOf(filter)}.`))
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error
-    put(
-      place,
-      problem(error, 'The log could not be exported. No file was made.', () => save(format, filter, place, signal)),
-    )
+    const again = () => save(format, filter, place, signal)
+    put(place, problem(error, 'The log could not be exported. No file was made.', again))
   }
 }

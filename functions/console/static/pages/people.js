@@ -76,52 +76,36 @@ const people = {
   ],
   actions: (person) => [
     { title: 'What this person did', run: () => void (location.hash = `#/audit?actor=${person.email}`) },
-    may() &&
-      change(
-        person,
-        'sign-out',
-        'Sign out',
-        'All sessions of this person end. To sign in again is allowed.',
-        'is signed out',
-      ),
-    may() &&
-      (person.status === 'active'
-        ? change(
-            person,
-            'disable',
-            'Disable',
-            'All sessions of this person end, and nobody can sign in by this account.',
-            'is disabled',
-          )
-        : change(person, 'enable', 'Enable', 'This person can sign in again.', 'is enabled')),
+    may() && change(person, 'sign-out'),
+    may() && change(person, person.status === 'active' ? 'disable' : 'enable'),
   ],
   empty: html`<h2>Nobody has signed in with an account yet</h2>
     <p>Bind the identity provider of your company; until then, people use API keys.</p>
     <pre>rescind identity-providers add --help</pre>`,
 }
 
-/**
- * @param {Person} person
- * @param {'sign-out' | 'disable' | 'enable'} act
- * @param {string} action
- * @param {string} text
- * @param {string} after
- * @returns {import('../table.js').Action}
- */
-const change = ({ id, name, email }, act, action, text, after) => ({
-  title: `${action}…`,
-  danger: act === 'disable',
-  run: () =>
-    confirm({
-      title: html`${action}: <bdi>${name || email}</bdi>`,
-      action,
-      failed: 'That was not done.',
-      danger: act === 'disable',
-      body: html`<p>${text}</p>`,
-      run: (headers) => post(`/v1/people/${id}/${act}`, undefined, { headers }),
-      said: `${name || email} ${after}.`,
-    }),
-})
+/** What can be done to a person: in words, what follows, and what is said after it. */
+const ACTS = {
+  'sign-out': ['Sign out', 'All sessions of this person end. To sign in again is allowed.', 'is signed out'],
+  disable: ['Disable', 'All sessions of this person end, and nobody can sign in by this account.', 'is disabled'],
+  enable: ['Enable', 'This person can sign in again.', 'is enabled'],
+}
+
+/** @param {Person} person @param {keyof typeof ACTS} act @returns {import('../table.js').Action} */
+function change({ id, name, email }, act) {
+  const [action, text, after] = ACTS[act]
+  const danger = act === 'disable'
+  const question = {
+    title: html`${action}: <bdi>${name || email}</bdi>`,
+    action,
+    danger,
+    failed: 'That was not done.',
+    body: html`<p>${text}</p>`,
+    run: (/** @type {Record<string, string>} */ headers) => post(`/v1/people/${id}/${act}`, undefined, { headers }),
+    said: `${name || email} ${after}.`,
+  }
+  return { title: `${action}…`, danger, run: () => confirm(question) }
+}
 
 /** @param {Approval} approval */
 const isOwn = ({ requested_by_id: by }) => by === who().person_id

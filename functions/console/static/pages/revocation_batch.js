@@ -6,7 +6,7 @@ import { html, one, put } from '../html.js'
 import { Run } from '../parts/batch.js'
 import { decoded, Unreadable, written } from '../parts/csv.js'
 import { field, submitted, tick } from '../parts/dialog.js'
-import { advice, announce, banner, heading, named, problem, ready } from '../parts/panel.js'
+import { advice, announce, banner, forbidden, heading, named, problem, ready } from '../parts/panel.js'
 import { download } from '../parts/progress.js'
 import { MOST, MOST_BYTES, read } from '../parts/warrant_lines.js'
 import { may } from '../session.js'
@@ -29,12 +29,7 @@ export async function showMany(main, signal) {
     main,
     html`<p><a href="#/revocations">Revocations</a></p>`,
     heading('Revoke many warrants', isAllowed && words),
-    isAllowed
-      ? new Many(signal).element
-      : banner(
-          'info',
-          html`<strong>This key cannot revoke.</strong> Ask an administrator for one with the scope revoker or admin.`,
-        ),
+    isAllowed ? new Many(signal).element : forbidden('revoke', 'revoker or admin'),
   )
   ready()
 }

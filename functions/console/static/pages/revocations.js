@@ -4,12 +4,12 @@ import { now } from '../api.js'
 import { ago, instant, nameOf, number } from '../format.js'
 import { html, put } from '../html.js'
 import { follow, latest, Pages, read } from '../live.js'
-import { banner, heading, named, person, ready, when } from '../parts/panel.js'
+import { banner, forbidden, heading, named, person, ready, when } from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
 import { WARRANT } from '../parts/warrant_lines.js'
 import { isLate } from '../pictures/overview.js'
 import { may, who } from '../session.js'
-import { Table, terms } from '../table.js'
+import { readFilter, Table } from '../table.js'
 import { showMany } from './revocation_batch.js'
 import { revokeOne, takeBack } from './revocation_dialogs.js'
 
@@ -24,15 +24,7 @@ const WHOLE = /^svc_(wrt|bat|rev)_/
 export const show = async (main, context) => {
   const [part] = context.route.parts
   if (!may('revoker', 'auditor')) {
-    put(
-      main,
-      heading(title),
-      banner(
-        'info',
-        html`<strong>This key cannot read revocations.</strong> Ask an administrator for one with the scope auditor,
-          revoker or admin.`,
-      ),
-    )
+    put(main, heading(title), forbidden('read revocations', 'auditor, revoker or admin'))
     return ready()
   }
   if (part === 'many') return showMany(main, context.signal)
@@ -51,7 +43,7 @@ const showList = async (main, context) => {
   follow(() => {
     const { revocation, warrant, batch, query } = asked(table.asked)
     if (revocation) location.hash = `#/changes/${revocation}`
-    const known = pages.read(`/v1/revocations?${query}`)
+    const known = pages.read('/v1/revocations', query)
     const status = read(STATUS, 5).data
     table.draw(known, rowsOf(known.data, status))
     put(
@@ -77,38 +69,25 @@ const rowsOf = latest(
  * @param {string} filter
  */
 function asked(filter) {
-  const given = terms(filter)
-  const of = (/** @type {string} */ id) => given.find((each) => each.id === id)?.value ?? ''
-  const free = given
-    .filter(({ id }) => !FIELDS.some((field) => field.id === id))
-    .map(({ text }) => text.replaceAll('"', ''))
-  const identifier = free.find((word) => WHOLE.test(word)) ?? ''
-  const isBatch = identifier.startsWith('svc_bat_')
-  const named_ = of('warrant') || (identifier.startsWith('svc_wrt_') ? `${identifier}*` : '')
+  const { values, words } = readFilter(filter, FIELDS)
+  const identifier = words.find((word) => WHOLE.test(word)) ?? ''
+  const named_ = values.warrant || (identifier.startsWith('svc_wrt_') ? `${identifier}*` : '')
   const warrant = named_ && !named_.startsWith('svc_') ? `svc_wrt_${named_}` : named_
-  const batch = of('batch') || (isBatch ? identifier : '')
-  const by = of('by')
-  const isBeginning = warrant.endsWith('*')
-  const words = [of('reason'), ...free.filter((word) => word !== identifier)].filter(Boolean).join(' ')
-  const query = new URLSearchParams(
-    Object.entries({
-      limit: '100',
-      include: 'names',
-      [isBeginning ? 'warrant_prefix' : 'warrant_id']: warrant.replaceAll('*', ''),
-      batch_id: batch,
-      reason: words,
-      from: instant(of('from')),
-      to: instant(of('to'), true),
-      created_by: by && !by.includes('@') ? `${by}@${who().identity.split('@')[1]}` : by,
-      actor_key_id: of('key'),
-    }).filter(([, value]) => value),
-  )
-  return {
-    revocation: /^svc_rev_[0-9a-z]{26}$/.test(identifier) && identifier,
-    warrant: warrant.replaceAll('*', ''),
-    batch,
-    query,
+  const batch = values.batch || (identifier.startsWith('svc_bat_') ? identifier : '')
+  const { by, reason, from = '', to = '', key } = values
+  const query = {
+    limit: '100',
+    include: 'names',
+    [warrant.endsWith('*') ? 'warrant_prefix' : 'warrant_id']: warrant.replaceAll('*', ''),
+    batch_id: batch,
+    reason: [reason, ...words.filter((word) => word !== identifier)].filter(Boolean).join(' '),
+    from: instant(from),
+    to: instant(to, true),
+    created_by: by && !by.includes('@') ? `${by}@${who().identity.split('@')[1]}` : by,
+    actor_key_id: key,
   }
+  const isRevocation = /^svc_rev_[0-9a-z]{26}$/.test(identifier)
+  return { revocation: isRevocation && identifier, warrant: warrant.replaceAll('*', ''), batch, query }
 }
 
 /** @type {import('../table.js').Field[]} */

@@ -1,6 +1,6 @@
 /** The check of the sealed log, as a part of the audit page. */
 
-import { call, now } from '../api.js'
+import { call, exported, now } from '../api.js'
 import { NoEd25519 } from '../ed25519.js'
 import { count, number } from '../format.js'
 import { html, put } from '../html.js'
@@ -13,7 +13,7 @@ import {
   Broken,
   bundlePath,
   checkpoint,
-  exported,
+  entryOf,
   isSignedBy,
   keyOf,
   leaf,
@@ -178,23 +178,16 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
  * @param {AbortSignal} signal
  */
 async function readEntries(leaves, place, signal) {
-  /** @type {string | null} */
-  let cursor = null
   let read = 0
   let unsealed = 0
-  let begun = false
+  const parts = exported({ format: 'ndjson' }, signal)
   const whole = await advance(
     place,
     async () => {
-      if (begun && cursor === null) return null
-      begun = true
-      const answer = await call('GET', '/v1/audit-logs/export', undefined, {
-        signal,
-        query: { format: 'ndjson', cursor },
-      })
-      cursor = answer.headers.get('X-Next-Cursor')
-      for (const line of new TextDecoder().decode(answer.body).split('\n')) {
-        const entry = await exported(line)
+      const { value } = await parts.next()
+      if (!value) return null
+      for (const line of new TextDecoder().decode(value).split('\n')) {
+        const entry = await entryOf(line)
         if (!entry) continue
         read++
         unsealed += compare(entry, leaves)

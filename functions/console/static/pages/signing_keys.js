@@ -78,20 +78,20 @@ const showFlat = async (main, context) => {
   const table = new Table(
     {
       ...flat,
-      actions: (place) => [
-        may() &&
-          mayHaveChildren(place) &&
-          isActive(place, now()) && { title: 'New key below…', run: () => make(place) },
-        may() && place.key.status === 'active' && { title: 'Rotate…', run: () => alter(place, 'rotate') },
-        may() && place.key.status === 'active' && { title: 'Suspend…', run: () => alter(place, 'suspend') },
-        may() && place.key.status === 'suspended' && { title: 'Enable…', run: () => alter(place, 'enable') },
-        may() &&
-          place.key.status !== 'revoked' && {
-            title: 'Revoke, in the tree…',
-            danger: true,
-            run: () => void (location.hash = `#/keys/${place.key.id}`),
-          },
-      ],
+      actions: (place) => {
+        const { id, status } = place.key
+        const isOpen = mayHaveChildren(place) && isActive(place, now())
+        const toTree = () => void (location.hash = `#/keys/${id}`)
+        return may()
+          ? [
+              isOpen && { title: 'New key below…', run: () => make(place) },
+              status === 'active' && { title: 'Rotate…', run: () => alter(place, 'rotate') },
+              status === 'active' && { title: 'Suspend…', run: () => alter(place, 'suspend') },
+              status === 'suspended' && { title: 'Enable…', run: () => alter(place, 'enable') },
+              status !== 'revoked' && { title: 'Revoke, in the tree…', danger: true, run: toTree },
+            ]
+          : []
+      },
     },
     context,
   )

@@ -70,6 +70,14 @@ export const banner = (state, text, action = null) =>
   </div>`
 
 /**
+ * What stands in the place of what a key may not do.
+ * @param {string} act
+ * @param {string} scopes with which it might
+ */
+export const forbidden = (act, scopes) =>
+  banner('info', html`<strong>This key cannot ${act}.</strong> Ask an administrator for one with the scope ${scopes}.`)
+
+/**
  * A heading with what the page answers, and buttons.
  * @param {unknown} title
  * @param {unknown} [text]

@@ -70,6 +70,10 @@ export async function revoke(place, version, signal) {
 }
 
 class Question {
+  #words = one(html`<span>Revoke</span>`)
+  #typed = one(html`<div></div>`)
+  #picture = picture((width) => this.#draw(width))
+
   /**
    * @param {Place} place
    * @param {Version | null} version
@@ -83,63 +87,50 @@ class Question {
     this.all = all
     /** Whether all below are revoked too; null until the person says. @type {boolean | null} */
     this.cascade = all ? null : false
-    this.words = one(html`<span>Revoke</span>`)
-    this.typed = one(html`<div></div>`)
-    this.picture = version ? null : picture((width) => this.draw(width))
-    this.isTried = false
+    this.choose(this.cascade)
   }
 
   /** @param {string} id @returns {Promise<Answer | null>} */
   async ask(id) {
-    const run = async (/** @type {FormData} */ form, /** @type {Record<string, string>} */ headers) => {
-      this.isTried = true
-      await post(`/v1/keys/${id}/revoke`, { reason: form.get('reason'), cascade: this.cascade ?? false }, { headers })
-      return { done: true, text: this.told() }
-    }
-    const what = this.version ? `Revoke version ${this.version.version} of` : 'Revoke'
-    this.choose(this.cascade)
+    let isTried = false
+    const name = html`<bdi>${this.place.key.name}</bdi>`
+    /** @type {Answer | null} */
     const answer = await ask({
-      title: html`${what} <bdi>${this.place.key.name}</bdi>`,
-      body: this.body(),
-      action: this.words,
-      run,
+      title: this.version ? html`Revoke version ${this.version.version} of ${name}` : html`Revoke ${name}`,
+      body: html`${!this.version && html`<div class="goes-dark">${this.#picture.element}</div>`}
+      ${this.all ? this.#choice() : html`<p>This ${this.#effect(false)}. It cannot be undone.</p>`}
+      ${reasonField('The audit log and every check of a warrant show it.', 500)} ${this.#typed}`,
+      action: this.#words,
+      run: async (form, headers) => {
+        isTried = true
+        await post(`/v1/keys/${id}/revoke`, { reason: form.get('reason'), cascade: this.cascade ?? false }, { headers })
+        return { done: true, text: this.#told() }
+      },
       danger: true,
       wide: Boolean(this.all),
       failed: 'The revocation did not end. Revoke again: it goes on with the keys that are left.',
     })
-    return (
-      answer ??
-      (this.isTried ? { done: false, text: 'The revocation did not end. Some keys may be revoked, others not.' } : null)
-    )
+    const open = { done: false, text: 'The revocation did not end. Some keys may be revoked, others not.' }
+    return answer ?? (isTried ? open : null)
   }
 
-  body() {
-    return html` ${this.picture && html`<div class="goes-dark">${this.picture.element}</div>`}
-    ${this.all ? this.choice() : html`<p>This ${this.effect(false)}. It cannot be undone.</p>`}
-    ${reasonField('The audit log and every check of a warrant show it.', 500)} ${this.typed}`
-  }
-
-  choice() {
+  #choice() {
     const { descendants = 0 } = this.alone
     const stay =
       descendants === 1
         ? '1 key below it stays: it cannot sign any more, but its warrants stay valid.'
         : `${number(descendants)} keys below it stay: they cannot sign any more, but their warrants stay valid.`
-    const option = (/** @type {boolean} */ cascade, /** @type {string} */ title, /** @type {string} */ text) =>
-      tick(
-        html`<input
-          type="radio"
-          name="cascade"
-          value=${String(cascade)}
-          required
-          @change=${() => this.choose(cascade)}
-        />`,
+    const option = (/** @type {boolean} */ cascade, /** @type {string} */ title, /** @type {string} */ text) => {
+      const choose = () => this.choose(cascade)
+      return tick(
+        html`<input type="radio" name="cascade" value=${String(cascade)} required @change=${choose} />`,
         html`<strong>${title}</strong> ${text}`,
       )
+    }
     return html`<fieldset>
       <legend>How far? This cannot be undone.</legend>
-      ${option(false, 'This key alone:', `${this.effect(false)}. ${stay}`)}
-      ${option(true, 'With all below:', `${this.effect(true)}.`)}
+      ${option(false, 'This key alone:', `${this.#effect(false)}. ${stay}`)}
+      ${option(true, 'With all below:', `${this.#effect(true)}.`)}
     </fieldset>`
   }
 
@@ -147,16 +138,14 @@ class Question {
   choose(cascade) {
     this.cascade = cascade
     if (cascade === null) return
-    put(
-      this.words,
-      this.version ? `Revoke version ${this.version.version}` : cascade ? 'Revoke with all below' : 'Revoke this key',
-    )
-    put(this.typed, isMany(this.reach()) && this.nameField())
-    this.picture?.redraw()
+    const words = cascade ? 'Revoke with all below' : 'Revoke this key'
+    put(this.#words, this.version ? `Revoke version ${this.version.version}` : words)
+    put(this.#typed, isMany(this.#reach(cascade)) && this.#nameField())
+    this.#picture.redraw()
   }
 
   /** The name again, so that nobody revokes much by a slip. */
-  nameField() {
+  #nameField() {
     const name = this.place.key.name.normalize().trim()
     /** @type {HTMLInputElement} */
     const input = one(html`<input name="name" autocomplete="off" spellcheck="false" required dir="auto" />`)
@@ -166,32 +155,32 @@ class Question {
       )
     input.addEventListener('input', judge)
     judge()
-    return field('Name of the key', input, `Type it, as this ${this.effect(this.cascade)}.`)
+    return field('Name of the key', input, `Type it, as this ${this.#effect(this.cascade)}.`)
   }
 
-  /** @returns {Reach} */
-  reach() {
-    return this.cascade && this.all ? this.all : this.alone
+  /** @param {boolean | null} cascade @returns {Reach} */
+  #reach(cascade) {
+    return cascade && this.all ? this.all : this.alone
   }
 
   /** @param {boolean | null} cascade */
-  effect(cascade) {
-    if (this.version) return `refuses ${count(this.alone.warrants ?? 0, 'warrant')} of version ${this.version.version}`
-    return effect(cascade && this.all ? this.all : this.alone, this.place)
+  #effect(cascade) {
+    const { alone, version } = this
+    if (version) return `refuses ${count(alone.warrants ?? 0, 'warrant')} of version ${version.version}`
+    return effect(this.#reach(cascade), this.place)
   }
 
   /** What was done. */
-  told() {
-    const { warrants = 0 } = this.reach()
-    const lists = warrants
-      ? ' Online checks refuse the warrants; authorizers refuse them once they hold the change.'
-      : ''
-    const what = this.version ? `version ${this.version.version}` : stopped(this.reach(), this.place)
-    return `Revoked: ${what} and ${count(warrants, 'warrant')}.${lists}`
+  #told() {
+    const reach = this.#reach(this.cascade)
+    const { warrants = 0 } = reach
+    const what = this.version ? `version ${this.version.version}` : stopped(reach, this.place)
+    const lists = 'Online checks refuse the warrants; authorizers refuse them once they hold the change.'
+    return `Revoked: ${what} and ${count(warrants, 'warrant')}. ${warrants ? lists : ''}`.trim()
   }
 
   /** @param {number} width */
-  draw(width) {
+  #draw(width) {
     const dark = this.cascade ? reached(this.place) : new Set([this.place])
     const items = shown({ roots: [this.place], places: new Map() }, { folded: new Set(), whole: new Set(), found: '' })
     const more = items.length - MOST

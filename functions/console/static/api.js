@@ -162,18 +162,6 @@ export async function leave(path) {
 }
 
 /**
- * All entries of a list, page by page.
- * @template T
- * @param {string} path
- * @param {string} name of the list in the answer
- * @param {Options} [options]
- * @returns {AsyncGenerator<T[]>}
- */
-export async function* pages(path, name, options = {}) {
-  for await (const answer of answers(path, options)) yield answer[name]
-}
-
-/**
  * The answers with all pages of a list.
  * @param {string} path
  * @param {Options} [options]
@@ -221,8 +209,8 @@ export async function* exported(query, signal) {
 export async function all(path, name, { most = 50, ...options } = {}) {
   /** @type {T[]} */
   const found = []
-  for await (const page of pages(path, name, options)) {
-    found.push(.../** @type {T[]} */ (page))
+  for await (const answer of answers(path, options)) {
+    found.push(...answer[name])
     if (--most === 0) break
   }
   return found

@@ -1,6 +1,6 @@
 /** Dialogs that revoke one warrant, and take revocations back. */
 
-import { call, now, pages, remove } from '../api.js'
+import { all, call, now, remove } from '../api.js'
 import { count } from '../format.js'
 import { html, put } from '../html.js'
 import { batchId, change, parts } from '../parts/batch.js'
@@ -71,22 +71,18 @@ const validAgain = (what) =>
  * @param {AbortSignal} signal
  */
 export async function takeBackBatch(place, batch, signal) {
+  const again = () => takeBackBatch(place, batch, signal)
   const failed = (/** @type {unknown} */ error, /** @type {string} */ text) => {
-    if (!signal.aborted)
-      put(
-        place,
-        problem(error, text, () => takeBackBatch(place, batch, signal)),
-      )
+    if (!signal.aborted) put(place, problem(error, text, again))
   }
-  /** @type {string[]} */
-  const ids = []
-  try {
-    for await (const page of pages('/v1/revocations', 'revocations', { signal, query: { batch_id: batch } })) {
-      ids.push(.../** @type {Api.RevocationRecord[]} */ (page).map(({ id }) => id))
-    }
-  } catch (error) {
-    return failed(error, 'The revocations of the batch could not be read. Nothing was changed.')
-  }
+  /** @type {Api.RevocationRecord[] | void} */
+  const records = await all('/v1/revocations', 'revocations', {
+    signal,
+    query: { batch_id: batch },
+    most: Infinity,
+  }).catch((error) => failed(error, 'The revocations of the batch could not be read. Nothing was changed.'))
+  if (!records) return
+  const ids = records.map(({ id }) => id)
   const words = count(ids.length, 'revocation')
   const own = batchId(now())
   const [first = [], ...rest] = parts(ids)

@@ -48,40 +48,33 @@ export async function approvalCards(signal, redraw) {
   const found = /** @type {Approval[]} */ (await all('/v1/approvals', 'approvals', { signal, most: 1 }))
   return found
     .filter(({ expires_at, remaining }) => Date.parse(expires_at) > now() && remaining > 0)
-    .flatMap((each) => card(each, redraw))
+    .flatMap((each) => card(each, redraw) ?? [])
 }
 
 /**
  * @param {Approval} approval
  * @param {() => Promise<unknown>} redraw
- * @returns {Card[]}
+ * @returns {Card | null}
  */
 function card(approval, redraw) {
   const { status, remaining, act, reason, requested_by: by, decided_by: other, expires_at: end } = approval
   const own = approval.requested_by_id === who().person_id
   const what = html`<strong>${words(act, remaining)}</strong> ${subject(approval)}`
   const until = `until ${minute(end)} UTC`
-  if (status === 'pending' && own)
-    return [{ what, why: html`waits for another person, ${until}: <bdi dir="auto">${reason}</bdi>`, buttons: null }]
+  const why = html`<bdi dir="auto">${reason}</bdi>`
+  const button = (/** @type {string} */ label, /** @type {() => unknown} */ run) =>
+    html`<button type="button" @click=${run}>${label}</button>`
+  if (status === 'pending' && own) return { what, why: html`waits for another person, ${until}: ${why}`, buttons: null }
   if (status === 'pending') {
-    const button = (/** @type {'approve' | 'reject'} */ verb, /** @type {string} */ label) =>
-      html`<button type="button" @click=${() => decide(approval, verb, redraw)}>${label}</button>`
-    return [
-      {
-        what,
-        why: html`<bdi>${by}</bdi> asks, ${until}: <bdi dir="auto">${reason}</bdi>`,
-        buttons: may() && [button('approve', 'Approve…'), button('reject', 'Reject…')],
-      },
+    const buttons = [
+      button('Approve…', () => decide(approval, 'approve', redraw)),
+      button('Reject…', () => decide(approval, 'reject', redraw)),
     ]
+    return { what, why: html`<bdi>${by}</bdi> asks, ${until}: ${why}`, buttons: may() && buttons }
   }
-  if (status !== 'approved' || !own) return []
-  return [
-    {
-      what,
-      why: html`approved by <bdi>${other}</bdi>: do it ${until}`,
-      buttons: html`<button type="button" @click=${() => use(approval, redraw)}>Use approval…</button>`,
-    },
-  ]
+  if (status !== 'approved' || !own) return null
+  const buttons = button('Use approval…', () => use(approval, redraw))
+  return { what, why: html`approved by <bdi>${other}</bdi>: do it ${until}`, buttons }
 }
 
 /**

@@ -10,7 +10,7 @@ import { banner, called, facts, heading, named, problem, ready } from '../parts/
 import { advance, download } from '../parts/progress.js'
 import { icon } from '../parts/tag.js'
 import { readFilter, Table } from '../table.js'
-import { showCheck } from './sealed_log.js'
+import { showCheck } from '../parts/log_check.js'
 
 /** @typedef {Api.AuditEntry} Entry */
 /** @typedef {import('../parts/audit_sentences.js').Run & {id: string, who: string, did: string, what: string}} Line */

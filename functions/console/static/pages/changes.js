@@ -37,7 +37,7 @@ import { happened, timeline } from '../parts/timeline.js'
 import { curve } from '../pictures/changes.js'
 import { may } from '../session.js'
 import { Table, whole } from '../table.js'
-import { takeBack, takeBackBatch } from './revocation_dialogs.js'
+import { takeBack, takeBackBatch } from '../parts/revocation_dialogs.js'
 
 /** @typedef {import('../changes.js').Change} Change */
 /** @typedef {import('../changes.js').Stage} Stage */

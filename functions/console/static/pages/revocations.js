@@ -10,8 +10,8 @@ import { WARRANT } from '../parts/warrant_lines.js'
 import { isLate } from '../pictures/overview.js'
 import { may, who } from '../session.js'
 import { readFilter, Table } from '../table.js'
-import { showMany } from './revocation_batch.js'
-import { revokeOne, takeBack } from './revocation_dialogs.js'
+import { showMany } from '../parts/many_revocations.js'
+import { revokeOne, takeBack } from '../parts/revocation_dialogs.js'
 
 /** @typedef {Api.RevocationRecord} Revocation */
 

@@ -9,8 +9,8 @@ import { banner, heading, picture, problem, ready, skeleton, when } from '../par
 import { tag } from '../parts/tag.js'
 import { coverage, coverageWords, difference, row, strip } from '../pictures/srl.js'
 import { Table } from '../table.js'
-import { buttons, SIGNERS, signers } from './list_signers.js'
-import { LONGEST, verifyCard } from './list_verification.js'
+import { buttons, SIGNERS, signers } from '../parts/list_signers.js'
+import { LONGEST, verifyCard } from '../parts/list_check.js'
 
 export const title = 'Lists'
 

@@ -3,11 +3,11 @@
 import { all, call, now, remove } from '../api.js'
 import { count } from '../format.js'
 import { html, put } from '../html.js'
-import { batchId, change, parts } from '../parts/batch.js'
-import { APPROVAL, ask, confirm, exactInput, field, reasonField } from '../parts/dialog.js'
-import { announce, banner, named, problem } from '../parts/panel.js'
-import { work } from '../parts/progress.js'
-import { WARRANT_PATTERN } from '../parts/warrant_lines.js'
+import { batchId, change, parts } from './batch.js'
+import { APPROVAL, ask, confirm, exactInput, field, reasonField } from './dialog.js'
+import { announce, banner, named, problem } from './panel.js'
+import { work } from './progress.js'
+import { WARRANT_PATTERN } from './warrant_lines.js'
 
 /**
  * Revoke one warrant, and go to its change.

@@ -3,17 +3,17 @@
 import { ApiError } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { Run } from '../parts/batch.js'
-import { decoded, Unreadable, written } from '../parts/csv.js'
-import { field, submitted, tick } from '../parts/dialog.js'
-import { advice, announce, banner, forbidden, heading, named, problem, ready } from '../parts/panel.js'
-import { download } from '../parts/progress.js'
-import { MOST, MOST_BYTES, read } from '../parts/warrant_lines.js'
 import { may } from '../session.js'
+import { Run } from './batch.js'
+import { decoded, Unreadable, written } from './csv.js'
+import { field, submitted, tick } from './dialog.js'
+import { advice, announce, banner, forbidden, heading, named, problem, ready } from './panel.js'
+import { download } from './progress.js'
+import { MOST, MOST_BYTES, read } from './warrant_lines.js'
 
-/** @typedef {import('../parts/warrant_lines.js').Found} Lines */
-/** @typedef {import('../parts/warrant_lines.js').Warrant} Warrant */
-/** @typedef {import('../parts/warrant_lines.js').BadLine} BadLine */
+/** @typedef {import('./warrant_lines.js').Found} Lines */
+/** @typedef {import('./warrant_lines.js').Warrant} Warrant */
+/** @typedef {import('./warrant_lines.js').BadLine} BadLine */
 /** @typedef {{warrants: Warrant[], bad: BadLine[], check: Run}} Given all that was given, and what the check said */
 
 const SHOWN = 100
@@ -337,7 +337,7 @@ function keep(run, { warrants, bad, check }) {
         } = run.outcomes.get(id) ??
         (check.outcomes.get(id)?.outcome === 'revoked'
           ? { outcome: 'not_begun' }
-          : /** @type {import('../parts/batch.js').Outcome} */ (check.outcomes.get(id)))
+          : /** @type {import('./batch.js').Outcome} */ (check.outcomes.get(id)))
         return /** @type {[number, ...unknown[]]} */ ([line, id, outcome, revocation, message])
       }),
     ...bad.map(({ line, text, why }) => /** @type {[number, ...unknown[]]} */ ([line, text, 'left_out', null, why])),

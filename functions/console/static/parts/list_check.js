@@ -4,13 +4,13 @@ import { call } from '../api.js'
 import { NoEd25519 } from '../ed25519.js'
 import { count, minute, number, second, span } from '../format.js'
 import { html, one, put } from '../html.js'
-import { exactInput, field, submitted, tick } from '../parts/dialog.js'
-import { banner, problem } from '../parts/panel.js'
-import { tag } from '../parts/tag.js'
-import { REASONS } from '../parts/trust_reasons.js'
 import { begun, dropUnreadable, followed, forget, remember, remembered, seen } from '../pinned.js'
 import { believed, isPin, NotTrusted } from '../trust.js'
 import { CHECKS, Refused, verify } from '../verify.js'
+import { exactInput, field, submitted, tick } from './dialog.js'
+import { banner, problem } from './panel.js'
+import { tag } from './tag.js'
+import { REASONS } from './trust_reasons.js'
 
 /** @typedef {import('../pinned.js').Believed} Believed */
 /** @typedef {import('../trust.js').Document} Document */

@@ -4,10 +4,6 @@ import { call, exported, now } from '../api.js'
 import { NoEd25519 } from '../ed25519.js'
 import { count, number } from '../format.js'
 import { html, put } from '../html.js'
-import { ask, field } from '../parts/dialog.js'
-import { banner, problem } from '../parts/panel.js'
-import { advance } from '../parts/progress.js'
-import { REASONS } from '../parts/trust_reasons.js'
 import { begun, followed, remember } from '../pinned.js'
 import {
   Broken,
@@ -23,6 +19,10 @@ import {
 } from '../sealed_log.js'
 import { believed, isPin, NotTrusted } from '../trust.js'
 import { madeAt } from '../ulid.js'
+import { ask, field } from './dialog.js'
+import { banner, problem } from './panel.js'
+import { advance } from './progress.js'
+import { REASONS } from './trust_reasons.js'
 
 /** @typedef {import('../sealed_log.js').Checkpoint} Checkpoint */
 /** @typedef {import('../sealed_log.js').Leaf} Leaf */

@@ -3,9 +3,9 @@
 import { now, post } from '../api.js'
 import { short } from '../format.js'
 import { html } from '../html.js'
-import { ask } from '../parts/dialog.js'
-import { announce, copy, when } from '../parts/panel.js'
 import { may } from '../session.js'
+import { ask } from './dialog.js'
+import { announce, copy, when } from './panel.js'
 
 /** @type {Record<Api.SrlKeyStatus, string>} */
 const MEANING = {

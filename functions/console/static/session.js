@@ -5,14 +5,7 @@
 
 import { ApiError, at, call, events, get, holds, leave, remove, renewBy, TOO_OLD, use } from './api.js'
 
-/**
- * @typedef {object} Provider
- * @property {string} id
- * @property {string} name
- * @property {string} issuer
- * @property {string | null} client_id
- * @property {string | null} authorization_endpoint
- */
+/** @typedef {Pick<Api.IdentityProvider, 'id' | 'name' | 'issuer' | 'client_id' | 'authorization_endpoint'>} Provider */
 
 const [KEPT, INPUT, TENANT] = ['rescind.session', 'rescind.input', 'rescind.tenant']
 const CURRENT = '/v1/sessions/current'

@@ -5,7 +5,7 @@
 
 import { count, number } from './format.js'
 import { html, one, put } from './html.js'
-import { aged, follow, read, soon } from './live.js'
+import { aged, follow, latest, read, soon } from './live.js'
 import { written } from './parts/csv.js'
 import { choice, field, submitted, tick } from './parts/dialog.js'
 import { isHeard, isSilent, showKeys } from './parts/keys.js'
@@ -305,10 +305,9 @@ export class Table {
       this.#lines = found.map((row) => ({ row }))
       return
     }
-    const parted = groups.map(() => /** @type {any[]} */ ([]))
-    for (const row of found) parted[group(row)]?.push(row)
+    const parted = Map.groupBy(found, group)
     this.#lines = groups.flatMap((each, index) => {
-      const own = parted[index] ?? []
+      const own = parted.get(index) ?? []
       return own.length ? [{ group: each, size: own.length }, ...own.map((row) => ({ row }))] : []
     })
   }
@@ -436,13 +435,13 @@ export class Table {
     })
   }
 
-  #sizes = { rows: /** @type {any[] | null} */ (null), of: /** @type {Map<string, number>} */ (new Map()) }
+  #sizes = latest((/** @type {any[] | null} */ _rows) => /** @type {Map<string, number>} */ (new Map()))
 
   /** How many rows a query finds. @param {string} query */
   #size(query) {
-    if (this.#sizes.rows !== this.#rows) this.#sizes = { rows: this.#rows, of: new Map() }
-    const size = this.#sizes.of.get(query) ?? (this.#rows ?? []).filter(this.#finder(query)).length
-    this.#sizes.of.set(query, size)
+    const known = this.#sizes(this.#rows)
+    const size = known.get(query) ?? (this.#rows ?? []).filter(this.#finder(query)).length
+    known.set(query, size)
     return size
   }
 

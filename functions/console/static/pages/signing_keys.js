@@ -4,6 +4,7 @@ import { now } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { aged, follow, latest, read } from '../live.js'
+import { field } from '../parts/dialog.js'
 import { announce, banner, heading, problem, ready, skeleton } from '../parts/panel.js'
 import { change, create } from '../parts/signing_key_dialogs.js'
 import { icon, tag } from '../parts/tag.js'
@@ -192,17 +193,13 @@ class Keys {
     this.goal = { isOpen: wanted !== undefined, focus: false }
     this.known = new Known()
     this.forest = this.known.forest
-    this.view = {
-      folded: /** @type {Set<string>} */ (new Set()),
-      whole: /** @type {Set<string>} */ (new Set()),
-      found: '',
-    }
+    /** @type {import('../signing_keys.js').View} */
+    this.view = { folded: new Set(), whole: new Set(), found: '' }
     /** @type {Item[]} */
     this.items = []
     /** @type {Place | null} */
     this.chosen = null
-    /** @type {import('../pictures/signing_keys.js').Layout | null} */
-    this.placed = null
+    this.placed = latest(layout)
     this.isDarkShown = false
     this.said = one(html`<div class="body"></div>`)
     this.matches = one(html`<p class="soft" role="status"></p>`)
@@ -213,10 +210,10 @@ class Keys {
         choose: ({ place }) => this.choose(place),
         fold: (item, open) => this.fold(item, open),
         draw: (width, active, seen) =>
-          tree(this.layout(width), {
+          tree(this.placed(this.items, width), {
             name: 'Signing keys',
             now: now(),
-            dark: this.dark(),
+            dark: this.isDarkShown && this.chosen ? reached(this.chosen) : new Set(),
             cut: this.isDarkShown ? this.chosen : null,
             chosen: this.chosen,
             active,
@@ -310,18 +307,6 @@ class Keys {
   /** Work out what is shown. */
   refresh() {
     this.items = shown(this.forest, this.view)
-    this.placed = null
-  }
-
-  /** @param {number} width */
-  layout(width) {
-    this.placed ??= layout(this.items, width)
-    if (this.placed.width !== width) this.placed = layout(this.items, width)
-    return this.placed
-  }
-
-  dark() {
-    return this.isDarkShown && this.chosen ? reached(this.chosen) : new Set()
   }
 
   /** Finds keys by name. */
@@ -333,11 +318,8 @@ class Keys {
       put(this.matches, this.view.found.trim() && (found ? `${count(found, 'key')} found` : 'No key has this name.'))
       this.tree.redraw()
     }
-    return html`<div class="filters found">
-      <label class="field"
-        ><span>Find by name</span><input type="search" autocomplete="off" spellcheck="false" @input=${look} /></label
-      >${this.matches}
-    </div>`
+    const input = html`<input type="search" autocomplete="off" spellcheck="false" @input=${look} />`
+    return html`<div class="filters found">${field('Find by name', input)}${this.matches}</div>`
   }
 
   /** @param {Place | null} place */
@@ -361,10 +343,8 @@ class Keys {
   /** Scroll to the chosen key, unless it is seen. @param {{focus?: boolean}} [options] */
   goToChosen({ focus = false } = {}) {
     if (!this.chosen) return this.tree.redraw()
-    this.tree.go(
-      this.items.find(({ place, members }) => place === this.chosen && !members),
-      { focus },
-    )
+    const item = this.items.find(({ place, members }) => place === this.chosen && !members)
+    this.tree.go(item, { focus })
   }
 
   /** @param {Item} item @param {boolean} open */

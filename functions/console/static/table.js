@@ -92,6 +92,15 @@ const tool = (words, picture, run, opens = null) =>
     ${glyph(GLYPHS[picture])}
   </button>`
 
+/** @param {'flat' | 'facet'} look @param {string} words @param {() => unknown} run */
+const button = (look, words, run) => html`<button type="button" class=${look} @click=${run}>${words}</button>`
+
+/** What chooses a row, or all. @param {string} role @param {string} words @param {boolean} isOn @param {() => void} run */
+const picker = (role, words, isOn, run) =>
+  html`<div role=${role} class="pick">
+    <label><input type="checkbox" aria-label=${words} .checked=${isOn} @change=${run} /></label>
+  </div>`
+
 /** Not before the first table is needed. */
 const sheet = one(html`<link rel="stylesheet" />`)
 sheet.setAttribute('href', new URL('table.css', import.meta.url).href)
@@ -451,10 +460,9 @@ export class Table {
       this.#chosen.clear()
       this.#paint()
     }
-    const button = (/** @type {string} */ title, /** @type {() => unknown} */ run) =>
-      html`<button type="button" class="facet" @click=${run}>${title}</button>`
+    const bulk = this.spec.bulk ?? []
     return html`<span role="status">${number(rows.length)} chosen</span>
-      ${(this.spec.bulk ?? []).map(({ title, run }) => button(title, () => run(rows)))}${button('Choose none', clear)}`
+      ${bulk.map(({ title, run }) => button('facet', title, () => run(rows)))}${button('facet', 'Choose none', clear)}`
   }
 
   #body() {
@@ -506,11 +514,7 @@ export class Table {
       this.#chosen = all ? new Map() : new Map(found.map((row) => [this.#key(row), row]))
       this.#paint()
     }
-    return html`<div role="columnheader" class="pick">
-        <label
-          ><input type="checkbox" aria-label=${`Choose all ${this.spec.noun} shown`} .checked=${all} @change=${toggle}
-        /></label>
-      </div>
+    return html`${picker('columnheader', `Choose all ${this.spec.noun} shown`, all, toggle)}
       ${this.#shown.map((column) => {
         const { id, title, kind } = column
         const sorted = this.#sort === id ? 'ascending' : this.#sort === `-${id}` ? 'descending' : 'none'
@@ -565,15 +569,7 @@ export class Table {
       </div>`
     }
     return html`<div role="row" class=${picked ? 'row picked' : 'row'} aria-rowindex=${index + 2}>
-      <div role="cell" class="pick">
-        <label
-          ><input
-            type="checkbox"
-            aria-label=${`Choose ${this.#name(row)}`}
-            .checked=${picked}
-            @change=${() => this.#pick(row)}
-        /></label>
-      </div>
+      ${picker('cell', `Choose ${this.#name(row)}`, picked, () => this.#pick(row))}
       ${this.#shown.map(
         (column) =>
           html`<div role="cell" class=${sideOf(column)}>${column === this.#lead ? name : shown(column, row)}</div>`,
@@ -631,16 +627,14 @@ export class Table {
 
   /** What loads more rows. @param {import('./live.js').Pages} pages */
   #more(pages) {
-    const button = (/** @type {string} */ words, /** @type {() => unknown} */ run) =>
-      html`<button type="button" class="flat" @click=${run}>${words}</button>`
-    if (pages.isLoading) return html`<span>Loading …</span>${button('Stop', () => pages.stop())}`
+    if (pages.isLoading) return html`<span>Loading …</span>${button('flat', 'Stop', () => pages.stop())}`
     const left = pages.left(this.#entry?.data?.length ?? 0)
     return (
       pages.more &&
-      html`${button('Load more', () => pages.load())}
+      html`${button('flat', 'Load more', () => pages.load())}
       ${
         (left === null || left > 100) &&
-        button(left === null ? 'Load all' : `Load all ${number(left)}`, () => pages.loadAll())
+        button('flat', left === null ? 'Load all' : `Load all ${number(left)}`, () => pages.loadAll())
       }
       ${this.#sort !== this.spec.sort && html`<span>Sorted are those that are loaded.</span>`}`
     )

@@ -1,6 +1,6 @@
 /** A tenant in which nothing was revoked yet: what to do, and what of it is done. And a gateway's first key. */
 
-import { ApiError, get, post } from '../api.js'
+import { all, ApiError, get, post } from '../api.js'
 import { html, one, put } from '../html.js'
 import { follow, read } from '../live.js'
 import { ask, copyButton, exactInput, field } from '../parts/dialog.js'
@@ -88,7 +88,6 @@ async function accountOf(name, headers) {
     return /** @type {Api.ServiceAccount} */ (await post('/v1/service-accounts', { name }, { headers }))
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 409) throw error
-    const { all } = await import('../api.js')
     const found = /** @type {Api.ServiceAccount[]} */ (await all('/v1/service-accounts', 'service_accounts'))
     const known = found.find((each) => each.name === name)
     if (!known) throw error

@@ -326,23 +326,22 @@ const badLines = (lines) =>
  */
 function keep(run, { warrants, bad, check }) {
   const left = new Set(bad.map(({ line }) => line))
-  const rows = [
-    ...warrants
-      .filter(({ line }) => !left.has(line))
-      .map(({ line, id }) => {
-        const {
-          outcome,
-          revocation_id: revocation,
-          message,
-        } = run.outcomes.get(id) ??
-        (check.outcomes.get(id)?.outcome === 'revoked'
-          ? { outcome: 'not_begun' }
-          : /** @type {import('./batch.js').Outcome} */ (check.outcomes.get(id)))
-        return /** @type {[number, ...unknown[]]} */ ([line, id, outcome, revocation, message])
-      }),
-    ...bad.map(({ line, text, why }) => /** @type {[number, ...unknown[]]} */ ([line, text, 'left_out', null, why])),
-  ].sort(([one_], [other]) => one_ - other)
+  const rows = warrants
+    .filter(({ line }) => !left.has(line))
+    .map(({ line, id }) => {
+      const before = check.outcomes.get(id)
+      const found = run.outcomes.get(id) ?? (before?.outcome === 'revoked' ? { outcome: 'not_begun' } : before)
+      return { line, id, outcome: found?.outcome, revocation: found?.revocation_id, message: found?.message }
+    })
+  const others = bad.map(({ line, text, why }) => ({
+    line,
+    id: text,
+    outcome: 'left_out',
+    revocation: null,
+    message: why,
+  }))
+  const all = [...rows, ...others].sort((one_, other) => one_.line - other.line).map(Object.values)
   download(`${run.batch}.csv`, 'text/csv', [
-    written([['line', 'warrant_id', 'outcome', 'revocation_id', 'message'], ...rows]),
+    written([['line', 'warrant_id', 'outcome', 'revocation_id', 'message'], ...all]),
   ])
 }

@@ -46,5 +46,10 @@ const provider = new Provider(issuer, {
   jwks: { keys: keys.reverse() },
   features: { devInteractions: { enabled: true }, deviceFlow: { enabled: true } },
 });
+// Any address below the named one is registered: the service chooses the last part of its own.
+const { redirectUriAllowed } = provider.Client.prototype;
+provider.Client.prototype.redirectUriAllowed = function allowed(uri) {
+  return redirectUriAllowed.call(this, uri) || uri.startsWith(redirect);
+};
 const tls = readFileSync(certificate);
 createServer({ cert: tls, key: tls }, provider.callback()).listen(Number(port), "127.0.0.1");

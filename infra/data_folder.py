@@ -168,7 +168,7 @@ def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
     raise InvalidSettings(
         f"{database} is missing or empty: the data is lost or incomplete.",
         f"{folder} has an admin key, or lists that were published, of lost records.",
-        "Restore svc.db from a backup, then run the command recover (docs/deploy.md, restore).",
+        "Restore svc.db from a backup, then run: rescind recover (docs/restore.md).",
         "To begin a new service instead, choose another folder.",
     )
 

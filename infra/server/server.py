@@ -177,7 +177,7 @@ def _damaged(damage: str) -> InvalidSettings:
     store = Path(os.environ["SVC_STORE"].partition(":")[2])
     return InvalidSettings(
         f"{store} is damaged. {damage}",
-        f"Restore {store.name} from a backup; then run: recover (docs/deploy.md, restore).",
+        f"Restore {store.name} from a backup; then run: rescind recover (docs/restore.md).",
     )
 
 

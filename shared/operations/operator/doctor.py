@@ -40,7 +40,7 @@ _FLEET: Final = "docs/authorizers.md#stragglers"
 _OTHER_TABLES: Final = "docs/restore.md#other-stores"
 _LOG_GUIDE: Final = "docs/runbook.md#the-audit-log-was-cut-or-altered"
 _WITNESS_GUIDE: Final = "docs/audit-log.md#witnesses"
-_GUIDE: Final = "restore the data (docs/deploy.md#restore)"
+_GUIDE: Final = "restore the data (docs/restore.md)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ def _inconsistencies(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
 
 
 def _recover(tenant: DirectoryEntry) -> str:
-    return f"run: recover {tenant.handle}"
+    return f"run: rescind recover {tenant.handle}"
 
 
 def _restore_and_recover(tenant: DirectoryEntry) -> str:
@@ -300,7 +300,9 @@ def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Itera
     if mark is not None:
         problem = f"it was restored at {times.text(mark.restored_at)}, and that is not reviewed"
         first = "" if mark.recovered_at else f"{_recover(tenant)}; "
-        remedy = f"{first}review what it lists, then run: recover {tenant.handle} --reviewed"
+        remedy = (
+            f"{first}review what it lists, then run: rescind recover {tenant.handle} --reviewed"
+        )
         yield Finding(tenant.handle, problem, remedy)
 
 
@@ -331,7 +333,9 @@ def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -
     """Find authorizers that may admit a warrant that was revoked minutes ago."""
     found, total = propagation.stragglers(ports, tenant.tenant_id)
     for each in found[:_STRAGGLERS]:
-        remedy = f"see {_FLEET}; if it is gone, DELETE /v1/authorizers/{each.judged.authorizer.id}"
+        remedy = (
+            f"see {_FLEET}; if it is gone: rescind authorizers remove {each.judged.authorizer.id}"
+        )
         yield Finding(tenant.handle, each.problem, remedy)
     if total > _STRAGGLERS:
         problem = f"the same is true of {total - _STRAGGLERS} more of its authorizers"

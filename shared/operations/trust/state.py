@@ -21,7 +21,7 @@ _SIGN: Final = (
     "let the roots sign: rescind trust draft, sign, publish; see docs/runbook.md#trust-due"
 )
 _LOG: Final = "the service makes the next one within a minute; its log has the cause if it does not"
-_GUIDE: Final = "restore the blobs (docs/deploy.md#restore)"
+_GUIDE: Final = "restore the blobs (docs/restore.md)"
 
 
 class TrustSurvey(NamedTuple):
@@ -80,7 +80,7 @@ def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
     yield from _unnamed(ports, facts, facts.head)
     if documents.highest(ports, tenant_id) > facts.head.version:
         problem = "a newer trust document is stored than the one that is published"
-        remedy = "leave it if a publication was stopped; after a restore, run: recover"
+        remedy = "leave it if a publication was stopped; after a restore, run: rescind recover"
         yield TrustProblem(problem, remedy, is_remark=True)
     root = None if ports.root is None else ports.root.public_key
     yield from _due(ports, facts, facts.head, is_online=facts.may_sign(root))

@@ -259,7 +259,7 @@ def test_an_end_that_lists_have_otherwise_is_repaired(
     else:
         false = {"ends_at": "2026-01-01T00:00:00Z"}
         ports.store.write(Put(shard, false, Expect.PRESENT))
-    assert [each.remedy for each in doctor.examine(ports)] == ["run: recover acme"]
+    assert [each.remedy for each in doctor.examine(ports)] == ["run: rescind recover acme"]
     assert len(consistency.repair(ports, tenant.operator)) == 1
     assert ports.store.get(shard) == ({"ends_at": said} if said else {})
     assert list(doctor.examine(ports)) == []

@@ -202,7 +202,7 @@ def test_a_damaged_feed(world: World, damage: Callable[[World], None]) -> None:
     assert client.refuses == set(WARRANTS)
     damage(world)
     assert world.problems()
-    assert {each.remedy for each in doctor.examine(ports)} == {"run: recover acme"}
+    assert {each.remedy for each in doctor.examine(ports)} == {"run: rescind recover acme"}
     assert consistency.repair(ports, tenant.operator)
     assert consistency.repair(ports, tenant.operator) == []
     assert publication.publish_due(ports).published == [tenant.id]

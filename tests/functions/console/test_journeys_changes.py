@@ -198,7 +198,7 @@ def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Co
 
     _beat(world, *ids, max_staleness_seconds=30)
     expect(page.get_by_role("main")).to_contain_text("refused everywhere")
-    expect(page.get_by_text("No registered authorizer.")).to_be_visible()
+    expect(page.get_by_text("None of those that have registered.")).to_be_visible()
     assert world.get(where)["complete"] is True
 
 

@@ -280,12 +280,12 @@ def test_a_gateway_whose_account_is_there(console: Console) -> None:
     page, world = console.page, console.world
     account = world.post("service-accounts", name="gateway")["id"]
     console.open("#/authorizers")
-    page.get_by_role("button", name="Make a key for it").click()
+    page.get_by_role("button", name="Connect a gateway").click()
     console.expect_failures(409)
     page.get_by_role("button", name="Make its key").click()
     page.get_by_role("button", name="I have stored the key").click()
     assert len(world.get(f"service-accounts/{account}/api-keys")["api_keys"]) == 1
-    page.get_by_role("button", name="Make a key for it").click()
+    page.get_by_role("button", name="Connect a gateway").click()
     page.get_by_label("Name").fill("Not a name")
     page.get_by_role("button", name="Make its key").click()
     expect(page.get_by_role("dialog", name="Connect a gateway")).to_be_visible()

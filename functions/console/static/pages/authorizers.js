@@ -218,7 +218,7 @@ const fleet = () => ({
       may() &&
       html`<p>
         <button type="button" class="main" @click=${() => import('./first_steps.js').then(({ connect }) => connect())}>
-          Make a key for it…
+          Connect a gateway…
         </button>
       </p>`
     }`,

@@ -317,7 +317,7 @@ class Room {
         stragglers.length
           ? [this.#table?.element, printed(stragglers)]
           : html`<p>
-              ${registered ? 'No registered authorizer.' : 'That is not known: no authorizer has registered.'}
+              ${registered ? 'None of those that have registered.' : 'That is not known: no authorizer has registered.'}
             </p>`
       }
       ${

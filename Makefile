@@ -37,7 +37,7 @@ FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_
 .PHONY: help supported run build probe-writes wheels typescript release-rehearsal sbom site audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format format-console written vendor pictures lock clean
 
 help: ## Say what each command does.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info OPS= DOCS=on). Ctrl-C stops it.
 	@exec $(BIN)/python -m infra.cli serve --host $(HOST) --port $(PORT) --workers $(WORKERS) \

@@ -110,21 +110,23 @@ def _is_up(desk: Desk) -> bool:
 
 
 def test_the_page_on_signing_in(desk: Desk) -> None:
-    """F1230a: The commands of docs/sign-in.md bind a certified provider, and sign a person in.
-
-    F1530: The provider that the page starts sends the console's sign-in back, too.
-    """
+    """F1230a: The commands of docs/sign-in.md bind a certified provider, and sign a person in."""
     *_, session = console.blocks(PAGE)
     said = desk.type(session)
     assert re.search(r"^identity +ann@acme\.example *$", said, re.MULTILINE)
     assert re.search(r"^role +admin *$", said, re.MULTILINE)
-    console_asks = "/auth?client_id=console&response_type=code&scope=openid&state=a&redirect_uri="
-    shown = f"https://{SSO}:9443{console_asks}http://127.0.0.1:8080/console/signed-in/svc_idp_a"
-    assert "code=" in desk.browser().visit(shown, "ann", "http://127.0.0.1:8080/console/signed-in")
     assert "session.create" in said
     left = {each for each in {*desk.folder.iterdir()} - desk.before if ".data" not in each.name}
     assert {each.name for each in left} == {"sso.key", "sso.crt", "sso.pem"}
     check_traces(desk.folder, left)
+
+
+def test_the_console_signs_in_with_the_same_provider(desk: Desk) -> None:
+    """F1530a: The provider that docs/sign-in.md starts signs people in to the console, too."""
+    back = "http://127.0.0.1:8080/console/signed-in/svc_idp_a"
+    asked = "client_id=console&response_type=code&scope=openid&state=a&redirect_uri"
+    shown = f"https://{SSO}:9443/auth?{asked}={back}"
+    assert "code=" in desk.browser().visit(shown, "ann", back)
 
 
 def test_a_code_of_a_certified_provider(desk: Desk) -> None:

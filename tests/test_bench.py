@@ -164,10 +164,6 @@ _WRK = pytest.mark.skipif(shutil.which("wrk") is None, reason="no wrk on PATH")
 _SIZE = Size(300, 1, openssl=False, goals=("", ""))
 
 
-def _are_positive(values: list[float]) -> bool:
-    return min(values) > 0
-
-
 # Benchmarks in a small world, how many rows they have, and what is sure of their values: so the
 # items that are read are as many as the changes demand, whatever the list has.
 _BENCHES: dict[str, Any] = {
@@ -187,10 +183,12 @@ _BENCHES: dict[str, Any] = {
         lambda values: 20 < values[0] < 40 and min(values[1:]) > 0,
         marks=go.needs_go,
     ),
-    "deny": (lambda: deny.run(300, revocations=3), 7, _are_positive),
-    "relay": pytest.param(lambda: relay.run(20, rounds=2), 4, _are_positive, marks=_LINUX),
-    "requests": (lambda: requests.run(share=0.01, rounds=1), 10, _are_positive),
-    "commands": (lambda: commands.run(rounds=1), 2, _are_positive),
+    "deny": (lambda: deny.run(300, revocations=3), 7, lambda values: min(values) > 0),
+    "relay": pytest.param(
+        lambda: relay.run(20, rounds=2), 4, lambda values: min(values) > 0, marks=_LINUX
+    ),
+    "requests": (lambda: requests.run(share=0.01, rounds=1), 10, lambda values: min(values) > 0),
+    "commands": (lambda: commands.run(rounds=1), 2, lambda values: min(values) > 0),
     "console": pytest.param(
         lambda: console.run(plans.large_fleet, rounds=2),
         8,

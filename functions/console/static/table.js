@@ -95,7 +95,13 @@ const tool = (words, picture, run, opens = null) =>
 /** @param {'flat' | 'facet'} look @param {string} words @param {() => unknown} run */
 const button = (look, words, run) => html`<button type="button" class=${look} @click=${run}>${words}</button>`
 
-/** What chooses a row, or all. @param {string} role @param {string} words @param {boolean} isOn @param {() => void} run */
+/**
+ * What chooses a row, or all.
+ * @param {string} role
+ * @param {string} words
+ * @param {boolean} isOn
+ * @param {() => void} run
+ */
 const picker = (role, words, isOn, run) =>
   html`<div role=${role} class="pick">
     <label><input type="checkbox" aria-label=${words} .checked=${isOn} @change=${run} /></label>

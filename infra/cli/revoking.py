@@ -18,7 +18,7 @@ from typing import IO, Annotated, Any, Final
 import typer
 from ulid import ULID
 
-from infra.cli.client import segment
+from infra.cli.client import Api, segment
 from infra.cli.commands import ApiSession, command, confirm
 from infra.cli.errors import (
     DryRun,
@@ -73,7 +73,7 @@ class BatchCalls:
 
     def run(self, ids: Mapping[str, Sequence[str]]) -> Exit:
         """Send all identifiers, by the field of the body that takes them; print the results."""
-        total = sum(map(len, ids.values()))
+        api, total = self.session.api, sum(map(len, ids.values()))
         if self.session.request_approval is not None:
             self._ask(ids, total)
         try:
@@ -81,7 +81,7 @@ class BatchCalls:
                 for name, some in ids.items():
                     for start in range(0, len(some), _MOST):
                         chunk = some[start : start + _MOST]
-                        self.results += self._send({name: chunk})
+                        self.results += self._send(api, {name: chunk})
                         bar.by(len(chunk))
         except BaseException:
             if len(self.results) < total:
@@ -98,17 +98,17 @@ class BatchCalls:
         body = {**self.body, name: some[:_MOST], "batch_id": self.id}
         self.session.api.post(_BATCH_PATH, body, count=total)
 
-    def _send(self, ids: Mapping[str, Sequence[str]]) -> Results:
+    def _send(self, api: Api, ids: Mapping[str, Sequence[str]]) -> Results:
         """Make a call, and repeat it while its answer is lost or something is unavailable."""
         body = {**self.body, **ids, "batch_id": self.id}
         for _ in range(_REPEATED):
             try:
-                results: Results = self.session.api.post(_BATCH_PATH, body)["results"]
+                results: Results = api.post(_BATCH_PATH, body)["results"]
             except NoUsableAnswer:
                 continue
             if not any(each.get("code") == "unavailable" for each in results):
                 return results
-        last: Results = self.session.api.post(_BATCH_PATH, body)["results"]
+        last: Results = api.post(_BATCH_PATH, body)["results"]
         return last
 
     def _show(self) -> None:

@@ -137,9 +137,10 @@ def test_the_key_is_read_and_kept_for_its_owner_alone(shell: Shell, service: Loc
     assert shell.json("whoami")["scopes"] == ["admin"]
     assert shell.run("logout").code == 0
     assert not file.exists()
-    ended = shell.run("whoami")
-    assert (ended.code, ended.out) == (2, "")
-    assert "rescind login" in ended.err
+    for command in (["whoami"], ["revoke", "svc_wrt_1", "--reason", "a"]):
+        ended = shell.run(*command)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err == "error: there is no profile default; to make it, run: rescind login\n"
 
 
 def test_only_who_signed_in_is_shown_a_session(admin: Shell) -> None:

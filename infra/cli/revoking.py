@@ -293,7 +293,9 @@ def revoke(
 ) -> int | None:
     """Revoke warrants or tokens. One that is revoked already stays as it is."""
     if (signed_by is None) != (before is None):
-        raise WrongUsage("--signed-by and --before go together; `keys revoke` revokes a key.")
+        raise WrongUsage(
+            "--signed-by and --before go together; `rescind keys revoke` revokes a key."
+        )
     named = [
         *(warrants or []),
         *read(from_, identifiers.warrant_id),

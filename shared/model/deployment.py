@@ -91,12 +91,12 @@ class Deployment(Record):
         if self.part is DeploymentPart.MOVED:
             raise InvalidSettings(
                 "SVC_STORE: the data was moved to another store, which is in charge now.",
-                "Serve from that store, or move the data back with migrate.",
+                "Serve from that store, or move the data back with rescind migrate.",
             )
         if self.part is DeploymentPart.RECEIVING:
             raise InvalidSettings(
                 "SVC_STORE: a migration to this store has not ended.",
-                "Repeat migrate to end it; until then the other store is in charge.",
+                "Repeat rescind migrate to end it; until then the other store is in charge.",
             )
 
 

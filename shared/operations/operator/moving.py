@@ -294,7 +294,9 @@ def begin(source: Ports, target: Ports) -> None:
     came_from = theirs.part is DeploymentPart.MOVED and theirs.moved_to == ours.receipt is not None
     if ours.schema < SCHEMA or ours.version == 0:
         # To raise it here would stop processes of that release, which may still serve it.
-        raise InvalidState("The source is of an earlier release: update it, and run upgrade on it.")
+        raise InvalidState(
+            "The source is of an earlier release: update it, and run rescind upgrade on it."
+        )
     if theirs.part is DeploymentPart.RECEIVING:
         notes.mark_schema(target)
         return

@@ -90,7 +90,9 @@ def check_due(ports: Ports, *, handle: str) -> str:
 
 def _check_grace(ports: Ports, settings: TenantSettings) -> None:
     if settings.removal_at is None:
-        raise InvalidState("The tenant is not to be removed; ask for it with `tenant delete`.")
+        raise InvalidState(
+            "The tenant is not to be removed; ask for it with `rescind tenant delete`."
+        )
     if not times.has_passed(settings.removal_at, ports.now()):
         moment = times.text(settings.removal_at)
         raise InvalidState(f"The tenant can be removed from {moment} on.")

@@ -267,6 +267,8 @@ def test_the_first_run_leaves_a_gateway_that_works(visitor: Console, tmp_path: P
             assert found["proof"] == "holding"
             made = world.get("api-keys")["api_keys"][0]
             assert (made["name"], made["scopes"]) == ("gateway", ["authorizer"])
+            # What the page was reading when the session ended.
+            visitor.expect_failures(401)
             page.get_by_role("button", name="Sign out").click()
             visitor.wait("door")
             assert world.get("whoami", "gateway")["expires_at"] == made["expires_at"] is not None

@@ -1,23 +1,22 @@
 /** What is known of API keys. Nothing here knows the document. */
 
-/** @typedef {Pick<Api.ApiKeySummary, 'id' | 'name' | 'scopes' | 'status' | 'created_at' | 'expires_at'>} Key */
+/** @typedef {Pick<Api.ApiKeySummary, 'id' | 'scopes' | 'role' | 'status' | 'created_at' | 'expires_at'>} Key */
 
 /** @param {Key} key */
 const endOf = ({ expires_at }) => (expires_at ? Date.parse(expires_at) : Infinity)
 
 /**
- * Whether another key has taken its place: a later one of the same name and scopes that lasts longer,
- * as a replacement makes.
+ * Whether one of the others has taken the place of a key: a later one that may do as much and lasts longer.
  * @param {Key} key
- * @param {Key[]} keys
+ * @param {Key[]} others
  */
-export const isReplaced = (key, keys) =>
-  keys.some(
+export const isReplaced = (key, others) =>
+  others.some(
     (other) =>
       other.id !== key.id &&
       other.status === 'active' &&
-      other.name === key.name &&
-      other.scopes.join() === key.scopes.join() &&
+      other.role === key.role &&
+      key.scopes.every((scope) => other.scopes.includes(scope)) &&
       other.created_at >= key.created_at &&
       endOf(other) > endOf(key),
   )

@@ -190,14 +190,15 @@ function showShell() {
           </div>
         </nav>
         <div class="paper">
+          <header class="top"></header>
           <div id="notes"></div>
           <main id="main" tabindex="-1"></main>
         </div>
       </div>`,
   )
-  void countWaiting(staying.signal)
+  void keepFrame(staying.signal)
   // Who types at once after Ctrl-K waits for no script.
-  void showPage().then(() => Promise.all([import('./palette.js'), import('./parts/keys.js')]))
+  void showPage().then(() => import('./palette.js'))
 }
 
 const picture = (/** @type {string} */ path) =>
@@ -280,11 +281,15 @@ async function act(page) {
   }
 }
 
-/** Say on each page how many authorizers may let revoked warrants in. @param {AbortSignal} signal */
-async function countWaiting(signal) {
-  if (!may('read-only', 'auditor')) return
-  const { follow, read } = await import('./live.js')
-  if (!signal.aborted) follow(() => tell(read('/v1/authorizers/summary', 5).data?.unknown ?? 0), signal)
+/**
+ * Say on each page how fresh it is, and how many authorizers may let revoked warrants in.
+ * @param {AbortSignal} signal
+ */
+async function keepFrame(signal) {
+  const [{ follow, read }, { showBar }] = await Promise.all([import('./live.js'), import('./parts/keys.js')])
+  if (signal.aborted) return
+  if (may('read-only', 'auditor')) follow(() => tell(read('/v1/authorizers/summary', 5).data?.unknown ?? 0), signal)
+  showBar(/** @type {HTMLElement} */ (place.querySelector('.top')), signal)
 }
 
 /** @param {number} waiting */

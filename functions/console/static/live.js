@@ -257,6 +257,13 @@ export function ownerOf(identity) {
 export const aged = ({ at, error }) =>
   at && (error || now() - at > OLD) ? `As of ${clock(at)} UTC. ${error ? advice(error) : ''}` : null
 
+/** What this tab shows that is the oldest because it could not be renewed, or any of it; null if there is nothing. */
+export function oldest() {
+  const found = wanted().flatMap(({ path }) => store.get(path) ?? [])
+  const [old] = found.filter(aged).sort((one, other) => one.at - other.at)
+  return old ?? found.find(({ at, error }) => !at && error?.status === 0) ?? found.find(({ at }) => at) ?? null
+}
+
 /** @param {View} view */
 function paint(view) {
   const said = () => [...view.wants.values()].map(({ path, seconds }) => `${path} ${seconds}`).join()

@@ -28,7 +28,7 @@ const KINDS = /** @type {Record<Api.SearchHit['kind'], [string, string, (hit: Ap
   signing_key: ['Signing keys', 'keys', ({ id }) => `#/keys/${id}`],
   authorizer: ['Authorizers', 'authorizers', ({ id }) => `#/authorizers/${id}`],
   api_key: ['API keys', 'api-keys', ({ id }) => `#/api-keys/${id}`],
-  service_account: ['Accounts', 'accounts', ({ id }) => `#/api-keys?account=${id}`],
+  service_account: ['Accounts', 'accounts', ({ id }) => `#/accounts/${id}`],
   audit_entry: [
     'Audit log',
     'audit',

@@ -8,7 +8,7 @@ import { html, one, put } from './html.js'
 import { aged, follow, latest, read, soon } from './live.js'
 import { written } from './parts/csv.js'
 import { choice, field, submitted, tick } from './parts/dialog.js'
-import { isHeard, isSilent, showKeys } from './parts/keys.js'
+import { isHeard, isSilent } from './parts/keys.js'
 import { banner, problem, ready, skeleton, when } from './parts/panel.js'
 import { download } from './parts/progress.js'
 import { glyph, icon, stateOf, tag } from './parts/tag.js'
@@ -625,8 +625,10 @@ export class Table {
           ${
             !isSilent() &&
             !this.spec.part &&
-            html`<span class="hints"> ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${open}</span>`
-          } <button type="button" class="flat" aria-label="Keys" @click=${showKeys}><kbd>?</kbd></button>
+            html`<span class="hints">
+              ${hint('j', '')}${hint('k', 'move')}${hint('x', 'choose')}${open}${hint('?', 'all keys')}</span
+            >`
+          }
         </div>`
     )
   }

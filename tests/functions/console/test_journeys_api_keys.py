@@ -1,5 +1,6 @@
 """The console's pages of API keys and accounts, as an administrator uses them."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -165,6 +166,15 @@ def test_an_account_is_made_stopped_and_deleted(console: Console) -> None:
     expect(page.get_by_role("row", name="fraud-desk")).to_contain_text("disabled")
     with pytest.raises(AssertionError, match="invalid_api_key"):
         world.get("whoami", "desk")
+    # F1512c: Its page says what happened to it, and does the same.
+    page.get_by_role("link", name="fraud-desk", exact=True).click()
+    story = console.panel("What happened").get_by_role("listitem")
+    expect(story).to_have_text([re.compile("disabled the acc"), re.compile("made the account")])
+    console.check_looks("account", ["light", "phone"])
+    page.get_by_role("button", name="Enable").click()
+    page.get_by_role("dialog").get_by_role("button", name="Enable fraud-desk").click()
+    expect(story.first).to_contain_text("admin enabled the account fraud-desk")
+    page.get_by_role("link", name="All accounts").click()
     console.act("fraud-desk", "Delete")
     page.get_by_role("dialog").get_by_role("button", name="Delete fraud-desk").click()
     expect(page.get_by_role("alert")).to_contain_text("owns API keys; delete them first")

@@ -1,5 +1,6 @@
 """The console's page of authorizers, and the table in which it shows them."""
 
+import re
 from typing import Any
 
 import pytest
@@ -175,6 +176,11 @@ def test_the_keyboard_is_enough(console: Console) -> None:
     page.keyboard.press("t")
     expect(page.locator(".lines time").first).to_have_text("11-21 11:59")
     expect(page.locator(".lines time").first).to_have_attribute("title", "2026-11-21 11:59:00 UTC")
+    # F1514a: The bar says how times are told, and changes it, too.
+    bar = page.get_by_role("banner")
+    expect(bar).to_have_text(re.compile(r"Live\s+Exact\s*UTC"))
+    bar.get_by_role("button", name="UTC").click()
+    bar.get_by_role("button", name="Local").click()
     page.keyboard.press("u")
     local = "2026-11-21 11:59:00 local time"
     expect(page.locator(".lines time").first).to_have_attribute("title", local)

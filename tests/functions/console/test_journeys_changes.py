@@ -202,6 +202,24 @@ def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Co
     assert world.get(where)["complete"] is True
 
 
+def test_the_room_leads_to_what_webhooks_were_told(console: Console) -> None:
+    """F1513a: A link leads to a webhook's messages of this change, if the key may read them."""
+    page, world = console.page, console.world
+    hook = world.post("webhooks", url="https://hooks.example.com/rescind", events=["*"])["id"]
+    made = world.post("revocations", warrant_id="svc_wrt_a", reason="stolen")["id"]
+    key = world.post("api-keys", name="desk", scopes=["revoker"])
+    world.seed.secrets |= {"desk": key["key"]}
+    console.open(f"#/changes/{made}")
+    with page.expect_request(f"**/v1/webhooks/{hook}/deliveries?limit=100&change={made}"):
+        page.get_by_role("link", name="hooks.example.com").click()
+    expect(page.get_by_role("searchbox")).to_have_value(f"change:{made}")
+    console.load()
+    console.type_key(key["key"])
+    console.open(f"#/changes/{made}")
+    expect(page.get_by_role("heading", name="svc_wrt_a revoked")).to_be_visible()
+    expect(page.get_by_text("Webhooks told")).to_have_count(0)
+
+
 def test_a_service_that_is_slow_gone_or_half_there(console: Console) -> None:
     """F1490a: While the service is slow, grey bars stand; when it fails, the last that it said.
 

@@ -61,6 +61,15 @@ def test_what_needs_a_person_is_complete(console: Console) -> None:
     expect(lines.nth(6)).to_contain_text("may do everything and never ends")
     expect(tasks).not_to_contain_text("auditor")
     console.check_axe()
+    # F1510a: A newer key of the account, of any name, takes the place of one that ends.
+    account, ends = world.id("fraud-desk"), "2027-11-21T12:00:00Z"
+    for scopes in (["signer"], ["revoker", "signer"]):
+        expect(tasks).to_contain_text("ends in 5 days")
+        named = {"name": "next desk", "service_account_id": account, "expires_at": ends}
+        world.post("api-keys", scopes=scopes, **named)
+        console.load()
+        console.sign_in()
+    expect(tasks).not_to_contain_text("ends in 5 days")
 
 
 def test_each_number_leads_to_its_rows(console: Console) -> None:
@@ -77,13 +86,27 @@ def test_each_number_leads_to_its_rows(console: Console) -> None:
     expect(page).to_have_title(re.compile(rf"^\({summary['unknown']}\) Overview"))
     expect(page.locator("link[rel=icon]")).to_have_attribute("href", re.compile("mark-waits"))
     counts = world.get("revocations/counts?from=2026-11-08&to=2026-11-21")["days"]
-    bars = console.panel("Revocations per day").get_by_role("link")
+    bars = page.locator(".daily a")
     expect(bars).to_have_count(len(counts))
     for bar, day in zip(bars.all(), counts, strict=True):
         expect(bar).to_have_accessible_name(re.compile(f"{day['date']}: {day['created']} "))
     bars.nth(3).click()
     console.wait("revocations")
     expect(page).to_have_url(re.compile(r"revocations\?.*2026-11-11"))
+    console.open("#/overview?by=hour")
+    # F1511a: Per hour, and with the warrants whose key was revoked, which lead to these acts.
+    hours = world.get("revocations/counts?by=hour&from=2026-11-21&to=2026-11-21")["hours"]
+    expect(bars).to_have_count(12)
+    made, by_key = hours[11]["created"], hours[11]["by_key"]
+    said = f"2026-11-21 11:00: {made} revocations, and {by_key} warrants by their keys"
+    assert made
+    assert by_key
+    expect(bars.nth(10)).to_have_accessible_name(said)
+    bars.nth(10).click()
+    expect(page.locator(".sheet").get_by_text(f"{made} rows")).to_be_visible()
+    page.go_back()
+    page.get_by_role("link", name="by their keys", exact=True).click()
+    expect(page.locator(".lines .row").first).to_contain_text("revoked 2 keys")
     console.open("#/overview")
     page.get_by_role("link", name="Look").nth(1).click()
     console.wait("authorizers")
@@ -173,7 +196,7 @@ def test_a_fault_of_one_panel_leaves_the_others(console: Console) -> None:
     broken[0] = False
     fault.get_by_role("button", name="Try again").click()
     expect(fault).to_have_count(0)
-    expect(console.panel("Revocations per day").get_by_role("link")).to_have_count(14)
+    expect(page.locator(".daily a")).to_have_count(14)
 
 
 def test_a_fault_in_a_narrow_panel_can_be_read(console: Console) -> None:

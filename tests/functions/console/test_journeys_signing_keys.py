@@ -199,13 +199,21 @@ def test_keys_are_made_rotated_suspended_and_enabled(console: Console) -> None:
     expect(_item(console, f"{MARKUP} 2")).to_have_attribute("aria-label", re.compile("active"))
     key = console.world.get(f"keys/{console.world.id('Payments')}")
     assert key["status"] == "active"
+    # F1512b: What happened to the chosen key, whichever it is.
+    console.page.get_by_text("What happened").click()
+    story = console.page.locator(".timeline")
+    expect(story).to_contain_text("admin enabled the key Payments")
+    _choose(console, f"{MARKUP} 2")
+    expect(story).to_contain_text(f"admin rotated the key {MARKUP} 2")
+    expect(story).not_to_contain_text("Payments")
+    console.check_axe()
 
 
 def test_a_superseded_version_is_revoked_alone(console: Console) -> None:
     """F470d: The versions of a key are listed, and one superseded version is revoked by itself."""
     console.open("#/keys")
     _choose(console, "Card desk")
-    console.page.locator("summary").click()
+    console.page.locator("summary").first.click()
     _button(console, "Revoke v1…").click()
     expect(console.page.get_by_role("dialog")).to_contain_text("refuses 14 warrants of version 1")
     console.page.get_by_label("Reason").fill("old laptop")

@@ -42,6 +42,8 @@ def test_a_webhook_is_made_disabled_and_deleted(console: Console) -> None:
     page.get_by_role("button", name="Disable…").click()
     page.get_by_role("dialog").get_by_role("button", name="Disable").click()
     expect(page.get_by_text("disabled: by a person")).to_be_visible()
+    # F1512a: What people did with it stands below.
+    expect(console.panel("What happened").get_by_role("listitem")).to_have_count(3)
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_text("No webhooks yet.")).to_be_visible()

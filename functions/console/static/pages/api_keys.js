@@ -3,12 +3,12 @@
 import { all, ApiError, now, post, remove } from '../api.js'
 import { count, date, short, stamp } from '../format.js'
 import { html, put, svg } from '../html.js'
-import { follow, read } from '../live.js'
+import { follow } from '../live.js'
 import { ask, choice, confirm, field, showSecret, tick } from '../parts/dialog.js'
-import { banner, facts, heading, left, named, problem, ready, skeleton, when } from '../parts/panel.js'
+import { banner, heading, left, when } from '../parts/panel.js'
 import { inWords, SCOPES } from '../parts/scopes.js'
 import { stateOf, tag } from '../parts/tag.js'
-import { happenedTo } from '../parts/timeline.js'
+import { thing } from '../parts/timeline.js'
 import { may, signOut, who } from '../session.js'
 import { listPage, whole } from '../table.js'
 
@@ -24,7 +24,8 @@ export const title = 'API keys'
 /** @type {import('../app.js').Page['show']} */
 export const show = async (main, context) => {
   const [id] = context.route.parts
-  if (id) return follow(() => put(main, detail(id)), context.signal)
+  const of = { title, href: '#/api-keys', noun: 'API key' }
+  if (id) return follow(() => put(main, thing(`/v1/api-keys/${id}`, 5, of, detail)), context.signal)
   const account = context.route.query.get('account')
   const path = account ? `/v1/api-keys?service_account_id=${account}` : '/v1/api-keys'
   const make = may() && html`<button type="button" class="main" @click=${() => create(account)}>New API key…</button>`
@@ -65,12 +66,7 @@ const keys = {
     { title: 'Expired', query: 'state:expired', state: 'expired' },
     { title: 'May do everything', query: 'scope:admin' },
   ],
-  actions: (key) => [
-    may() && key.status === 'active' && !wouldOutlive(key) && { title: 'Replace…', run: () => rotate(key) },
-    { title: 'What this key did', run: () => void (location.hash = `#/audit?key=${key.id}`) },
-    may() && key.status === 'active' && { title: 'Revoke…', run: () => revoke(key), danger: true },
-    may() && key.status !== 'active' && { title: 'Delete…', run: () => erase(key), danger: true },
-  ],
+  actions,
   empty: html`<p>This account has no keys.</p>`,
 }
 
@@ -108,35 +104,32 @@ function end(key) {
   >`
 }
 
-/** @param {string} id */
-function detail(id) {
-  const { data, at, error } = read(`/v1/api-keys/${id}`, 5)
-  const key = /** @type {Api.ApiKeyDetail | null} */ (data)
-  if (at || error) ready()
-  const back = html`<a href="#/api-keys">All API keys</a>`
-  if (!key) return [heading(title, back), error ? problem(error, 'The API key could not be shown.') : skeleton(6)]
-  const isActive = may() && key.status === 'active'
+/** @param {Api.ApiKeyDetail} key @returns {import('../parts/timeline.js').Thing} */
+const detail = (key) => ({
+  name: key.name,
+  actions: actions(key),
+  known: [
+    ['Identifier', html`<code>${key.id}</code>`],
+    ['Status', tag(stateOf(key.status), key.status)],
+    ['Scopes', inWords(key.scopes)],
+    ['Made', when(key.created_at)],
+    ['Last used', when(key.last_used_at)],
+    ['Requests', count(key.request_count, 'request')],
+    ['Ends', end(key)],
+  ],
+  more: [
+    may() && key.status === 'active' && wouldOutlive(key) && html`<p class="soft">${OUTLIVED}</p>`,
+    key.status === 'revoked' && html`<p><a href=${`#/changes/${key.id}`}>How far its revocation has come</a></p>`,
+  ],
+})
+
+/** @param {Key} key */
+function actions(key) {
   return [
-    heading(named(key.name), back, [
-      isActive && !wouldOutlive(key) && html`<button type="button" @click=${() => rotate(key)}>Replace…</button>`,
-      isActive && html`<button type="button" @click=${() => revoke(key)}>Revoke…</button>`,
-      may() && !isActive && html`<button type="button" @click=${() => erase(key)}>Delete…</button>`,
-    ]),
-    html`<section class="panel wide body">
-      ${facts([
-        ['Identifier', html`<code>${key.id}</code>`],
-        ['Status', tag(stateOf(key.status), key.status)],
-        ['Scopes', inWords(key.scopes)],
-        ['Made', when(key.created_at)],
-        ['Last used', when(key.last_used_at)],
-        ['Requests', count(key.request_count, 'request')],
-        ['Ends', end(key)],
-      ])}
-      ${isActive && wouldOutlive(key) && html`<p class="soft">${OUTLIVED}</p>`}
-      <p><a href=${`#/audit?key=${key.id}`}>What this key did</a></p>
-      ${key.status === 'revoked' && html`<p><a href=${`#/changes/${key.id}`}>How far its revocation has come</a></p>`}
-    </section>`,
-    happenedTo(key.id, key.name),
+    may() && key.status === 'active' && !wouldOutlive(key) && { title: 'Replace…', run: () => rotate(key) },
+    { title: 'What this key did', run: () => void (location.hash = `#/audit?key=${key.id}`) },
+    may() && key.status === 'active' && { title: 'Revoke…', run: () => revoke(key), danger: true },
+    may() && key.status !== 'active' && { title: 'Delete…', run: () => erase(key), danger: true },
   ]
 }
 

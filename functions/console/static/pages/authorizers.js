@@ -6,21 +6,9 @@ import { count, minute, number, second, span } from '../format.js'
 import { html, put, svg } from '../html.js'
 import { follow, ownerOf, read } from '../live.js'
 import { ask } from '../parts/dialog.js'
-import {
-  announce,
-  banner,
-  copy,
-  facts,
-  heading,
-  named,
-  person,
-  problem,
-  ready,
-  skeleton,
-  when,
-} from '../parts/panel.js'
+import { announce, copy, heading, named, person, ready, when } from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
-import { happenedTo } from '../parts/timeline.js'
+import { thing } from '../parts/timeline.js'
 import { may } from '../session.js'
 import { Table, whole } from '../table.js'
 
@@ -55,7 +43,8 @@ export const title = 'Authorizers'
  */
 export async function show(main, context) {
   const [id] = context.route.parts
-  if (id) return follow(() => put(main, detail(id)), context.signal)
+  const of = { title, href: '#/authorizers', noun: 'authorizer' }
+  if (id) return follow(() => put(main, thing(`/v1/authorizers/${id}`, OFTEN, of, detail)), context.signal)
   const table = new Table(fleet(), context)
   follow(() => {
     const counted = read(SUMMARY, OFTEN)
@@ -204,10 +193,7 @@ const fleet = () => ({
     ]
   },
   bulk: may() ? [{ title: 'Remove…', run: take }] : [],
-  actions: (each) => [
-    { title: 'Copy the identifier', run: () => copy(each.id) },
-    may() && { title: 'Remove…', run: () => take([each]), danger: true },
-  ],
+  actions,
   empty: html`<h2>No authorizer has registered yet</h2>
     <p>
       An authorizer is the program that checks warrants. One with a client appears here within seconds, once it has a
@@ -259,59 +245,48 @@ function closes({ proof, denies_all_from: from }) {
   >`
 }
 
-/** @param {string} id */
-function detail(id) {
-  const { data, at, error } = read(`/v1/authorizers/${id}`, OFTEN)
+/** @param {Authorizer} each @returns {import('../parts/timeline.js').Thing} */
+function detail(each) {
   const newest = read(SUMMARY, OFTEN).data?.sequence ?? 0
-  const each = /** @type {Authorizer | null} */ (data)
-  if (at || error) ready()
-  const back = html`<a href="#/authorizers">All authorizers</a>`
-  if (!each)
-    return [
-      heading(title, back),
-      error
-        ? problem(error, 'The authorizer could not be shown.')
-        : html`<section class="panel">${skeleton(6)}</section>`,
-    ]
   const said = Object.entries(each.refused)
-  const remove_ = async () => {
-    if (await take([each])) location.hash = '#/authorizers'
+  return {
+    name: each.name,
+    actions: actions(each),
+    known: [
+      ['Reported', held(each, newest)],
+      ['Identifier', html`<code>${each.id}</code>`],
+      ['Program', [each.type ?? 'not told', each.version && `, version ${each.version}`]],
+      ['Registered', html`${when(each.registered_at)} by ${person(each.owner, ownerOf(each.owner))}`],
+      [
+        'Last heard',
+        html`${when(each.seen_at)}${each.relay && html`, by the relay <bdi>${each.relay}</bdi>`}. Its heartbeat is
+        missing after ${span(quietAfter(1))}.`,
+      ],
+      ['Confirmed', when(each.verified_at, 'not reported')],
+      [
+        'Too old after',
+        each.max_staleness_seconds === null
+          ? 'not reported'
+          : `${span(each.max_staleness_seconds)}; it said that then it ${
+              each.allow_when_stale ? 'lets warrants in' : 'refuses them'
+            }`,
+      ],
+      [
+        'Answers it refused',
+        said.length
+          ? said.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`)
+          : 'none',
+      ],
+      ...Object.entries(each.metadata).map(([name, text]) => /** @type {[string, unknown]} */ ([name, named(text)])),
+    ],
   }
-  return [
-    heading(named(each.name), back, may() && html`<button type="button" @click=${remove_}>Remove…</button>`),
-    error && banner('wait', html`The service did not confirm this since ${when(new Date(at).toISOString())}.`),
-    html`<section class="panel wide">
-      ${facts([
-        ['Reported', held(each, newest)],
-        ['Identifier', html`<code>${each.id}</code>`],
-        ['Program', [each.type ?? 'not told', each.version && `, version ${each.version}`]],
-        ['Registered', html`${when(each.registered_at)} by ${person(each.owner, ownerOf(each.owner))}`],
-        [
-          'Last heard',
-          html`${when(each.seen_at)}${each.relay && html`, by the relay <bdi>${each.relay}</bdi>`}. Its heartbeat is
-          missing after ${span(quietAfter(1))}.`,
-        ],
-        ['Confirmed', when(each.verified_at, 'not reported')],
-        [
-          'Too old after',
-          each.max_staleness_seconds === null
-            ? 'not reported'
-            : `${span(each.max_staleness_seconds)}; it said that then it ${
-                each.allow_when_stale ? 'lets warrants in' : 'refuses them'
-              }`,
-        ],
-        [
-          'Answers it refused',
-          said.length
-            ? said.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`)
-            : 'none',
-        ],
-        ...Object.entries(each.metadata).map(([name, text]) => /** @type {[string, unknown]} */ ([name, named(text)])),
-      ])}
-    </section>`,
-    happenedTo(id, each.name),
-  ]
 }
+
+/** @param {Authorizer} each */
+const actions = (each) => [
+  { title: 'Copy the identifier', run: () => copy(each.id) },
+  may() && { title: 'Remove…', run: () => take([each]), danger: true },
+]
 
 /**
  * What an authorizer reported, in words.
@@ -326,7 +301,7 @@ function held({ foreign, sequence }, newest) {
     : tag('wait', `entry ${number(sequence)}, ${count(newest - sequence, 'entry', 'entries')} behind`)
 }
 
-/** Ask, and remove these; whether it was done. @param {Authorizer[]} found */
+/** Ask, and remove these. @param {Authorizer[]} found */
 async function take(found) {
   const [only] = found
   const name = found.length === 1 && only ? only.name : `${number(found.length)} authorizers`
@@ -343,6 +318,7 @@ async function take(found) {
       return true
     },
   })
-  if (done) announce(found.length === 1 ? 'The authorizer is removed.' : `${name} are removed.`)
-  return done
+  if (!done) return
+  announce(found.length === 1 ? 'The authorizer is removed.' : `${name} are removed.`)
+  if (location.hash === `#/authorizers/${only?.id}`) location.hash = '#/authorizers'
 }

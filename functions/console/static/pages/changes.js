@@ -17,7 +17,7 @@ import {
 } from '../changes.js'
 import { ago, count, nameOf, number, second } from '../format.js'
 import { html, one, put, svg } from '../html.js'
-import { aged, follow, read } from '../live.js'
+import { aged, follow, ownerOf, read } from '../live.js'
 import {
   banner,
   called,
@@ -50,6 +50,7 @@ const [OFTEN, SELDOM] = [2, 15]
 const A_SECOND = 2000
 /** So many rows need no filter. */
 const FEW = 8
+const HOOKS = '/v1/webhooks'
 const NO_ENDPOINT = 'There is no such endpoint.'
 
 export const title = 'Changes'
@@ -332,6 +333,8 @@ class Room {
   /** @param {Change} change */
   #facts(change) {
     const { id, kind, name, actor, feed, list } = change
+    /** @type {Api.Webhook[]} */
+    const hooks = (!change.undone_at && may('read-only', 'auditor') && read(HOOKS, SELDOM, 'webhooks').data) || []
     const ask = async () => {
       try {
         const { revoked } = /** @type {Api.RevocationCheck} */ (
@@ -367,6 +370,17 @@ class Room {
               feed.sequence === null ? 'none yet' : number(feed.sequence),
             ]),
             /** @type {[string, unknown]} */ (['List', list ? number(list.version) : 'none yet']),
+          ]
+        : []),
+      ...(hooks.length
+        ? [
+            /** @type {[string, unknown]} */ ([
+              'Webhooks told',
+              hooks.map(
+                ({ id: hook, url }) =>
+                  html`<p><a href=${`#/webhooks/${hook}?change=${id}`}>${called(new URL(url).host)}</a></p>`,
+              ),
+            ]),
           ]
         : []),
       ...(kind === 'warrant'
@@ -518,12 +532,12 @@ const left = ({ id, kind }) => ({
       title: 'Owner',
       width: 'minmax(90px, 1fr)',
       from: 820,
-      value: ({ owner }) => nameOf(owner),
-      cell: ({ owner }) => html`<bdi>${nameOf(owner)}</bdi>`,
+      value: ({ owner }) => ownerOf(owner),
+      cell: ({ owner }) => html`<bdi>${ownerOf(owner)}</bdi>`,
     },
   ],
   sub: (row) =>
-    html`${kind !== 'api_key' && html`${end(row)} · `}<bdi>${nameOf(row.owner)}</bdi> · ${behindOf(row)} ·
+    html`${kind !== 'api_key' && html`${end(row)} · `}<bdi>${ownerOf(row.owner)}</bdi> · ${behindOf(row)} ·
       ${when(row.seen_at)}`,
   empty: null,
 })
@@ -557,7 +571,7 @@ const printed = (rows) =>
             <td>${endOf(row)}</td>
             <td>${behindOf(row)}</td>
             <td>${second(row.seen_at)}, ${ago(row.seen_at, now())}</td>
-            <td>${nameOf(row.owner)}</td>
+            <td>${ownerOf(row.owner)}</td>
           </tr>`,
       )}
     </tbody>

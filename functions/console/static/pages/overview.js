@@ -3,7 +3,7 @@
 import { now, post } from '../api.js'
 import { isReplaced } from '../api_keys.js'
 import { isSilent, quietAfter } from '../authorizers.js'
-import { count, date, nameOf, number, second, short, span } from '../format.js'
+import { clock, count, date, nameOf, number, second, short, span } from '../format.js'
 import { html, one, put, svg } from '../html.js'
 import { aged, follow, ownerOf, read, retry } from '../live.js'
 import { announce, banner, called, heading, named, problem, ready, skeleton, when } from '../parts/panel.js'
@@ -28,7 +28,7 @@ export const title = 'Overview'
 const DAY = 86_400_000
 /** Seconds between two looks at what is proved, at the list, at what people change, and at what changes by itself. */
 const [OFTEN, LIST, SOON, SELDOM] = [2, 5, 15, 60]
-const [TASKS, DAYS, NEWEST] = [8, 14, 6]
+const [TASKS, DAYS, HOURS, NEWEST] = [8, 14, 12, 6]
 const ENDS_SOON = 14 * DAY
 /** So many authorizers are read to name those that need a person; of more only their number is told. */
 const NAMED = 1000
@@ -38,9 +38,10 @@ let approvals = []
 
 /**
  * @param {HTMLElement} main
- * @param {{signal: AbortSignal}} context
+ * @param {{route: {query: URLSearchParams}, signal: AbortSignal}} context
  */
-export async function show(main, { signal }) {
+export async function show(main, { route, signal }) {
+  const isHourly = route.query.get('by') === 'hour'
   const fault = one(html`<div></div>`)
   const steps = one(html`<div class="body"></div>`)
   approvals = []
@@ -48,7 +49,7 @@ export async function show(main, { signal }) {
     if (!signal.aborted) throw error
   })
   const draw = () => {
-    const known = sources()
+    const known = sources(isHourly)
     const isFirst = known.list?.data && isNew(known.list.data)
     if (isFirst && !steps.childElementCount)
       void import('./first_steps.js').then(({ firstSteps }) => firstSteps(steps, signal))
@@ -61,7 +62,7 @@ export async function show(main, { signal }) {
       isFirst ? steps : numbers(known),
       html`<div class="halves">
         ${needs(known)}
-        <div class="body">${days(known.days, isFirst)}${newest(known.changes, isFirst)}</div>
+        <div class="body">${bars(known.bars, isFirst, isHourly)}${newest(known.changes, isFirst)}</div>
       </div>`,
     )
     if (Object.values(known).every((each) => each === null || each.at || each.error)) ready()
@@ -69,14 +70,19 @@ export async function show(main, { signal }) {
   follow(draw, signal)
 }
 
-/** What the page shows, kept fresh; null for what this key may not read. */
-function sources() {
+/** Where revocations are counted. @param {boolean} isHourly */
+const counts = (isHourly) => {
+  const from = date(now() - (isHourly ? 1 : DAYS - 1) * DAY)
+  return `/v1/revocations/counts?from=${from}&to=${date(now())}${isHourly ? '&by=hour' : ''}`
+}
+
+/** What the page shows, kept fresh; null for what this key may not read. @param {boolean} isHourly */
+function sources(isHourly) {
   const [reads, audits] = [may('read-only', 'auditor'), may('revoker', 'auditor')]
-  const today = date(now())
   return {
     fleet: reads ? read('/v1/authorizers/summary', OFTEN) : null,
     list: reads || audits ? read('/v1/revocations/srl/status', LIST) : null,
-    days: audits ? read(`/v1/revocations/counts?from=${date(now() - (DAYS - 1) * DAY)}&to=${today}`, SELDOM) : null,
+    bars: audits ? read(counts(isHourly), SELDOM) : null,
     changes: audits ? read(`/v1/changes?limit=${NEWEST}`, SOON) : null,
     webhooks: reads ? read('/v1/webhooks', SOON, 'webhooks') : null,
     keys: reads ? read('/v1/api-keys', SELDOM, 'api_keys') : null,
@@ -357,6 +363,22 @@ const suspension = ({ id, name }) => ({
 })
 
 /**
+ * The keys of the account of a key, which only its entry in the log tells; without one, the keys of its name; null
+ * while that is read.
+ * @param {Api.ApiKeySummary} key
+ * @param {Api.ApiKeySummary[]} keys
+ * @returns {Api.ApiKeySummary[] | null}
+ */
+function ofAccount({ id, name, created_at: from }, keys) {
+  const log = read(`/v1/audit-logs?${new URLSearchParams({ resource_id: id, from })}`, SELDOM)
+  const made = /** @type {Api.AuditEntry[]} */ (log.data?.audit_logs ?? [])
+  const account = made.map(({ details }) => details.service_account_id).find(Boolean)
+  const own = account ? read(`/v1/api-keys?service_account_id=${account}`, SELDOM, 'api_keys') : log
+  if (!own.at && !own.error) return null
+  return account && own.data ? own.data : keys.filter((each) => each.name === name)
+}
+
+/**
  * Those that end soon, the first one first, then those that may do everything and never end.
  * @param {Api.ApiKeySummary[]} keys
  * @returns {Task[]}
@@ -365,18 +387,21 @@ function ending(keys) {
   const endOf = (/** @type {Api.ApiKeySummary} */ { expires_at }) => (expires_at ? Date.parse(expires_at) : Infinity)
   // One that was made for a day at most, as for a link to this page, is meant to end.
   const inUse = keys.filter(
-    (key) =>
-      key.status === 'active' &&
-      endOf(key) > now() &&
-      endOf(key) - Date.parse(key.created_at) > DAY &&
-      !isReplaced(key, keys),
+    (key) => key.status === 'active' && endOf(key) > now() && endOf(key) - Date.parse(key.created_at) > DAY,
   )
   const task = (
     /** @type {Api.ApiKeySummary} */ { id, name },
     /** @type {unknown} */ why,
     /** @type {string} */ action,
   ) => /** @type {Task} */ ({ state: 'wait', what: named(name), why, href: `#/api-keys/${id}`, action })
-  const soon = inUse.filter((key) => endOf(key) - now() < ENDS_SOON).sort((one_, other) => endOf(one_) - endOf(other))
+  const soon = inUse
+    .filter((key) => endOf(key) - now() < ENDS_SOON)
+    .sort((one_, other) => endOf(one_) - endOf(other))
+    // Of more, only the names are compared.
+    .filter((key, index) => {
+      const others = index < TASKS ? ofAccount(key, keys) : keys.filter(({ name }) => name === key.name)
+      return others && !isReplaced(key, others)
+    })
   return [
     ...soon.map((key) => task(key, html`API key, ends ${when(key.expires_at)}`, 'Replace')),
     ...inUse
@@ -400,40 +425,85 @@ function ripe({ key_id, status, activates_at }) {
 }
 
 /**
- * Revocations per day, each with its rows.
+ * What was counted, for each bar: its name, what is written below it, and which rows it leads to.
+ * @param {Api.RevocationCounts} counted
+ * @param {boolean} isHourly
+ */
+const spans = ({ days, hours }, isHourly) =>
+  isHourly
+    ? (hours ?? [])
+        .filter(({ start }) => Date.parse(start) <= now())
+        .slice(-HOURS)
+        .map(({ start, ...sizes }) => {
+          const hour = start.slice(0, 13)
+          return {
+            ...sizes,
+            name: `${hour.replace('T', ' ')}:00`,
+            below: clock(start),
+            rows: [`${hour}:00`, `${hour}:59`],
+          }
+        })
+    : days.map(({ date: day, ...sizes }) => ({ ...sizes, name: day, below: day.slice(5), rows: [day, day] }))
+
+/**
+ * Revocations per day or hour, each with its rows.
  * @param {Entry | null} entry
  * @param {boolean} isFirst
+ * @param {boolean} isHourly
  */
-function days(entry, isFirst) {
+function bars(entry, isFirst, isHourly) {
   if (isFirst) return null
-  const name = 'Revocations per day'
-  const path = `/v1/revocations/counts?from=${date(now() - (DAYS - 1) * DAY)}&to=${date(now())}`
+  const name = `Revocations per ${isHourly ? 'hour' : 'day'}`
   if (!entry)
     return html`<section class="panel">
       <h2>${name}</h2>
       ${banner('info', 'This key may not read revocations. Ask an administrator for a key with the scope auditor.')}
     </section>`
-  const found = /** @type {{date: string, created: number | null}[]} */ (entry.data?.days ?? [])
-  const most = Math.max(1, ...found.map(({ created }) => created ?? 0))
-  const column = (/** @type {typeof found[number]} */ { date: day, created }) => {
-    const high = created ? Math.max(2, (100 * created) / most) : 1
-    const words = `${day}: ${created === null ? 'not counted yet' : count(created, 'revocation')}`
-    return html`<a href=${`#/revocations?from=${day}&to=${day}`} aria-label=${words} title=${words}
-      ><b>${created === null ? '?' : label(created, 40)}</b
+  const found = entry.data ? spans(entry.data, isHourly) : []
+  const sum = (/** @type {typeof found[number]} */ { created, by_key }) => (created ?? 0) + (by_key ?? 0)
+  const most = Math.max(1, ...found.map(sum))
+  const high = (/** @type {number | null | undefined} */ size) => (size ? Math.max(2, (100 * size) / most) : 0)
+  const bar = (/** @type {typeof found[number]} */ each) => {
+    const { created, by_key: byKey, name: span_, below, rows } = each
+    const theirs = high(byKey)
+    const own = high(created) || (theirs ? 0 : 1)
+    const said = created === null ? 'not counted yet' : count(created, 'revocation')
+    const words = `${span_}: ${said}${byKey ? `, and ${count(byKey, 'warrant')} by their keys` : ''}`
+    return html`<a href=${`#/revocations?from=${rows[0]}&to=${rows[1]}`} aria-label=${words} title=${words}
+      ><b>${created === null ? '?' : label(sum(each), 30)}</b
       ><svg viewBox="0 0 10 100" preserveAspectRatio="none" aria-hidden="true">
-        ${svg`<rect y=${100 - high} width="10" height=${high}/>`}</svg
-      ><small>${day.slice(5)}</small></a
+        ${svg`<rect y=${100 - theirs} width="10" height=${theirs} class="by-key"/>
+        <rect y=${100 - theirs - own} width="10" height=${own}/>`}</svg
+      ><small>${below}</small></a
     >`
   }
+  const [first, last] = [found[0]?.rows[0], found.at(-1)?.rows[1]]
   return html`<section class="panel">
     <header>
       <h2>${name}</h2>
-      <small class="soft">${aged(entry) ?? `${DAYS} days, UTC`}</small>
+      <small class="soft"
+        >${aged(entry)}
+        ${
+          isHourly
+            ? html`<a href="#/overview">${DAYS} days</a> · ${HOURS} hours`
+            : html`${DAYS} days · <a href="#/overview?by=hour">${HOURS} hours</a>`
+        }</small
+      >
     </header>
     ${
       entry.data
-        ? html`<div class="daily">${found.map(column)}</div>`
-        : waits(entry, 'The revocations per day', path, 4)
+        ? html`<div class="daily">${found.map(bar)}</div>`
+        : waits(entry, `The ${name.toLowerCase()}`, counts(isHourly), 4)
+    }
+    ${
+      found.some(({ by_key }) => by_key) &&
+      html`<p class="legend soft">
+        <span class="superseded"><i></i> one by one</span>
+        <span class="superseded"
+          ><i class="by-key"></i>
+          <a href=${`#/audit?action=key.revoke&from=${first}&to=${last}`}>by their keys</a></span
+        >
+      </p>`
     }
   </section>`
 }

@@ -1,10 +1,12 @@
 /** Which programs call, and who stops one of them with all its keys? */
 
 import { post, remove } from '../api.js'
-import { html } from '../html.js'
+import { html, put } from '../html.js'
+import { follow } from '../live.js'
 import { ask, field } from '../parts/dialog.js'
-import { announce, heading, when } from '../parts/panel.js'
+import { announce, heading, named, when } from '../parts/panel.js'
 import { stateOf, tag } from '../parts/tag.js'
+import { thing } from '../parts/timeline.js'
 import { may } from '../session.js'
 import { listPage, whole } from '../table.js'
 
@@ -14,9 +16,12 @@ export const title = 'Accounts'
 
 /**
  * @param {HTMLElement} main
- * @param {{route: {query: URLSearchParams}, signal: AbortSignal}} context
+ * @param {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} context
  */
 export async function show(main, context) {
+  const [id] = context.route.parts
+  const of = { title, href: '#/accounts', noun: 'account' }
+  if (id) return follow(() => put(main, thing(`/v1/service-accounts/${id}`, 5, of, detail)), context.signal)
   const make = may() && html`<button type="button" class="main" @click=${create}>New account…</button>`
   const words = 'An account stands for a program. Its keys come and go; in the audit log the name stays.'
   const source = { path: '/v1/service-accounts', list: 'service_accounts', seconds: 15 }
@@ -29,6 +34,7 @@ const accounts = {
   noun: 'accounts',
   sort: 'name',
   mark: 'state',
+  open: ({ id }) => `#/accounts/${id}`,
   columns: [
     {
       id: 'name',
@@ -77,16 +83,35 @@ const accounts = {
   ],
   sub: ({ description, email }) => html`<bdi>${description ?? email}</bdi>`,
   facets: () => [{ title: 'Disabled', query: 'state:disabled', state: 'suspended' }],
-  actions: (account) => [
+  actions,
+  empty: html`<p>No accounts yet. Make one for each program that calls the API, then give it a key.</p>`,
+}
+
+/** @param {Account} account */
+function actions(account) {
+  return [
     { title: 'Its keys', run: () => void (location.hash = `#/api-keys?account=${account.id}`) },
+    { title: 'What it did', run: () => void (location.hash = `#/audit?actor=${account.email}`) },
     may() &&
       (account.status === 'active'
         ? { title: 'Disable…', run: () => disable(account) }
         : { title: 'Enable…', run: () => enable(account) }),
     may() && { title: 'Delete…', run: () => erase(account), danger: true },
-  ],
-  empty: html`<p>No accounts yet. Make one for each program that calls the API, then give it a key.</p>`,
+  ]
 }
+
+/** @param {Account} account @returns {import('../parts/timeline.js').Thing} */
+const detail = (account) => ({
+  name: account.name,
+  actions: actions(account),
+  known: [
+    ['What it is for', account.description ? named(account.description) : 'not told'],
+    ['Identifier', html`<code>${account.id}</code>`],
+    ['In the audit log', html`<code>${account.email}</code>`],
+    ['State', tag(stateOf(account.status), account.status)],
+    ['Made', when(account.created_at)],
+  ],
+})
 
 async function create() {
   const made = await ask({
@@ -178,4 +203,5 @@ async function change(account, { title: question, action, text, said, path, dang
   })
   if (!done) return
   announce(said)
+  if (!path) location.hash = '#/accounts'
 }

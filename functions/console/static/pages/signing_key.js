@@ -3,10 +3,12 @@
 import { ApiError, get, now } from '../api.js'
 import { count, minute } from '../format.js'
 import { html, one, put } from '../html.js'
+import { soon } from '../live.js'
 import { announce, banner, copy, facts, problem, when } from '../parts/panel.js'
 import { change } from '../parts/signing_key_dialogs.js'
 import { effect, rehearse, revoke } from '../parts/signing_key_revocation.js'
 import { tag } from '../parts/tag.js'
+import { happened, timeline } from '../parts/timeline.js'
 import { may } from '../session.js'
 import { hindrance, isActive, mayHaveChildren, standing } from '../signing_keys.js'
 
@@ -37,6 +39,22 @@ export class ChosenKey {
     this.isAsking = false
     /** What the place that is shown says. @type {string | null} */
     this.said = null
+    this.story = /** @type {HTMLElement} */ (one(html`<div class="scrolled"></div>`))
+    this.history = /** @type {HTMLDetailsElement} */ (
+      one(
+        html`<details class="history" @toggle=${soon}>
+          <summary>What happened</summary>
+          ${this.story}
+        </details>`,
+      )
+    )
+  }
+
+  /** Draw what happened to the key, if a person wants to see it. */
+  tell() {
+    if (!this.place || !this.history.open) return
+    const { id, name } = this.place.key
+    put(this.story, timeline(happened({ resource_id: id }, [], name)))
   }
 
   /**
@@ -82,8 +100,11 @@ export class ChosenKey {
         <div class="reach">
           ${this.reach(place)}
           <div class="actions">${this.buttons(place)}</div>
-        </div>`,
+        </div>
+        ${this.history}`,
     )
+    this.tell()
+    soon()
   }
 
   /** @param {Place} place */
@@ -141,10 +162,13 @@ export class ChosenKey {
           this.later(() => this.listed(id), 'The versions could not be read.'),
         )
     }
-    return html`<details @toggle=${open}>
-      <summary>${number}, show them</summary>
-      ${list}
-    </details>`
+    // Closed for each key.
+    return one(
+      html`<details @toggle=${open}>
+        <summary>${number}, show them</summary>
+        ${list}
+      </details>`,
+    )
   }
 
   /** @param {string} id */

@@ -279,6 +279,7 @@ class Keys {
         }
       </section>`,
     )
+    this.details.tell()
     if (isNew && this.goal.isOpen && this.chosen) {
       this.goToChosen(this.goal)
       this.goal.isOpen = false

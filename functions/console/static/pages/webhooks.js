@@ -3,10 +3,11 @@
 import { ApiError, post, remove } from '../api.js'
 import { count, number } from '../format.js'
 import { html, put } from '../html.js'
-import { follow, Pages, read } from '../live.js'
+import { follow, Pages } from '../live.js'
 import { ask, field, showSecret } from '../parts/dialog.js'
-import { announce, facts, heading, named, problem, ready, skeleton, when } from '../parts/panel.js'
+import { announce, heading, named, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
+import { thing } from '../parts/timeline.js'
 import { may } from '../session.js'
 import { listPage, Table, terms, whole } from '../table.js'
 
@@ -37,7 +38,11 @@ export async function show(main, context) {
     const pages = new Pages('deliveries', 5, keyOf)
     return follow(() => {
       const change = terms(sent.asked).find(({ id: name }) => name === 'change')?.value
-      put(main, detail(id), html`<h2>Messages</h2>`, sent.element)
+      const found = (/** @type {Webhook} */ webhook) => ({
+        ...detail(webhook),
+        parts: [html`<h2>Messages</h2>`, sent.element],
+      })
+      put(main, thing(`/v1/webhooks/${id}`, 5, { title, href: '#/webhooks', noun: 'webhook' }, found))
       sent.draw(
         pages.read(`/v1/webhooks/${id}/deliveries?limit=100${change ? `&change=${encodeURIComponent(change)}` : ''}`),
       )
@@ -113,35 +118,19 @@ function state({ status, disabled_because, failing_since, set_aside }) {
   return set_aside > 0 ? tag('wait', `refused ${count(set_aside, 'event')}`) : tag('force', 'enabled')
 }
 
-/** @param {string} id */
-function detail(id) {
-  const { data, at, error } = read(`/v1/webhooks/${id}`, 5)
-  const webhook = /** @type {Webhook | null} */ (data)
-  if (at || error) ready()
-  const back = html`<a href="#/webhooks">All webhooks</a>`
-  if (!webhook) return [heading(title, back), error ? problem(error, 'The webhook could not be shown.') : skeleton(6)]
-  const buttons = actions(webhook).map(
-    ({ title: words, run }) => html`<button type="button" @click=${run}>${words}</button>`,
-  )
-  return [
-    heading(named(webhook.url), back, may() && buttons),
-    html`<section class="panel wide">
-      ${facts([
-        ['What it is for', webhook.description ? named(webhook.description) : 'not told'],
-        ['State', state(webhook)],
-        ['Next attempt', webhook.waits_until ? when(webhook.waits_until) : 'with the next event'],
-        [
-          'Events',
-          webhook.events.includes('*')
-            ? 'all'
-            : webhook.events.map((/** @type {string} */ event) => html`<code>${event}</code> `),
-        ],
-        ['Sent up to', `event ${number(webhook.next_index)} of the log`],
-        ['Made', when(webhook.created_at)],
-      ])}
-    </section>`,
-  ]
-}
+/** @param {Webhook} webhook @returns {import('../parts/timeline.js').Thing} */
+const detail = (webhook) => ({
+  name: webhook.url,
+  actions: may() ? actions(webhook) : [],
+  known: [
+    ['What it is for', webhook.description ? named(webhook.description) : 'not told'],
+    ['State', state(webhook)],
+    ['Next attempt', webhook.waits_until ? when(webhook.waits_until) : 'with the next event'],
+    ['Events', webhook.events.includes('*') ? 'all' : webhook.events.map((event) => html`<code>${event}</code> `)],
+    ['Sent up to', `event ${number(webhook.next_index)} of the log`],
+    ['Made', when(webhook.created_at)],
+  ],
+})
 
 /**
  * @param {Webhook} webhook

@@ -1,8 +1,8 @@
-/** The keys of pages and tables, which a person can switch off. */
+/** The keys of pages and tables, which a person can switch off, and the bar that has buttons for some. */
 
-import { shownTimes } from '../format.js'
-import { html, one } from '../html.js'
-import { soon } from '../live.js'
+import { clock, shownTimes } from '../format.js'
+import { html, one, put } from '../html.js'
+import { aged, follow, oldest, soon } from '../live.js'
 import { facts } from './panel.js'
 
 const SILENCED = 'rescind.keys'
@@ -54,6 +54,31 @@ document.addEventListener('keydown', (event) => {
   else return
   event.preventDefault()
 })
+
+/**
+ * Draw the bar above each page: whether what it shows is fresh, and how times are told.
+ * @param {HTMLElement} place
+ * @param {AbortSignal} signal
+ */
+export function showBar(place, signal) {
+  const button = (/** @type {string} */ words, /** @type {string} */ title, /** @type {() => unknown} */ run) =>
+    html`<button type="button" class="quiet" title=${title} @click=${run}>${words}</button>`
+  follow(() => {
+    const entry = oldest()
+    const old = entry && aged(entry)
+    const failed = entry?.error?.status === 0 ? 'No answer' : 'Not renewed'
+    const words = !entry ? '' : !entry.at ? 'No answer' : old ? `${failed} since ${clock(entry.at)} UTC` : 'Live'
+    put(
+      place,
+      html`<p role="status" class=${words && words !== 'Live' ? 'wait' : null} title=${old || null}>
+        ${words && html`<i></i>`} ${words}
+      </p>`,
+      button(shownTimes.isExact ? 'Exact' : 'Ages', 'Ages, or exact times: t', () => turn('isExact')),
+      button(shownTimes.isLocal ? 'Local' : 'UTC', 'UTC, or the time of this computer: u', () => turn('isLocal')),
+      html`<button type="button" class="quiet" aria-label="Keys" title="Keys: ?" @click=${showKeys}>?</button>`,
+    )
+  }, signal)
+}
 
 /** Say which keys there are. */
 export function showKeys() {

@@ -4,10 +4,10 @@ import { now } from '../api.js'
 import { brief } from '../changes.js'
 import { count, date, second, short } from '../format.js'
 import { html, one } from '../html.js'
-import { read } from '../live.js'
+import { aged, read } from '../live.js'
 import { may } from '../session.js'
 import { folded, sentence } from './audit_sentences.js'
-import { problem, skeleton } from './panel.js'
+import { facts, heading, named, problem, ready, skeleton } from './panel.js'
 import { icon } from './tag.js'
 
 /** @typedef {import('../changes.js').Happened} Happened */
@@ -15,6 +15,14 @@ import { icon } from './tag.js'
  * @typedef {object} Timeline `entry` is null if this key may not read the log
  * @property {Happened[]} list
  * @property {import('../live.js').Entry | null} entry
+ */
+/**
+ * @typedef {object} Thing
+ * @property {string} name
+ * @property {[string, unknown][]} known facts
+ * @property {(import('../table.js').Action | false | null)[]} actions
+ * @property {unknown} [more] below the facts
+ * @property {unknown} [parts] what belongs to it
  */
 
 /** Not before it is needed. */
@@ -44,7 +52,8 @@ export function happened(query, more = [], name = null) {
     const state = isEnd ? /** @type {const} */ ('revoked') : /** @type {const} */ ('info')
     return { time: run.entries[0].timestamp, said: `${who} ${did} ${named(what)}`, state }
   })
-  return { list: [...told, ...more].sort((one, other) => (one.time < other.time ? 1 : -1)), entry }
+  // Of one second, the log has the newest first, and what was published followed.
+  return { list: [...more, ...told].sort((one, other) => Date.parse(other.time) - Date.parse(one.time)), entry }
 }
 
 /** @param {Timeline} timeline */
@@ -70,12 +79,45 @@ export const timeline = ({ list, entry }) =>
     ${entry?.data?.cursor && html`<p class="soft">These are the newest ${count(MOST, 'entry', 'entries')}.</p>`}`
 
 /**
- * The same as a panel, for the page of a thing.
+ * The same as a panel.
  * @param {string} id
  * @param {string} name
  */
-export const happenedTo = (id, name) =>
+const happenedTo = (id, name) =>
   html` <section class="panel wide">
     <h2>What happened</h2>
     ${timeline(happened({ resource_id: id }, [], name))}
   </section>`
+
+/**
+ * The page of a thing: what can be done with it, its facts, what belongs to it, and what happened to it.
+ * @param {string} path
+ * @param {number} seconds
+ * @param {{title: string, href: string, noun: string}} of the page of all such things
+ * @param {(found: any) => Thing} draw
+ */
+export function thing(path, seconds, { title, href, noun }, draw) {
+  const entry = read(path, seconds)
+  if (entry.at || entry.error) ready()
+  const back = html`<a href=${href}>All ${noun}s</a>`
+  if (!entry.data)
+    return [
+      heading(title, back),
+      entry.error
+        ? problem(entry.error, `The ${noun} could not be shown.`)
+        : html`<section class="panel">${skeleton(6)}</section>`,
+    ]
+  const { name, known, actions, more, parts } = draw(entry.data)
+  const old = aged(entry)
+  return [
+    heading(
+      named(name),
+      back,
+      actions.map((each) => each && html`<button type="button" @click=${each.run}>${each.title}</button>`),
+    ),
+    old && html`<p class="stale soft">${old}</p>`,
+    html`<section class="panel wide body">${facts(known)}${more}</section>`,
+    parts,
+    happenedTo(entry.data.id, name),
+  ]
+}

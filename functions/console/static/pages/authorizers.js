@@ -10,7 +10,7 @@ import { announce, copy, heading, named, person, ready, when } from '../parts/pa
 import { icon, tag } from '../parts/tag.js'
 import { thing } from '../parts/timeline.js'
 import { may } from '../session.js'
-import { Table, whole } from '../table.js'
+import { Table } from '../table.js'
 
 /** @typedef {Api.Authorizer} Authorizer */
 /** @typedef {Api.FleetSummary} Summary */
@@ -37,11 +37,8 @@ const GROUPS = [
 
 export const title = 'Authorizers'
 
-/**
- * @param {HTMLElement} main
- * @param {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} context
- */
-export async function show(main, context) {
+/** @type {import('../app.js').Page['show']} */
+export const show = async (main, context) => {
   const [id] = context.route.parts
   const of = { title, href: '#/authorizers', noun: 'authorizer' }
   if (id) return follow(() => put(main, thing(`/v1/authorizers/${id}`, OFTEN, of, detail)), context.signal)
@@ -114,14 +111,7 @@ const fleet = () => ({
       value: ({ proof }) => PROOFS.indexOf(proof),
       cell: state,
     },
-    {
-      id: 'name',
-      title: 'Name',
-      lead: true,
-      width: 'minmax(160px, 2fr)',
-      value: ({ name }) => name,
-      cell: ({ name }) => whole(name),
-    },
+    { id: 'name', title: 'Name', lead: true, width: 'minmax(160px, 2fr)', kind: 'name' },
     {
       id: 'behind',
       title: 'Behind',
@@ -139,13 +129,7 @@ const fleet = () => ({
       value: ({ denies_all_from }) => denies_all_from ?? null,
       cell: closes,
     },
-    {
-      id: 'heard',
-      title: 'Last heard',
-      width: '116px',
-      value: ({ seen_at }) => seen_at,
-      cell: ({ seen_at }) => when(seen_at),
-    },
+    { id: 'heard', title: 'Last heard', width: '116px', of: 'seen_at', kind: 'time' },
     {
       id: 'version',
       title: 'Version',

@@ -3,22 +3,19 @@
 import { post, remove } from '../api.js'
 import { html, put } from '../html.js'
 import { follow } from '../live.js'
-import { ask, field } from '../parts/dialog.js'
+import { ask, confirm, field } from '../parts/dialog.js'
 import { announce, heading, named, when } from '../parts/panel.js'
 import { stateOf, tag } from '../parts/tag.js'
 import { thing } from '../parts/timeline.js'
 import { may } from '../session.js'
-import { listPage, whole } from '../table.js'
+import { listPage } from '../table.js'
 
 /** @typedef {Api.ServiceAccount} Account */
 
 export const title = 'Accounts'
 
-/**
- * @param {HTMLElement} main
- * @param {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} context
- */
-export async function show(main, context) {
+/** @type {import('../app.js').Page['show']} */
+export const show = async (main, context) => {
   const [id] = context.route.parts
   const of = { title, href: '#/accounts', noun: 'account' }
   if (id) return follow(() => put(main, thing(`/v1/service-accounts/${id}`, 5, of, detail)), context.signal)
@@ -36,43 +33,11 @@ const accounts = {
   mark: 'state',
   open: ({ id }) => `#/accounts/${id}`,
   columns: [
-    {
-      id: 'name',
-      title: 'Name',
-      width: 'minmax(160px, 1fr)',
-      value: ({ name }) => name,
-      cell: ({ name }) => whole(name),
-    },
-    {
-      id: 'for',
-      title: 'What it is for',
-      width: 'minmax(160px, 2fr)',
-      from: 760,
-      value: ({ description }) => description ?? '',
-    },
-    {
-      id: 'log',
-      title: 'In the audit log',
-      width: 'minmax(180px, 1fr)',
-      from: 1000,
-      value: ({ email }) => email,
-      cell: ({ email }) => html`<code>${email}</code>`,
-    },
-    {
-      id: 'state',
-      title: 'State',
-      width: '116px',
-      value: ({ status }) => status,
-      cell: ({ status }) => tag(stateOf(status), status),
-    },
-    {
-      id: 'made',
-      title: 'Made',
-      width: '124px',
-      from: 860,
-      value: ({ created_at: at }) => at,
-      cell: ({ created_at: at }) => when(at),
-    },
+    { id: 'name', title: 'Name', width: 'minmax(160px, 1fr)', kind: 'name' },
+    { id: 'for', title: 'What it is for', width: 'minmax(160px, 2fr)', from: 760, of: 'description' },
+    { id: 'log', title: 'In the audit log', width: 'minmax(180px, 1fr)', from: 1000, of: 'email', kind: 'code' },
+    { id: 'state', title: 'State', width: '116px', of: 'status', kind: 'status' },
+    { id: 'made', title: 'Made', width: '124px', from: 860, of: 'created_at', kind: 'time' },
     {
       id: 'keys',
       title: 'Keys',
@@ -89,14 +54,48 @@ const accounts = {
 
 /** @param {Account} account */
 function actions(account) {
+  const { id, name, email, status } = account
+  const path = `/v1/service-accounts/${id}`
+  /**
+   * @param {string} words
+   * @param {string} text
+   * @param {string} said
+   * @param {(headers: Record<string, string>) => Promise<unknown>} run
+   * @returns {import('../table.js').Action}
+   */
+  const change = (words, text, said, run) => {
+    const danger = words === 'Delete'
+    const question = { title: `${words} this account`, action: `${words} ${name}`, danger, run, said }
+    const ask_ = async () => {
+      const done = await confirm({ ...question, body: html`<p><bdi>${name}</bdi>: ${text}</p>` })
+      if (done && danger) location.hash = '#/accounts'
+    }
+    return { title: `${words}…`, danger, run: ask_ }
+  }
   return [
-    { title: 'Its keys', run: () => void (location.hash = `#/api-keys?account=${account.id}`) },
-    { title: 'What it did', run: () => void (location.hash = `#/audit?actor=${account.email}`) },
+    { title: 'Its keys', run: () => void (location.hash = `#/api-keys?account=${id}`) },
+    { title: 'What it did', run: () => void (location.hash = `#/audit?actor=${email}`) },
     may() &&
-      (account.status === 'active'
-        ? { title: 'Disable…', run: () => disable(account) }
-        : { title: 'Enable…', run: () => enable(account) }),
-    may() && { title: 'Delete…', run: () => erase(account), danger: true },
+      (status === 'active'
+        ? change(
+            'Disable',
+            'The next request with any of its keys is refused, until the account is enabled again.',
+            'The account is disabled.',
+            (headers) => post(`${path}/disable`, undefined, { headers }),
+          )
+        : change(
+            'Enable',
+            'Those of its keys that are neither revoked nor expired are accepted again.',
+            'The account is enabled.',
+            (headers) => post(`${path}/enable`, undefined, { headers }),
+          )),
+    may() &&
+      change(
+        'Delete',
+        'Its keys must be deleted first. Its name stays reserved, as the audit log names it. This cannot be undone.',
+        'The account is deleted.',
+        () => remove(path),
+      ),
   ]
 }
 
@@ -144,64 +143,5 @@ async function create() {
         { headers },
       ),
   })
-  if (!made) return
-  announce('The account is made. It needs a key.')
-}
-
-/**
- * @param {Account} account
- */
-const disable = (account) =>
-  change(account, {
-    title: 'Disable this account',
-    action: `Disable ${account.name}`,
-    path: 'disable',
-    danger: false,
-    said: 'The account is disabled.',
-    text: 'The next request with any of its keys is refused, until the account is enabled again.',
-  })
-
-/**
- * @param {Account} account
- */
-const enable = (account) =>
-  change(account, {
-    title: 'Enable this account',
-    action: `Enable ${account.name}`,
-    path: 'enable',
-    danger: false,
-    said: 'The account is enabled.',
-    text: 'Those of its keys that are neither revoked nor expired are accepted again.',
-  })
-
-/**
- * @param {Account} account
- */
-const erase = (account) =>
-  change(account, {
-    title: 'Delete this account',
-    action: `Delete ${account.name}`,
-    path: null,
-    danger: true,
-    said: 'The account is deleted.',
-    text: 'Its keys must be deleted first. Its name stays reserved, as the audit log names it. This cannot be undone.',
-  })
-
-/**
- * @param {Account} account
- * @param {{title: string, action: string, text: string, said: string, path: string | null, danger: boolean}} what
- */
-async function change(account, { title: question, action, text, said, path, danger }) {
-  const address = `/v1/service-accounts/${account.id}`
-  const done = await ask({
-    title: question,
-    action,
-    danger,
-    body: html`<p><bdi>${account.name}</bdi>: ${text}</p>`,
-    run: (_form, headers) =>
-      (path ? post(`${address}/${path}`, undefined, { headers }) : remove(address)).then(() => true),
-  })
-  if (!done) return
-  announce(said)
-  if (!path) location.hash = '#/accounts'
+  if (made) announce('The account is made. It needs a key.')
 }

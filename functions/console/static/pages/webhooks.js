@@ -4,12 +4,12 @@ import { ApiError, post, remove } from '../api.js'
 import { count, number } from '../format.js'
 import { html, put } from '../html.js'
 import { follow, Pages } from '../live.js'
-import { ask, field, showSecret } from '../parts/dialog.js'
+import { ask, choice, confirm, field, showSecret, tick } from '../parts/dialog.js'
 import { announce, heading, named, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
 import { thing } from '../parts/timeline.js'
 import { may } from '../session.js'
-import { listPage, Table, terms, whole } from '../table.js'
+import { listPage, Table, terms } from '../table.js'
 
 /** @typedef {Api.Webhook} Webhook */
 
@@ -27,11 +27,8 @@ const GROUPS = [
 
 export const title = 'Webhooks'
 
-/**
- * @param {HTMLElement} main
- * @param {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} context
- */
-export async function show(main, context) {
+/** @type {import('../app.js').Page['show']} */
+export const show = async (main, context) => {
   const [id] = context.route.parts
   if (id) {
     const sent = new Table({ ...messages, id: `webhooks/${id}` }, context)
@@ -62,35 +59,16 @@ const webhooks = {
   mark: 'state',
   open: ({ id }) => `#/webhooks/${id}`,
   columns: [
-    {
-      id: 'url',
-      title: 'Address',
-      width: 'minmax(200px, 2fr)',
-      value: ({ url }) => url,
-      cell: ({ url }) => whole(url),
-    },
+    { id: 'url', title: 'Address', width: 'minmax(200px, 2fr)', kind: 'name' },
     { id: 'state', title: 'State', width: 'minmax(200px, 1fr)', text: standing, cell: state },
-    {
-      id: 'for',
-      title: 'What it is for',
-      width: 'minmax(140px, 1fr)',
-      from: 900,
-      value: ({ description }) => description ?? '',
-    },
+    { id: 'for', title: 'What it is for', width: 'minmax(140px, 1fr)', from: 900, of: 'description' },
     {
       id: 'events',
       title: 'Events',
       width: '88px',
       value: ({ events }) => (events.includes('*') ? 'all' : count(events.length, 'type')),
     },
-    {
-      id: 'made',
-      title: 'Made',
-      width: '124px',
-      from: 1000,
-      value: ({ created_at: at }) => at,
-      cell: ({ created_at: at }) => when(at),
-    },
+    { id: 'made', title: 'Made', width: '124px', from: 1000, of: 'created_at', kind: 'time' },
   ],
   sub: ({ description, events }) =>
     html`${
@@ -132,73 +110,50 @@ const detail = (webhook) => ({
   ],
 })
 
-/**
- * @param {Webhook} webhook
- * @returns {import('../table.js').Action[]}
- */
+/** @param {Webhook} webhook @returns {import('../table.js').Action[]} */
 function actions({ id, status }) {
   const path = `/v1/webhooks/${id}`
-  const toggle = status === 'enabled' ? 'disable' : 'enable'
-  const [words, text] =
-    toggle === 'enable'
-      ? ['Enable', 'It is sent what happened while it was disabled.']
-      : ['Disable', 'Nothing is sent until it is enabled again. Then it is sent what happened meanwhile.']
-  const tried = () => announce('A test event is on its way. Its outcome is shown with its messages.')
+  const send = (/** @type {string} */ act) => (/** @type {Record<string, string>} */ headers) =>
+    post(`${path}/${act}`, undefined, { headers })
+  /** @param {string} words @param {string} text @param {string} said */
+  const question = (words, text, said) => ({
+    title: `${words} this webhook`,
+    action: words,
+    danger: words === 'Delete',
+    body: html`<p>${text}</p>`,
+    said,
+  })
+  const tested = question(
+    'Send',
+    'It is an event of its own type, rescind.test.',
+    'A test event is on its way. Its outcome is shown with its messages.',
+  )
+  const disabled = question(
+    'Disable',
+    'Nothing is sent until it is enabled again. Then it is sent what happened meanwhile.',
+    'The webhook is disabled.',
+  )
+  const enabled = question('Enable', 'It is sent what happened while it was disabled.', 'The webhook is enabled.')
+  const deleted = question(
+    'Delete',
+    'What was not sent yet is not sent. This cannot be undone.',
+    'The webhook is deleted.',
+  )
   return [
-    {
-      title: 'Test…',
-      run: () =>
-        change(
-          {
-            title: 'Send a test event',
-            action: 'Send',
-            text: 'It is an event of its own type, rescind.test.',
-            run: (headers) => post(`${path}/test`, undefined, { headers }),
-          },
-          tried,
-        ),
-    },
+    { title: 'Test…', run: () => confirm({ ...tested, title: 'Send a test event', run: send('test') }) },
     { title: 'Send again…', run: () => replay(path) },
     { title: 'Replace the secret…', run: () => rotate(path) },
-    {
-      title: `${words}…`,
-      run: () =>
-        change({
-          title: `${words} this webhook`,
-          action: words,
-          text,
-          run: (headers) => post(`${path}/${toggle}`, undefined, { headers }),
-        }),
-    },
+    status === 'enabled'
+      ? { title: 'Disable…', run: () => confirm({ ...disabled, run: send('disable') }) }
+      : { title: 'Enable…', run: () => confirm({ ...enabled, run: send('enable') }) },
     {
       title: 'Delete…',
       danger: true,
-      run: () =>
-        change(
-          {
-            title: 'Delete this webhook',
-            action: 'Delete',
-            danger: true,
-            text: 'What was not sent yet is not sent. This cannot be undone.',
-            run: () => remove(path),
-          },
-          () => {
-            location.hash = '#/webhooks'
-          },
-        ),
+      run: async () => {
+        if (await confirm({ ...deleted, run: () => remove(path) })) location.hash = '#/webhooks'
+      },
     },
   ]
-}
-
-/** @typedef {(headers: Record<string, string>) => Promise<unknown>} Run */
-
-/**
- * @param {{title: string, action: string, text: string, danger?: boolean, run: Run}} what
- * @param {() => void} [done]
- */
-async function change({ run, text, ...question }, done = () => {}) {
-  if (await ask({ ...question, body: html`<p>${text}</p>`, run: (_form, headers) => run(headers).then(() => true) }))
-    done()
 }
 
 async function create() {
@@ -220,12 +175,8 @@ async function create() {
       ),
       html`<fieldset>
         <legend>Events</legend>
-        ${GROUPS.map(
-          ([group, words], index) =>
-            html`<label class="tick"
-              ><input type="checkbox" name="events" value=${group} ?checked=${index === 0} />
-              <span>${words}</span></label
-            >`,
+        ${GROUPS.map(([group, words], index) =>
+          tick(html`<input type="checkbox" name="events" value=${group} ?checked=${index === 0} />`, words),
         )}
       </fieldset>`,
       field(
@@ -278,11 +229,11 @@ async function rotate(path) {
     failed: 'The secret could not be replaced.',
     body: field(
       'Messages also bear a signature by the old secret',
-      html`<select name="grace">
-        <option value="0">no more</option>
-        <option value=${DAY} selected>for 1 day</option>
-        <option value=${7 * DAY}>for 7 days</option>
-      </select>`,
+      choice('grace', [
+        [0, 'no more'],
+        [DAY, 'for 1 day', true],
+        [7 * DAY, 'for 7 days'],
+      ]),
       'Until then a program that knows either secret accepts them.',
     ),
     run: (form, headers) => post(`${path}/rotate-secret`, { grace_seconds: Number(form.get('grace')) }, { headers }),
@@ -291,8 +242,8 @@ async function rotate(path) {
 }
 
 /** @param {string} path */
-async function replay(path) {
-  const done = await ask({
+const replay = (path) =>
+  ask({
     title: 'Send events again',
     action: 'Send again',
     failed: 'They could not be sent again.',
@@ -301,11 +252,11 @@ async function replay(path) {
       html`<input name="index" required inputmode="numeric" pattern="[0-9]+" autocomplete="off" />`,
       'Each message below has its number.',
     ),
-    run: (form, headers) =>
-      post(`${path}/replay`, { from_index: Number(form.get('index')) }, { headers }).then(() => true),
+    run: async (form, headers) => {
+      await post(`${path}/replay`, { from_index: Number(form.get('index')) }, { headers })
+      announce('They are sent again, with the same identifiers as the first time.')
+    },
   })
-  if (done) announce('They are sent again, with the same identifiers as the first time.')
-}
 
 /** @param {Api.Delivery} delivery */
 const keyOf = ({ id, index }) => `${id} ${index}`
@@ -319,14 +270,8 @@ const messages = {
   key: keyOf,
   isLow: true,
   columns: [
-    {
-      id: 'event',
-      title: 'Event',
-      width: 'minmax(170px, 1fr)',
-      value: ({ type }) => type,
-      cell: ({ type }) => html`<code>${type}</code>`,
-    },
-    { id: 'number', title: 'Number', width: '92px', kind: 'number', value: ({ index }) => index },
+    { id: 'event', title: 'Event', width: 'minmax(170px, 1fr)', of: 'type', kind: 'code' },
+    { id: 'number', title: 'Number', width: '92px', kind: 'number', of: 'index' },
     {
       id: 'state',
       title: 'State',
@@ -340,15 +285,9 @@ const messages = {
       width: 'minmax(180px, 2fr)',
       text: (each) => `${outcome(each)} ${each.answer ?? ''}`,
     },
-    { id: 'attempts', title: 'Attempts', width: '92px', from: 860, kind: 'number', value: ({ attempts }) => attempts },
+    { id: 'attempts', title: 'Attempts', width: '92px', from: 860, kind: 'number' },
     { id: 'change', title: 'Told of', text: () => '', is: () => true },
-    {
-      id: 'sent',
-      title: 'Last sent',
-      width: '116px',
-      value: ({ attempted_at: at }) => at,
-      cell: ({ attempted_at: at }) => when(at),
-    },
+    { id: 'sent', title: 'Last sent', width: '116px', of: 'attempted_at', kind: 'time' },
   ],
   sub: (each) => html`${outcome(each)} · ${when(each.attempted_at)}`,
   facets: () => [

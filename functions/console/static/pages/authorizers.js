@@ -106,7 +106,7 @@ const fleet = () => ({
     {
       id: 'state',
       title: 'State',
-      width: '150px',
+      width: '168px',
       text: ({ proof }) => proof,
       value: ({ proof }) => PROOFS.indexOf(proof),
       cell: state,

@@ -53,7 +53,10 @@ export function happened(query, more = [], name = null) {
     return { time: run.entries[0].timestamp, said: `${who} ${did} ${named(what)}`, state }
   })
   // Of one second, the log has the newest first, and what was published followed.
-  return { list: [...more, ...told].sort((one, other) => Date.parse(other.time) - Date.parse(one.time)), entry }
+  return {
+    list: [...more.toReversed(), ...told].sort((one, other) => Date.parse(other.time) - Date.parse(one.time)),
+    entry,
+  }
 }
 
 /** @param {Timeline} timeline */

@@ -363,19 +363,17 @@ const suspension = ({ id, name }) => ({
 })
 
 /**
- * The keys of the account of a key, which only its entry in the log tells; without one, the keys of its name; null
- * while that is read.
+ * The keys of the account of a key, which only its entry in the log tells; without one, the keys of its name.
  * @param {Api.ApiKeySummary} key
  * @param {Api.ApiKeySummary[]} keys
- * @returns {Api.ApiKeySummary[] | null}
+ * @returns {Api.ApiKeySummary[]}
  */
 function ofAccount({ id, name, created_at: from }, keys) {
   const log = read(`/v1/audit-logs?${new URLSearchParams({ resource_id: id, from })}`, SELDOM)
   const made = /** @type {Api.AuditEntry[]} */ (log.data?.audit_logs ?? [])
   const account = made.map(({ details }) => details.service_account_id).find(Boolean)
-  const own = account ? read(`/v1/api-keys?service_account_id=${account}`, SELDOM, 'api_keys') : log
-  if (!own.at && !own.error) return null
-  return account && own.data ? own.data : keys.filter((each) => each.name === name)
+  const own = account && read(`/v1/api-keys?service_account_id=${account}`, SELDOM, 'api_keys').data
+  return own ?? keys.filter((each) => each.name === name)
 }
 
 /**
@@ -398,10 +396,10 @@ function ending(keys) {
     .filter((key) => endOf(key) - now() < ENDS_SOON)
     .sort((one_, other) => endOf(one_) - endOf(other))
     // Of more, only the names are compared.
-    .filter((key, index) => {
-      const others = index < TASKS ? ofAccount(key, keys) : keys.filter(({ name }) => name === key.name)
-      return others && !isReplaced(key, others)
-    })
+    .filter(
+      (key, index) =>
+        !isReplaced(key, index < TASKS ? ofAccount(key, keys) : keys.filter(({ name }) => name === key.name)),
+    )
   return [
     ...soon.map((key) => task(key, html`API key, ends ${when(key.expires_at)}`, 'Replace')),
     ...inUse

@@ -42,7 +42,7 @@ export const MOST = 39
 /** Pixels beyond what is seen that are drawn, so that scrolling finds them there. */
 const AHEAD = 8 * ROW
 
-const NAME = { size: 14, weight: 600 }
+const NAME = { size: 14, weight: 650 }
 
 /**
  * Where each item is, for a width in CSS pixels.

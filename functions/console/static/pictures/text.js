@@ -10,7 +10,7 @@ let canvas = null
  * @param {string} text
  * @param {Font} [font]
  */
-export function measure(text, { size = 12.5, weight = 400 } = {}) {
+export function measure(text, { size = 12.5, weight = 450 } = {}) {
   if (!('CanvasRenderingContext2D' in globalThis)) return [...text].length * size * 0.62
   canvas ??= /** @type {CanvasRenderingContext2D} */ (document.createElement('canvas').getContext('2d'))
   canvas.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`

@@ -120,11 +120,6 @@ def large_fleet(making: Making) -> None:
     _fleet(making, 300)
 
 
-def lone_authorizer(making: Making) -> None:
-    """One authorizer, at the newest entry."""
-    _fleet(making, 1)
-
-
 def huge_fleet(making: Making) -> None:
     """10,000 authorizers, likewise."""
     _fleet(making, 10_000)

@@ -193,7 +193,6 @@ def test_people_and_what_they_ask_for_are_listed(two: Two) -> None:
     bob = two.bob.page
     two.bob.open("#/people")
     two.bob.check_looks("people")
-    two.bob.check_widths("people")
     what = "Take 1 revocation of others back"
     asked = bob.get_by_role("region", name="approvals").locator(".lines .row")
     expect(asked).to_contain_text("alice@example.com")

@@ -52,7 +52,6 @@ def test_what_was_published_and_when_none_was_valid(console: Console) -> None:
     expect(rows.first).to_contain_text(f"{newest['count']}")
     expect(page.get_by_text("219 rows")).to_be_visible()
     console.check_looks("lists")
-    console.check_widths("lists")
     rows.first.get_by_role("link").click()
     said = f"From list {older['version']} to list {newest['version']}, {newest['added']} "
     expect(page.get_by_role("status").filter(has_text=said)).to_be_visible()

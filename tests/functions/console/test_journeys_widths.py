@@ -16,10 +16,6 @@ from tests.functions.console.watched import Console
 
 pytestmark = pytest.mark.slow
 
-_PAGES = (
-    *("overview", "keys", "revocations", "lists", "authorizers", "api-keys", "accounts"),
-    *("people", "audit", "webhooks", "settings"),
-)
 _WIDTHS: Final = (390, 768, 1000, 1440)
 _NAMES: Final = (
     *("W" * 255, plans.RTL, "審査部門の夜間当番が失効させた鍵" * 9, plans.MARKUP),
@@ -30,50 +26,48 @@ _NAMES: Final = (
 def test_nothing_is_cut_in_any_width(console: Console) -> None:
     """F593a: From 720 pixels on, which are also 1440 at 200 %, nothing sticks out or is torn."""
     url = "https://hooks.example.com/rescind/of-the-desk-for-fraud-and-chargebacks"
-    console.world.post("webhooks", url=url, events=["*"])
-    for name in _PAGES:
-        console.open(f"#/{name}")
-        console.check_widths(name)
+    hook = console.world.post("webhooks", url=url, events=["*"])["id"]
+    for name in (*_PAGES, "changes", "keys", "overview", "settings"):
+        console.open(f"#/{name.replace('HOOK', hook)}")
+        for width in (720, 900, 1000, 1440):
+            console.page.set_viewport_size({"width": width, "height": 800})
+            console.check()
+            console.keep_picture(f"{name.replace('/', '-')}-{width}")
 
 
 class _Noun(NamedTuple):
-    """A table: the path of its list, the list's name, its schema, and names in it."""
+    """A table: the path of its list, its schema, and names in it."""
 
     path: str
-    list: str
     schema: str
     named: tuple[str, ...]
     more: Mapping[str, Any] = {}
 
+    @property
+    def list(self) -> str:
+        return self.path.rpartition("/")[2].replace("-", "_")
+
 
 # The tables of each page, in their order.
-_TABLES: Final[dict[str, tuple[_Noun, ...]]] = {
-    "revocations": (
-        _Noun("revocations", "revocations", "RevocationList", ("reason", "warrant_id")),
-    ),
-    "audit": (_Noun("audit-logs", "audit_logs", "AuditEntryList", ("actor_name", "actor")),),
+_PAGES: Final[dict[str, tuple[_Noun, ...]]] = {
+    "revocations": (_Noun("revocations", "RevocationList", ("reason", "warrant_id")),),
+    "audit": (_Noun("audit-logs", "AuditEntryList", ("actor_name", "actor")),),
     "lists": (
-        _Noun("revocations/srl/versions", "versions", "SrlVersionList", ("key_id",)),
-        _Noun("revocations/srl/keys", "keys", "SrlKeyList", ()),
+        _Noun("revocations/srl/versions", "SrlVersionList", ("key_id",)),
+        _Noun("revocations/srl/keys", "SrlKeyList", ()),
     ),
     "people": (
-        _Noun("people", "people", "PersonList", ("name", "email", "issuer")),
-        _Noun("approvals", "approvals", "ApprovalList", ("requested_by", "decided_by", "reason")),
-        _Noun("sessions", "sessions", "SessionList", ("identity",)),
+        _Noun("people", "PersonList", ("name", "email", "issuer")),
+        _Noun("approvals", "ApprovalList", ("requested_by", "decided_by", "reason")),
+        _Noun("sessions", "SessionList", ("identity",)),
     ),
-    "keys?flat=1": (_Noun("keys", "keys", "SigningKeyList", ("name",)),),
-    "webhooks": (_Noun("webhooks", "webhooks", "WebhookList", ("url", "description")),),
-    "webhooks/HOOK": (
-        _Noun("webhooks/HOOK/deliveries", "deliveries", "DeliveryList", ("answer",)),
-    ),
-    "api-keys": (_Noun("api-keys", "api_keys", "ApiKeyList", ("name",)),),
-    "accounts": (
-        _Noun("service-accounts", "service_accounts", "ServiceAccountList", ("name", "email")),
-    ),
+    "keys?flat=1": (_Noun("keys", "SigningKeyList", ("name",)),),
+    "webhooks": (_Noun("webhooks", "WebhookList", ("url", "description")),),
+    "webhooks/HOOK": (_Noun("webhooks/HOOK/deliveries", "DeliveryList", ("answer",)),),
+    "api-keys": (_Noun("api-keys", "ApiKeyList", ("name",)),),
+    "accounts": (_Noun("service-accounts", "ServiceAccountList", ("name", "email")),),
     "authorizers": (
-        _Noun(
-            "authorizers", "authorizers", "AuthorizerList", ("name", "owner"), {"proof": "holding"}
-        ),
+        _Noun("authorizers", "AuthorizerList", ("name", "owner"), {"proof": "holding"}),
     ),
 }
 
@@ -89,7 +83,7 @@ def test_tables_keep_their_form(console: Console, size: int) -> None:
     console.answer("**/v1/webhooks/HOOK", _EXAMPLES["Webhook"])
     counted = _EXAMPLES["FleetSummary"] | {"registered": size, "holding": size}
     console.answer("**/v1/authorizers/summary", counted | {"closed": 0, "unknown": 0})
-    for where, nouns in _TABLES.items():
+    for where, nouns in _PAGES.items():
         for noun in nouns:
             page.route(re.compile(rf"/v1/{noun.path}(\?|$)"), partial(_answer, noun, size))
         console.open(f"#/{where}")

@@ -21,8 +21,6 @@ _PICTURES: Final = "RESCIND_PICTURES"
 _SIZE: Final = (1280, 800)
 _PHONE: Final = (390, 844)
 LOOKS: Final = ("light", "dark", "phone")
-# A tablet, and windows between it and a desktop. 720 is also one of 1440 at 200 %.
-_WIDTHS: Final = (720, 900, 1000, 1440)
 # What the rules of WCAG 2.2, levels A and AA, are called in axe.
 _RULES: Final = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 
@@ -270,13 +268,6 @@ class Console:
             self.check_axe()
             self.keep_picture(f"{name}-{look}")
         self.look("light")
-
-    def check_widths(self, name: str) -> None:
-        """In each width between a phone and a desktop nothing is cut; a picture is kept."""
-        for width in _WIDTHS:
-            self.page.set_viewport_size({"width": width, "height": _SIZE[1]})
-            self.check()
-            self.keep_picture(f"{name}-{width}")
 
     def check_axe(self) -> None:
         """Fail if axe finds that the page as it is now breaks a rule of WCAG 2.2 AA."""

@@ -286,7 +286,7 @@ async function act(page) {
  * @param {AbortSignal} signal
  */
 async function keepFrame(signal) {
-  const [{ follow, read }, { showBar }] = await Promise.all([import('./live.js'), import('./parts/keys.js')])
+  const [{ follow, read }, { showBar }] = await Promise.all([import('./live.js'), import('./parts/keyboard.js')])
   if (signal.aborted) return
   if (may('read-only', 'auditor')) follow(() => tell(read('/v1/authorizers/summary', 5).data?.unknown ?? 0), signal)
   showBar(/** @type {HTMLElement} */ (place.querySelector('.top')), signal)

@@ -241,9 +241,7 @@ def test_a_click_counts_although_the_page_moved(console: Console) -> None:
     """F470i: A click counts, although the page scrolls while the button of the mouse is down."""
     console.page.set_viewport_size({"width": 390, "height": 700})
     console.open("#/keys")
-    box = _item(console, "Payments").bounding_box()
-    assert box is not None
-    console.page.mouse.move(box["x"] + 60, box["y"] + 20)
+    _item(console, "Payments").hover(position={"x": 60, "y": 20})
     console.page.mouse.down()
     console.page.evaluate(_SCROLL)
     console.page.mouse.up()

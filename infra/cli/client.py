@@ -19,8 +19,9 @@ from infra.cli.profiles import Profile, is_here
 from shared import __version__
 
 # An answer may wait 25 seconds for authorizers (FLEET), and a function ends after 29.
-_SECONDS: Final = 35.0
-_CONNECT_SECONDS: Final = 10.0
+_TIMEOUT: Final = Timeout(connect=10.0, read=35.0)
+# `Api` alone repeats requests.
+_REDIRECTS: Final = Retry(None, connect=0, read=0, status=0, other=0, redirect=5)
 # How long a command waits in all for a service that asks it to come back later.
 _PATIENCE: Final = 60.0
 _PAUSE_MAX: Final = 30.0
@@ -31,7 +32,6 @@ _PROTECTED: Final = "approval_required"
 _ASK: Final = "the same command with --request-approval WHY, signed in as a person"
 _BUSY: Final = frozenset({429, 503})
 _AGENT: Final = {"User-Agent": f"rescind/{__version__}", "Accept-Encoding": "gzip"}
-_REDIRECTS_MAX: Final = 5
 # The headers of APPROVAL-2.
 HEADER: Final = "Rescind-Approval"
 REASON: Final = f"{HEADER}-Reason"
@@ -52,10 +52,22 @@ class Outgoing:
     body: bytes | None = None
 
     @classmethod
-    def form(cls, url: str, headers: Mapping[str, str], form: Mapping[str, str]) -> Self:
-        """Return a form to post, as clients of OAuth do."""
-        kind = {"Content-Type": "application/x-www-form-urlencoded"}
-        return cls("POST", url, {**headers, **kind}, urlencode(form).encode())
+    def of(
+        cls,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: object = None,
+        form: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Return a request with a body of JSON, or with a form, as clients of OAuth send it."""
+        if form is not None:
+            kind, content = "application/x-www-form-urlencoded", urlencode(form)
+        elif body is not None:
+            kind, content = "application/json", json.dumps(body, separators=(",", ":"))
+        else:
+            return cls(method, url, headers)
+        return cls(method, url, {**headers, "Content-Type": kind}, content.encode())
 
     @property
     def place(self) -> str:
@@ -174,12 +186,11 @@ class Api:
         count: int = 0,
     ) -> BaseHTTPResponse:
         """Return an answer that is no error. With `follow`, redirects are followed (SRL-1)."""
-        made = self._made(method, path, params or {}, body, form)
-        if count:
-            made = replace(made, headers={**made.headers, COUNT: str(count)})
+        headers = self._headers(method) | ({COUNT: str(count)} if count else {})
+        made = Outgoing.of(method, self._address(path, params or {}), headers, body, form)
         known = self._before.get(made.url) if method == "GET" else None
         if known is not None and "ETag" in known.headers:
-            made = replace(made, headers={"If-None-Match": known.headers["ETag"]})
+            made = replace(made, headers={**made.headers, "If-None-Match": known.headers["ETag"]})
         if self._told:
             self._told(_curl(made))
         left = _PATIENCE
@@ -194,25 +205,9 @@ class Api:
             left -= pause
             self._wait(pause)
 
-    def _made(
-        self,
-        method: str,
-        path: str,
-        params: Params,
-        body: object,
-        form: Mapping[str, str] | None,
-    ) -> Outgoing:
+    def _address(self, path: str, params: Params) -> str:
         query = {name: _text(value) for name, value in params.items() if value is not None}
-        url = self._url + path + (f"?{urlencode(query, quote_via=quote)}" if query else "")
-        headers = self._headers(method)
-        if form is not None:
-            return Outgoing.form(url, headers, form)
-        if body is None:
-            return Outgoing(method, url, headers)
-        kind = {"Content-Type": "application/json"}
-        return Outgoing(
-            method, url, headers | kind, json.dumps(body, separators=(",", ":")).encode()
-        )
+        return self._url + path + (f"?{urlencode(query, quote_via=quote)}" if query else "")
 
     def _headers(self, method: str) -> dict[str, str]:
         once = {"Idempotency-Key": str(uuid4())} if method in _CHANGES else {}
@@ -223,16 +218,15 @@ def answered(
     http: PoolManager, made: Outgoing, credential: Mapping[str, str] = {}, *, follow: bool = False
 ) -> BaseHTTPResponse:
     """Send a request once, and return the answer. Raises `NoUsableAnswer` if there is none."""
-    redirects = Retry(None, connect=0, read=0, status=0, other=0, redirect=_REDIRECTS_MAX)
     try:
         return http.request(
             made.method,
             made.url,
             body=made.body,
             headers={**_AGENT, **credential, **made.headers},
-            timeout=Timeout(connect=_CONNECT_SECONDS, read=_SECONDS),
+            timeout=_TIMEOUT,
             redirect=follow,
-            retries=redirects if follow else False,
+            retries=_REDIRECTS if follow else False,
         )
     except HTTPError as error:
         why = error.reason if isinstance(error, MaxRetryError) and error.reason else error

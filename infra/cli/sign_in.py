@@ -277,9 +277,9 @@ def _number(value: object, usual: float) -> float:
 def _asked(url: str, form: Mapping[str, str] | None = None, *, key: str = "") -> dict[str, Any]:
     """Return what a provider says to a form, also if it refuses; without a form, to a GET."""
     headers = {"Accept": "application/json"} | ({"Authorization": f"bearer {key}"} if key else {})
-    get = Outgoing("GET", url, headers)
+    method = "GET" if form is None else "POST"
     with connections(url) as http:
-        answer = answered(http, get if form is None else Outgoing.form(url, headers, form))
+        answer = answered(http, Outgoing.of(method, url, headers, form=form))
     with suppress(ValueError):
         said = answer.json()
         if isinstance(said, dict) and (is_success(answer) or "error" in said):

@@ -373,8 +373,11 @@ function ofAccount({ id, name, created_at: from }, keys) {
   const made = /** @type {Api.AuditEntry[]} */ (log.data?.audit_logs ?? [])
   const account = made.map(({ details }) => details.service_account_id).find(Boolean)
   const own = account && read(`/v1/api-keys?service_account_id=${account}`, SELDOM, 'api_keys').data
-  return own ?? keys.filter((each) => each.name === name)
+  return own ?? namesakes(name, keys)
 }
+
+/** @param {string} name @param {Api.ApiKeySummary[]} keys */
+const namesakes = (name, keys) => keys.filter((each) => each.name === name)
 
 /**
  * Those that end soon, the first one first, then those that may do everything and never end.
@@ -396,10 +399,7 @@ function ending(keys) {
     .filter((key) => endOf(key) - now() < ENDS_SOON)
     .sort((one_, other) => endOf(one_) - endOf(other))
     // Of more, only the names are compared.
-    .filter(
-      (key, index) =>
-        !isReplaced(key, index < TASKS ? ofAccount(key, keys) : keys.filter(({ name }) => name === key.name)),
-    )
+    .filter((key, index) => !isReplaced(key, index < TASKS ? ofAccount(key, keys) : namesakes(key.name, keys)))
   return [
     ...soon.map((key) => task(key, html`API key, ends ${when(key.expires_at)}`, 'Replace')),
     ...inUse

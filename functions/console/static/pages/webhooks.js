@@ -40,9 +40,7 @@ export const show = async (main, context) => {
         parts: [html`<h2>Messages</h2>`, sent.element],
       })
       put(main, thing(`/v1/webhooks/${id}`, 5, { title, href: '#/webhooks', noun: 'webhook' }, found))
-      sent.draw(
-        pages.read(`/v1/webhooks/${id}/deliveries?limit=100${change ? `&change=${encodeURIComponent(change)}` : ''}`),
-      )
+      sent.draw(pages.read(`/v1/webhooks/${id}/deliveries`, { limit: '100', change }))
     }, context.signal)
   }
   const make = may() && html`<button type="button" class="main" @click=${create}>New webhook…</button>`

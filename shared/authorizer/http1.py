@@ -1,0 +1,296 @@
+"""HTTP/1.1 requests with limits on time and size, whatever the server sends.
+
+h11 parses: it skips interim responses (RFC 9110, 15.2) and refuses ambiguous framing (RFC 9112, 6).
+Sockets, deadlines and limits are here. No error quotes anything that was sent, because the request
+contains a credential. Deadlines are seconds of `time.monotonic`.
+"""
+
+import io
+import os
+import select
+import socket
+import ssl
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+import h11
+
+CONNECT_SECONDS: Final = 3.0
+# The largest error body that is read. Callers show a part of it.
+ERROR_BYTES_MAX: Final = 64 * 1024
+
+_BLOCK: Final = 64 * 1024
+_HEAD_MAX: Final = 64 * 1024
+_INTERIM_MAX: Final = 16
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_WITHOUT_BODY: Final = frozenset({204, 304})
+_FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
+_PORTS: Final = {"http": 80, "https": 443}
+_SUCCESS: Final = range(200, 300)
+
+SHOWN_MAX: Final = 200
+
+
+class HttpError(Exception):
+    """The exchange failed: the response is not valid HTTP, or exceeds a limit."""
+
+
+class ResponseTooLarge(HttpError):
+    """The body exceeds the limit. The rest was not read."""
+
+
+class ConnectionClosed(HttpError):
+    """The server closed a kept connection before it responded. The request can be sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `target` replaces the path of `url` in the request line, as proxies require."""
+
+    url: SplitResult
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    target: str | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        url: str,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> "Request":
+        """Return a request to `url`. Raises `ValueError` if that is not an http or https URL."""
+        parts = urlsplit(url)
+        port_of(parts)
+        return cls(parts, method, headers or {}, body)
+
+    def head(self) -> h11.Request:
+        """Return the request line and the headers."""
+        host = self.url.netloc.rpartition("@")[2]
+        length = {} if self.body is None else {"Content-Length": str(len(self.body))}
+        path = urlunsplit(("", "", self.url.path or "/", self.url.query, ""))
+        return h11.Request(
+            method=self.method,
+            target=self.target or path,
+            headers=list({"Host": host, **self.headers, **length}.items()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A final response. Header names are in lower case; repeated fields are joined by commas."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+class Connection:
+    """One connection to one server, on a connected socket. It belongs to one thread."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket: socket.socket | None = sock
+        self._state = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_MAX)
+        self._is_kept = False
+
+    def exchange(
+        self, request: Request, deadline: float, *, limit: int, prefix: bool = False
+    ) -> Response:
+        """Send `request` and return the final response, whose body has at most `limit` bytes.
+
+        An error body may have `ERROR_BYTES_MAX` bytes. With `prefix`, return the first `limit`
+        bytes of the body, even if the rest is longer or fails. Afterwards the connection is kept if
+        the server permits and sent nothing else; otherwise it is closed.
+
+        Raises `HttpError` or `OSError`; `ConnectionClosed` if the server had closed a kept
+        connection.
+        """
+        if self._socket is None:
+            raise ConnectionClosed("the connection is closed")
+        try:
+            self._send(self._socket, request, deadline)
+            head = self._read_head(deadline)
+            body = self._read_body(head, limit, deadline, prefix=prefix)
+        except h11.LocalProtocolError:
+            self.close()
+            # The message of h11 quotes the header, and so the credential.
+            raise HttpError("the request cannot be sent as HTTP") from None
+        except h11.RemoteProtocolError as error:
+            self.close()
+            raise HttpError(f"the response is not valid HTTP: {printable(str(error))}") from None
+        except BaseException:
+            self.close()
+            raise
+        self._finish()
+        return Response(head.status, head.headers, body)
+
+    def is_reusable(self) -> bool:
+        """Return whether another request can be sent: the server sent and closed nothing since."""
+        if self._socket is None:
+            return False
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return not poll.poll(0)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+
+    def interrupt(self) -> None:
+        """Make the exchange of another thread fail."""
+        sock = self._socket
+        if sock is not None:
+            with suppress(OSError):
+                # Not the method of TLS, which would let the other thread read on in plain text.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    def abandon(self) -> None:
+        """Forget a connection that the parent process still uses, without a message to the peer."""
+        if self._socket is not None:
+            os.close(self._socket.detach())
+        self._socket = None
+
+    def _send(self, sock: socket.socket, request: Request, deadline: float) -> None:
+        events = [request.head(), h11.Data(data=request.body or b""), h11.EndOfMessage()]
+        data = memoryview(b"".join(self._state.send(each) or b"" for each in events))
+        try:
+            while data:
+                sock.settimeout(_remaining(deadline))
+                data = data[sock.send(data) :]
+        except (ConnectionError, ssl.SSLEOFError) as error:
+            # A server may respond, and close, before it has read the whole request.
+            if self._is_kept:
+                raise ConnectionClosed("the server closed the connection") from error
+
+    def _read_head(self, deadline: float) -> Response:
+        try:
+            for _ in range(_INTERIM_MAX + 1):
+                event = self._next_event(deadline)
+                if isinstance(event, h11.Response):
+                    return Response(event.status_code, _join(event))
+                if isinstance(event, h11.ConnectionClosed):
+                    raise ConnectionResetError("the server closed the connection")
+        except (ConnectionError, ssl.SSLEOFError) as error:
+            if self._is_kept and not self._state.trailing_data[0]:
+                raise ConnectionClosed("the server closed the connection") from error
+            raise
+        raise HttpError(f"the server sent more than {_INTERIM_MAX} interim responses")
+
+    def _read_body(self, head: Response, limit: int, deadline: float, *, prefix: bool) -> bytes:
+        if head.status not in _WITHOUT_BODY and not head.headers.keys() & _FRAMING:
+            raise HttpError("the response does not state its length")
+        most = limit if head.status in _SUCCESS or prefix else ERROR_BYTES_MAX
+        # `getvalue` of a `BytesIO` does not copy; a base can have hundreds of megabytes.
+        body = io.BytesIO()
+        try:
+            for block in self._decode(head, most + 1, deadline):
+                body.write(block)
+                if body.tell() > most:
+                    raise ResponseTooLarge(f"the response has more than {most} bytes")
+        except (HttpError, OSError, zlib.error, h11.RemoteProtocolError):
+            if not prefix:
+                raise
+            self.close()
+            body.truncate(most)
+        return body.getvalue()
+
+    def _decode(self, head: Response, most: int, deadline: float) -> Iterator[bytes]:
+        """Yield the body without its content coding, at most `most` bytes for each block read."""
+        coding = head.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in {"gzip", "identity"}:
+            raise HttpError(f"the response has the content coding {printable(coding)[:20]}")
+        unpack = zlib.decompressobj(_GZIP) if coding == "gzip" else None
+        is_empty = True
+        while isinstance(event := self._next_event(deadline), h11.Data):
+            is_empty = False
+            try:
+                yield unpack.decompress(event.data, most) if unpack else bytes(event.data)
+            except zlib.error as error:
+                raise HttpError(f"the response is not valid gzip: {error}") from None
+            if unpack and unpack.unused_data:
+                raise HttpError("the response continues after its gzip stream")
+        if not isinstance(event, h11.EndOfMessage) or (unpack and not unpack.eof and not is_empty):
+            raise HttpError("the response ended early")
+
+    def _next_event(self, deadline: float) -> Any:
+        while (event := self._state.next_event()) is h11.NEED_DATA:
+            if self._socket is None:
+                raise HttpError("the connection was closed")
+            self._socket.settimeout(_remaining(deadline))
+            self._state.receive_data(self._socket.recv(_BLOCK))
+        return event
+
+    def _finish(self) -> None:
+        """Keep the connection if the server permits and sent nothing after the response."""
+        states = {self._state.our_state, self._state.their_state}
+        if states == {h11.DONE} and not self._state.trailing_data[0]:
+            self._state.start_next_cycle()
+            self._is_kept = True
+        else:
+            self.close()
+
+
+def connect(url: SplitResult, context: ssl.SSLContext | None, deadline: float) -> Connection:
+    """Connect to the server of `url`, over TLS with `context` if its scheme is https.
+
+    Raises `HttpError` or `OSError`; `ValueError` if the URL has another scheme or no host.
+    """
+    host, port = url.hostname or "", port_of(url)
+    try:
+        sock = socket.create_connection((host, port), min(_remaining(deadline), CONNECT_SECONDS))
+    except UnicodeError:
+        raise HttpError("the host name is not valid") from None
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if url.scheme == "http":
+        return Connection(sock)
+    return Connection(wrap(sock, context or ssl.create_default_context(), host, deadline))
+
+
+def wrap(sock: socket.socket, context: ssl.SSLContext, host: str, deadline: float) -> ssl.SSLSocket:
+    """Return `sock` with TLS to `host`. It is closed if that fails. Raises `OSError`."""
+    try:
+        # The timeout of a socket bounds the whole handshake, even if the peer drips bytes.
+        sock.settimeout(_remaining(deadline))
+        return context.wrap_socket(sock, server_hostname=host)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def port_of(url: SplitResult) -> int:
+    """Return the port of an http or https URL. Raises `ValueError` for other URLs."""
+    if not url.hostname or url.scheme not in _PORTS:
+        raise ValueError("the address is not an http or https URL with a host")
+    return url.port or _PORTS[url.scheme]
+
+
+def printable(text: str) -> str:
+    """Return text of a peer as one line for a log: at most 200 characters, none a control."""
+    shown = text[:SHOWN_MAX]
+    return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in shown)
+
+
+def _join(head: h11.Response) -> dict[str, str]:
+    """Return the headers; repeated fields are joined by commas (RFC 9110, 5.3)."""
+    joined: dict[str, str] = {}
+    for raw, value in head.headers:
+        name, text = raw.decode("ascii"), value.decode("latin-1")
+        joined[name] = f"{joined[name]}, {text}" if name in joined else text
+    return joined
+
+
+def _remaining(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the response took too long")
+    return left

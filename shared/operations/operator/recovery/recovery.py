@@ -5,12 +5,14 @@ would be lost. The blobs are not restored with the records: the newest list has 
 revoked warrants, and its state what else was revoked, deleted or disabled (docs/adr/14).
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from shared.errors import Corrupt
 from shared.model import api_keys, signing_keys, times
 from shared.model.api_keys import ApiKey
 from shared.model.audit import audit_log
@@ -25,6 +27,7 @@ from shared.model.records import moment
 from shared.model.revocations import WarrantVerdict
 from shared.model.signing_keys import SigningKey
 from shared.operations.access import api_key_end
+from shared.operations.audit import sealing
 from shared.operations.base import counters, tenants
 from shared.operations.base.operation import settle
 from shared.operations.changes import revocation_changes as changes
@@ -116,11 +119,27 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     head = settle(lambda: publication.publish(ports, operator, above=above))
     settle(lambda: _remove_other_turns(ports, tenant_id))
     journal.begin_anew(ports, tenant_id)
+    # The first pass makes the audit signer that the trust document names.
+    _append_entries(run)
     trust.publish(run)
     if mark is not None and is_reviewed:
         settle(lambda: restored.reviewed(run, mark))
     restored.recovered(run)
+    # Each step of the recovery writes entries.
+    _append_entries(run)
     return RecoveryResult(head, lost, unknown, not api_key_end.is_left(ports, tenant_id))
+
+
+def _append_entries(run: Run) -> None:
+    """Append all audit entries to the transparency log, those of the backup too."""
+    try:
+        found = sealing.extend(run.ports, run.tenant_id, overlap=sealing.SWEEP, seconds=math.inf)
+    except Corrupt as error:
+        # The tenant is recovered without them; the doctor reports the same.
+        run.report(f"The transparency log lacks audit entries: {error}")
+        return
+    if added := found.size - found.first:
+        run.report(f"Appended {added} audit entries to the transparency log")
 
 
 def _close_status_lists(run: Run) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from infra.cli.errors import WrongUsage
+from infra.cli.inputs import read_document
 from shared.authorizer import files
 from shared.authorizer.formats import documents, ed25519
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
@@ -34,9 +35,7 @@ class Draft:
         Raises `WrongUsage`, also if the roots of the present document did not sign that.
         """
         try:
-            found = documents.documents(path.read_bytes())
-        except OSError as error:
-            raise WrongUsage(f"{path}: {error.strerror}.") from None
+            found = documents.documents(read_document(path))
         except NotTrusted as error:
             raise _refused(path, f"is not a file of rescind trust draft ({error.reason})") from None
         match found:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from infra.cli import profiles, sign_in
+from infra.cli import inputs, profiles, sign_in
 from infra.cli.client import Api
 from infra.cli.commands import ApiSession, command
 from infra.cli.errors import ApiError, NotSignedIn, NoUsableAnswer, WrongUsage
@@ -96,7 +96,7 @@ def _login(
     folder = profiles.folder_of(session.profile_name)
     place = profiles.reaching(Profile(folder, url, allow_http=allow_http))
     if not (sso or device or audience):
-        _keep(session, profiles.checked(replace(place, api_key=_api_key())))
+        _keep(session, profiles.checked(replace(place, api_key=profiles.clean(_api_key()))))
         return
     with Api(place) as api:
         if audience:
@@ -178,5 +178,5 @@ def _shown(caller: dict[str, Any]) -> dict[str, Any]:
 
 def _api_key() -> str:
     if not sys.stdin.isatty():
-        return sys.stdin.readline().strip()
+        return inputs.read_secret()
     return str(typer.prompt("API key", hide_input=True, err=True)).strip()

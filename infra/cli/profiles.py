@@ -21,6 +21,8 @@ from shared.model.identities.sessions import PREFIX
 
 DEFAULT: Final = "default"
 _FILE: Final = "profile.json"
+# The types of the members that are no text.
+_TYPES: Final = {"allow_http": bool}
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,10 @@ def home(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of all profiles."""
     if chosen := environment.get("RESCIND_HOME"):
         return Path(chosen)
-    return Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "rescind"
+    try:
+        return Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "rescind"
+    except RuntimeError:
+        raise WrongUsage("there is no home folder; set HOME or RESCIND_HOME.") from None
 
 
 def folder_of(name: str, environment: Mapping[str, str] = os.environ) -> Path:
@@ -71,7 +76,7 @@ def load(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
     Raises `WrongUsage` if there is none, and `InvalidSettings` if others can change its file.
     """
     folder = folder_of(name, environment)
-    url, api_key = environment.get("RESCIND_URL"), environment.get("RESCIND_API_KEY")
+    url, api_key = environment.get("RESCIND_URL"), clean(environment.get("RESCIND_API_KEY", ""))
     if url and api_key:
         return checked(
             Profile(folder, url, api_key, environment.get("RESCIND_ALLOW_HTTP", "") == "1")
@@ -79,6 +84,21 @@ def load(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
     if url or api_key:
         raise WrongUsage("set both RESCIND_URL and RESCIND_API_KEY, or neither.")
     return kept(name, environment)
+
+
+def is_replaced(profile: Profile, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the environment has the address and key, although the profile is saved."""
+    return bool(environment.get("RESCIND_API_KEY")) and (profile.folder / _FILE).exists()
+
+
+def clean(api_key: str) -> str:
+    """Return a key without the white space and the byte order mark of the file that had it."""
+    return api_key.strip().removeprefix("\ufeff").strip()
+
+
+def is_usable(api_key: str) -> bool:
+    """Return whether a header can have the key. An error never quotes a key that it cannot have."""
+    return re.fullmatch(r"[!-~]+", api_key) is not None
 
 
 def kept(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
@@ -92,8 +112,10 @@ def kept(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
     private_files.check_file(path)
     try:
         fields: dict[str, Any] = json.loads(path.read_bytes())
+        if any(not isinstance(value, _TYPES.get(name, str)) for name, value in fields.items()):
+            raise TypeError
         return checked(Profile(folder, **fields))
-    except (TypeError, ValueError) as error:
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise WrongUsage(f"{path} is not a profile; log in again.") from error
 
 
@@ -120,14 +142,18 @@ def forget(name: str) -> bool:
 
 def checked(profile: Profile) -> Profile:
     """Return the profile. Raises `WrongUsage` if its address or key cannot be used."""
-    if not re.fullmatch(r"[!-~]+", profile.api_key):
+    if not is_usable(profile.api_key):
         raise WrongUsage("the API key is empty, or has characters that no API key has.")
     return reaching(profile)
 
 
 def reaching(profile: Profile) -> Profile:
     """Return the profile, also without a key. Raises `WrongUsage` if its address is not usable."""
-    parts = urlsplit(profile.url)
+    try:
+        parts = urlsplit(profile.url)
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
         raise WrongUsage("the address of the service must be such as https://rescind.example.com")
     if not profile.allow_http and not is_private(profile.url):

@@ -11,6 +11,7 @@ import typer
 from infra.cli.client import Params
 from infra.cli.commands import ApiSession, command
 from infra.cli.errors import WrongUsage
+from infra.cli.inputs import read_json
 
 _IN_QUERY: Final = frozenset({"GET", "HEAD", "DELETE"})
 
@@ -66,7 +67,7 @@ def api(
     if verb in _IN_QUERY:
         answer = session.api.send(verb, path, params=given, follow=True)
     else:
-        answer = session.api.send(verb, path, body=given if input_ is None else _read(input_))
+        answer = session.api.send(verb, path, body=given if input_ is None else read_json(input_))
     if answer.headers.get("Content-Type", "").startswith("application/json"):
         session.out.document(answer.json())
     else:
@@ -83,13 +84,6 @@ def _field(text: str) -> tuple[str, Any]:
         return name[:-1], json.loads(value)
     except ValueError:
         raise WrongUsage(f"--field {text}: {value} is not JSON.") from None
-
-
-def _read(file: Path) -> Any:
-    try:
-        return json.loads(sys.stdin.read() if str(file) == "-" else file.read_text("utf-8"))
-    except ValueError as error:
-        raise WrongUsage(f"{file} is not JSON: {error}") from None
 
 
 def _all_pages(session: ApiSession, path: str, params: Params) -> dict[str, Any]:

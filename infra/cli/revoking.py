@@ -4,23 +4,23 @@ Many are sent by calls of the API for 1000 at a time, under one batch (REVOKE-20
 stopped is completed by the same command with `--batch`: nothing is changed twice.
 """
 
-import csv
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
-from typing import IO, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from ulid import ULID
 
+from infra.cli import inputs
 from infra.cli.client import Api, segment
 from infra.cli.commands import ApiSession, command, confirm
 from infra.cli.errors import (
+    ApiError,
     DryRun,
     Exit,
     NoUsableAnswer,
@@ -31,7 +31,7 @@ from infra.cli.errors import (
     checked,
     given,
 )
-from infra.cli.output import Column
+from infra.cli.output import Column, Output
 from infra.cli.revocations import By, Seconds, Wait, filters_of, wait_for
 from shared.model import identifiers, times
 from shared.model.identifiers import BATCH, REVOCATION, is_identifier, warrant_id
@@ -42,8 +42,8 @@ _MOST: Final = 1000
 _REPEATED: Final = 3
 # More results than these are shown as counts only, with those that failed.
 _SHOWN_MOST: Final = 100
-# The headings that a column of identifiers may have.
-_HEADINGS: Final = frozenset({"id", "warrant", "warrant_id", "revocation", "revocation_id"})
+# The headings that a column of identifiers may have; the first one that a file has counts.
+_HEADINGS: Final = ("warrant_id", "warrant", "revocation_id", "revocation", "id")
 # Nobody asks for a revocation to be taken back that there is not.
 _NOT_DONE: Final = frozenset({"failed", "not_revoked"})
 _COLUMNS: Final = (
@@ -83,12 +83,13 @@ class BatchCalls:
                         chunk = some[start : start + _MOST]
                         self.results += self._send(api, {name: chunk})
                         bar.by(len(chunk))
-        except BaseException:
-            if len(self.results) < total:
+        except BaseException as error:
+            # Nothing was changed if the service refused the first call.
+            if self.results or not _is_refusal(error):
+                self._show()
                 self.session.out.say(f"Stopped. The same command with --batch {self.id} continues.")
             raise
-        finally:
-            self._show()
+        self._show()
         has_failed = any(each["outcome"] in _NOT_DONE for each in self.results)
         return Exit.FAILED if has_failed else Exit.DONE
 
@@ -127,43 +128,50 @@ class BatchCalls:
             self.session.out.say(f"{said or 'Nothing done'}. Batch {self.id}")
 
 
-def read(path: Path | None, check: Callable[[str], str]) -> list[str]:
-    """Return the identifiers in a file, one a line, or in the first column or one with a heading.
+def _is_refusal(error: BaseException) -> bool:
+    return isinstance(error, ApiError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def read(out: Output, path: Path | None, check: Callable[[str], str]) -> list[str]:
+    """Return the identifiers in a file, one a line, or in the column with a heading.
 
     `-` is standard input. Raises `WrongUsage`, with the number of the line, if `check` refuses one.
     """
     if path is None:
         return []
-    try:
-        with _opened(path) as file:
-            return list(_checked(csv.reader(file), check, path))
-    except OSError as error:
-        raise WrongUsage(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise WrongUsage(f"{path} cannot be read: it is not UTF-8.") from None
-    except csv.Error as error:
-        raise WrongUsage(f"{path} cannot be read: {error}.") from None
+    found, blank, column = list[str](), 0, None
+    for number, cells in inputs.read_rows(path):
+        is_first = bool(cells) and column is None
+        try:
+            if is_first:
+                column = _column(cells)
+            if not cells:
+                blank += 1
+            elif not (is_first and cells[column or 0].lower() in _HEADINGS):
+                found.append(check(cells[column or 0]))
+        except ValueError as error:
+            heading = ", or this line a heading with warrant_id, commas between its cells"
+            raise inputs.refused(path, number, f"{error}{heading if is_first else ''}") from None
+    if not found:
+        raise WrongUsage(f"{path} has no identifiers.")
+    once = list(dict.fromkeys(found))
+    repeated = len(found) - len(once)
+    rows = f"Read {len(found) + blank} rows of {path}"
+    out.say(f"{rows}: {len(once)} identifiers, {repeated} repeated, {blank} blank.")
+    return once
 
 
-def _opened(path: Path) -> AbstractContextManager[IO[str]]:
-    if str(path) == "-":
-        return nullcontext(sys.stdin)
-    return path.open(newline="", encoding="utf-8-sig")
-
-
-def _checked(rows: Iterable[list[str]], check: Callable[[str], str], path: Path) -> Iterator[str]:
-    column = 0
-    for number, row in enumerate(rows, 1):
-        cells = [each.strip() for each in row]
-        headings = [place for place, each in enumerate(cells) if each.lower() in _HEADINGS]
-        if number == 1 and headings:
-            column = headings[0]
-        elif any(cells):
-            try:
-                yield check(cells[column] if column < len(cells) else "")
-            except ValueError as error:
-                heading = ", or this line a heading with warrant_id" if number == 1 else ""
-                raise WrongUsage(f"{path}, line {number}: {error}{heading}.") from None
+def _column(cells: Sequence[str]) -> int:
+    """Return the column of the identifiers by the first row. Raises `ValueError`."""
+    named = [each.lower() for each in cells]
+    for heading in _HEADINGS:
+        if named.count(heading) > 1:
+            raise ValueError(f"the heading {heading} must be there once")
+        if heading in named:
+            return named.index(heading)
+    if len(cells) > 1:
+        raise ValueError(f"the first row must be an identifier alone, and has {len(cells)} cells")
+    return 0
 
 
 def body(action: str, **fields: object) -> dict[str, object]:
@@ -298,8 +306,8 @@ def revoke(
         )
     named = [
         *(warrants or []),
-        *read(from_, identifiers.warrant_id),
-        *read(jwt, identifiers.jwt_id),
+        *read(session.out, from_, identifiers.warrant_id),
+        *read(session.out, jwt, identifiers.jwt_id),
         *([] if token is None else [identified(token)]),
     ]
     asks = False
@@ -336,7 +344,7 @@ def unrevoke(
         raise WrongUsage("--by needs --since, so that nothing older is taken back.")
     if since is not None and by is None and of_batch is None:
         raise WrongUsage("--since goes with --by or --of-batch.")
-    named = [*(revocations or []), *read(from_, either)]
+    named = [*(revocations or []), *read(session.out, from_, either)]
     asks = False
     if of_batch is not None or by is not None:
         found = _found(session, filters_of(batch=of_batch, by=by, since=since))

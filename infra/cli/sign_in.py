@@ -8,7 +8,6 @@ A person signs in with a browser of this machine, which comes back to a page of 
 import os
 import secrets
 import socket
-import sys
 import time
 import webbrowser
 from base64 import urlsafe_b64encode
@@ -26,7 +25,7 @@ from threading import Thread
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from infra.cli import profiles
+from infra.cli import inputs, profiles
 from infra.cli.client import Api, Outgoing, answered, connections, is_success
 from infra.cli.errors import ApiError, NotSignedIn, NoUsableAnswer, WrongUsage
 
@@ -200,12 +199,12 @@ def token_of_program(
     Raises `WrongUsage` if there is none, `NoUsableAnswer` if GitHub does not give it.
     """
     if file is not None:
-        found = (sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")).strip()
+        found = inputs.read_text(file).strip()
         if not found:
             raise WrongUsage(f"{file} has no token.")
         return found
-    url, key = (environment.get(each, "") for each in _GITHUB)
-    if not url or not key:
+    url, key = (environment.get(each, "").strip() for each in _GITHUB)
+    if not url or not profiles.is_usable(key):
         raise WrongUsage(
             "Name the file of the token by --token-file. In GitHub Actions, give the job the "
             "permission id-token: write instead."

@@ -12,6 +12,7 @@ from infra.cli import srl_verification
 from infra.cli.client import Api, segment
 from infra.cli.commands import ApiSession, command, confirm, local_command, noun
 from infra.cli.errors import SHOWN, Exit, Limit, WarrantIds, WrongUsage, Yes
+from infra.cli.inputs import read_document
 from infra.cli.output import Column
 from shared.authorizer import files
 from shared.model import times
@@ -153,10 +154,7 @@ def _body(session: ApiSession, source: str) -> bytes:
     """Return a list: that of a version if `source` is a number, else that of a file."""
     if source.isascii() and source.isdecimal():
         return _fetched(session, int(source))
-    try:
-        return Path(source).read_bytes()
-    except OSError as error:
-        raise WrongUsage(f"{source}: {error.strerror}") from None
+    return read_document(source)
 
 
 def _readable(source: str, body: bytes) -> Payload:
@@ -165,7 +163,7 @@ def _readable(source: str, body: bytes) -> Payload:
         members = json.loads(body)["payload"]
         issued_at, expires_at = (times.parse(members[each]) for each in ("IssuedAt", "ExpiresAt"))
         return Payload(int(members["Version"]), issued_at, expires_at, list(members["RevokedIDs"]))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
         raise WrongUsage(f"{source} is not a response of the list's endpoint.") from None
 
 

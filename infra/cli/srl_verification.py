@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import sys
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +15,7 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 from infra import private_files
+from infra.cli import inputs
 from infra.cli.errors import Exit, WrongUsage, checked, public_keys
 from infra.cli.output import Output
 from infra.cli.trust import Root, pinned
@@ -162,7 +162,7 @@ def verify(
 
     Exit codes: 0 valid, 1 not valid, 2 wrong usage, 3 valid and a `--warrant` is revoked.
     """
-    body = _use(file, _file_bytes)
+    body = inputs.read_document(file)
     pages = [_use(name, _reported) for name in keys or []]
     policy = VerifierPolicy(
         key or (), reduce(ReportedSigners.joined, pages, ReportedSigners()), min_version, max_step
@@ -220,7 +220,7 @@ def _given(
         return None
     if key or trust is None or tenant is None:
         raise WrongUsage("--root needs --trust and --tenant, and no --key")
-    return GivenTrust(tenant, root, _use(trust, _file_bytes))
+    return GivenTrust(tenant, root, inputs.read_document(trust))
 
 
 def _accepted(
@@ -255,12 +255,8 @@ def _use(name: str, read: Callable[[str], T]) -> T:
         raise WrongUsage(f"{name}: {error}") from None
 
 
-def _file_bytes(name: str) -> bytes:
-    return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-
-
 def _reported(name: str) -> ReportedSigners:
-    return ReportedSigners.parse(Path(name).read_bytes())
+    return ReportedSigners.parse(inputs.read_document(name))
 
 
 def _is_listed(payload: Payload, warrant_id: str) -> bool:

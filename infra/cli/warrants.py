@@ -2,16 +2,15 @@
 
 import base64
 import binascii
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, local_command, noun
-from infra.cli.errors import Exit, Expires, WrongUsage, checked, given
+from infra.cli.errors import Exit, Expires, checked, given
+from infra.cli.inputs import read_bytes, read_document
 from infra.cli.output import Output
 from infra.cli.signing_keys import KeyId
 from shared.authorizer.formats import warrants
@@ -83,7 +82,7 @@ def sign(
     expires_at: Expires = None,
 ) -> None:
     """Sign a payload as a warrant, and print the warrant in base64."""
-    payload = base64.b64encode(_file_bytes(file)).decode()
+    payload = base64.b64encode(read_bytes(file)).decode()
     body = given({"payload": payload, "warrant_id": id_, "expires_at": expires_at})
     signed = session.api.post(f"/v1/keys/{segment(key)}/sign", body)
     session.out.say(f"Signed {signed['warrant_id']}.")
@@ -113,7 +112,7 @@ def verify_(
 
     Exit codes: 0 holds, 1 not valid (warrant or list), 2 wrong usage, 3 revoked.
     """
-    message, body, now = _message(_file_bytes(file)), _file_bytes(list_), datetime.now(UTC)
+    message, body, now = _message(read_document(file)), read_document(list_), datetime.now(UTC)
     try:
         claims = warrants.verify(message, public_keys=key, tenant_id=tenant, now=now)
         listed = verify(body, public_key=list_key, now=now, min_version=min_version)
@@ -175,10 +174,3 @@ def _message(data: bytes) -> bytes:
         return binascii.a2b_base64(data.strip(), strict_mode=True)
     except ValueError:
         return data
-
-
-def _file_bytes(name: str) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise WrongUsage(f"{name}: {error.strerror}") from None

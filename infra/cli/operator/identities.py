@@ -3,7 +3,6 @@
 All of them use the API, but `add`, which works on the store: before it, nobody can sign in.
 """
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from infra.cli import inputs
 from infra.cli.commands import ApiSession, Resource, command, noun
 from infra.cli.errors import WrongUsage, checked, given
 from infra.cli.operator.operators import Operator, handle, operator_command
@@ -286,14 +286,14 @@ def _next(made: IdentityProvider, url: str, tenant: str) -> str:
 
 def _secret() -> str:
     if not sys.stdin.isatty():
-        return sys.stdin.readline().strip()
+        return inputs.read_secret()
     asked = typer.prompt("Client secret", default="", show_default=False, hide_input=True, err=True)
     return str(asked).strip()
 
 
 def _keys(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_bytes())
+        found = inputs.read_json(file)
         return model.public_keys(found if isinstance(found, dict) else {})
     except ValueError as error:
         raise WrongUsage(f"{file}: {error}.") from None

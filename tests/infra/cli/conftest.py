@@ -29,9 +29,10 @@ class Shell:
     monkeypatch: pytest.MonkeyPatch
     home: Path
 
-    def run(self, *arguments: str | Path, stdin: str = "", columns: int = 80) -> Ended:
+    def run(self, *arguments: str | Path, stdin: str | bytes = "", columns: int = 80) -> Ended:
         """Run a command; its standard input is no terminal."""
-        self.monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        self.monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
         return self.command.run(*arguments, columns=columns)
 
     def json(self, *arguments: str | Path) -> Any:

@@ -137,7 +137,7 @@ def test_each_reason_is_told(verifier: Verifier) -> None:
             for value in ("two", "0")
         ),
         (("--key", _ANY_KEY, "--warrant", "laptop"), "╭─ Error"),
-        (("--key", _ANY_KEY, "--keys", "/none"), "/none: No such file"),
+        (("--key", _ANY_KEY, "--keys", "/none"), "/none cannot be read: No such file"),
         ((), ""),
         (("--root", "0" * 64), ""),
         (("--root", "0" * 64, "--tenant", "svc_tnt_a"), ""),

@@ -1,0 +1,103 @@
+"""Files and standard input that commands read: UTF-8, with or without a byte order mark."""
+
+import csv
+import json
+import re
+import sys
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+from infra.cli.errors import WrongUsage
+
+_LINE_MAX: Final = 100_000
+# The cells of a line (RFC 4180): each is enclosed in quotation marks, or has none.
+_CELL: Final = r'(?:"(?:[^"]|"")*+"|[^",]*+)'
+_ROW: Final = re.compile(f"{_CELL}(?:,{_CELL})*+")
+
+
+def read_bytes(path: Path | str) -> bytes:
+    """Return the content of a file; `-` is standard input. Raises `WrongUsage`."""
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise WrongUsage(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def read_document(path: Path | str) -> bytes:
+    """Return the content of a file, without a byte order mark. Raises `WrongUsage`."""
+    return read_bytes(path).removeprefix(BOM_UTF8)
+
+
+def read_text(path: Path | str) -> str:
+    """Return the text of a file, without a byte order mark. Raises `WrongUsage`."""
+    try:
+        return read_document(path).decode()
+    except UnicodeDecodeError:
+        raise WrongUsage(f"{path} cannot be read: it is not UTF-8.") from None
+
+
+def read_json(path: Path | str) -> Any:
+    """Return the JSON value in a file. Raises `WrongUsage`."""
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise WrongUsage(f"{path} is not JSON: {error}") from None
+
+
+def read_secret() -> str:
+    """Return the first line of standard input, without white space around it."""
+    return sys.stdin.buffer.readline().decode("utf-8-sig", "replace").strip()
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the cells of each row of a CSV file; a blank row has no cells.
+
+    A row is one line, because a quotation mark without its end would swallow the rows below it.
+    All rows have equally many cells. Raises `WrongUsage`.
+    """
+    width = 0
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(iter(lambda: file.readline(_LINE_MAX), ""), 1):
+                try:
+                    cells = _cells(line)
+                    width = width or len(cells)
+                    if len(cells) not in (0, width):
+                        raise ValueError(f"has {len(cells)} cell(s), but the first row has {width}")
+                except ValueError as error:
+                    raise refused(path, number, error) from None
+                yield number, cells
+    except OSError as error:
+        raise WrongUsage(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def refused(path: Path, number: int, problem: object) -> WrongUsage:
+    """Return the error about one line of a file."""
+    return WrongUsage(f"{path}, line {number}: {problem}. Nothing was sent.")
+
+
+def _opened(path: Path) -> AbstractContextManager[IO[str]]:
+    # Bytes that are not UTF-8 become surrogates, so that the error can name their line.
+    if str(path) != "-":
+        return path.open(encoding="utf-8-sig", errors="surrogateescape")
+    stdin = cast("TextIOWrapper", sys.stdin)
+    stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape", newline=None)
+    return nullcontext(stdin)
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a line, none if all are blank. Raises `ValueError`."""
+    text = line.removesuffix("\n")
+    if len(text) == _LINE_MAX:
+        raise ValueError(f"is longer than {_LINE_MAX - 1} characters")
+    if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
+        raise ValueError("is not UTF-8; save the file as CSV UTF-8")
+    if _ROW.fullmatch(text) is None:
+        raise ValueError("has a quotation mark that does not enclose a whole cell of this line")
+    found = [each.strip() for each in next(csv.reader([text], strict=True), [])]
+    return found if any(found) else []

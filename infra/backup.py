@@ -57,7 +57,9 @@ class Manifest:
         try:
             fields: dict[str, Any] = json.loads((folder / _MANIFEST).read_bytes())
             found = cls(**fields)
-        except (OSError, ValueError, TypeError) as error:
+            if not (isinstance(fields["schema"], int) and isinstance(fields["files"], dict)):
+                raise TypeError("schema or files have another type")
+        except (OSError, RecursionError, ValueError, TypeError) as error:
             raise BackupDamaged(f"{folder} is not a backup: {_MANIFEST}: {error}.") from error
         if found.format != _FORMAT or found.schema > SCHEMA:
             raise BackupDamaged(

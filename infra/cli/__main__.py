@@ -3,18 +3,23 @@
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from itertools import zip_longest
+from pathlib import Path
 
 from shared import __version__
 
 _VERSION = (["--version"], ["version"])
 _WATCH_SECONDS = 2
+_NO_OUTPUT = 2
 
 
 def main() -> int:
     """Run one command. It ends the process with an exit code of `errors.Exit`."""
     # Every file that a command makes is private, whatever the folder's mode.
     os.umask(0o077)
+    if not _has_streams():
+        return _NO_OUTPUT
     if sys.argv[1:2] in _VERSION:
         print(f"rescind {__version__}")
         return 0
@@ -26,6 +31,23 @@ def main() -> int:
 
     app(_words(sys.argv[1:]), prog_name=NAME)
     return 0
+
+
+def _has_streams() -> bool:
+    """Prepare the standard streams; return false, with an error, if there is no output.
+
+    Characters that the encoding of an output lacks are printed as escapes.
+    """
+    has_output = sys.stdout is not None
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # Closed by the caller.
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 (as long as it runs)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if not has_output:
+        print("error: standard output is closed; redirect it to /dev/null.", file=sys.stderr)
+    return has_output
 
 
 def _words(arguments: Sequence[str]) -> list[str]:

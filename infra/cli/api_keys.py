@@ -7,10 +7,23 @@ import typer
 
 from infra import data_folder
 from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
-from infra.cli.errors import SHOWN, Expires, Limit, NotWritten, WrongUsage, Yes, given
+from infra.cli.errors import (
+    SHOWN,
+    Expires,
+    Limit,
+    NeverExpires,
+    NotWritten,
+    WrongUsage,
+    Yes,
+    ahead,
+    given,
+)
 from infra.cli.output import Column
 from shared.model.api_keys import GRACE_SECONDS_MAX
 from shared.model.callers import Scope
+
+# As in the console.
+LIFETIME: Final = "90d"
 
 COLUMNS: Final = (
     Column("api key", "id"),
@@ -72,15 +85,21 @@ def create(
     scopes: Annotated[list[Scope], typer.Option("--scope", help="May be repeated.")],
     account: Account = None,
     expires_at: Expires = None,
+    never_expires: NeverExpires = False,
     into: Into = None,
 ) -> None:
-    """Create an API key, and print its secret, which the service shows only once."""
+    """Create an API key, and print its secret, which the service shows only once.
+
+    It expires after 90 days, unless --expires-at or --never-expires is given.
+    """
+    if expires_at and never_expires:
+        raise WrongUsage("use one of --expires-at and --never-expires.")
     check_new(into)
     body = {
         "name": name,
         "scopes": scopes,
         "service_account_id": account,
-        "expires_at": expires_at,
+        "expires_at": None if never_expires else expires_at or ahead(LIFETIME),
     }
     show_secret(session, session.api.post(_keys.path, given(body)), into)
 

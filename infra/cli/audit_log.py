@@ -374,7 +374,7 @@ def _destination(file: Path | None) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    part = file.with_name(f".{file.name}.{os.getpid()}")
+    part = file.parent / f".{file.name}.{os.getpid()}"
     try:
         with part.open("wb") as out:
             yield out

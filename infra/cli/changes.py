@@ -9,7 +9,7 @@ import typer
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import SHOWN, Limit, Since, Until, given
+from infra.cli.errors import SHOWN, Limit, Since, Until, WrongUsage, given
 from infra.cli.output import Column
 
 _PATH: Final = "/v1/changes"
@@ -62,17 +62,34 @@ def list_(
 def show(
     session: ApiSession,
     change: Annotated[
-        str, typer.Argument(metavar="CHANGE", help="svc_rev_…, svc_bat_…, svc_key_…, …")
+        str,
+        typer.Argument(
+            metavar="CHANGE", help="svc_rev_…, svc_bat_…, svc_key_…, …, or a revoked svc_wrt_…"
+        ),
     ],
 ) -> None:
     """Show how far a change has come, since when, and who may still let in what it revoked."""
-    found = session.api.get(f"{_PATH}/{segment(change)}")
+    found = session.api.get(f"{_PATH}/{segment(_change_of(session, change))}")
     if not session.out.is_for_people:
         return session.out.record(found)
     session.out.record(dict(_told(found)))
     if found["stragglers"]:
         session.out.table(found, [_left(each) for each in found["stragglers"]], _LEFT)
     return None
+
+
+def _change_of(session: ApiSession, identifier: str) -> str:
+    """Return the identifier of a change: for a warrant, of its revocation. Raises `WrongUsage`."""
+    if not identifier.startswith("svc_wrt_"):
+        return identifier
+    params = {"warrant_id": identifier, "limit": 1}
+    found = session.api.get("/v1/revocations", params)["revocations"]
+    if not found:
+        raise WrongUsage(
+            f"{identifier} has no revocation; its history: rescind audit list --warrant "
+            f"{identifier}. For a revoked key, name the key."
+        )
+    return str(found[0]["id"])
 
 
 def _maker(change: dict[str, Any]) -> str | None:

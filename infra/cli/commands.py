@@ -10,12 +10,12 @@ The first parameter is what the command works with; its options are added to tho
 A command returns its exit code, or None for 0. Each has an example, which `--help` shows.
 """
 
-import errno
 import inspect
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
@@ -47,13 +47,16 @@ PANEL: Final = "Common options"
 _SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 # Whoever changes more warrants than these types how many.
 _TYPED: Final = 100
+_UNUSABLE: Final = "an argument is not UTF-8, or a number is too large."
 
 Command = Callable[..., int | None]
 
 
 def _profiles() -> list[str]:
     """Return what completes the name of a profile."""
-    return profiles.names()
+    with suppress(WrongUsage):
+        return profiles.names()
+    return []
 
 
 ProfileOption = Annotated[
@@ -108,7 +111,11 @@ class ApiSession:
     @cached_property
     def profile(self) -> Profile:
         """The profile. Raises `WrongUsage` if there is none."""
-        return profiles.load(self.profile_name)
+        found = profiles.load(self.profile_name)
+        if profiles.is_replaced(found):
+            name = self.profile_name
+            self.out.say(f"RESCIND_URL and RESCIND_API_KEY replace the profile {name}.")
+        return found
 
     @cached_property
     def api(self) -> "Api":
@@ -413,9 +420,13 @@ def confirm(question: str, *, yes: bool, number: int = 0) -> None:
 def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
     """Run a command, and return its exit code also if it fails, with a message."""
     try:
-        return work()
-    except (WrongUsage, InvalidSettings) as error:
-        out.error(str(error), {"code": "usage", "message": str(error)})
+        try:
+            return work()
+        finally:
+            sys.stdout.flush()
+    except (WrongUsage, InvalidSettings, UnicodeEncodeError, OverflowError) as error:
+        text = str(error) if isinstance(error, RescindError) else _UNUSABLE
+        out.error(text, {"code": "usage", "message": text})
         return Exit.USAGE
     except ApiError as error:
         out.error(_refused(error), {"code": error.code, "message": error.message})
@@ -428,10 +439,17 @@ def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
         out.error(text or described(error), {"code": type(error).__name__, "message": str(error)})
         return Exit.FAILED
     except OSError as error:
-        if error.errno == errno.EPIPE:
-            raise  # Typer ends the program without a word.
         out.error(str(error), {"code": "os_error", "message": str(error)})
+        _discard_output()
         return Exit.FAILED
+
+
+def _discard_output() -> None:
+    """Discard the rest of the output if nothing can be written, as to a pipe without a reader."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def described(error: BaseException) -> str:

@@ -180,6 +180,9 @@ Expires = Annotated[
         help="Such as 2027-01-01T00:00:00Z, or in 15m, 1h, 7d.",
     ),
 ]
+NeverExpires = Annotated[
+    bool, typer.Option("--never-expires", help="Without it, the key expires after 90 days.")
+]
 Reason = Annotated[
     str,
     typer.Option("--reason", parser=checked(text.reason), help="Why; the audit log keeps it."),

@@ -9,7 +9,7 @@ import typer
 
 from infra import data_folder, private_files
 from infra.cli.commands import confirm, noun
-from infra.cli.errors import WrongUsage, Yes, checked
+from infra.cli.errors import NeverExpires, WrongUsage, Yes, checked
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.cli.output import Column, Output
 from shared.model import text, times
@@ -20,6 +20,7 @@ from shared.operations.operator import onboarding, removal
 from shared.operations.operator import tenants as operations
 
 _UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+_LIFETIME: Final = timedelta(days=90)
 _COLUMNS: Final = (
     Column("name", "name"),
     Column("tenant", "tenant_id"),
@@ -40,7 +41,7 @@ ExpiresIn = Annotated[
         "--expires-in",
         parser=checked(_duration),
         metavar="TIME",
-        help="Such as 30d, 12h or 45m; without it, never.",
+        help="Such as 30d, 12h or 45m; without it, 90d.",
     ),
 ]
 
@@ -215,10 +216,17 @@ def _document(settings: TenantSettings) -> dict[str, object]:
     }
 
 
-def mint(operator: Operator, tenant: Handle, expires_in: ExpiresIn = None) -> None:
+def mint(
+    operator: Operator,
+    tenant: Handle,
+    expires_in: ExpiresIn = None,
+    never_expires: NeverExpires = False,
+) -> None:
     """Create an admin key for a tenant that is locked out, and print it."""
+    if expires_in and never_expires:
+        raise WrongUsage("use one of --expires-in and --never-expires.")
     now = operator.ports.now()
-    expires_at = None if expires_in is None else times.whole(now + expires_in)
+    expires_at = None if never_expires else times.whole(now + (expires_in or _LIFETIME))
     created = onboarding.mint_admin_key(
         operator.ports, handle=tenant, user=private_files.name(), expires_at=expires_at
     )

@@ -30,12 +30,12 @@ def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
 
 # Where a page has a variable of the shell, a public key will do.
 _KEY: Final = "3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
-_COMMANDS: Final = list(_commands(_ROOT, (NAME,)))
+COMMANDS: Final = list(_commands(_ROOT, (NAME,)))
 
 
 def test_each_command_shows_an_example_that_it_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
     """F416a: The help of each command has an example, which the command accepts as it stands."""
-    for path, command in _COMMANDS:
+    for path, command in COMMANDS:
         for name in ("PROFILE", "OUTPUT"):
             monkeypatch.delenv(f"RESCIND_{name}", raising=False)
         found = re.fullmatch(r"Example: \[bold\](.*)\[/bold\]", command.epilog or "")
@@ -48,7 +48,7 @@ def test_each_command_shows_an_example_that_it_accepts(monkeypatch: pytest.Monke
 
 def test_each_help_fits_a_terminal() -> None:
     """F1302a: In 80 columns, the help of each command has every option whole, and no wider line."""
-    for path, command in _COMMANDS:
+    for path, command in COMMANDS:
         said = CliRunner().invoke(app, [*path[1:], "--help"], env={"TERM": "dumb"})
         assert said.exit_code == 0, path
         assert max(map(len, said.output.splitlines())) <= 80, path
@@ -112,7 +112,7 @@ def test_no_secret_is_an_argument() -> None:
     """F418a: No command takes an API key or another secret as an argument or option."""
     taken = {
         option
-        for _, command in _COMMANDS
+        for _, command in COMMANDS
         for parameter in command.params
         for option in [parameter.name, *parameter.opts]
         # This one names a token by its issuer and its number.

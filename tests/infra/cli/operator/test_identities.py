@@ -179,10 +179,10 @@ def test_a_job_of_github_actions(machine: Machine, monkeypatch: pytest.MonkeyPat
     with plainly(answer(200, json.dumps({"value": value}).encode())) as github:
         begin = f"http://127.0.0.1:{github.port}/token?api-version=2.0"
         monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_URL", begin)
-        monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "of the job")
+        monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "of-the-job")
         _run(machine, [each["run"] for each in job["steps"]], provider)
     (asked,) = github.requests
-    assert asked.headers["authorization"] == "bearer of the job"
+    assert asked.headers["authorization"] == "bearer of-the-job"
     query = parse_qs(urlsplit(asked.line.split()[1]).query)
     assert query == {"api-version": ["2.0"], "audience": [provider]}
 

@@ -1,13 +1,14 @@
 """A service on loopback, and clients of it that are closed at the end."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.authorizer import AuthorizerClient, FileFloor
+from shared.authorizer import AuthorizerClient, FileFloor, view
 from tests.authorizer.clients import Made, arguments
 from tests.authorizer.feeds import signer
 from tests.authorizer.service import Service, serving
@@ -19,6 +20,15 @@ def service() -> Iterator[Service]:
         service.signers = [service.described(signer())]
         service.vouch()
         yield service
+
+
+@pytest.fixture
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Puts both clocks of all clients forward by so many seconds."""
+    passed = [0.0]
+    monkeypatch.setattr(view, "now", lambda: time.time() + sum(passed))
+    monkeypatch.setattr(view, "monotonic", lambda: time.monotonic() + sum(passed))
+    return passed.append
 
 
 @pytest.fixture

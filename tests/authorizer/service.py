@@ -37,7 +37,10 @@ def _now() -> datetime:
 
 @dataclass
 class Service:
-    """What the service has, and what it was asked."""
+    """What the service has, and what it was asked.
+
+    No poll is answered during a change. `changing` makes one change of several.
+    """
 
     feed: Feed = field(default_factory=Feed)
     port: int = 0
@@ -61,6 +64,7 @@ class Service:
     is_over: bool = False
     # How many polls wait.
     waiting: int = 0
+    changing: threading.RLock = field(default_factory=threading.RLock)
     # What is answered instead, as long as it returns something.
     instead: Callable[[str], "Response | None"] = lambda _path: None
 
@@ -70,13 +74,15 @@ class Service:
 
     def revoke(self, *ids: str) -> None:
         """Publish an entry."""
-        self.feed.publish(*ids)
-        self.sign()
+        with self.changing:
+            self.feed.publish(*ids)
+            self.sign()
 
     def sign(self) -> None:
         """Issue the head again."""
-        self.issued_at = _now()
-        self.revision += 1
+        with self.changing:
+            self.issued_at = _now()
+            self.revision += 1
 
     def vouch(self, *signers: Ed25519PrivateKey, by: int = ROOT, **changes: Any) -> SignedDocument:
         """Publish a trust document that names these list signers, or the one that signs.
@@ -104,16 +110,18 @@ class Service:
             signing.append(signer(self.root))
         self.root = by
         signatures = {public(each): each.sign(part) for each in signing}
-        self.documents.append(SignedDocument(made.encode(), signatures, made))
-        self.sign()
+        with self.changing:
+            self.documents.append(SignedDocument(made.encode(), signatures, made))
+            self.sign()
         return self.documents[-1]
 
     def publish_keys(self, *keys: PublishedKey) -> None:
         """Let the head name these signing keys."""
         blob = PublishedKeys(self.feed.tenant, tuple(keys)).encode()
-        self.signing_keys = blob
-        self.blobs[hashlib.sha256(blob).hexdigest()] = blob
-        self.sign()
+        with self.changing:
+            self.signing_keys = blob
+            self.blobs[hashlib.sha256(blob).hexdigest()] = blob
+            self.sign()
 
     def described(self, key: Ed25519PrivateKey, **changes: Any) -> dict[str, Any]:
         """A list signer as clients of the release before read it."""
@@ -152,6 +160,11 @@ class Service:
                 break
             time.sleep(0.005)
         self.waiting -= 1
+        with self.changing:
+            return self._found(query, headers)
+
+    def _found(self, query: dict[str, list[str]], headers: dict[str, str]) -> "Response":
+        """The response to a poll that does not wait any more."""
         terms = {"ETag": self.etag} | ({} if self.age is None else {"Age": self.age})
         if headers.get("If-None-Match") == self.etag:
             return Response(b"", 304, terms)

@@ -179,7 +179,7 @@ def test_processes_save_at_once(floor: FileFloor, tmp_path: Path) -> None:
         )
         for first in (10, 11)
     ]
-    assert [process.wait(timeout=30) for process in started] == [0, 0]
+    assert [process.wait(timeout=120) for process in started] == [0, 0]
     loaded = floor.load()
     assert loaded is not None
     assert loaded.sequence == 59

@@ -159,6 +159,7 @@ def test_a_client_without_a_folder_has_no_key(service: Service, made: Made) -> N
 def test_a_client_signs_what_it_reports(service: Service, made: Made, tmp_path: Path) -> None:
     """TRUST-10, F781a: A client proves its key, and signs what the unsigned fields say."""
     client = made(floor=FileFloor(tmp_path), name="gate").start()
+    soon(lambda: posted(service, "heartbeat"))
     service.revoke("svc_wrt_a")
     soon(lambda: len(posted(service, "heartbeat")) > 1)
     registered = proof(posted(service, REGISTER)[0])

@@ -251,12 +251,12 @@ def test_reports_change_no_verdict_and_delay_no_poll(service: Service, made: Mad
         return None
 
     service.instead = hang
-    client = made(policy=Policy(poll_seconds=0.01, max_staleness=0.5)).start()
+    client = made().start()
     soon(lambda: hangs)
     polls = service.polls()
     for number in range(1, 4):
         service.revoke(f"svc_wrt_{number}")
-        assert client.wait_for(number, timeout=1)
+        assert client.wait_for(number, timeout=60)
         assert client.check([f"svc_wrt_{number}"]) is Verdict.REVOKED
         assert client.check(["svc_wrt_other"]) is Verdict.CLEAR
     assert service.polls() >= polls + 3
@@ -270,29 +270,35 @@ def test_reports_change_no_verdict_and_delay_no_poll(service: Service, made: Mad
 @pytest.mark.parametrize(
     ("response", "state"),
     [
-        (Response(b"no", 503, {"Retry-After": "7"}), "failing"),
-        (Response(b"no", 429, {"Retry-After": "7"}), "failing"),
+        (Response(b"no", 503, {"Retry-After": "700"}), "failing"),
+        (Response(b"no", 429, {"Retry-After": "700"}), "failing"),
         (Response(b"no json"), "failing"),
         (Response(b"{}" * 70_000), "failing"),
         (Response(b"no such endpoint", 404), "unsupported"),
     ],
 )
 def test_a_registry_that_fails_changes_nothing(
-    service: Service, made: Made, response: Response, state: str
+    service: Service,
+    made: Made,
+    monkeypatch: pytest.MonkeyPatch,
+    response: Response,
+    state: str,
 ) -> None:
     """F293b: No answer of the registry changes a decision; the status shows it.
 
     The pause is at least as long as the service asks for.
     """
+    # The second report is minutes later.
+    monkeypatch.setattr("shared.authorizer.reports._BACKOFF", 300.0)
     seen: list[events.Event] = []
     service.instead = lambda path: response if "/authorizers/" in path else None
     client = made(on_event=seen.append).start()
     soon(lambda: client.status.reporting == state)
     soon(lambda: any(isinstance(each, events.ReportFailed) for each in seen))
     (failed,) = [each for each in seen if isinstance(each, events.ReportFailed)]
-    assert failed.pause >= (7 if response.headers else 2.5)
+    assert failed.pause >= (850 if response.headers else 150)
     service.revoke("svc_wrt_a")
-    assert client.wait_for(1, timeout=5)
+    assert client.wait_for(1, timeout=60)
     assert client.check(["svc_wrt_a"]) is Verdict.REVOKED
     assert client.check(["svc_wrt_b"]) is Verdict.CLEAR
     status = client.status
@@ -330,7 +336,7 @@ def test_reports_can_be_turned_off(service: Service, made: Made) -> None:
     """F294a: With `report=False` a client sends no reports."""
     client = made(report=False).start()
     service.revoke("svc_wrt_a")
-    assert client.wait_for(1, timeout=5)
+    assert client.wait_for(1, timeout=60)
     time.sleep(0.05)
     assert service.posted == []
     assert (client.status.reporting, client.status.authorizer_id) == ("off", None)

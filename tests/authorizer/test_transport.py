@@ -119,7 +119,7 @@ _HUGE: dict[str, Callable[[socket.socket], None]] = {
 }
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time limits as short as a test wants them."""
     monkeypatch.setattr(transport, "_READ_SECONDS", 0.15)
@@ -133,6 +133,7 @@ def asked(url: str, limit: int = 1000) -> Received:
         asker.close()
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("name", _BROKEN)
 def test_a_broken_answer_is_no_answer(name: str) -> None:
     """F184a: An answer that is malformed, truncated or slow is an error within the time limit."""

@@ -1,6 +1,6 @@
 """A client with one pin, against a service on loopback that publishes trust documents."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -114,7 +114,9 @@ def test_keys_that_cannot_be_read_are_not_asked_for_at_once(service: Service) ->
 # --- the whole client ---
 
 
-def test_a_client_and_a_guard_with_one_pin(service: Service, tmp_path: Path) -> None:
+def test_a_client_and_a_guard_with_one_pin(
+    service: Service, pass_time: Callable[[float], None]
+) -> None:
     """TRUST-5, F732a: A guard decides by the keys of the head, as long as the feed is fresh.
 
     It asks for no trust bundle. Without keys it allows nothing.
@@ -124,8 +126,7 @@ def test_a_client_and_a_guard_with_one_pin(service: Service, tmp_path: Path) -> 
     claims = Claims(TENANT, "svc_wrt_b", datetime.now(UTC).replace(microsecond=0), None, b"pay")
     seed = signer(32).private_bytes_raw()
     warrant = warrant_format.sign(claims, key_id=ISSUER_ID, key_version=1, seed=seed).encode()
-    policy = Policy(max_staleness=0.5, poll_seconds=0.01)
-    client = AuthorizerClient(service.url, **arguments(trust_root=PIN, policy=policy))
+    client = AuthorizerClient(service.url, **arguments(trust_root=PIN))
     guard = Guard(client)
     with client.start():
         assert guard.decide([warrant]) == Decision(False, "unknown")
@@ -140,6 +141,8 @@ def test_a_client_and_a_guard_with_one_pin(service: Service, tmp_path: Path) -> 
         service.instead = lambda _path: Response(b"", 503)
         other = replace(claims, warrant_id="svc_wrt_c")
         warrant = warrant_format.sign(other, key_id=ISSUER_ID, key_version=1, seed=seed).encode()
+        assert guard.decide([warrant]).is_allowed
+        pass_time(31)
         soon(lambda: guard.decide([warrant]) == Decision(False, "stale"))
     assert not _asked(service, "/v1/trust-bundle")
 

@@ -66,7 +66,7 @@ class Running:
     ) -> Reply:
         """The response to one request; `_` in names of headers stands for `-`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        with closing(http.client.HTTPConnection(HOST, self.port, timeout=30)) as connection:
+        with closing(http.client.HTTPConnection(HOST, self.port, timeout=60)) as connection:
             connection.request(method, path, data, headers=named)
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
@@ -105,5 +105,5 @@ def running(
         yield Running(relay, server, sock.getsockname()[1])
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()

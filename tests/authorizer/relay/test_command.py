@@ -155,7 +155,7 @@ def test_a_relay_in_a_process_of_its_own_stops_in_order(tmp_path: Path, stop: in
                     connection.request("GET", "/healthz")
                     assert connection.getresponse().status == 200
                 process.send_signal(stop)
-                assert process.wait(10) == 0, process.stderr.read()
+                assert process.wait(60) == 0, process.stderr.read()
             finally:
                 process.kill()
             assert "Warning" not in process.stderr.read()

@@ -66,14 +66,15 @@ def test_clients_of_a_relay_follow_documents(service: Service, relay: Running) -
     with client(relay) as one:
         service.feed.key = _STANDBY
         service.revoke("svc_wrt_b")
-        assert one.wait_for(2, timeout=5)
+        assert one.wait_for(2, timeout=60)
         service.vouch(_STANDBY, signer(3))
-        service.publish_keys(_key(20))
-        service.feed.key = signer(3)
-        service.feed.publish(leap=2**20)
-        service.feed.publish_list()
-        service.vouch(signer(3))
-        assert one.wait_for(service.feed.sequence, timeout=5)
+        with service.changing:
+            service.publish_keys(_key(20))
+            service.feed.key = signer(3)
+            service.feed.publish(leap=2**20)
+            service.feed.publish_list()
+            service.vouch(signer(3))
+        assert one.wait_for(service.feed.sequence, timeout=60)
         assert one.check(["svc_wrt_b"]) is REVOKED
         assert one.check(["svc_wrt_c"]) is CLEAR
         soon(lambda: one.view.keys is not None)
@@ -119,9 +120,10 @@ def test_a_document_that_the_roots_did_not_sign_does_not_pass(
 ) -> None:
     """FLEET-20, F733d: A relay passes on no document that it has not verified."""
     before = relay.get("/v1/trust").body
-    made = service.vouch()
-    forged = answer([type(made)(made.payload, {public(signer(9)): b"s" * 64}, made.document)])
-    service.instead = lambda path: Response(forged) if path.startswith("/v1/trust?") else None
+    with service.changing:
+        made = service.vouch()
+        forged = answer([type(made)(made.payload, {public(signer(9)): b"s" * 64}, made.document)])
+        service.instead = lambda path: Response(forged) if path.startswith("/v1/trust?") else None
     soon(lambda: relay.relay.counts["refused root"])
     assert relay.get("/v1/trust").body == before
     service.instead = lambda _path: None

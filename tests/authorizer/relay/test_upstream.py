@@ -41,18 +41,21 @@ def relay(service: Service, tmp_path: Path) -> Iterator[Running]:
 
 
 def rolls_back(service: Service) -> None:
-    service.feed = Feed()
-    service.revoke("svc_wrt_a")
+    with service.changing:
+        service.feed = Feed()
+        service.revoke("svc_wrt_a")
 
 
 def has_another_signer(service: Service) -> None:
-    service.feed.key = signer(9)
-    service.revoke("svc_wrt_c")
+    with service.changing:
+        service.feed.key = signer(9)
+        service.revoke("svc_wrt_c")
 
 
 def replays_the_head(service: Service) -> None:
-    service.sign()
-    service.issued_at -= timedelta(seconds=10)
+    with service.changing:
+        service.sign()
+        service.issued_at -= timedelta(seconds=10)
 
 
 def fails(service: Service) -> None:
@@ -158,7 +161,8 @@ def test_a_bundle_is_confirmed_by_its_validator(
     def answer(path: str) -> Response | None:
         if path != PATH:
             return None
-        etags.append(service.asked[-1][1].get("If-None-Match"))
+        asked = [headers for each, headers in service.asked if each == PATH]
+        etags.append(asked[-1].get("If-None-Match"))
         status = 304 if etags[-1] else 200
         return Response(b"" if etags[-1] else bundle(TENANT), status, {"ETag": '"b"'})
 

@@ -25,7 +25,7 @@ def test_answers_come_in_the_order_of_the_reads() -> None:
 
 def test_they_wait_for_each_other_no_more_than_they_must() -> None:
     """Sixteen reads that each wait for all others come to an end."""
-    gather = threading.Barrier(16, timeout=5)
+    gather = threading.Barrier(16, timeout=60)
     assert len(Threaded()(*[gather.wait] * 16)) == 16
 
 

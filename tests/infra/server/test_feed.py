@@ -67,7 +67,7 @@ def test_a_change_is_in_the_feed_at_once(tmp_path: Path) -> None:
     with running(ports):
         for number in (1, 2):
             tenant.revoke(ports, f"svc_wrt_{number}")
-            soon(partial(_is_at, ports, tenant, number), seconds=2)
+            soon(partial(_is_at, ports, tenant, number))
 
 
 @pytest.mark.parametrize("is_heard", [True, False])

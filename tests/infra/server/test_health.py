@@ -71,7 +71,7 @@ def _ages(answer: httpx2.Response) -> None:
 
 def _until_unready(http: httpx2.Client, url: str) -> str:
     """What it says once the answer that was seen before is not repeated any more."""
-    soon(lambda: http.get(f"{url}/readyz").status_code != 200, seconds=20)
+    soon(lambda: http.get(f"{url}/readyz").status_code != 200)
     answer = http.get(f"{url}/readyz")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     error = answer.json()["error"]

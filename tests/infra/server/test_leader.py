@@ -179,6 +179,7 @@ def test_on_one_machine_the_kernel_tells(tmp_path: Path) -> None:
             assert other.stdout.readline() == b"True\n"
             assert not ours.take(wants=True)
             other.kill()
+            other.wait()
         assert not ours.take(wants=False)
         assert ours.take(wants=True)
         assert ours.take(wants=True)

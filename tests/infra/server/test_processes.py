@@ -69,7 +69,7 @@ def test_what_ends_is_started_again(
     monkeypatch.setattr(local_processes, "_PAUSES", (0.0,))
     told = Told(tmp_path, _fail)
     with _running(told) as (processes, board):
-        processes.wait(lambda: len(told.starts()) > 3, seconds=10)
+        processes.wait(lambda: len(told.starts()) > 3, seconds=60)
         assert board.ends("worker 1") >= 3
     assert len(set(told.starts())) > 3
     assert "ended with code 1; it is started again" in caplog.text
@@ -83,11 +83,12 @@ def test_what_does_not_go_on_is_killed(
     monkeypatch.setattr(local_processes, "_LOOK_SECONDS", 0.01)
     told = Told(tmp_path, _until_stopped)
     with _running(told) as (processes, board):
+        processes.wait(lambda: bool(told.starts()), seconds=60)
         # It never said that it goes on: it may still be starting.
         processes.wait(lambda: False, seconds=0.3)
         assert len(told.starts()) == 1
         board.beat("worker 1")
-        processes.wait(lambda: len(told.starts()) > 1, seconds=10)
+        processes.wait(lambda: len(told.starts()) > 1, seconds=60)
         assert board.beats("worker 1") == 0
     assert "worker 1 does not go on" in caplog.text
     assert "ended by signal 9" in caplog.text
@@ -109,7 +110,7 @@ def test_a_machine_without_room_for_a_process(
     told = Told(tmp_path, _until_stopped)
     with _running(told) as (processes, board):
         assert board.down() == ["worker 1"]
-        processes.wait(lambda: bool(told.starts()), seconds=10)
+        processes.wait(lambda: bool(told.starts()), seconds=60)
         assert board.down() == []
     assert "worker 1 cannot start" in caplog.text
 
@@ -125,7 +126,7 @@ def test_a_stop_waits_for_what_is_under_way(tmp_path: Path) -> None:
 
     told = Told(tmp_path, finish)
     with _running(told) as (processes, _):
-        processes.wait(lambda: bool(told.starts()), seconds=10)
+        processes.wait(lambda: bool(told.starts()), seconds=60)
     assert (tmp_path / "finished").exists()
 
 
@@ -193,6 +194,6 @@ def test_a_signal_to_the_first_process_stops_all(tmp_path: Path, how: signal.Sig
     with local_server(tmp_path / "data") as server:
         others = list(_identifiers(server).values())
         server.process.send_signal(how)
-        assert server.process.wait(timeout=10) == 0
+        assert server.process.wait(timeout=60) == 0
         assert all(map(_is_gone, others))
         assert server.output.read_text().endswith(f"Stopped; the data is in {server.data}\n")

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,17 @@ def test_how_long_not_all_was_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     sealing = Sealing(replace(ports, store=Intercepted(ports.store, fail)))
     sealing.start()
     try:
-        soon(lambda: _size(ports, globex) == 1 and time.monotonic() - sealing.whole_at() > 0.3)
+        soon(lambda: _size(ports, globex) == 1)
+        assert sealing.whole_at() == -inf
         failing.clear()
-        soon(lambda: time.monotonic() - sealing.whole_at() < 0.2)
+        soon(lambda: sealing.whole_at() > -inf)
+        failing.append(acme.id)
+        failed = time.monotonic()
+        globex.revoke(ports, "svc_wrt_a")
+        soon(lambda: _size(ports, globex) == 2)
+        assert sealing.whole_at() < failed
+        failing.clear()
+        soon(lambda: sealing.whole_at() > failed)
     finally:
         sealing.stop()
         soon(lambda: not sealing.is_alive())

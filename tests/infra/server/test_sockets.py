@@ -145,7 +145,7 @@ def test_a_stalled_body_does_not_hold_up_a_stop(tmp_path: Path, workers: int) ->
 
 
 def _connected(server: LocalServer) -> socket.socket:
-    return socket.create_connection((HOST, server.port), timeout=5)
+    return socket.create_connection((HOST, server.port), timeout=60)
 
 
 def _probe(server: LocalServer) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import socket
 import sqlite3
 import threading
 import time
@@ -31,12 +32,12 @@ from shared.web.work import WorkKind
 from tests.infra.folders import opened
 from tests.kit import asgi
 from tests.kit.intercepted import Intercepted
-from tests.kit.processes import HOST, answers, free_port, local_server
+from tests.kit.processes import HOST, answers, local_server
 from tests.kit.waiting import soon
 
 _AUDIT = "/v1/audit-logs"
 _CHECK = "/v1/revocations/check?warrant_id=svc_wrt_none"
-_PATIENCE_SECONDS = 20
+_PATIENCE_SECONDS = 60
 
 
 class SlowAudit(Intercepted):
@@ -60,13 +61,13 @@ class SlowAudit(Intercepted):
             self.inside += 1
             self.most_inside = max(self.most_inside, self.inside)
         self.entered.release()
-        assert self.may_answer.wait(20)
+        assert self.may_answer.wait(120)
         with self._lock:
             self.inside -= 1
 
     def wait_until_entered(self, times: int = 1) -> None:
         for _ in range(times):
-            assert self.entered.acquire(timeout=10)
+            assert self.entered.acquire(timeout=60)
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,22 @@ def ask(
     port: int, secret: str, method: str, path: str, body: Any = None, *, timeout: float = 30
 ) -> int:
     """The status of the answer to one request, over a connection of its own."""
+    return answered(sent(port, secret, method, path, body, timeout=timeout))
+
+
+def sent(
+    port: int, secret: str, method: str, path: str, body: Any = None, *, timeout: float = 30
+) -> http.client.HTTPConnection:
+    """A connection on which the server has one request; nothing waits for its answer yet."""
     headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
-    sent = None if body is None else json.dumps(body)
-    with closing(http.client.HTTPConnection(HOST, port, timeout=timeout)) as connection:
-        connection.request(method, path, sent, headers)
+    connection = http.client.HTTPConnection(HOST, port, timeout=timeout)
+    connection.request(method, path, None if body is None else json.dumps(body), headers)
+    return connection
+
+
+def answered(connection: http.client.HTTPConnection) -> int:
+    """The status of the answer; the connection is closed then."""
+    with closing(connection):
         answer = connection.getresponse()
         answer.read()
         return answer.status
@@ -124,14 +137,18 @@ def running(tmp_path: Path) -> Iterator[Running]:
 def serving(folder: Path) -> Iterator[Running]:
     """The contract, served as the local server serves it, on a store that can be made to wait."""
     data_folder.prepare(folder)
-    with opened(folder) as ports, ThreadPoolExecutor(20) as pool:
+    with (
+        opened(folder) as ports,
+        ThreadPoolExecutor(20) as pool,
+        socket.create_server((HOST, 0)) as listener,
+    ):
         slow = SlowAudit(ports.store)
         waiting = replace(ports, store=slow)
         app = create_app(*ROUTERS, ports=lambda: waiting, work=Threads())
-        port = free_port()
-        config = uvicorn.Config(app, HOST, port, http=LocalProtocol, lifespan="on", log_config=None)
+        port = listener.getsockname()[1]
+        config = uvicorn.Config(app, http=LocalProtocol, lifespan="on", log_config=None)
         server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run)
+        thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
             soon(lambda: answers(port, http.client.UNAUTHORIZED), seconds=60)
@@ -139,7 +156,7 @@ def serving(folder: Path) -> Iterator[Running]:
         finally:
             slow.may_answer.set()
             server.should_exit = True
-            thread.join(timeout=20)
+            thread.join(timeout=60)
     assert not thread.is_alive()
 
 
@@ -177,7 +194,7 @@ def test_what_is_under_way_at_a_stop_is_finished_and_answered(running: Running) 
     assert running.thread.is_alive()
     running.slow.may_answer.set()
     assert page.result() == 200
-    running.thread.join(timeout=10)
+    running.thread.join(timeout=60)
     assert not running.thread.is_alive()
 
 
@@ -187,14 +204,14 @@ def test_a_stop_waits_for_work_that_nobody_waits_for() -> None:
 
     def work() -> None:
         begun.set()
-        may_end.wait(10)
+        may_end.wait(60)
         done.append("first")
 
     async def ask() -> None:
         calls: list[Callable[[], None]] = [work, *(partial(done.append, "later") for _ in range(3))]
         given = [threads(call, WorkKind.PUBLICATION, tenant_id="acme") for call in calls]
         tasks = [asyncio.create_task(each) for each in given]
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, 60)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -217,8 +234,8 @@ def test_a_write_that_waits_holds_up_nobody_and_a_stop_loses_nothing(tmp_path: P
             holder.execute("BEGIN IMMEDIATE")
             body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
             wanted = server.port, server.admin_key, "POST", "/v1/revocations", body
-            revoking = pool.submit(ask, *wanted)
-            time.sleep(0.2)
+            # The server has the request before the next one, which it answers.
+            revoking = pool.submit(answered, sent(*wanted))
             assert ask(server.port, server.admin_key, "GET", _CHECK) == 200
             assert not revoking.done()
             stopping = pool.submit(server.interrupt)

@@ -52,6 +52,7 @@ def test_the_timer_announces_stale_authorizers(
     monkeypatch.setattr(propagation, "is_due", lambda _now: True)
     with _timer(ports, monkeypatch):
         soon(lambda: "authorizer.stale" in tenant.actions(ports))
+        soon(lambda: "authorizers" in caplog.messages)
     counted = [each for each in caplog.records if each.getMessage() == "authorizers"]
     assert logs.given(counted[0]).metrics == {
         "AuthorizersHolding": 0,
@@ -90,7 +91,7 @@ def test_a_start_does_not_wait_for_ever(tmp_path: Path, caplog: pytest.LogCaptur
 
     def wait(call: Call) -> Any:
         """Who is due is found out once `may_answer` is set."""
-        assert call.arguments[:1] != (TURNS,) or may_answer.wait(10)
+        assert call.arguments[:1] != (TURNS,) or may_answer.wait(60)
         return call()
 
     timer = Timer(replace(ports, store=Intercepted(ports.store, wait)), board.begun)
@@ -137,7 +138,7 @@ def test_a_list_that_is_asked_for_does_not_wait(
     timer = Timer(ports, begun.set)
     timer.start()
     try:
-        assert begun.wait(30)  # the first round publishes what is due by itself
+        assert begun.wait(60)  # the first round publishes what is due by itself
         tenant.revoke(ports, "svc_wrt_a")
         timer.publish("svc_tnt_nobody")
         timer.publish(tenant.id)

@@ -153,7 +153,7 @@ def serve(world: World, talk: Callable[[Service], Awaitable[None]], most: int = 
         async with _serving(world, work) as service:
             await talk(service)
 
-    asgi.run(asyncio.wait_for(both(), timeout=60))
+    asgi.run(asyncio.wait_for(both(), timeout=240))
 
 
 @asynccontextmanager
@@ -208,7 +208,7 @@ def test_one_task_reads_for_all_who_wait(world: World) -> None:
         # One when the first began to wait, one each second, and one or two for the change.
         assert world.reads.times - before < len(polls)
         # Nobody waits, so nobody reads.
-        await asyncio.sleep(0.1)
+        await service.until(lambda: service.work.waiting._task is None)
         before = world.reads.times
         await asyncio.sleep(0.2)
         assert world.reads.times == before

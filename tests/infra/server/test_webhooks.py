@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +34,7 @@ class Told:
 
     def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
         if url in self.held:
-            self.held[url].wait(20)
+            self.held[url].wait(120)
         self.sent += [url] * len(messages)
         return [DeliveryAnswer(DeliveryOutcome.ANSWERED, 1, status=200) for _ in messages]
 
@@ -60,7 +59,7 @@ def running(ports: Ports, sender: Sender) -> Iterator[Webhooks]:
         yield thread
     finally:
         thread.stop()
-        thread._thread.join(20)
+        thread._thread.join(60)
         assert not thread.is_alive()
 
 
@@ -137,13 +136,17 @@ def test_a_stop_ends_a_slow_delivery_after_its_batch(ports: Ports) -> None:
         tenant.revoke(ports, f"svc_wrt_{number}")
     sealing.extend(ports, tenant.id)
 
+    may_answer = threading.Event()
+
     def slow(_request: Received, connection: socket.socket) -> None:
-        time.sleep(0.3)
+        may_answer.wait(60)
         answer(200)(_request, connection)
 
     with receiving(slow) as receiver:
-        with running(ports, receiver.sender()):
+        with running(ports, receiver.sender()) as thread:
             soon(lambda: len(receiver.requests) > 0)
+            thread.stop()
+            may_answer.set()
         assert len(receiver.requests) <= 8
         with running(ports, receiver.sender()):
             soon(lambda: len({each.headers["webhook-id"] for each in receiver.requests}) == 20)

@@ -22,6 +22,7 @@ from tests.kit.worlds import Clock, in_memory
 surroundings.forget()
 surroundings.keep_files_in_memory()
 surroundings.keep_compiled_modules()
+surroundings.wait_for_answers()
 
 # Every test fails in which a secret gets out.
 pytest_plugins = ["tests.leaks"]

@@ -234,7 +234,7 @@ def test_a_mark_is_heard_by_other_servers(
             assert listener._connection is not None
             PostgresqlStore(database).write(Put(ONE, {}, _ANY))
             PostgresqlStore(other).write(Put(mark_address("t1", "w"), {}, _ANY))
-            heard = next(listener._connection.notifies(timeout=10))
+            heard = next(listener._connection.notifies(timeout=60))
             assert (heard.pid,) == other.rows("SELECT pg_backend_pid()")[0]
             other.rows(f"SELECT pg_terminate_backend({listener._connection.info.backend_pid})")
             # The end is news as well.

@@ -38,7 +38,7 @@ def another() -> Iterator[ThreadPoolExecutor]:
 def test_a_read_does_not_wait_for_a_write(store: SqliteStore, another: ThreadPoolExecutor) -> None:
     """F114c: With SQLite a read does not wait for a write of another thread."""
     with store._database.transaction():
-        assert another.submit(store.get, KEY).result(timeout=5) == {"name": "old"}
+        assert another.submit(store.get, KEY).result(timeout=60) == {"name": "old"}
 
 
 def test_a_write_waits_for_a_short_one(store: SqliteStore, another: ThreadPoolExecutor) -> None:
@@ -46,9 +46,9 @@ def test_a_write_waits_for_a_short_one(store: SqliteStore, another: ThreadPoolEx
     with closing(SqliteStore(store._database._path, busy_seconds=0)) as impatient:
         with store._database.transaction():
             with pytest.raises(Unavailable):
-                another.submit(impatient.write, PUT).result(timeout=5)
+                another.submit(impatient.write, PUT).result(timeout=60)
             writing = another.submit(store.write, PUT)
-        writing.result(timeout=5)
+        writing.result(timeout=60)
     assert store.get(KEY) == {"name": "new"}
 
 
@@ -63,6 +63,6 @@ def test_no_thread_opens_another_file(
         if how == "replaced":
             path.with_name("backup").rename(path)
         with pytest.raises(Unavailable):
-            another.submit(store.get, KEY).result(timeout=5)
+            another.submit(store.get, KEY).result(timeout=60)
     assert path.exists() == (how == "replaced")
     assert store.get(KEY) == {"name": "old"}

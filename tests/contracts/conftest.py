@@ -179,7 +179,7 @@ def follow(blobs: BlobStore) -> Callable[[str], bytes | None]:
 
     def follow(url: str) -> bytes | None:
         if not isinstance(blobs, LinkedBlobs):
-            return requests.get(url, timeout=5).content
+            return requests.get(url, timeout=60).content
         parts = urlsplit(url)
         asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
         found = blobs.open_url(parts.path.removeprefix("/blobs/"), **asked)

@@ -114,7 +114,7 @@ def test_an_address_says_what_it_serves(
     url = blobs.url(name, ttl_seconds=60)
     if url.startswith("/"):  # the local server's part: tests/infra/server/test_app.py
         return
-    headers = requests.get(url, timeout=5).headers
+    headers = requests.get(url, timeout=60).headers
     assert headers["content-type"] == type_
     assert headers["cache-control"] == "private, no-cache"
     assert headers.get("content-encoding") == encoding

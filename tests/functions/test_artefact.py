@@ -254,4 +254,4 @@ def _sqs(folder: Path) -> Iterator[tuple[SQSClient, dict[str, str]]]:
             yield client, account
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=60)

@@ -354,7 +354,7 @@ def test_a_long_list_is_fetched_elsewhere_on_lambda(
     assert answer.headers["cache-control"] == "private, no-cache"
     assert answer.headers["vary"] == "Accept-Encoding"
     assert "content-encoding" not in answer.headers
-    stored = requests.get(answer.headers["location"], timeout=5)
+    stored = requests.get(answer.headers["location"], timeout=60)
     assert stored.content == in_force.body(on_lambda.ports, on_lambda.head)
     assert stored.headers["content-type"] == "application/json"
     assert stored.headers["cache-control"] == "private, no-cache"
@@ -392,7 +392,7 @@ def test_a_long_native_list_is_fetched_elsewhere_on_lambda(
     path = "/compat/tenuo/v1/revocations/srl/signed"
     answer = on_lambda.admin.call(authorizers.handler, "GET", path)
     assert (answer.status, answer.body) == (307, b"")
-    listed = requests.get(answer.headers["location"], timeout=5)
+    listed = requests.get(answer.headers["location"], timeout=60)
     assert listed.headers["content-type"] == "application/json"
     monkeypatch.setattr(bodies, "ANSWER_MAX", 10_000_000)
     assert on_lambda.admin.call(authorizers.handler, "GET", path).body == listed.content

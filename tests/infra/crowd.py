@@ -96,7 +96,7 @@ class Crowd:
     def wait_for(self, many: int, count_of: Callable[["Crowd"], list[str]]) -> None:
         """Wait until so many more are in the list, while nobody gives up and each comes in time."""
         for wanted in range(len(count_of(self)) + 1, len(count_of(self)) + many + 1):
-            soon(lambda wanted=wanted: self._has(wanted, count_of), seconds=60)  # type: ignore[misc]
+            soon(lambda wanted=wanted: self._has(wanted, count_of))  # type: ignore[misc]
 
     def _has(self, wanted: int, count_of: Callable[["Crowd"], list[str]]) -> bool:
         for task in self._tasks:

@@ -16,10 +16,9 @@ from typing import Any, Final
 import httpx2
 
 from shared.authorizer.formats import documents
-from tests.kit import processes, waiting
+from tests.kit import processes
 from tests.kit.processes import ROOT, Group, environment, free_port
-
-soon = partial(waiting.soon, seconds=30)
+from tests.kit.waiting import soon as soon
 
 UV: Final = [str(Path(sys.executable).with_name("uv")), "--quiet"]
 _PROGRAM = """
@@ -142,7 +141,7 @@ class Server:
         """An administrator with a connection of his own."""
         headers = {"Authorization": f"Bearer {self.key}"}
         # No certificates: to read those of all authorities takes longer than a call.
-        with httpx2.Client(base_url=self.url, headers=headers, timeout=30, verify=False) as caller:
+        with httpx2.Client(base_url=self.url, headers=headers, timeout=60, verify=False) as caller:
             yield caller
 
     def call(self, method: str, path: str, **body: object) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def publishing(folder: Path, handle: str, settings: dict[str, str]) -> Group:
 
 def end(publisher: Group) -> None:
     """Kill it, once it has published at least once."""
-    soon(lambda: _reported(publisher), seconds=60)
+    soon(lambda: _reported(publisher))
     publisher.kill()
 
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 # How long a page has for what a test expects, in milliseconds: no test waits longer than it must.
-PATIENCE: Final = 30_000
+PATIENCE: Final = 120_000
 # A script that waits for the first text, and says after how many milliseconds it was painted.
 PAINTED: Final = """() => new Promise((resolve) => new PerformanceObserver(
   (list) => resolve(list.getEntriesByName("first-contentful-paint")[0].startTime),

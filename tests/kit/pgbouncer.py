@@ -51,4 +51,4 @@ def pgbouncer(server: PostgresqlPlace, mode: str) -> Iterator[PostgresqlPlace]:
             yield made
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(60)

@@ -49,7 +49,7 @@ class PostgresqlPlace:
     def answers(self) -> bool:
         """Whether it accepts connections."""
         try:
-            psycopg.connect(self.url(), connect_timeout=2).close()
+            psycopg.connect(self.url(), connect_timeout=30).close()
         except psycopg.OperationalError:
             return False
         return True
@@ -118,7 +118,7 @@ class PostgresqlServer(PostgresqlPlace):
                 user=_user(),
                 start_new_session=True,
             )
-        soon(self.answers, seconds=30)
+        soon(self.answers)
 
     def signal(self, number: int) -> None:
         """Send a signal to all its processes."""
@@ -132,7 +132,7 @@ class PostgresqlServer(PostgresqlPlace):
         if self._process is not None:
             self.signal(signal.SIGCONT)
             self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(30)
+            self._process.wait(60)
             self._process = None
 
     def remove(self) -> None:

@@ -300,7 +300,7 @@ def figures_of(program: str, *, processes: int) -> list[int]:
         subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
         for _ in range(processes)
     ]
-    figures = [int(process.communicate(timeout=30)[0]) for process in started]
+    figures = [int(process.communicate(timeout=120)[0]) for process in started]
     assert [process.returncode for process in started] == [0] * processes
     return figures
 
@@ -316,11 +316,16 @@ def environment(settings: dict[str, str] | None = None) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
+    """A port for a server, which the kernel gives to nobody else for a minute.
+
+    A connection that its server has closed keeps the port from all who do not name it.
+    """
+    with socket.create_server((HOST, 0)) as probe:
         port: int = probe.getsockname()[1]
-        return port
+        with socket.create_connection((HOST, port)) as caller:
+            probe.accept()[0].close()
+            assert caller.recv(1) == b""
+    return port
 
 
 def _places(data: Path | None, port: int) -> list[str]:

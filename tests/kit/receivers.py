@@ -49,13 +49,13 @@ class Receiver:
         return int(self.listener.getsockname()[1])
 
     def sender(
-        self, addresses: Sequence[str] = ("127.0.0.1",), *, patience: float = 5.0
+        self, addresses: Sequence[str] = ("127.0.0.1",), *, patience: float = 60.0
     ) -> HttpsSender:
         """A sender for which the name of the receiver resolves to these addresses."""
         return HttpsSender(LOOPBACK, lambda _: list(addresses), self.port, trusting(HOST), patience)
 
     def outbound(
-        self, addresses: Sequence[str] = ("127.0.0.1",), *, patience: float = 5.0
+        self, addresses: Sequence[str] = ("127.0.0.1",), *, patience: float = 60.0
     ) -> Https:
         """What asks the receiver, by any name that it has a certificate for."""
         return Https(LOOPBACK, lambda _: list(addresses), self.port, trusting(HOST), patience)
@@ -115,7 +115,7 @@ def raw(run: Raw) -> Iterator[Receiver]:
 
         def serve(connection: socket.socket) -> None:
             # What the other side does is not the receiver's fault.
-            connection.settimeout(2)
+            connection.settimeout(60)
             with suppress(OSError), connection:
                 run(connection)
 
@@ -135,7 +135,7 @@ def raw(run: Raw) -> Iterator[Receiver]:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             for each in (acceptor, *threads):
-                each.join(10)
+                each.join(60)
 
 
 def _read(connection: socket.socket) -> Received:

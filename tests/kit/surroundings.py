@@ -2,7 +2,7 @@
 
 Settings of clouds and proxies would lead requests of the tests away from this machine, so a run
 forgets them before its first test. What tests write is in memory, where there is such a folder.
-Compiled modules are kept, so that not every process compiles all of them.
+Compiled modules are kept, so that not every process compiles all of them. Requests wait for longer.
 """
 
 import json
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import httpx2._config
 import pytest
 
 _PROXIES: Final = frozenset({"all_proxy", "http_proxy", "https_proxy", "no_proxy"})
@@ -53,6 +54,12 @@ def keep_files_in_memory(memory: Path = Path("/dev/shm")) -> None:
     found = os.statvfs(memory)
     if found.f_bavail * found.f_frsize >= _ROOM and not found.f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
+def wait_for_answers() -> None:
+    """Let requests without a limit of their own wait for a minute: a busy machine is no fault."""
+    limits = httpx2._config.DEFAULT_TIMEOUT_CONFIG
+    limits.connect = limits.read = limits.write = limits.pool = 60.0
 
 
 def keep_compiled_modules() -> None:

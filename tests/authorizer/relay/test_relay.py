@@ -3,7 +3,7 @@
 import gzip
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +59,10 @@ def test_a_client_of_a_relay_refuses_what_is_revoked(
     # The relay polls only when the service has news.
     monkeypatch.setattr(upstream, "_POLL_SECONDS", 3600.0)
     service.wait_max = 3600
-    with (
-        running(service, tmp_path / "relay") as relay,
-        made(relay.url).start() as one,
-        made(relay.url).start() as two,
-    ):
-        soon(lambda: service.waiting == 1)
+    with ExitStack() as stack:
+        relay = stack.enter_context(running(service, tmp_path))
+        soon(lambda: relay.holds(1))
+        one, two = (stack.enter_context(client(relay)) for _ in range(2))
         for each in (one, two):
             assert each.check(["svc_wrt_a"]) is REVOKED
             assert each.check(["svc_wrt_b"]) is CLEAR

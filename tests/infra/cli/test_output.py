@@ -176,7 +176,7 @@ def test_a_command_watches_and_prints_what_is_new(admin: Shell) -> None:
             assert any(each == f"{name}-{number}\n" for each in told)
         process.send_signal(signal.SIGINT)
         assert process.stdout.read() == ""
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_watched_status_is_not_sent_again(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -281,7 +281,7 @@ def test_two_verifiers_share_a_state(verifier: Verifier, monkeypatch: pytest.Mon
     def meanwhile(*arguments: Any, **options_: Any) -> Any:
         command = [sys.executable, "-m", "infra.cli", "list", "verify", str(newer), *options]
         others.append(subprocess.Popen(command, cwd=processes.ROOT, stdout=subprocess.DEVNULL))
-        soon(lambda: others[0].poll() is not None or _waits(others[0].pid), seconds=30)
+        soon(lambda: others[0].poll() is not None or _waits(others[0].pid))
         return verify_next(*arguments, **options_)
 
     monkeypatch.setattr(srl_verification, "verify_next", meanwhile)

@@ -151,7 +151,7 @@ def serving(folder: Path) -> Iterator[Running]:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
-            soon(lambda: answers(port, http.client.UNAUTHORIZED), seconds=60)
+            soon(lambda: answers(port, http.client.UNAUTHORIZED))
             yield Running(server, thread, port, ports, slow, pool)
         finally:
             slow.may_answer.set()

@@ -10,6 +10,7 @@ import pytest
 from shared.adapters.https import HttpWitnesses
 from shared.model.audit.witnesses import BYTES_MAX
 from shared.ports.outside import WitnessAnswer
+from tests.kit.processes import free_port
 
 PATIENCE = 0.5
 NOTHING = WitnessAnswer(0)
@@ -91,6 +92,5 @@ def test_a_bad_answer_is_none(parts: tuple[bytes, ...], holds: bool) -> None:
 
 def test_a_server_that_is_not_there_is_none() -> None:
     """LOG-31, F809d: Without a server there is no answer."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    assert asked(f"http://127.0.0.1:{port}", "http://nothing.invalid", "http://[") == [NOTHING] * 3
+    urls = (f"http://127.0.0.1:{free_port()}", "http://nothing.invalid", "http://[")
+    assert asked(*urls) == [NOTHING] * 3

@@ -62,7 +62,7 @@ def check_session(document: str, folder: Path, *, url: str) -> None:
         env=environment({"RESCIND_HOME": str(folder.with_name(f"{folder.name}-profiles"))}),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
@@ -92,7 +92,7 @@ class Terminal:
     """A shell that a reader types blocks of commands into, one after the other."""
 
     def __init__(
-        self, folder: Path, settings: dict[str, str] | None = None, *, seconds: float = 120
+        self, folder: Path, settings: dict[str, str] | None = None, *, seconds: float = 240
     ) -> None:
         self._shell = subprocess.Popen(
             ["bash", "-euo", "pipefail"],
@@ -112,7 +112,7 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self._deadline.cancel()
         self._shell.kill()
-        self._shell.communicate(timeout=10)
+        self._shell.communicate(timeout=60)
 
     def type(self, block: str) -> str:
         """What the block prints, once it has ended well."""

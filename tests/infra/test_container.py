@@ -175,7 +175,7 @@ def _running(
     serve = [*image.command(_of_last("CMD")), "--port", str(image.port), *arguments]
     process = _started(image, *serve, settings=settings or {})
     try:
-        soon(lambda: process.poll() or answers(image.port, 401), seconds=60)
+        soon(lambda: process.poll() or answers(image.port, 401))
         assert process.poll() is None
         yield process
     finally:
@@ -196,7 +196,7 @@ def test_what_the_image_holds_serves_and_is_healthy(image: _Image) -> None:
     with _running(image) as process:
         assert subprocess.run(health, check=False).returncode == 0
         process.send_signal(_stop_signal())
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     assert subprocess.run(health, stderr=subprocess.DEVNULL, check=False).returncode != 0
     assert _files(image.folder / "opt") == before
     assert (image.data / "svc.db").exists()
@@ -247,7 +247,7 @@ def _serve_and_drain(image: _Image, settings: dict[str, str]) -> None:
         soon(lambda: httpx2.get(f"{url}/readyz").status_code == 503)
         assert httpx2.get(f"{url}/v1/whoami", headers=headers).status_code == 200
         process.send_signal(_stop_signal())
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     assert _files(image.data) == before
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shared.authorizer import AuthorizerClient
+from shared.authorizer.relay import relay as relay_state
 from shared.authorizer.relay import reports
 from shared.authorizer.reports import Reporting
 from tests.authorizer.clients import arguments
@@ -268,8 +269,13 @@ def test_what_is_no_answer_is_asked_again(
     soon(lambda: relay.relay.reports.counts["sent"] == 1)
 
 
-def test_a_relay_that_stops_passes_on_the_last_reports(registry: Registry, tmp_path: Path) -> None:
+def test_a_relay_that_stops_passes_on_the_last_reports(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F307j: A relay that stops passes on the reports that it has."""
+    # No report is passed on before the stop, which waits for the service.
+    monkeypatch.setattr(reports, "_PAUSE", 3600.0)
+    monkeypatch.setattr(relay_state, "_LAST_REPORTS_SECONDS", 60.0)
     with running(registry.service, tmp_path) as relay:
         soon(lambda: relay.holds(1))
         relay.post(beat(1), {"sequence": 1})

@@ -9,6 +9,7 @@ import httpx2
 from tests.infra.cli.conftest import Shell
 from tests.kit.disks import full_disk
 from tests.kit.processes import LocalServer
+from tests.kit.waiting import soon
 
 
 def test_a_secret_is_written_to_a_new_private_file(
@@ -113,6 +114,7 @@ def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) 
     assert "cli-gate (unknown)" in revoked.out
     change, *_ = admin.json("changes", "list")["changes"]
     assert change["reason"] == "x"
+    soon(lambda: admin.json("changes", "show", change["id"])["feed"])
     whole = admin.json("changes", "show", change["id"])
     assert whole["stragglers"][0]["name"] == "cli-gate"
     shown = admin.run("changes", "show", change["id"], columns=80).out

@@ -70,7 +70,7 @@ def test_a_store_that_stands_still_stops_no_other_answer(ports: Ports) -> None:
 
     def wait(call: Call) -> Any:
         entered.release()
-        assert goes_on.wait(30)
+        assert goes_on.wait(120)
         return call()
 
     work = far()

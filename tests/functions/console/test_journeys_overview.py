@@ -264,6 +264,7 @@ def test_the_first_run_leaves_a_gateway_that_works(visitor: Console, tmp_path: P
     visitor.pass_time(seconds=(datetime.now(UTC) - world.clock()).total_seconds())
     world.run_schedule()
     visitor.sign_in_by_link()
+    visitor.settle()
     page.get_by_role("button", name="Connect a gateway").click()
     visitor.check_axe()
     page.get_by_role("button", name="Make its key").click()

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect
 
 from tests.functions.console.served import World
 from tests.kit import browsers
@@ -227,6 +227,10 @@ class Console:
     def wait(self, name: str) -> None:
         """Wait until the page of this name has drawn its data."""
         self.page.wait_for_selector(f"body[data-ready={json.dumps(name)}]", state="attached")
+
+    def settle(self) -> None:
+        """Wait until nothing is loaded any more. What is above a button moves it until then."""
+        expect(self.page.locator("main .skeleton")).to_have_count(0)
 
     def pass_time(self, **by: float) -> None:
         """Move the clocks of the service and of the browser. No timer goes off by this."""

@@ -195,11 +195,12 @@ def _examples() -> Iterator[tuple[str, Any, Any]]:
 
 def test_an_example_fits_its_schema() -> None:
     """F144a: Every example of the API document matches its schema."""
-    examples = list(_examples())
-    assert len(examples) > 400
-    for name, schema, value in examples:
-        whole = schema | {"components": DOCUMENT["components"]}
-        assert jsonschema_rs.is_valid(whole, value, validate_formats=True), name
+    names, schemas, values = map(list, zip(*_examples(), strict=True))
+    assert len(names) > 400
+    # All in one schema, as it takes a while to read the components.
+    whole = {"prefixItems": schemas, "components": DOCUMENT["components"]}
+    checked = jsonschema_rs.validator_for(whole, validate_formats=True)
+    assert [names[int(each.instance_path[0])] for each in checked.iter_errors(values)] == []
 
 
 def test_the_example_of_an_answer_has_the_members_of_the_answer() -> None:

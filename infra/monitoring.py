@@ -88,6 +88,9 @@ METRICS: Final = {
     "rescind_leader_seconds": _gauge(
         "time since any server on the same data was seen to [lead](one-machine.md#processes)"
     ),
+    "rescind_change_published_seconds": _histogram(
+        "time from the acknowledgement of a change to its entry in the feed"
+    ),
     "rescind_feeds_late": _gauge(
         "tenants with a change that waits too long to be published, or for which that is not known"
     ),
@@ -170,6 +173,10 @@ _SLOWEST: Final = (
     'rescind_request_seconds_bucket{operation!="poll_feed"}[15m])))'
 )
 
+_SLOWEST_CHANGE: Final = (
+    "histogram_quantile(0.99, sum by (le) (rate(rescind_change_published_seconds_bucket[5m])))"
+)
+
 ALERTS: Final = (
     Alert("NoServer", "absent(rescind_build_info)", "2m", _PAGE, "no server answers Prometheus"),
     Alert(
@@ -181,6 +188,14 @@ ALERTS: Final = (
         "ScheduleIdle", "rescind_schedule_idle_seconds > 180", "0m", _PAGE, "the schedule stands"
     ),
     Alert("FeedsLate", "rescind_feeds_late > 0", "0m", _PAGE, "a change is not in its feed"),
+    Alert(
+        "ChangesWait",
+        # The histogram has no new values if nothing is published.
+        f"{_SLOWEST_CHANGE} > 5 or max(rescind_unpublished_seconds) > 5",
+        "2m",
+        _PAGE,
+        "changes take more than 5 seconds to their feed",
+    ),
     Alert("LateLists", "rescind_lists_late > 0", "5m", _PAGE, "lists are late and will expire"),
     Alert("ExpiredLists", "rescind_list_expires_in_seconds < 0", "0m", _PAGE, "a list has expired"),
     Alert(
@@ -338,6 +353,7 @@ PANELS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
             "oldest list": "max(rescind_list_age_seconds)",
             "a list expires in": "min(rescind_list_expires_in_seconds)",
             "oldest change not in a feed": "max(rescind_unpublished_seconds)",
+            "change to its feed, 99 of 100": _SLOWEST_CHANGE,
         },
     ),
     (

@@ -10,16 +10,22 @@ import logging
 import os
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple
 
 from shared.errors import RescindError
 
 _NAMESPACE: Final = "Rescind"
 _FIELDS: Final = "rescind_fields"
+# The most values of a metric that CloudWatch reads from a line.
+_VALUES_MAX: Final = 100
+# What authorizers request every few seconds, and the publications that revocations make.
+_FREQUENT: Final = frozenset({"poll_feed", "send_heartbeat", "send_reports", "changes"})
+_SAMPLED_SECONDS: Final = 60.0
 _OURS: Final = ("functions", "shared")
 _ENCODER: Final = json.JSONEncoder(default=str, allow_nan=False)
 _Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -31,21 +37,23 @@ class Given(NamedTuple):
     metrics: Mapping[str, float]
     by: Mapping[str, str]
     values: Mapping[str, object]
-    # The values of RequestSeconds of several requests.
-    gathered: Sequence[float] = ()
+    # Several values of a metric, such as of several requests.
+    gathered: Mapping[str, Sequence[float]] = MappingProxyType({})
 
 
 def fields(
     *,
     metrics: Mapping[str, float] | None = None,
     by: Mapping[str, str] | None = None,
+    gathered: Mapping[str, Sequence[float]] | None = None,
     **values: object,
 ) -> dict[str, Any]:
     """Return the `extra` of a logging call: fields with these names, and metrics.
 
     The metrics also count for the values of `by`, which are few: CloudWatch bills each of them.
+    `gathered` has all values of a metric with more than one.
     """
-    return {_FIELDS: Given(metrics or {}, by or {}, values)}
+    return {_FIELDS: Given(metrics or {}, by or {}, values, gathered or {})}
 
 
 def given(record: logging.LogRecord) -> Given:
@@ -58,14 +66,16 @@ def for_one_machine(level: str, *, counted_by: str | None = None) -> dict[str, A
     """Return the `logging.config` of the processes of a server on one machine.
 
     It writes JSON lines to standard error: the service's from `level` up, and warnings of
-    libraries. `INFO` has a line for each request. `counted_by` names the class of a handler that
-    gets all lines of the service from `INFO` up, whatever the `level`.
+    libraries. `INFO` has a line for each request, except frequent ones (see `Sampled`); `DEBUG` has
+    all. `counted_by` names the class of a handler that gets all lines of the service from `INFO`
+    up, whatever the `level`.
     """
     handlers: dict[str, Any] = {
         "stderr": {
             "class": "logging.StreamHandler",
             "formatter": "json",
             "level": level.upper(),
+            "filters": [] if level.upper() == "DEBUG" else ["sampled"],
         }
     }
     ours: dict[str, Any] = {"level": level.upper()}
@@ -77,6 +87,7 @@ def for_one_machine(level: str, *, counted_by: str | None = None) -> dict[str, A
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": JsonFormatter, "stage": None}},
+        "filters": {"sampled": {"()": Sampled}},
         "handlers": handlers,
         "root": {"level": "WARNING", "handlers": ["stderr"]},
         "loggers": dict.fromkeys((*_OURS, "rescind"), ours),
@@ -126,7 +137,34 @@ class Gathered(logging.Filter):
         if len(gathered) < self._size:
             return False
         del self._seconds[operation]
-        setattr(record, _FIELDS, found._replace(gathered=gathered))
+        setattr(record, _FIELDS, found._replace(gathered={"RequestSeconds": gathered}))
+        return True
+
+
+class Sampled(logging.Filter):
+    """Lets one line a minute through of each frequent operation that succeeds.
+
+    The field `lines` has the number of lines that it stands for. Failures, refusals and all other
+    lines pass.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged_at: dict[object, float] = {}
+        self._lines = Counter[object]()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is logged."""
+        found = given(record)
+        name = found.values.get("operation", record.msg)
+        if name not in _FREQUENT or found.values.get("outcome", "ok") != "ok":
+            return True
+        self._lines[name] += 1
+        if abs(record.created - self._logged_at.get(name, 0.0)) < _SAMPLED_SECONDS:
+            return False
+        self._logged_at[name] = record.created
+        values = {**found.values, "lines": self._lines.pop(name)}
+        setattr(record, _FIELDS, found._replace(values=values))
         return True
 
 
@@ -177,7 +215,7 @@ class JsonFormatter(logging.Formatter):
         dimensions = [["Stage"], ["Stage", *by]] if by else [["Stage"]]
         directive = {"Namespace": _NAMESPACE, "Dimensions": dimensions, "Metrics": definitions}
         metadata = {"Timestamp": int(record.created * 1000), "CloudWatchMetrics": [directive]}
-        several = {"RequestSeconds": found.gathered} if len(found.gathered) > 1 else {}
+        several = {name: each[:_VALUES_MAX] for name, each in found.gathered.items() if each[1:]}
         return {"_aws": metadata, "Stage": self._stage, **by, **found.metrics, **several}
 
 

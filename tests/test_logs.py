@@ -141,6 +141,34 @@ def test_no_metrics_are_no_directive(given_: Any) -> None:
 # --- errors ---
 
 
+def test_frequent_requests_are_sampled_on_one_machine() -> None:
+    """F1690a, OPS-6: Of successful polls and reports, one machine logs a line a minute.
+
+    It has their number. Failures, refusals and other requests have a line each, and at the level
+    `debug` each request has one.
+    """
+    (sampled,) = logs.for_one_machine("info")["filters"].values()
+    passes = sampled["()"]()
+
+    def of_request(at: float, operation: str = "poll_feed", outcome: str = "ok") -> Any:
+        made = record(**logs.fields(operation=operation, outcome=outcome))
+        made.created = at
+        return made
+
+    polls = [of_request(1000.0 + each) for each in range(0, 130, 10)]
+    assert [at for at, each in enumerate(polls) if passes.filter(each)] == [0, 6, 12]
+    assert [read(formatted(polls[each]))["lines"] for each in (0, 6, 12)] == [1, 6, 6]
+    # Each operation has its own line, and a clock that was set back silences none.
+    assert passes.filter(of_request(1121.0, "send_reports"))
+    assert passes.filter(of_request(10.0))
+    for each in (of_request(11.0, outcome="unavailable"), of_request(11.0, "sign_warrant")):
+        assert passes.filter(each)
+        assert "lines" not in read(formatted(each))
+    assert passes.filter(record("anything else"))
+    for level, filters in (("info", ["sampled"]), ("debug", [])):
+        assert logs.for_one_machine(level)["handlers"]["stderr"]["filters"] == filters
+
+
 def test_requests_are_gathered_in_one_line() -> None:
     """F602a: Of many successful requests one line is logged, with the metrics of all of them.
 

@@ -2,17 +2,17 @@
 
 import logging
 import time
-from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any, Final
 
 from shared import logs, wiring
+from shared.model.items import Address
 from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.base import operation
-from shared.operations.lists import published_keys, wake
-from shared.operations.lists.journal import Journals
-from shared.operations.lists.storage import Pen
+from shared.operations.lists import publication, wake
+from shared.operations.lists.journal import FeedPass, Journals
 from shared.operations.lists.wake import Woken
 from shared.ports import Ports
 
@@ -21,6 +21,10 @@ _log = logging.getLogger(__name__)
 # A batch has few tenants, unless many change at the same moment.
 _THREADS: Final = 16
 _journals = Journals()
+# Blobs are stored after the feeds, in these threads, which may outlast an invocation: the next
+# batch of a stream does not wait for blobs that do not answer.
+_storing = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs")
+_STORING_SECONDS: Final = 2.0
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
@@ -41,24 +45,24 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     changed = frozenset(tenant_of_mark(each) for each in marks if concerns_trust(each))
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="feed") as pool:
         outcomes = list(pool.map(partial(_publish, ports, changed), tenant_ids))
-    return {each: outcomes.count(each) for each in ("published", "nothing new", "left", "failed")}
+    stored = [_storing.submit(store) for _, store in outcomes]
+    wait(stored, timeout=_STORING_SECONDS)
+    found = [outcome for outcome, _ in outcomes]
+    return {each: found.count(each) for each in ("published", "nothing new", "left", "failed")}
 
 
-def _publish(ports: Ports, changed: Collection[str], tenant_id: str) -> str:
-    started = time.monotonic()
+def _publish(
+    ports: Ports, changed: Collection[str], tenant_id: str
+) -> tuple[str, Callable[[], None]]:
+    """Publish the feed of a tenant; return the outcome, and the call that stores its blobs."""
+    started, stated = time.monotonic(), set[Address]()
     try:
-        woken = wake.publish_soon(ports, tenant_id)
-        _journals.catch_up(ports, tenant_id, woken.done)
-        if tenant_id in changed:
-            # The mark may be visible before the key.
-            operation.wait_for_writes()
-            published_keys.name(ports, Pen(ports), tenant_id)
+        woken = wake.publish_soon(ports, tenant_id, stated)
         if woken.list_due:
             wiring.queue_from_environment().send([tenant_id])
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
-        figures = {"FeedWoken": 1, "FeedPublicationFailed": 1}
-        _log.exception("feed", extra=logs.fields(tenant_id=tenant_id, metrics=figures))
-        return "failed"
+        _log_failure("feed", tenant_id)
+        return "failed", lambda: None
     seconds = time.monotonic() - started
     outcome = _outcome(woken)
     _log.info(
@@ -67,7 +71,35 @@ def _publish(ports: Ports, changed: Collection[str], tenant_id: str) -> str:
             tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=_figures(woken, seconds)
         ),
     )
-    return outcome
+    named = stated if stated or tenant_id in changed else None
+    return outcome, partial(_store, ports, tenant_id, woken.done, named)
+
+
+def _store(
+    ports: Ports, tenant_id: str, done: FeedPass | None, named: Collection[Address] | None
+) -> None:
+    """Name the signing keys if `named` has marks, or may have; write the journal."""
+    if named is not None:
+        _attempt("keys", tenant_id, partial(_name_keys, ports, tenant_id, named))
+    _attempt("journal", tenant_id, partial(_journals.catch_up, ports, tenant_id, done))
+
+
+def _name_keys(ports: Ports, tenant_id: str, stated: Collection[Address]) -> None:
+    # The mark may be visible before the key.
+    operation.wait_for_writes()
+    publication.name_keys(ports, tenant_id, stated)
+
+
+def _attempt(duty: str, tenant_id: str, run: Callable[[], None]) -> None:
+    try:
+        run()
+    except Exception:  # noqa: BLE001 (a failure of one duty must not stop the other)
+        _log_failure(duty, tenant_id)
+
+
+def _log_failure(duty: str, tenant_id: str) -> None:
+    figures = {"FeedWoken": 1, "FeedPublicationFailed": 1}
+    _log.exception(duty, extra=logs.fields(tenant_id=tenant_id, metrics=figures))
 
 
 def _outcome(woken: Woken) -> str:

@@ -1,17 +1,16 @@
 """The feed on one machine: a thread that publishes what has a new mark (docs/adr/11)."""
 
-import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 from infra.server.board import listener
+from infra.server.journal import Journaling
+from infra.server.waits import ALL, Waits
 from shared.model.items import Address
 from shared.model.lists.schedule import concerns_trust, tenant_of_mark
-from shared.operations.base import tenants
 from shared.operations.lists import marks, wake
-from shared.operations.lists.journal import Journals
 from shared.ports import Ports
 from shared.ports.one_machine import News
 
@@ -21,13 +20,6 @@ _REST_SECONDS: Final = 0.01
 _NET_SECONDS: Final = 1.0
 # With many marks a look takes longer; looks take a tenth of a processor at most.
 _PAUSES_A_LOOK: Final = 9
-# The pauses after a failure: the first one, and the longest.
-_RETRY_SECONDS: Final = 0.5
-_RETRY_SECONDS_MAX: Final = 30.0
-
-_ALL: Final = "all tenants"
-
-_log = logging.getLogger("rescind")
 
 
 class Feed:
@@ -49,11 +41,12 @@ class Feed:
         self._stopped, self._news = threading.Event(), listener(ports, News.MARKS)
         self._thread = threading.Thread(target=self._run, name="feed")
         self._done: dict[Address, int] = {}
-        self._journals = Journals()
-        self._waits = _Waits()
+        self.journaling = Journaling(ports)
+        self._waits = Waits("the feed")
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, and the one that stores blobs."""
+        self.journaling.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -65,6 +58,9 @@ class Feed:
     def join(self) -> None:
         """Wait until what was in progress at `stop` is completed."""
         self._thread.join()
+        # Last, because it stores what this thread has published.
+        self.journaling.stop()
+        self.journaling.join()
         if self._news is not None:
             self._news.close()
 
@@ -73,7 +69,6 @@ class Feed:
         return self._thread.is_alive()
 
     def _run(self) -> None:
-        self._mend()
         while not self._stopped.wait(self._round()):
             self._hear(self._ports.look_seconds)
 
@@ -84,24 +79,15 @@ class Feed:
         else:
             self._news.wait(self._waits.seconds(max(look_seconds, _NET_SECONDS)))
 
-    def _mend(self) -> None:
-        """Write what a process that was killed has published, and not in the journal."""
-        tenant_id = _ALL
-        try:
-            for tenant_id in [each.tenant_id for each in tenants.directory(self._ports)]:
-                self._journals.catch_up(self._ports, tenant_id)
-        except Exception:  # noqa: BLE001 (the next publication of each tenant writes it)
-            self._waits.fail(tenant_id)
-
     def _round(self) -> float:
         """Publish for each tenant with a new mark; return the seconds of rest after that."""
         # Its own time: while a list is made, a look waits for the processor.
         started = time.thread_time()
         try:
             new = self._new()
-        except Exception:  # noqa: BLE001 (without a retry, the feed would stand still)
-            return self._waits.fail(_ALL)
-        self._waits.end(_ALL)
+        except Exception as error:  # noqa: BLE001 (without a retry, the feed would stand still)
+            return self._waits.fail(ALL, error)
+        self._waits.end(ALL)
         rest = max(_REST_SECONDS, _PAUSES_A_LOOK * (time.thread_time() - started))
         self._waits.keep(new)
         for tenant_id, versions in new.items():
@@ -121,12 +107,12 @@ class Feed:
 
     def _publish(self, tenant_id: str, versions: dict[Address, int]) -> None:
         try:
-            woken = wake.publish(self._ports, tenant_id)
-            self._journals.catch_up(self._ports, tenant_id, woken.done)
-        except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
-            self._waits.fail(tenant_id)
+            woken = wake.publish(self._ports, tenant_id, self.journaling.stated(tenant_id))
+        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+            self._waits.fail(tenant_id, error)
             return
         self._waits.end(tenant_id)
+        self.journaling.published(tenant_id, woken.done)
         if woken.list_due:
             self._publish_list(tenant_id)
         if woken.wait_seconds:
@@ -135,39 +121,3 @@ class Feed:
             self._done |= versions
         if any(concerns_trust(each.sk) for each in versions):
             self._keys_changed(tenant_id)
-
-
-class _Waits:
-    """Until when each tenant has to wait: for the end of a window, or after a failure."""
-
-    def __init__(self) -> None:
-        self._until: dict[str, float] = {}
-        self._pauses: dict[str, float] = {}
-
-    def has(self, name: str) -> bool:
-        return time.monotonic() < self._until.get(name, 0.0)
-
-    def seconds(self, most: float) -> float:
-        """Return how long it is until somebody has waited, and `most` at most."""
-        return max(0.0, min([most, *(each - time.monotonic() for each in self._until.values())]))
-
-    def keep(self, names: Collection[str]) -> None:
-        """Let nobody else wait."""
-        self._until = {name: until for name, until in self._until.items() if name in names}
-
-    def wait(self, name: str, seconds: float) -> None:
-        self._until[name] = time.monotonic() + seconds
-
-    def fail(self, name: str) -> float:
-        """Log the first of several failures; wait longer after each. Return the seconds."""
-        if name not in self._pauses:
-            _log.exception("the feed of %s could not be published; it is tried again", name)
-        pause = min(2 * self._pauses.get(name, _RETRY_SECONDS / 2), _RETRY_SECONDS_MAX)
-        self._pauses[name] = pause
-        self.wait(name, pause)
-        return pause
-
-    def end(self, name: str) -> None:
-        self._until.pop(name, None)
-        if self._pauses.pop(name, None) is not None:
-            _log.warning("the feed of %s is published again", name)

@@ -8,7 +8,7 @@ imported. All processes of the server write to files in that folder, and the one
 import logging
 import time
 from collections import Counter as Counted
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import product
@@ -39,6 +39,7 @@ _COUNT_SECONDS: Final = 600
 _TENANTS_MAX: Final = 200
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_WAITS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 30, 60)
 
 
 def _counter(name: str) -> Counter:
@@ -46,9 +47,9 @@ def _counter(name: str) -> Counter:
     return Counter(name, made.help, made.labels)
 
 
-def _histogram(name: str) -> Histogram:
+def _histogram(name: str, buckets: Sequence[float] = _BUCKETS) -> Histogram:
     made = METRICS[name]
-    return Histogram(name, made.help, made.labels, buckets=_BUCKETS)
+    return Histogram(name, made.help, made.labels, buckets=buckets)
 
 
 def _gauge(name: str, value: float | None = None) -> GaugeMetricFamily:
@@ -60,6 +61,7 @@ _REQUESTS: Final = _counter("rescind_requests_total")
 _REQUEST_SECONDS: Final = _histogram("rescind_request_seconds")
 _REFUSED: Final = _counter("rescind_refused_total")
 STORE_SECONDS: Final = _histogram("rescind_store_seconds")
+_CHANGE_SECONDS: Final = _histogram("rescind_change_published_seconds", _WAITS)
 STORE_CONFLICTS: Final = _counter("rescind_store_conflicts_total")
 STORE_UNAVAILABLE: Final = _counter("rescind_store_unavailable_total")
 
@@ -108,6 +110,8 @@ class Handler(logging.Handler):
             operation, outcome = found.by["Operation"], found.by["Outcome"]
             _REQUESTS.labels(operation, outcome).inc()
             _REQUEST_SECONDS.labels(operation).observe(found.metrics["RequestSeconds"])
+        for seconds in found.gathered.get("ChangePublishedSeconds", ()):
+            _CHANGE_SECONDS.observe(seconds)
         for name, value in found.metrics.items():
             if name in _REASONS:
                 _REFUSED.labels(_REASONS[name]).inc(value)
@@ -162,9 +166,11 @@ class Gauges(Collector):
             # The ports cannot be made while the store is away.
             lists = None
         yield _gauge("rescind_ready", int(lists is not None))
+        if self._board.is_leader():
+            # Also if another place than the store does not answer.
+            yield from self._unpublished()
         if lists is not None and self._board.is_leader():
             yield from _of_lists(lists)
-            yield from self._unpublished()
             yield from self._credentials()
             yield from self._webhooks()
             yield from self._trust()
@@ -183,7 +189,7 @@ class Gauges(Collector):
 
     def _unpublished(self) -> Iterator[GaugeMetricFamily]:
         """Yield how old the oldest change is that is not in a feed, and how many feeds are late."""
-        with suppress(Unavailable):
+        with suppress(InvalidSettings, Unavailable):
             waiting = readiness.waiting(self._ports())
             yield _gauge("rescind_unpublished_seconds", waiting.oldest_seconds)
             yield _gauge("rescind_feeds_late", waiting.late)

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -120,14 +119,14 @@ class AzureBlobs:
         folder: str,
         *,
         before: str,
+        start: str = "",
         older_than_seconds: float | None = None,
         any_age_before: str = "",
-        at_most: int | None = None,
     ) -> None:
-        """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`.
+        """Remove the blobs in `folder` named from `start` to before `before`. Raises `Unavailable`.
 
         With `older_than_seconds`, only those that were stored longer ago than that, or whose names
-        sort before `any_age_before`; and `at_most` so many of them.
+        sort before `any_age_before`.
         """
         check_blob_name(folder)
         any_age = before if older_than_seconds is None else any_age_before
@@ -139,9 +138,9 @@ class AzureBlobs:
         found = (
             own
             for own, stored_at in owns
-            if "/" not in own and own < before and (own < any_age or stored_at < oldest)
+            if "/" not in own and start <= own < before and (own < any_age or stored_at < oldest)
         )
-        for own in islice(found, at_most):
+        for own in found:
             self.remove(f"{folder}/{own}")
 
     def remove(self, name: str) -> None:

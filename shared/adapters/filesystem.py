@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 
 from shared.adapters import files
@@ -129,22 +128,22 @@ class FileBlobs:
         folder: str,
         *,
         before: str,
+        start: str = "",
         older_than_seconds: float | None = None,
         any_age_before: str = "",
-        at_most: int | None = None,
     ) -> None:
-        """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`.
+        """Remove the blobs in `folder` named from `start` to before `before`. Raises `Unavailable`.
 
         With `older_than_seconds`, only those that were stored longer ago than that, or whose names
-        sort before `any_age_before`; and `at_most` so many of them.
+        sort before `any_age_before`.
         """
         path = self._path(folder)
         age = -math.inf if older_than_seconds is None else older_than_seconds
         oldest = self._clock() - age
         with _translating_errors(), suppress(FileNotFoundError):
-            names = (each for each in path.iterdir() if each.name < before and each.is_file())
+            names = (e for e in path.iterdir() if start <= e.name < before and e.is_file())
             found = (e for e in names if e.name < any_age_before or _stored_at(e) < oldest)
-            for each in islice(found, at_most):
+            for each in found:
                 # Another process may do the same.
                 each.unlink(missing_ok=True)
 

@@ -32,9 +32,9 @@ _GET: Final = """SELECT size, data FROM blobs LEFT JOIN blob_parts USING (name)
 _NAMES: Final = "SELECT name FROM blobs WHERE name > %s AND name < %s ORDER BY name LIMIT %s"
 _REMOVE: Final = "DELETE FROM blobs WHERE name = %s RETURNING 1"
 _DISCARD: Final = """DELETE FROM blobs WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM blobs WHERE name > %s AND name < %s
+    SELECT ctid FROM blobs WHERE name >= %s AND name < %s
     AND position('/' IN substr(name, %s)) = 0
-    AND (name < %s OR at < now() - make_interval(secs => %s)) LIMIT %s)) RETURNING 1"""
+    AND (name < %s OR at < now() - make_interval(secs => %s)))) RETURNING 1"""
 
 
 class PostgresqlBlobs:
@@ -88,21 +88,21 @@ class PostgresqlBlobs:
         folder: str,
         *,
         before: str,
+        start: str = "",
         older_than_seconds: float | None = None,
         any_age_before: str = "",
-        at_most: int | None = None,
     ) -> None:
-        """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`.
+        """Remove the blobs in `folder` named from `start` to before `before`. Raises `Unavailable`.
 
         With `older_than_seconds`, only those that were stored longer ago than that, or whose names
-        sort before `any_age_before`; and `at_most` so many of them.
+        sort before `any_age_before`.
         """
         check_blob_name(folder)
-        start = f"{folder}/"
+        inside = f"{folder}/"
         any_age = before if older_than_seconds is None else any_age_before
         age = older_than_seconds or 0.0
-        names = start, start + before, len(start) + 1, start + any_age
-        self._database.rows(_DISCARD, (*names, age, at_most))
+        names = inside + start, inside + before, len(inside) + 1, inside + any_age
+        self._database.rows(_DISCARD, (*names, age))
 
     def remove(self, name: str) -> None:
         """Remove a blob, if it exists. Raises `Unavailable`."""

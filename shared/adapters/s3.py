@@ -128,9 +128,9 @@ class S3Blobs:
         folder: str,
         *,
         before: str,  # noqa: ARG002 (the port's)
+        start: str = "",  # noqa: ARG002 (the port's)
         older_than_seconds: float | None = None,  # noqa: ARG002 (the port's)
         any_age_before: str = "",  # noqa: ARG002 (the port's)
-        at_most: int | None = None,  # noqa: ARG002 (the port's)
     ) -> None:
         """Do nothing: a lifecycle rule of the bucket removes old blobs (infra/stateful.yaml)."""
         check_blob_name(folder)

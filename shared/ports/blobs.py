@@ -40,15 +40,15 @@ class BlobStore(Protocol):
         folder: str,
         *,
         before: str,
+        start: str = "",
         older_than_seconds: float | None = None,
         any_age_before: str = "",
-        at_most: int | None = None,
     ) -> None:
-        """Remove the blobs directly in `folder` whose own names sort before `before`.
+        """Remove the blobs directly in `folder` with own names from `start` to before `before`.
 
         With `older_than_seconds`, only those that were stored longer ago than that, or whose names
-        sort before `any_age_before`; and `at_most` so many of them. A store that removes old blobs
-        by a rule of its own may do nothing. Raises `Unavailable`.
+        sort before `any_age_before`. A store that removes old blobs by a rule of its own may do
+        nothing. Raises `Unavailable`.
         """
         ...
 

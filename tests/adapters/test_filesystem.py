@@ -302,9 +302,9 @@ def test_old_blobs_are_discarded_by_their_age(root: Path) -> None:
     blobs.discard("a", before="4", older_than_seconds=200)
     assert list(blobs.names("a")) == ["a/3", "a/4"]
     blobs.put("a/0", b"")
-    blobs.discard("a", before="4", older_than_seconds=200, any_age_before="1", at_most=0)
+    blobs.discard("a", before="4", older_than_seconds=200, any_age_before="1", start="1")
     assert list(blobs.names("a")) == ["a/0", "a/3", "a/4"]
-    blobs.discard("a", before="4", older_than_seconds=200, any_age_before="1", at_most=1)
+    blobs.discard("a", before="4", older_than_seconds=200, any_age_before="1")
     assert list(blobs.names("a")) == ["a/3", "a/4"]
     blobs.discard("a", before="4")
     assert list(blobs.names("a")) == ["a/4"]

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import boto3
 import pytest
 from moto.events.models import EventPattern
 
+import functions.feed_publication.handler as feed_publication
 from functions.feed_publication.handler import handler
 from shared import wiring
+from shared.errors import Unavailable
 from shared.model.callers import Scope
 from shared.model.items import Address, Table
 from shared.model.lists import schedule
 from shared.model.tenants import settings_address
 from shared.operations.access import api_keys
 from shared.operations.base import operation
-from shared.operations.lists import in_force, marks
+from shared.operations.lists import in_force, journal, marks, publication
+from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.templates import events, variables
 from tests.kit.aws import REGION, Account, aws, stack
+from tests.kit.intercepted import Call, Intercepted
 from tests.kit.lambda_events import Event, load, streamed
 from tests.kit.log_lines import lines, metrics
 from tests.kit.tenants import Tenant, break_off
+from tests.kit.waiting import soon
 
 (MAPPING,) = events("FeedPublication", "DynamoDB")
 (FILTER,) = MAPPING["FilterCriteria"]["Filters"]
@@ -95,6 +102,47 @@ def test_a_tenant_that_fails_stops_no_other(ports: Ports, caplog: pytest.LogCapt
     (failed,) = [line for line in lines(caplog, "feed") if "error" in line]
     assert failed["tenant_id"] == tenants[1].id
     assert metrics(failed) == {"FeedWoken": (1, "Count"), "FeedPublicationFailed": (1, "Count")}
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_blobs_that_are_away_delay_no_feed(
+    ports: Ports,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_silent: bool,
+) -> None:
+    """F1680d: Blobs that fail or do not answer delay no feed, also for a revoked key.
+
+    Both failures are logged, and the marks on the key stay for the schedule. An invocation does not
+    wait for blobs that do not answer.
+    """
+    (tenant,) = changed(ports, "acme")
+    publishing.keep(ports, tenant.id)
+    tenant.revoke_key(ports, tenant.key(ports))
+    answers = threading.Event()
+
+    def run(call: Call) -> Any:
+        if answers.is_set() or (is_silent and answers.wait(60)):
+            return call()
+        raise Unavailable
+
+    away = replace(ports, blobs=Intercepted(ports.blobs, run))
+    with monkeypatch.context() as patched:
+        patched.setattr(wiring, "from_environment", lambda: away)
+        patched.setattr(feed_publication, "_STORING_SECONDS", 0.1 if is_silent else 60)
+        assert wake(ports) == outcome(published=1)
+    assert sequences(ports, tenant) == [1]
+    assert marks.set_on_signers(ports, tenant.id, limit=9)
+    answers.set()
+    if is_silent:
+        soon(lambda: not marks.set_on_signers(ports, tenant.id, limit=9))
+        soon(lambda: [*journal.names(ports, tenant.id)])
+    else:
+        failed = [line["message"] for line in lines(caplog) if "error" in line]
+        assert failed == ["keys", "journal"]
+        # The next tick, without a new change.
+        publication.publish_if_due(ports, tenant.id)
+        assert not marks.set_on_signers(ports, tenant.id, limit=9)
 
 
 def test_each_publication_is_counted(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:

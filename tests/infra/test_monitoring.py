@@ -87,6 +87,7 @@ _SERIES: Final[dict[str, dict[str, str]]] = {
     "NoLeader": {"rescind_leader_seconds": _turns(60, 61)},
     "ScheduleIdle": {"rescind_schedule_idle_seconds": _turns(180, 181)},
     "FeedsLate": {"rescind_feeds_late": _turns(0, 1)},
+    "ChangesWait": {"rescind_unpublished_seconds": _turns(5, 6)},
     "LateLists": {"rescind_lists_late": _turns(0, 1)},
     "ExpiredLists": {"rescind_list_expires_in_seconds": _turns(0, -1)},
     "TrustDue": {"rescind_trust_due": _turns(0, 1), "rescind_trust_expired": "0x130"},
@@ -116,9 +117,9 @@ _SERIES: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def _test_of(alert: monitoring.Alert) -> dict[str, Any]:
+def _test_of(alert: monitoring.Alert, series: dict[str, str] | None = None) -> dict[str, Any]:
     """A test of promtool: nothing fires, then this alert alone, after its time."""
-    series = {"rescind_build_info": "1x130"} | _SERIES[alert.name]
+    series = {"rescind_build_info": "1x130"} | (series or _SERIES[alert.name])
     lasts = int(alert.lasts.removesuffix("m"))
     # A mean over some minutes takes as long to rise.
     settles = max(map(int, re.findall(r"\[(\d+)m\]", alert.expression)), default=0)
@@ -141,6 +142,13 @@ def _test_of(alert: monitoring.Alert) -> dict[str, Any]:
     }
 
 
+def _waiting(first: int, then: int) -> dict[str, str]:
+    """Hundred changes a minute; so many of them are in the feed after at most 5 seconds."""
+    name = "rescind_change_published_seconds_bucket{le="
+    fast = f"0+{first}x{_WRONG_AT - 1} {first * _WRONG_AT}+{then}x90"
+    return {f'{name}"5"}}': fast, f'{name}"10"}}': "0+100x130", f'{name}"+Inf"}}': "0+100x130"}
+
+
 @pytest.mark.slow
 @_needs_promtool
 def test_each_alert_fires(tmp_path: Path) -> None:
@@ -151,6 +159,8 @@ def test_each_alert_fires(tmp_path: Path) -> None:
     assert list(_SERIES) == [each.name for each in ALERTS]
     shutil.copy(monitoring.RULES, tmp_path / "alerts.yaml")
     tests = [_test_of(each) for each in ALERTS]
+    (waits,) = (each for each in ALERTS if each.name == "ChangesWait")
+    tests.append(_test_of(waits, _waiting(100, 90)))
     document = {"rule_files": ["alerts.yaml"], "evaluation_interval": "1m", "tests": tests}
     file = tmp_path / "tests.yaml"
     file.write_text(yaml.safe_dump(document))

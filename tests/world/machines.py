@@ -13,6 +13,7 @@ from functions.feed.handler import FeedQuery, PollAdvice
 from functions.trust import handler as trust_endpoints
 from functions.trust.handler import TrustQuery
 from infra.server.feed import Feed
+from infra.server.journal import Journaling
 from infra.server.leader import RENEW_SECONDS, Leader, LeaderItem
 from infra.server.sealing import Sealing
 from infra.server.timer import Timer
@@ -173,6 +174,7 @@ class Publisher:
         sealing = Sealing(self.ports, begun=changed.append)
         duties: list[tuple[str, Callable[[], object]]] = [
             ("feed", lambda: self._feed(feed, term)),
+            ("journal", lambda: self._journal(feed.journaling, term)),
             ("timer", lambda: self._timer(timer, term, wanted)),
             ("trust", lambda: self._trust(trust, term, changed)),
         ]
@@ -182,10 +184,14 @@ class Publisher:
             self.world.start(f"{name} {duty}", self.machine, run)
 
     def _feed(self, feed: Feed, term: list[bool]) -> None:
-        feed._mend()
         while term:
             self.world.sleep(feed._round())
             self.world.listen(feed._waits.seconds(LOOK_SECONDS))
+
+    def _journal(self, journaling: Journaling, term: list[bool]) -> None:
+        while term:
+            journaling._round()
+            self.world.sleep(1)
 
     def _timer(self, timer: Timer, term: list[bool], wanted: list[str]) -> None:
         due = 0.0

@@ -7,7 +7,6 @@ find what was there before (`Records.seen`), and other writes wait for it.
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -207,14 +206,14 @@ class Blobs:
         folder: str,
         *,
         before: str,
+        start: str = "",
         older_than_seconds: float | None = None,
         any_age_before: str = "",
-        at_most: int | None = None,
     ) -> None:
         limit = before if older_than_seconds is None else min(before, any_age_before)
         own = (each for each in self.names(folder) if "/" not in each[len(folder) + 1 :])
-        old = [each for each in own if each[len(folder) + 1 :] < limit]
-        for each in islice(old, at_most):
+        old = [each for each in own if start <= each[len(folder) + 1 :] < limit]
+        for each in old:
             del self.found[each]
 
     def remove(self, name: str) -> None:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
-from infra.server import feed, sealing, timer, trust
+from infra.server import feed, sealing, timer, trust, waits
 from shared.authorizer import follower, view
 from shared.authorizer.answers import NoAnswer
 from shared.authorizer.formats import ed25519
@@ -393,4 +393,4 @@ def _of_clients(world: World, drawn: Random) -> list[tuple[Any, str, Any]]:
 
 
 def _of_servers(time: SimpleNamespace) -> list[tuple[Any, str, Any]]:
-    return [(each, "time", time) for each in (feed, sealing, timer, trust)]
+    return [(each, "time", time) for each in (feed, sealing, timer, trust, waits)]

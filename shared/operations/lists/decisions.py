@@ -51,6 +51,11 @@ class Marked(NamedTuple):
     are_all: bool
     signers: Mapping[Address, SignersMark]
 
+    def without(self, stated: Collection[Address]) -> "Marked":
+        """Return the marks other than these on signers."""
+        left = {each: mark for each, mark in self.signers.items() if each not in stated}
+        return self._replace(signers=left)
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

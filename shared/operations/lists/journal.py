@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from shared.authorizer.formats.journal import FIRST, JournalNumber
@@ -30,6 +31,9 @@ from shared.ports import Ports
 _MARGIN: Final = timedelta(minutes=10)
 # How often another process may write a blob of the same number first.
 _TRIES: Final = 5
+# How many numbers stay that the list in force covers, and after how many new ones others go.
+KEPT: Final = 200
+TIDIED_EVERY: Final = 50
 
 _log = logging.getLogger(__name__)
 
@@ -108,12 +112,14 @@ class Journals:
                 _check(end, done)
             try:
                 anchor = partial(self._anchor, ports, tenant_id)
-                self._ends[tenant_id] = _written(ports, tenant_id, end, done, anchor)
+                self._ends[tenant_id] = after = _written(ports, tenant_id, end, done, anchor)
             except BlobExists:
                 # Another process wrote this number.
                 self._ends.pop(tenant_id, None)
                 done = None
             else:
+                if after.number > end.number and after.number % TIDIED_EVERY == 0:
+                    _tidy(ports, tenant_id)
                 return
         raise Unavailable("other processes wrote the journal during every attempt")
 
@@ -154,6 +160,32 @@ def since(ports: Ports, tenant_id: str, moment: datetime) -> Iterator[str]:
             continue
         if found.issued_at < moment - _MARGIN:
             return
+
+
+def _tidy(ports: Ports, tenant_id: str) -> None:
+    """Remove old numbers that the list in force covers.
+
+    At most twice as many stay as `KEPT`, or as the list does not cover. The next call removes what
+    a call that was stopped left.
+    """
+    place = KEPT
+    try:
+        for index, (_, name) in enumerate(names(ports, tenant_id)):
+            if index == place and _is_covered(ports, tenant_id, name):
+                ports.blobs.discard(model.folder(tenant_id), start=Path(name).name, before="~")
+                return
+            place *= 1 + (index == place)
+    except Unavailable:
+        _log.warning("old numbers of the journal of %s stay", tenant_id, exc_info=True)
+
+
+def _is_covered(ports: Ports, tenant_id: str, name: str) -> bool:
+    """Return whether the list in force has what the journal says up to this number."""
+    listed = in_force.head(ports, tenant_id)
+    found = model.claimed(ports.blobs.get(name) or b"", name)
+    if listed.sequence is None or listed.is_ahead(ports.now()):
+        return False
+    return found.sequence <= listed.sequence and found.issued_at < listed.issued_at - _MARGIN
 
 
 def position(ports: Ports, tenant_id: str) -> JournalPosition:

@@ -28,6 +28,7 @@ from shared.model import feed, revocations, times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.feed import FeedHead
+from shared.model.items import Address
 from shared.model.lists import schedule as schedule_model
 from shared.model.lists.content import (
     Content,
@@ -126,8 +127,13 @@ class _Made(NamedTuple):
 # --- the feed ---
 
 
-def publish_feed(ports: Ports, tenant_id: str) -> PublishedFeed | None:
+def publish_feed(
+    ports: Ports, tenant_id: str, stated: set[Address] | None = None
+) -> PublishedFeed | None:
     """Publish entries for all warrants with a mark (FEED-4).
+
+    With `stated`, no blob is read or written: marks on signers that it has are stated already, and
+    new ones are added to it. Call `name_keys` with them.
 
     Returns None if the tenant has no feed yet: its next list begins it. Raises `Corrupt`,
     `Unavailable`; a change that was not published keeps its mark.
@@ -135,31 +141,62 @@ def publish_feed(ports: Ports, tenant_id: str) -> PublishedFeed | None:
     marked, newest = in_force.read_marks(ports, tenant_id)
     if newest is None:
         return None
+    marked = marked.without(stated or ())
     if not (marked.warrants or marked.signers):
         return PublishedFeed(newest)
     facts = in_force.of_feed(ports, tenant_id, marked, newest)
-    facts = caught_up(ports, pen := Pen(ports), facts)
+    facts = caught_up(ports, pen := Pen(ports), facts, stated)
     return PublishedFeed(facts.newest or newest, len(facts.own), facts, pen)
 
 
-def caught_up(ports: Ports, pen: Pen, facts: Facts) -> Facts:
+def name_keys(ports: Ports, tenant_id: str, stated: Collection[Address]) -> None:
+    """Let the feed name the signing keys, and remove these marks on signers, which it has stated.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    published_keys.name(ports, Pen(ports), tenant_id)
+    marks.clear_signers(ports, stated)
+
+
+def caught_up(ports: Ports, pen: Pen, facts: Facts, stated: set[Address] | None = None) -> Facts:
     """State in the feed what has a mark, and remove the marks; return the facts then.
 
     A mark stays that is set again, or whose change is visible only in part; then all marks are
-    read again. Raises `Corrupt`, `Unavailable`.
+    read again. `stated` is as in `publish_feed`. Raises `Corrupt`, `Unavailable`.
     """
     looks = 0
     while facts.newest is not None:
         facts, revoked = _stated_marks(ports, pen, facts)
+        _report_waits(ports, facts)
         left = marks.clear(ports, facts.tenant_id, facts.marked.warrants, revoked=revoked)
-        facts = _without_signers(ports, pen, facts)
+        if stated is None:
+            facts = _without_signers(ports, pen, facts)
+        else:
+            stated.update(facts.marked.signers)
         looks += left > 0
         if looks == _LOOKS or (facts.marked.are_all and not left):
             break
         if left:
             operation.wait_for_writes()
         facts = in_force.with_marks(ports, facts)
+        facts = replace(facts, marked=facts.marked.without(stated or ()))
     return facts
+
+
+def _report_waits(ports: Ports, facts: Facts) -> None:
+    """Log how long each change that an entry states has waited, if that is known."""
+    now, marked = ports.now(), facts.marked
+    moments = [each.set_at for each in marked.warrants.values()]
+    moments += [each.set_at for each in marked.signers.values()]
+    waits = [max((now - each).total_seconds(), 0.0) for each in moments if each is not None]
+    if waits:
+        name = "ChangePublishedSeconds"
+        _log.info(
+            "changes",
+            extra=logs.fields(
+                tenant_id=facts.tenant_id, metrics={name: max(waits)}, gathered={name: waits}
+            ),
+        )
 
 
 def _without_signers(ports: Ports, pen: Pen, facts: Facts) -> Facts:

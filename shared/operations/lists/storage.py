@@ -6,7 +6,7 @@ that contain their hashes, before a head points to them (docs/adr/09, 0024).
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from shared.authorizer.formats.wire import Base, Reference
 from shared.errors import BlobExists, Corrupt, ExpectationLost, InvalidSrl, OutOfSpace, Unavailable
 from shared.model import feed, seeds, times
 from shared.model.feed import FeedHead, StoredEntry
-from shared.model.lists import content, journal
+from shared.model.lists import content
 from shared.model.lists.content import ListState, Payload
 from shared.model.lists.head import (
     FORMAT,
@@ -51,12 +51,6 @@ _log = logging.getLogger(__name__)
 # list fetches it within minutes; a restore needs the newest list.
 _KEPT_VALID: Final = 20
 _KEPT_ALWAYS: Final = 2
-# How long a blob of the journal is kept that the list in force covers, and for how much longer than
-# that list any of them: the clocks of processes differ by less.
-_JOURNAL_SECONDS: Final = 30 * 24 * 3600.0
-_JOURNAL_MARGIN_SECONDS: Final = 24 * 3600.0
-# How many of them are removed at once. They are looked for once in an hour, since there are many.
-_JOURNAL_REMOVED_MAX: Final = 10_000
 
 # How long entries are kept that the base covers: a client that was away needs no base.
 KEPT: Final = timedelta(days=14)
@@ -300,35 +294,16 @@ def discards(ports: Ports, tenant_id: str, head: ListHead) -> list[Callable[[], 
         version_prefix(max(1, head.version - kept + 1)) for kept in (_KEPT_ALWAYS, _KEPT_VALID)
     )
     return [
-        *_of_journal(ports, tenant_id, head),
-        *(
-            partial(
-                _discard,
-                ports,
-                folder,
-                before=expired,
-                older_than_seconds=lifetime,
-                any_age_before=surplus,
-            )
-            for folder in folders(tenant_id)
-        ),
+        partial(
+            _discard,
+            ports,
+            folder,
+            before=expired,
+            older_than_seconds=lifetime,
+            any_age_before=surplus,
+        )
+        for folder in folders(tenant_id)
     ]
-
-
-def _of_journal(ports: Ports, tenant_id: str, head: ListHead) -> Iterator[Callable[[], None]]:
-    """Yield what removes old blobs of the journal that the list in force covers."""
-    now = ports.now()
-    if now.replace(minute=0, second=0, microsecond=0) <= head.issued_at <= now:
-        return
-    covered = (now - head.issued_at).total_seconds() + _JOURNAL_MARGIN_SECONDS
-    yield partial(
-        _discard,
-        ports,
-        journal.folder(tenant_id),
-        before="~",
-        older_than_seconds=max(covered, _JOURNAL_SECONDS),
-        at_most=_JOURNAL_REMOVED_MAX,
-    )
 
 
 def store(

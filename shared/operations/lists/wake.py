@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from shared.model.feed import SOON_SECONDS, FeedHead
+from shared.model.items import Address
 from shared.model.lists.head import ListHead
 from shared.model.tenants import ListPublication, TenantSettings
 from shared.operations.base import counters, operation, tenants
@@ -39,7 +40,7 @@ class Woken:
     done: FeedPass | None = field(default=None, compare=False, repr=False)
 
 
-def publish_soon(ports: Ports, tenant_id: str) -> Woken:
+def publish_soon(ports: Ports, tenant_id: str, stated: set[Address] | None = None) -> Woken:
     """Publish as `publish` does, after the rest of the window if it is short.
 
     Looks once more if it finds nothing, because a mark on the tenant may be visible before the
@@ -47,7 +48,7 @@ def publish_soon(ports: Ports, tenant_id: str) -> Woken:
     """
     waited, looks = 0.0, 0
     while True:
-        woken = publish(ports, tenant_id)
+        woken = publish(ports, tenant_id, stated)
         looks += not woken.wait_seconds
         pause = woken.wait_seconds or operation.PACING.in_flight
         waited += pause
@@ -56,10 +57,10 @@ def publish_soon(ports: Ports, tenant_id: str) -> Woken:
         operation.PACING.sleep(pause)
 
 
-def publish(ports: Ports, tenant_id: str) -> Woken:
+def publish(ports: Ports, tenant_id: str, stated: set[Address] | None = None) -> Woken:
     """Publish the feed of a tenant, unless its window has not ended yet.
 
-    Raises `Corrupt`, `Unavailable`.
+    `stated` is as in `publish_feed`. Raises `Corrupt`, `Unavailable`.
     """
     began, reads = ports.now(), Reads()
     of_tenant = reads.add(lambda: tenants.settings(ports, tenant_id))
@@ -73,7 +74,7 @@ def publish(ports: Ports, tenant_id: str) -> Woken:
     if wait_seconds := _rest_of_window(head, settings, began):
         waits = FeedPass(head, ended)
         return Woken(wait_seconds=wait_seconds, list_due=head.needs_list, done=waits)
-    published = publication.publish_feed(ports, tenant_id)
+    published = publication.publish_feed(ports, tenant_id, stated)
     if published is None:
         return Woken()
     known_until = began if published.is_whole else None

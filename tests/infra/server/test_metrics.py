@@ -170,6 +170,20 @@ def test_each_reason_of_a_refusal_is_counted() -> None:
     Handler().emit(logging.makeLogRecord({}))
 
 
+def test_the_wait_of_each_change_is_measured() -> None:
+    """F1681a: The histogram has the time of each change from its acknowledgement to its entry."""
+
+    def at_most(seconds: str) -> float:
+        return _count("change_published_seconds_bucket", le=seconds)
+
+    before = at_most("1.0"), at_most("5.0"), _count("change_published_seconds_count")
+    name = "ChangePublishedSeconds"
+    figures = logs.fields(metrics={name: 7.0}, gathered={name: [0.2, 0.9, 4.0, 7.0]})
+    Handler().emit(logging.makeLogRecord(figures))
+    after = at_most("1.0"), at_most("5.0"), _count("change_published_seconds_count")
+    assert [now - then for now, then in zip(after, before, strict=True)] == [2, 3, 4]
+
+
 def test_calls_of_the_store_are_measured(ports: Ports) -> None:
     """F429a: Each call of the store is measured by verb; lost races and failures are counted."""
     partition = Partition(Table.KEYS, "T")

@@ -352,38 +352,109 @@ def stopped_after_a_put(ports: Ports) -> Ports:
     return replace(ports, blobs=Intercepted(ports.blobs, stored))
 
 
-@pytest.mark.parametrize("wrong", [timedelta(0), timedelta(days=365), -timedelta(days=365)])
-def test_numbers_stay_for_thirty_days_and_above_the_list(
+def fill(
+    ports: Ports, clock: Clock, tenant: Tenant, count: int, name: str = "svc_wrt_"
+) -> Journals:
+    """Publish so many changes, a number for each."""
+    writer = Journals()
+    window = SettingsChange(feed_window_ms=0)
+    tenant_settings.update(ports, tenant.operator, change=window)
+    for number in range(count):
+        clock.advance(seconds=1)
+        tenant.revoke(ports, f"{name}{number}")
+        published(ports, tenant, writer)
+    return writer
+
+
+@pytest.fixture
+def few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "KEPT", 4)
+    monkeypatch.setattr(journal, "TIDIED_EVERY", 5)
+
+
+def numbers(ports: Ports, tenant: Tenant) -> list[int]:
+    return [number for number, _ in journal.names(ports, tenant.id)]
+
+
+@pytest.mark.usefixtures("few_kept")
+def test_a_journal_has_a_bounded_number_of_blobs(
+    deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-23, F1685a: Whatever the rate, few numbers stay that the list in force covers.
+
+    All numbers stay that it does not cover, and a recovery finds everything.
+    """
+    tenant.regenerate(ports)
+    copy = deployment.copy()
+    writer = fill(ports, clock, tenant, 22)
+    assert numbers(ports, tenant) == list(range(22, 0, -1))
+    tenant.regenerate(ports)
+    clock.advance(minutes=11)
+    tenant.revoke(ports, "svc_wrt_x")
+    tenant.regenerate(ports)
+    for number in range(22, 40):
+        clock.advance(seconds=1)
+        tenant.revoke(ports, f"svc_wrt_{number}")
+        published(ports, tenant, writer)
+        found = numbers(ports, tenant)
+        assert found == list(range(found[0], found[0] - len(found), -1))
+        # Twice the larger of `KEPT` and of those that are not covered, and one interval.
+        assert found[0] < 25 or len(found) <= 2 * max(4, found[0] - 22) + 5
+    deployment.restore(copy)
+    restored.mark(ports, copied_at=None)
+    recovery.recover(ports, tenant.operator)
+    assert all(tenant.is_revoked(ports, f"svc_wrt_{number}") for number in range(40))
+    assert gaps(ports, tenant) == ()
+
+
+@pytest.mark.usefixtures("few_kept")
+@pytest.mark.parametrize("wrong", [timedelta(days=365), -timedelta(days=365)])
+def test_a_wrong_clock_removes_no_number_that_no_list_has(
     ports: Ports, clock: Clock, tenant: Tenant, wrong: timedelta
 ) -> None:
-    """OPS-23, F829a: Numbers stay 30 days, and however old they are if no list has what they say.
-
-    A wrong clock removes none that no list has.
-    """
-
-    def numbers() -> list[int]:
-        return [number for number, _ in journal.names(ports, tenant.id)]
-
-    begun(ports, clock, tenant, "svc_wrt_a")
-    clock.advance(days=29)
-    tenant.regenerate(ports)
-    clock.advance(hours=2)
-    tenant.regenerate(ports)
-    assert numbers() == [1]
-    clock.advance(days=1)
-    tenant.regenerate(ports)
-    assert numbers() == []
-    tenant.revoke(ports, "svc_wrt_b")
-    published(ports, tenant)
-    clock.advance(days=40)
+    """OPS-23, F829a: A clock that is wrong, or was, removes no number that no list has."""
     clock.moment += wrong
     tenant.regenerate(ports)
-    assert len(numbers()) == 1
     clock.moment -= wrong
-    for _ in range(2):
-        clock.advance(hours=2)
-        tenant.regenerate(ports)
-    assert numbers() == []
+    writer = fill(ports, clock, tenant, 11)
+    clock.moment += wrong
+    for number in range(11, 16):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+        published(ports, tenant, writer)
+    assert numbers(ports, tenant) == list(range(16, 0, -1))
+
+
+@pytest.mark.usefixtures("few_kept")
+@pytest.mark.parametrize("left", [slice(None, None, 2), slice(1, None, 2), slice(3)])
+def test_a_removal_that_is_killed_leaves_no_gap(
+    ports: Ports, clock: Clock, tenant: Tenant, left: slice
+) -> None:
+    """OPS-23, F1685b: Whatever a killed removal left, no number is missing. The next removes it."""
+    killed = False
+
+    def discard(call: Call) -> Any:
+        nonlocal killed
+        if call.verb != "discard" or killed or "journal" not in call.arguments[0]:
+            return call()
+        killed = True
+        start = f"{model.folder(tenant.id)}/{call.options['start']}"
+        doomed = [name for _, name in journal.names(ports, tenant.id) if name >= start]
+        for name in doomed[left]:
+            ports.blobs.remove(name)
+        raise faults.Crash
+
+    tenant.regenerate(ports)
+    fill(ports, clock, tenant, 12)
+    clock.advance(minutes=11)
+    tenant.regenerate(ports)
+    broken = replace(ports, blobs=Intercepted(ports.blobs, discard))
+    with pytest.raises(faults.Crash):
+        fill(broken, clock, tenant, 5, "svc_wrt_b")
+    assert killed
+    assert gaps(ports, tenant) == ()
+    fill(ports, clock, tenant, 10, "svc_wrt_c")
+    assert min(numbers(ports, tenant)) > 12 - 4
+    assert gaps(ports, tenant) == ()
 
 
 def test_the_horizon_is_not_in_the_future(

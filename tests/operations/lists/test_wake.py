@@ -1,5 +1,6 @@
 """Publishing the feed when a mark wakes it: at once, then not before the window ends."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from shared import logs
 from shared.model import feed as model
 from shared.model.lists.head import head_address
 from shared.model.tenants import ListPublication, SettingsChange
@@ -52,6 +54,37 @@ def stated(ports: Ports, tenant: Tenant) -> list[list[str]]:
     assert head is not None
     found = in_force.entries(ports, tenant.id, after=0, until=head.sequence)
     return [list(each.opened()[0].revoked) for each in found]
+
+
+def test_a_publication_reports_how_long_each_change_waited(
+    ports: Ports, tenant: Tenant, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F1681b: Each publication logs for each change the time from its acknowledgement.
+
+    A clock that was set back gives no negative time.
+    """
+    caplog.set_level(logging.INFO)
+    name = "ChangePublishedSeconds"
+
+    def waited() -> list[float]:
+        found = [logs.given(each) for each in caplog.records if each.msg == "changes"]
+        caplog.clear()
+        (line,) = found
+        assert line.metrics == {name: max(line.gathered[name])}
+        return sorted(line.gathered[name])
+
+    key = tenant.key(ports)
+    for warrant_id in ("svc_wrt_a", "svc_wrt_b"):
+        tenant.revoke(ports, warrant_id)
+        clock.advance(seconds=3)
+    tenant.revoke_key(ports, key)
+    clock.advance(seconds=1)
+    assert wake.publish(ports, tenant.id).entries
+    assert waited() == [1.0, 4.0, 7.0]
+    tenant.revoke(ports, "svc_wrt_c")
+    clock.advance(seconds=-1)
+    tenant.regenerate(ports)
+    assert waited() == [0.0]
 
 
 def test_the_first_change_is_published_at_once(

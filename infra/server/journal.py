@@ -1,0 +1,122 @@
+"""The blobs of the feed on one machine: a thread that stores them after each publication.
+
+Blobs that fail or do not answer do not delay the feed (docs/adr/12), because it needs none.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from infra.server.waits import ALL, Waits
+from shared.model.items import Address
+from shared.operations.base import tenants
+from shared.operations.lists import publication
+from shared.operations.lists.journal import FeedPass, Journals
+from shared.ports import Ports
+
+# Between two numbers of a journal: publications that follow one another are in one number.
+_PAUSE_SECONDS: Final = 1.0
+_IDLE_SECONDS: Final = 3600.0
+
+
+class Journaling:
+    """Names the signing keys in the feed, and writes the journal (TRUST-9, OPS-23).
+
+    The first round also writes publications of a process that was killed before it wrote them. Each
+    of the two is tried again for each tenant until it succeeds, without a new change.
+    """
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._stopped, self._news = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="journal")
+        self._journals = Journals()
+        # Only the newest publication of a tenant: it has more than those before.
+        self._passes: dict[str, FeedPass | None] = {}
+        self._stated: dict[str, set[Address]] = {}
+        self._unnamed: dict[str, None] = {}
+        self._waits, self._naming = Waits("the journal"), Waits("naming the signing keys")
+        self._knows_all = False
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Store what was published until now, and end."""
+        self._stopped.set()
+        self._news.set()
+
+    def join(self) -> None:
+        """Wait until what was in progress at `stop` is completed."""
+        self._thread.join()
+
+    def stated(self, tenant_id: str) -> set[Address]:
+        """Return the marks on signers that the feed has stated, and whose keys it has yet to name.
+
+        The publisher of the feed adds to it.
+        """
+        return self._stated.setdefault(tenant_id, set())
+
+    def published(self, tenant_id: str, done: FeedPass | None) -> None:
+        """Have a publication of the feed stored soon."""
+        self._passes[tenant_id] = done
+        if self.stated(tenant_id):
+            self._unnamed[tenant_id] = None
+        self._news.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._news.clear()
+            self._round()
+            self._stopped.wait(_PAUSE_SECONDS)
+            self._news.wait(self.seconds(_IDLE_SECONDS))
+        self._waits, self._naming = Waits("the journal"), Waits("naming the signing keys")
+        self._round()
+
+    def seconds(self, most: float) -> float:
+        """Return the seconds until something is tried again, at most `most`."""
+        return min(self._waits.seconds(most), self._naming.seconds(most))
+
+    def _round(self) -> None:
+        """Store what was published, for each tenant that does not wait after a failure."""
+        if not self._knows_all:
+            self._attempt(self._waits, self._want, ALL)
+        for tenant_id in [*self._unnamed]:
+            self._attempt(self._naming, self._name, tenant_id)
+        for tenant_id in [*self._passes]:
+            self._attempt(self._waits, self._write, tenant_id)
+
+    def _attempt(self, waits: Waits, run: Callable[[str], object], name: str) -> None:
+        if waits.has(name):
+            return
+        try:
+            run(name)
+        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+            waits.fail(name, error)
+        else:
+            waits.end(name)
+
+    def _want(self, _all: str) -> None:
+        for each in tenants.directory(self._ports):
+            self._passes.setdefault(each.tenant_id, None)
+        self._knows_all = True
+
+    def _name(self, tenant_id: str) -> None:
+        del self._unnamed[tenant_id]
+        stated = frozenset(self.stated(tenant_id))
+        try:
+            publication.name_keys(self._ports, tenant_id, stated)
+        except Exception:
+            self._unnamed[tenant_id] = None
+            raise
+        self.stated(tenant_id).difference_update(stated)
+
+    def _write(self, tenant_id: str) -> None:
+        done = self._passes.pop(tenant_id)
+        try:
+            self._journals.catch_up(self._ports, tenant_id, done)
+        except Exception:
+            # Without the publication, which has an open seed: the records have the same.
+            self._passes.setdefault(tenant_id, None)
+            raise

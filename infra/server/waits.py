@@ -1,0 +1,60 @@
+"""Pauses of a duty: after a failure for a tenant, or until a window ends."""
+
+import logging
+import time
+from collections.abc import Collection
+from typing import Final
+
+from shared.errors import Corrupt, Unavailable
+
+# The first pause after a failure, and the longest: a dependency that is back is used within
+# seconds, and damaged data of one tenant takes little time of a processor.
+_RETRY_SECONDS: Final = 0.5
+_RETRY_SECONDS_MAX: Final = 1.0
+_DAMAGED_SECONDS_MAX: Final = 30.0
+
+ALL: Final = "all tenants"
+
+_log = logging.getLogger("rescind")
+
+
+class Waits:
+    """Until when each tenant waits. `duty` names in the log the work that failed."""
+
+    def __init__(self, duty: str) -> None:
+        self._duty = duty
+        self._until: dict[str, float] = {}
+        self._pauses: dict[str, float] = {}
+
+    def has(self, name: str) -> bool:
+        """Return whether this tenant waits."""
+        return time.monotonic() < self._until.get(name, 0.0)
+
+    def seconds(self, most: float) -> float:
+        """Return the seconds until the first tenant has waited, at most `most`."""
+        return max(0.0, min([most, *(each - time.monotonic() for each in self._until.values())]))
+
+    def keep(self, names: Collection[str]) -> None:
+        """Remove the waits of all other tenants."""
+        self._until = {name: until for name, until in self._until.items() if name in names}
+
+    def wait(self, name: str, seconds: float) -> None:
+        """Let this tenant wait."""
+        self._until[name] = time.monotonic() + seconds
+
+    def fail(self, name: str, error: Exception) -> float:
+        """Log the first of several failures; wait longer after each. Return the seconds."""
+        if name not in self._pauses:
+            _log.error("%s of %s failed; it is tried again", self._duty, name, exc_info=error)
+        passes = isinstance(error, Unavailable) and not isinstance(error, Corrupt)
+        most = _RETRY_SECONDS_MAX if passes else _DAMAGED_SECONDS_MAX
+        pause = min(2 * self._pauses.get(name, _RETRY_SECONDS / 2), most)
+        self._pauses[name] = pause
+        self.wait(name, pause)
+        return pause
+
+    def end(self, name: str) -> None:
+        """Remove the wait of this tenant, after a success."""
+        self._until.pop(name, None)
+        if self._pauses.pop(name, None) is not None:
+            _log.warning("%s of %s succeeds again", self._duty, name)

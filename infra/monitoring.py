@@ -75,7 +75,9 @@ METRICS: Final = {
     "rescind_store_seconds": _histogram("time of a call of the store", "verb"),
     "rescind_store_conflicts_total": _counter("writes that lost a race and were decided again"),
     "rescind_store_unavailable_total": _counter("calls of the store that failed", "verb"),
-    "rescind_ready": _gauge("1 if the store, the blobs and the sealer respond"),
+    "rescind_ready": _gauge(
+        "1 if the store, the blobs and the sealer respond, and the store can be written"
+    ),
     "rescind_process_up": _gauge(
         "1 if the process runs ([processes](one-machine.md#processes))", "process"
     ),

@@ -27,7 +27,7 @@ from shared.model.records import Record
 from shared.model.tenants import blob_folders
 from shared.operations.audit import statements, witnessing
 from shared.operations.lists.journal import Journals
-from shared.operations.operator import restored
+from shared.operations.operator import readiness, restored
 from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
@@ -233,6 +233,7 @@ def drive(folder: Path) -> Seen:
     restored.mark(ports, copied_at=clock())
     Journals().catch_up(ports, tenant.id)
     LeaderItem(store).take(wants=True)
+    readiness.write(ports)
     tenant.admin.post("/v1/keys", json={"type": "root", "name": "waits"})
     publishing.keep(replace(ports, root=None), tenant.id)
     for part in blob_folders(tenant.id):

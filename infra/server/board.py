@@ -6,7 +6,7 @@ Times are of the monotonic clock, which all processes of a machine have in commo
 import logging
 import mmap
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from shared.ports import Ports
@@ -16,8 +16,11 @@ from shared.ports.one_machine import Audible, Listener, News
 PUBLISHER: Final = "publisher"
 OPS: Final = "ops"
 
-_WORDS: Final = 6
+_WORDS: Final = 9
 _BYTES: Final = 8
+# How long a request for readiness has the store tested, and how long a test write may take.
+_ASKED_SECONDS: Final = 30.0
+_WRITE_SECONDS: Final = 2.0
 
 _log = logging.getLogger("rescind")
 
@@ -87,6 +90,27 @@ class Board:
     def is_stopping(self) -> bool:
         """Return whether `stops` was called."""
         return bool(self._words[5])
+
+    # --- whether the store can be written ---
+
+    def asks(self) -> None:
+        """Request test writes for a while."""
+        self._words[6] = time.monotonic()
+
+    def is_asked(self) -> bool:
+        """Return whether a test write was requested lately."""
+        return self._words[6] > 0 and time.monotonic() < self._words[6] + _ASKED_SECONDS
+
+    def tests(self, write: Callable[[], object]) -> None:
+        """Make a test write, and note whether it succeeds. Raises the error of `write`."""
+        if not self._words[8]:
+            self._words[7], self._words[8] = time.monotonic(), 1
+        write()
+        self._words[8] = 0
+
+    def can_store(self) -> bool:
+        """Return whether the last test write succeeded; one in progress may for two seconds."""
+        return not self._words[8] or time.monotonic() < self._words[7] + _WRITE_SECONDS
 
     # --- processes ---
 

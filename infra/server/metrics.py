@@ -165,7 +165,8 @@ class Gauges(Collector):
         except (InvalidSettings, Unavailable):
             # The ports cannot be made while the store is away.
             lists = None
-        yield _gauge("rescind_ready", int(lists is not None))
+        self._board.asks()
+        yield _gauge("rescind_ready", int(lists is not None and self._board.can_store()))
         if self._board.is_leader():
             # Also if another place than the store does not answer.
             yield from self._unpublished()

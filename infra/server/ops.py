@@ -35,7 +35,7 @@ from shared.web.work import Work, WorkKind
 
 # How long an answer is repeated, and the longest wait for a new one.
 _FRESH_SECONDS: Final = 2.0
-_PATIENCE_SECONDS: Final = 5.0
+_PATIENCE_SECONDS: Final = 2.0
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _NAMES: Final = {"SVC_STORE": "store", "SVC_BLOBS": "blob store", "SVC_KEYS": "key wrapper"}
 
@@ -84,14 +84,17 @@ class Health:
 
         It also counts the tenants that were restored and whose recovery nobody has reviewed.
 
-        503 if a store does not answer, if a change was not published for too long, or if this
-        server is about to stop.
+        503 if a store does not answer or cannot be written, if a change was not published for too
+        long, or if this server is about to stop.
         """
         if self.board.is_stopping():
             return unavailable("This server stops; send requests to another one.").response()
+        self.board.asks()
         if (seen := self._fresh()) is None:
             await self._look_once()
             seen = self._fresh() or unavailable("A place that holds data takes too long.")
+        if seen.status is HTTPStatus.OK and not self.board.can_store():
+            seen = unavailable("The store cannot be written.")
         return seen.response()
 
     def _fresh(self) -> _Answer | None:

@@ -5,7 +5,7 @@ import select
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from infra.server import leader
 from infra.server.board import PUBLISHER, Board
@@ -18,7 +18,11 @@ from infra.server.trust import TrustKeeper
 from infra.server.webhooks import Webhooks
 from shared import wiring
 from shared.errors import Corrupt, Unavailable
+from shared.operations.operator import readiness
 from shared.ports import Ports
+
+# Between two test writes.
+_TEST_SECONDS: Final = 5.0
 
 _log = logging.getLogger("rescind")
 
@@ -44,10 +48,25 @@ def run(stop: int, board: Board, publications: Publications) -> None:
         target=publications.take, args=(stop, wiring.from_environment), name="asked", daemon=True
     )
     asked.start()
+    tested = threading.Thread(target=_test, args=(stop, ports, board), name="tested", daemon=True)
+    tested.start()
     try:
         lead(Leader(leader.lease(ports.store), wants=wiring.may_lead()), ports, stop, board)
     finally:
         asked.join()
+
+
+def _test(stop: int, ports: Ports, board: Board) -> None:
+    """Test every few seconds whether the store can be written, while readiness is requested."""
+    while not select.select([stop], [], [], _TEST_SECONDS)[0]:
+        if not board.is_asked():
+            continue
+        could = board.can_store()
+        try:
+            board.tests(partial(readiness.write, ports))
+        except Exception:  # noqa: BLE001 (the next test follows)
+            if could:
+                _log.exception("nothing can be stored; it is tested again")
 
 
 def _opened(is_over: Callable[[float], bool]) -> Ports | None:

@@ -51,11 +51,13 @@ _PASSING: Final = (
     errors.DatabaseDropped,
     errors.ReadOnlySqlTransaction,
     errors.TooManyConnections,
-    PoolTimeout,
 )
 _SECURE: Final = ("verify-full",)
 # Between two looks whether a server that was away is back.
 _RECONNECT_SECONDS: Final = 1.0
+# How long a call waits for a connection after another call had none within its patience: a request
+# makes several calls, and others wait for its thread.
+_AWAY_SECONDS: Final = 1.5
 _DEFAULTS: Final = {
     "connect_timeout": 2,
     "keepalives_idle": 10,
@@ -145,6 +147,7 @@ class PostgresqlDatabase:
             reconnect_timeout=_RECONNECT_SECONDS,
             open=False,
         )
+        self._is_away = False
         if not is_known:
             _check(url, prepare=prepare)
         self._pool.open()
@@ -169,13 +172,19 @@ class PostgresqlDatabase:
 
     def _borrowed(self, end: float) -> Borrowed:
         """Take a connection from the pool, which looks for the server only when it is asked."""
+        if self._is_away:
+            end = min(end, time.monotonic() + _AWAY_SECONDS)
         while True:
             left = max(0.001, end - time.monotonic())
             try:
-                return self._pool.getconn(timeout=min(left, _RECONNECT_SECONDS))
+                found = self._pool.getconn(timeout=min(left, _RECONNECT_SECONDS))
             except PoolTimeout:
                 if time.monotonic() >= end:
+                    self._is_away = True
                     raise
+            else:
+                self._is_away = False
+                return found
 
     def run(self, call: Callable[[Borrowed], T]) -> T:
         """Return what `call` returns; it is repeated while the server or a race fails it.
@@ -322,6 +331,8 @@ def _is_pooled(connection: Connection[Any]) -> bool:
 def _is_passing(error: Exception) -> bool:
     if isinstance(error, _PASSING):
         return True
+    if isinstance(error, PoolTimeout):
+        return False  # it has waited long enough
     # Errors of the connection itself have no code of the server.
     if isinstance(error, psycopg.OperationalError):
         code = error.sqlstate

@@ -23,6 +23,7 @@ ADDRESS: Final = Address(Table.KEYS, "deployment")
 # The marks on restored tenants, by tenant.
 MARKS: Final = Partition(Table.KEYS, "restored")
 LEADER_ADDRESS: Final = Address(Table.KEYS, "servers", "leader")
+PROBE_ADDRESS: Final = Address(Table.KEYS, "servers", "probe")
 
 # Longer than a process may take to see that another store, or another region, is in charge.
 FENCED_SECONDS: Final = 6.0

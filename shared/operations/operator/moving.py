@@ -39,7 +39,7 @@ _BATCH: Final = 100
 _WRITE_BYTES: Final = 3_000_000
 _BUCKET: Final = "#bucket"
 # What a store says about itself.
-_OWN: Final = (deployment.ADDRESS, deployment.LEADER_ADDRESS)
+_OWN: Final = (deployment.ADDRESS, deployment.LEADER_ADDRESS, deployment.PROBE_ADDRESS)
 
 Report = Callable[[int], object]
 

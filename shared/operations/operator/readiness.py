@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from shared.errors import Corrupt, Unavailable
 from shared.model import seeds, times
-from shared.model.deployment import MARKS
+from shared.model.deployment import MARKS, PROBE_ADDRESS
 from shared.model.items import Address, Table
 from shared.model.lists.schedule import ISSUES, TURNS, until
 from shared.model.seeds import SeedPurpose
@@ -20,6 +20,7 @@ from shared.operations.lists.unpublished import Waiting
 from shared.operations.trust import state as trust
 from shared.operations.trust.state import TrustSurvey
 from shared.ports import Ports
+from shared.ports.store import Expect, Put
 
 # How many lists, those that are due first, are searched for the soonest expiry.
 _TURNS_MAX: Final = 1000
@@ -46,6 +47,11 @@ def read(ports: Ports) -> tuple[Probe, ...]:
         Probe("SVC_BLOBS", lambda: ports.blobs.get("srl/none")),
         Probe("SVC_KEYS", lambda: _seal_and_open(ports)),
     )
+
+
+def write(ports: Ports) -> None:
+    """Write an item that is of no use otherwise. Raises `Unavailable` if nothing can be stored."""
+    ports.store.write(Put(PROBE_ADDRESS, {"at": times.text(ports.now())}, Expect.ANYTHING))
 
 
 def _seal_and_open(ports: Ports) -> None:

@@ -2,9 +2,10 @@
 
 import json
 import os
+import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from infra.server import leader, ops, publisher
 from infra.server.board import PUBLISHER, Board
 from infra.server.ops import Health, alive
 from infra.server.publications import Publications
+from shared.model.deployment import PROBE_ADDRESS
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.web.work import IN_PLACE
@@ -89,6 +91,37 @@ def test_a_server_without_duties_never_publishes(
         with publishing():
             soon(lambda: _sequence(ports, tenant))
             soon(lambda: board.leader_seconds() < 0.3)
+
+
+def test_health_tells_that_nothing_can_be_stored(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F1691a: While the store cannot be written, `/readyz` is 503; it writes nothing by itself.
+
+    The publisher tests that, and only while readiness is requested.
+    """
+    monkeypatch.setattr(publisher, "_TEST_SECONDS", 0.02)
+    answer: dict[int, Any] = {}
+
+    def asked() -> int:
+        health = Health(lambda: ports, IN_PLACE)
+        health.board = board
+        answer[0] = run(health.ready(_REQUEST))
+        return answer[0].status_code
+
+    with publishing() as board:
+        beats = board.beats(PUBLISHER)
+        soon(lambda: board.beats(PUBLISHER) > beats + 2)
+        assert ports.store.get(PROBE_ADDRESS) is None
+        assert asked() == 200
+        soon(lambda: ports.store.get(PROBE_ADDRESS))
+        with closing(sqlite3.connect(tmp_path / "svc.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            soon(lambda: asked() == 503)
+            assert b"The store cannot be written." in answer[0].body
+            soon(lambda: "nothing can be stored" in caplog.text)
+            assert asked() == 503
+        soon(lambda: asked() == 200)
 
 
 def test_health_tells_that_nobody_publishes(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:

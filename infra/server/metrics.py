@@ -6,17 +6,22 @@ imported. All processes of the server write to files in that folder, and the one
 """
 
 import logging
+import os
+import sys
 import time
 from collections import Counter as Counted
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -33,10 +38,36 @@ from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.ports.store import wrapped
 
+# Larger than the files become.
+_FILE_BYTES: Final = 1 << 19
+
+
+class _AllocatedFile(MmapedDict):
+    """A file of counts with space on the disk, or in memory if there is none.
+
+    The library writes to a map of a file without space: on a full disk, the system kills it then.
+    """
+
+    def __init__(self, filename: str) -> None:
+        if sys.platform == "linux":
+            try:
+                with Path(filename).open("ab") as file:
+                    os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
+            except OSError as error:
+                _log.warning("the counts of this process are not served: %s", error.strerror)
+                filename = f"/proc/self/fd/{os.memfd_create('counts')}"
+        super().__init__(filename)  # type: ignore[no-untyped-call]
+
+
+values.MmapedDict = _AllocatedFile  # type: ignore[assignment, attr-defined]
+
 # All keys are read to count those that expire soon.
 _COUNT_SECONDS: Final = 600
+# The longest time that a scrape waits for the store.
+_PATIENCE_SECONDS: Final = 4.0
 # The webhooks of more tenants than these are not counted, because each is asked for them.
 _TENANTS_MAX: Final = 200
+_log = logging.getLogger("rescind")
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _WAITS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 30, 60)
@@ -150,6 +181,8 @@ class Gauges(Collector):
         self._documents = TrustCount()
         self._expiring: Counted[tuple[ExpiringKind, int]] | None = None
         self._count_at = 0.0
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="gauges")
+        self._reading: Future[list[Metric]] | None = None
 
     def collect(self) -> Iterator[Metric]:
         """Yield all gauges."""
@@ -160,12 +193,21 @@ class Gauges(Collector):
         yield _gauge("rescind_leader_seconds", self._board.leader_seconds())
         yield _gauge("rescind_audit_unsealed_seconds", self._board.sealed_seconds())
         yield from self._processes()
+        self._board.asks()
+        if self._reading is None or self._reading.done():
+            self._reading = self._reader.submit(lambda: list(self._read()))
+        try:
+            yield from self._reading.result(_PATIENCE_SECONDS)
+        except TimeoutError:
+            yield _gauge("rescind_ready", 0)
+
+    def _read(self) -> Iterator[Metric]:
+        """Yield the gauges that are read from the store."""
         try:
             lists = readiness.look(self._ports())
         except (InvalidSettings, Unavailable):
             # The ports cannot be made while the store is away.
             lists = None
-        self._board.asks()
         yield _gauge("rescind_ready", int(lists is not None and self._board.can_store()))
         if self._board.is_leader():
             # Also if another place than the store does not answer.

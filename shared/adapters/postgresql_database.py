@@ -8,6 +8,7 @@ import math
 import os
 import platform
 import select
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -55,8 +56,8 @@ _PASSING: Final = (
 _SECURE: Final = ("verify-full",)
 # Between two looks whether a server that was away is back.
 _RECONNECT_SECONDS: Final = 1.0
-# How long a call waits for a connection after another call had none within its patience: a request
-# makes several calls, and others wait for its thread.
+# How long one call waits for a connection after another had none within its patience. Until a second
+# later, all others fail at once: requests wait for each other's threads.
 _AWAY_SECONDS: Final = 1.5
 _DEFAULTS: Final = {
     "connect_timeout": 2,
@@ -147,7 +148,7 @@ class PostgresqlDatabase:
             reconnect_timeout=_RECONNECT_SECONDS,
             open=False,
         )
-        self._is_away = False
+        self._is_away, self._looks_at, self._looking = False, 0.0, threading.Lock()
         if not is_known:
             _check(url, prepare=prepare)
         self._pool.open()
@@ -172,8 +173,17 @@ class PostgresqlDatabase:
 
     def _borrowed(self, end: float) -> Borrowed:
         """Take a connection from the pool, which looks for the server only when it is asked."""
-        if self._is_away:
-            end = min(end, time.monotonic() + _AWAY_SECONDS)
+        if not self._is_away:
+            return self._waited(end)
+        if time.monotonic() < self._looks_at or not self._looking.acquire(blocking=False):
+            raise PoolTimeout("the server was away a moment ago")
+        try:
+            return self._waited(min(end, time.monotonic() + _AWAY_SECONDS))
+        finally:
+            self._looks_at = time.monotonic() + self._is_away * _RECONNECT_SECONDS
+            self._looking.release()
+
+    def _waited(self, end: float) -> Borrowed:
         while True:
             left = max(0.001, end - time.monotonic())
             try:

@@ -107,7 +107,7 @@ def test_health_tells_that_nothing_can_be_stored(
         health = Health(lambda: ports, IN_PLACE)
         health.board = board
         answer[0] = run(health.ready(_REQUEST))
-        return answer[0].status_code
+        return int(answer[0].status_code)
 
     with publishing() as board:
         beats = board.beats(PUBLISHER)

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -190,25 +189,6 @@ def test_blobs_that_are_away_delay_no_revocation(tmp_path: Path, fault: Fault, r
         soon(lambda: served.ready() == 200)
         assert served.http.post("/v1/revocations/srl/regenerate").status_code == 200
         assert served.waits() == (_CHANGES + 1, _CHANGES + 1)
-
-
-def test_others_that_do_not_answer_delay_no_revocation(tmp_path: Path) -> None:
-    """F1682b: Witnesses and receivers of webhooks that do not answer delay no revocation."""
-    with closing(socket.create_server((HOST, 0))) as listener:
-        port = listener.getsockname()[1]
-        settings = {"SVC_OUTBOUND_ALLOW": "127.0.0.0/8"}
-        with serving(tmp_path / "data", settings) as served:
-            hook = {"url": f"https://{HOST}:{port}/", "events": ["*"]}
-            assert served.http.post("/v1/webhooks", json=hook).status_code == 201
-            for _ in range(_CHANGES):
-                assert served.revoke() == 201
-                soon(served.is_published)
-            connection, _ = listener.accept()
-            with connection:
-                assert served.revoke() == 201
-                soon(served.is_published)
-            assert served.ready() == 200
-            assert served.waits() == (_CHANGES + 2, _CHANGES + 2)
 
 
 @contextmanager

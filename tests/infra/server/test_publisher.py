@@ -4,8 +4,9 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,22 @@ import pytest
 from starlette.requests import Request
 
 from infra import data_folder
-from infra.server import leader, ops, publisher
+from infra.server import leader, ops, publisher, sealing
 from infra.server.board import PUBLISHER, Board
 from infra.server.ops import Health, alive
 from infra.server.publications import Publications
+from infra.server.sealing import Witnessing
+from shared import wiring
 from shared.model.deployment import PROBE_ADDRESS
+from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
+from shared.operations.audit import log
 from shared.operations.lists import in_force
+from shared.operations.webhooks import managing
 from shared.ports import Ports
+from shared.ports.outside import WitnessAnswer
 from shared.web.work import IN_PLACE
 from tests.infra.folders import chosen, opened
+from tests.kit import witnesses
 from tests.kit.asgi import run
 from tests.kit.tenants import Tenant
 from tests.kit.waiting import soon
@@ -91,6 +99,59 @@ def test_a_server_without_duties_never_publishes(
         with publishing():
             soon(lambda: _sequence(ports, tenant))
             soon(lambda: board.leader_seconds() < 0.3)
+
+
+class _Silent:
+    """Receivers of webhooks, and witnesses, that do not answer until the end."""
+
+    def __init__(self) -> None:
+        self.asked = list[str]()
+        self.ends = threading.Event()
+
+    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
+        self.asked.append(url)
+        self.ends.wait()
+        return [DeliveryAnswer(DeliveryOutcome.NO_ANSWER, 0) for _ in messages]
+
+    def ask(self, asked: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
+        self.asked += [url for url, _ in asked]
+        self.ends.wait()
+        return [WitnessAnswer(0) for _ in asked]
+
+
+def test_others_that_do_not_answer_delay_no_change(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1682b: Witnesses and receivers of webhooks that do not answer delay no change.
+
+    What was sealed, and the trust document, are also new meanwhile.
+    """
+    silent, witness = _Silent(), witnesses.made(tmp_path, "w")
+    monkeypatch.setattr(wiring, "sender_from_environment", lambda: silent)
+    monkeypatch.setattr(wiring, "witnesses", lambda: witnesses.policy(1, witness))
+    monkeypatch.setattr(wiring, "witness_client", lambda: silent)
+    monkeypatch.setattr(sealing, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(publisher, "Witnessing", partial(Witnessing, pause=0.05))
+    tenant = Tenant.create(ports)
+    managing.create(
+        ports, tenant.operator, url="https://hooks.example.com/", events=("*",), description=None
+    )
+    with publishing():
+        try:
+            tenant.revoke(ports, "svc_wrt_0")
+            soon(lambda: len(set(silent.asked)) == 2)
+            sealed = log.head(ports, tenant.id)
+            for number in range(1, 4):
+                tenant.revoke(ports, f"svc_wrt_{number}")
+                soon(partial(_is_at, ports, tenant, number + 1))
+            soon(lambda: log.head(ports, tenant.id) != sealed)
+            soon(lambda: in_force.trust_head(ports, tenant.id))
+        finally:
+            silent.ends.set()
+
+
+def _is_at(ports: Ports, tenant: Tenant, number: int) -> bool:
+    return _sequence(ports, tenant) >= number
 
 
 def test_health_tells_that_nothing_can_be_stored(

@@ -282,7 +282,9 @@ def _logged(size: int) -> Iterator[list[str]]:
         def emit(self, record: logging.LogRecord) -> None:
             found = logs.given(record)
             gathered = [found.metrics.get("RequestSeconds", 0.0)] * size
-            vars(record).update(rescind_fields=found._replace(gathered={"RequestSeconds": gathered}))
+            vars(record).update(
+                rescind_fields=found._replace(gathered={"RequestSeconds": gathered})
+            )
             line = logs.JsonFormatter(stage="prod").format(record)
             lines.append(line[: -(-len(line) // size)])
 

@@ -56,8 +56,8 @@ _PASSING: Final = (
 _SECURE: Final = ("verify-full",)
 # Between two looks whether a server that was away is back.
 _RECONNECT_SECONDS: Final = 1.0
-# How long one call waits for a connection after another had none within its patience. Until a second
-# later, all others fail at once: requests wait for each other's threads.
+# How long one call waits for a connection after another had none within its patience. All others
+# fail at once, until a second later: requests wait for each other's threads.
 _AWAY_SECONDS: Final = 1.5
 _DEFAULTS: Final = {
     "connect_timeout": 2,

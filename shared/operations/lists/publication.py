@@ -67,6 +67,8 @@ _log = logging.getLogger(__name__)
 # How often the head of the feed is read again because an entry was published meanwhile.
 _TRIES: Final = 20
 
+_WAITED: Final = "ChangePublishedSeconds"
+
 # How often marks are read again that could not be removed, because a write is in flight.
 _LOOKS: Final = 3
 
@@ -167,8 +169,8 @@ def caught_up(ports: Ports, pen: Pen, facts: Facts, stated: set[Address] | None 
     looks = 0
     while facts.newest is not None:
         facts, revoked = _stated_marks(ports, pen, facts)
-        _report_waits(ports, facts)
         left = marks.clear(ports, facts.tenant_id, facts.marked.warrants, revoked=revoked)
+        _report_waits(ports, facts)
         if stated is None:
             facts = _without_signers(ports, pen, facts)
         else:
@@ -190,13 +192,9 @@ def _report_waits(ports: Ports, facts: Facts) -> None:
     moments += [each.set_at for each in marked.signers.values()]
     waits = [max((now - each).total_seconds(), 0.0) for each in moments if each is not None]
     if waits:
-        name = "ChangePublishedSeconds"
-        _log.info(
-            "changes",
-            extra=logs.fields(
-                tenant_id=facts.tenant_id, metrics={name: max(waits)}, gathered={name: waits}
-            ),
-        )
+        metrics, gathered = {_WAITED: max(waits)}, {_WAITED: waits}
+        extra = logs.fields(tenant_id=facts.tenant_id, metrics=metrics, gathered=gathered)
+        _log.info("changes", extra=extra)
 
 
 def _without_signers(ports: Ports, pen: Pen, facts: Facts) -> Facts:

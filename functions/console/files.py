@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shared.authorizer.formats import entity_tags
 from shared.web import header_values
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -80,7 +81,7 @@ class File:
 
     def answer(self, asked: Mapping[str, str], *, with_body: bool) -> FileAnswer:
         """Return the answer to GET or HEAD; the header names in `asked` are in lower case."""
-        if not {"*", self.etag}.isdisjoint(header_values.tags(asked.get("if-none-match", ""))):
+        if entity_tags.is_held(asked.get("if-none-match", ""), self.etag):
             # Also what overrides `SECURITY`: a 304 renews the headers that a browser keeps.
             kept = {name: value for name, value in self.headers.items() if name != "Content-Type"}
             return FileAnswer(304, {**SECURITY, **kept}, b"")

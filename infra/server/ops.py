@@ -15,7 +15,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,6 +25,7 @@ from infra.server.board import OPS, Board
 from infra.server.metrics import Exposition, Gauges, TrustCount
 from infra.server.work import Threads
 from shared import wiring
+from shared.authorizer.relay.connections import Config
 from shared.operations.lists.unpublished import Waiting
 from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists, PortNotReady
@@ -163,7 +163,7 @@ def unavailable(message: str) -> _Answer:
 def run(stop: int, listener: socket.socket, board: Board) -> None:
     """Serve until the descriptor `stop` is at its end."""
     app = _app(wiring.from_environment, board)
-    config = uvicorn.Config(app, log_config=None, log_level="error", lifespan="off", ws="none")
+    config = Config(app, worker.limits(), lifespan="off")
     worker.serve(config, listener, stop, partial(board.beat, OPS))
 
 

@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +29,7 @@ from infra.server.places import DataPlace
 from infra.server.processes import Processes
 from infra.server.publications import Publications
 from shared import logs, wiring
+from shared.authorizer.relay.connections import IDLE_SECONDS
 from shared.errors import Corrupt, InvalidSettings, RescindError
 from shared.operations.identities import tickets
 from shared.operations.operator import onboarding, restored
@@ -49,6 +49,7 @@ class Options:
 
     After SIGTERM, requests are served for `drain_seconds` while `/readyz` says that the server
     stops, so that a load balancer sends none to it any more. Another signal ends that.
+    A connection without a request is closed after `idle_seconds`.
     """
 
     host: IPv4Address | IPv6Address
@@ -60,6 +61,7 @@ class Options:
     console: ConsoleMode = ConsoleMode.ON
     docs: documents.DocumentsMode = documents.DocumentsMode.ON
     drain_seconds: int = 0
+    idle_seconds: int = IDLE_SECONDS
 
 
 def serve(options: Options) -> int:
@@ -204,7 +206,7 @@ def _serve(options: Options, ready: _Ready) -> None:
         if ready.ops is not None:
             processes.start(OPS, partial(_tell, ready, board))
         for each in workers:
-            processes.start(each, partial(_work, ready, partial(board.beat, each)))
+            processes.start(each, partial(_work, options, ready, board, each))
         _print_summary(options, ready.ops)
         _print_console(options, ready.console)
         print("Ctrl-C stops it.", flush=True)
@@ -232,10 +234,10 @@ def _wait_for_lists(processes: Processes, board: Board, seconds: float = _FIRST_
         )
 
 
-def _work(ready: _Ready, beat: Callable[[], None], stop: int) -> None:
+def _work(options: Options, ready: _Ready, board: Board, name: str, stop: int) -> None:
     if ready.ops is not None:
         ready.ops.close()
-    worker.run(stop, ready.requests, beat)
+    worker.run(stop, ready.requests, board, name, idle_seconds=options.idle_seconds)
 
 
 def _tell(ready: _Ready, board: Board, stop: int) -> None:

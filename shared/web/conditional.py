@@ -1,4 +1,4 @@
-"""Conditional requests and content codings (SRL-16, SRL-18; RFC 9110)."""
+"""Conditional requests and content codings (API-23, SRL-18; RFC 9110)."""
 
 import hashlib
 from http import HTTPStatus
@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shared.authorizer.formats import entity_tags
 from shared.web import header_values
 
 
@@ -22,7 +23,7 @@ def condition(description: str) -> dict[str, Any]:
 
 def matches(request: Request, *, etag: str) -> bool:
     """Return whether the caller has the representation of `etag`, so that the answer is 304."""
-    return not {"*", etag}.isdisjoint(tags(request))
+    return entity_tags.is_held(_if_none_match(request), etag)
 
 
 def tagged(request: Request, body: bytes) -> Response:
@@ -35,7 +36,11 @@ def tagged(request: Request, body: bytes) -> Response:
 
 def tags(request: Request) -> list[str]:
     """Return the entity tags in `If-None-Match`, each in quotes, or `*` alone."""
-    return header_values.tags(",".join(request.headers.getlist("if-none-match")))
+    return entity_tags.tags(_if_none_match(request))
+
+
+def _if_none_match(request: Request) -> str:
+    return ",".join(request.headers.getlist("if-none-match"))
 
 
 def accepts_gzip(request: Request) -> bool:

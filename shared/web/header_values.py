@@ -3,16 +3,7 @@
 import re
 from typing import Final
 
-# An entry of a list of entity tags. The quoted text may contain commas.
-_TAG: Final = re.compile(r'(?:^|,)\s*(?:W/)?("[^"]*")\s*(?=,|$)')
-
 _WEIGHT: Final = re.compile(r"[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
-
-
-def tags(if_none_match: str) -> list[str]:
-    """Return the entity tags in `If-None-Match`, each in quotes, or `*` alone."""
-    value = if_none_match.strip()
-    return ["*"] if value == "*" else _TAG.findall(value)
 
 
 def accepts_gzip(accept_encoding: str) -> bool:

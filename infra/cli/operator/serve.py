@@ -14,6 +14,7 @@ from infra.server import addresses, places
 from infra.server import server as local_server
 from infra.server.addresses import OpsAddress
 from infra.server.documents import ConsoleMode, DocumentsMode
+from shared.authorizer.relay.connections import IDLE_SECONDS
 
 EXAMPLE: Final = "rescind serve --port 8080 --data .data"
 
@@ -83,6 +84,15 @@ Drain = Annotated[
         help="After SIGTERM, go on so long while /readyz fails, behind a load balancer.",
     ),
 ]
+Idle = Annotated[
+    int,
+    typer.Option(
+        "--idle",
+        min=1,
+        metavar="SECONDS",
+        help="Close connections without a request after so long: longer than a proxy keeps them.",
+    ),
+]
 LogLevel = Annotated[Level, typer.Option("--log-level", help="info logs each request.")]
 
 
@@ -98,6 +108,7 @@ def serve(
     console: ConsoleChoice = ConsoleMode.ON,
     docs: DocsChoice = DocumentsMode.ON,
     drain: Drain = 0,
+    idle: Idle = IDLE_SECONDS,
 ) -> int:
     """Run the whole service, with its data in one folder or in the stores of SVC_STORE.
 
@@ -109,7 +120,7 @@ def serve(
     address, place = addresses.ip(host), places.chosen(data, keys)
     return local_server.serve(
         local_server.Options(
-            address, port, place, workers, ops_address, log_level, console, docs, drain
+            address, port, place, workers, ops_address, log_level, console, docs, drain, idle
         )
     )
 

@@ -12,6 +12,7 @@ from infra.cli.errors import WrongUsage
 from infra.cli.output import Output
 from infra.server import addresses, worker
 from infra.witness import Memory
+from shared.authorizer.relay.connections import Config
 from shared.model.audit.checkpoint import NoteKey
 
 EXAMPLE: Final = "rescind witness --data .witness --name witness.example/1"
@@ -56,15 +57,11 @@ def witness(
         place = f"{addresses.named(address)}:{listener.getsockname()[1]}"
         out.say(f"This is the witness {memory.identity.key}")
         out.say(f"http://{place}")
-        config = uvicorn.Config(
+        config = Config(
             service.application(memory),
-            log_config=None,
-            log_level="error",
+            worker.limits(),
+            http=worker.LocalConnection,
             lifespan="off",
-            ws="none",
-            http=worker.LocalProtocol,
-            proxy_headers=False,
-            server_header=False,
         )
         uvicorn.Server(config).run(sockets=[listener])
 

@@ -2,18 +2,19 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from ..answers import NoAnswer
 from ..formats.documents import answer, needed
+from ..formats.entity_tags import is_held
 from ..formats.wire import NUMBER_MAX
 from ..view import Moment
 from .blobs import Wanted
@@ -22,8 +23,6 @@ from .errors import Problem
 from .fleet import PATH, ROOT, Fleet, Stock
 from .held import WAIT_MAX, Held
 from .relay import Relay, age
-
-_PREFIX = "rescind_relay_"
 
 
 def healthz(relay: Relay) -> Callable[[Request], Awaitable[Response]]:
@@ -50,41 +49,79 @@ def metrics(relay: Relay) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint with the figures in the text format of Prometheus."""
 
     async def answer(_: Request) -> Response:
-        lines = "".join(f"{_PREFIX}{name} {value}\n" for name, value in _figures(relay).items())
-        return PlainTextResponse(lines, headers={"Cache-Control": "no-store"})
+        found = _samples(relay)
+        text = "".join(_family(name, found[name]) for name in _HELP if name in found)
+        headers = {"Cache-Control": "no-store"}
+        return Response(text, headers=headers, media_type="text/plain; version=0.0.4")
 
     return answer
 
 
-def _figures(relay: Relay) -> dict[str, Any]:
-    held = relay.news.held
-    figures: dict[str, Any] = {"waiting": len(relay.waiting), "usable": int(relay.is_usable())}
+_HELP: Final = {
+    "age_seconds": "Seconds since the service confirmed the head.",
+    "usable": "1 if there is a head that clients accept.",
+    "refusals_total": "Answers of the service that did not verify.",
+    "failures_total": "Polls without a useful answer.",
+    "polls_total": "Polls that the service answered.",
+    "sequence": "The last entry of the feed.",
+    "entries": "Entries of the feed that are kept.",
+    "expires_seconds": "Seconds until the head expires.",
+    "waiting": "Polls that wait now.",
+    "reports_pending": "Reports that the service does not have yet.",
+    "reports_sent_total": "Reports that the service took.",
+    "reports_failures_total": "Requests with reports that failed.",
+    "reports_dropped_total": "Reports that the service refused.",
+    "responses_total": "Responses to clients.",
+}
+
+
+def _family(name: str, samples: Mapping[str, int]) -> str:
+    """Return one metric in the text format of Prometheus."""
+    name_, kind = f"rescind_relay_{name}", "counter" if name.endswith("_total") else "gauge"
+    lines = "".join(f"{name_}{labels} {value}\n" for labels, value in samples.items())
+    return f"# HELP {name_} {_HELP[name]}\n# TYPE {name_} {kind}\n{lines}"
+
+
+def _samples(relay: Relay) -> dict[str, dict[str, int]]:
+    """Return the values of each metric that has any, by their labels."""
+    held, counts = relay.news.held, dict(relay.counts)
+    figures = {"waiting": len(relay.waiting), "usable": int(relay.is_usable())}
     if held:
         figures["sequence"] = held.head.sequence
         figures["age_seconds"] = age(relay.news.confirmed, Moment.now())
         figures["entries"] = len(held.trail.entries)
         figures["expires_seconds"] = int(held.head.expires_at.timestamp() - Moment.now().wall)
-    counts = dict(relay.counts)
     figures["polls_total"] = counts.pop("polls", 0)
     figures["failures_total"] = counts.pop("failures", 0)
-    for name, count in counts.items():
-        figures[f'refusals_total{{reason="{name.removeprefix("refused ")}"}}'] = count
     figures["reports_pending"] = relay.reports.pending
     for name in ("sent", "dropped", "failures"):
         figures[f"reports_{name}_total"] = relay.reports.counts[name]
-    for status, count in dict(relay.answered).items():
-        figures[f'responses_total{{status="{status}"}}'] = count
-    return figures
+    refusals = {f'{{reason="{name.removeprefix("refused ")}"}}': counts[name] for name in counts}
+    statuses = {f'{{status="{name}"}}': each for name, each in dict(relay.answered).items()}
+    labelled = {"refusals_total": refusals, "responses_total": statuses}
+    return {name: {"": value} for name, value in figures.items()} | {
+        name: each for name, each in labelled.items() if each
+    }
 
 
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
-_TAG: Final = re.compile(r'(?:W/)?("[^"]*")')
 _WAIT_LIMIT: Final = 3600
 _NO_CACHE: Final = "private, no-cache"
 _IMMUTABLE: Final = {
     "Cache-Control": "private, max-age=31536000, immutable",
     "Content-Encoding": "gzip",
     "Vary": "Authorization",
+}
+
+_FEED: Final = "/v1/revocations/feed"
+_TRUST: Final = "/v1/trust"
+_SIGNERS: Final = "/v1/revocations/srl/keys"
+_BUNDLE: Final = "/v1/trust-bundle"
+_PARAMETERS: Final = {
+    _FEED: ("after", "wait"),
+    _TRUST: ("after",),
+    _SIGNERS: ("cursor",),
+    _BUNDLE: ("cursor",),
 }
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -108,12 +145,12 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
         Route("/metrics", metrics(relay)),
     ]
     paths: dict[str, Handler] = {
-        "/v1/revocations/feed": endpoints.poll,
+        _FEED: endpoints.poll,
         "/v1/revocations/feed/base/{version}": endpoints.base,
-        "/v1/trust": endpoints.trust,
+        _TRUST: endpoints.trust,
         "/v1/trust/keys/{sha256}": endpoints.signing_keys,
-        "/v1/revocations/srl/keys": endpoints.signers,
-        "/v1/trust-bundle": endpoints.bundle,
+        _SIGNERS: endpoints.signers,
+        _BUNDLE: endpoints.bundle,
     }
     fleet = Fleet(relay)
     stock = Stock(relay, fleet)
@@ -126,7 +163,7 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
         f"{ROOT}/authorizers/{{id}}/events": stock.events,
     }
     routes = [
-        Route(path, _guarded(relay, run, digests), methods=[method])
+        Route(path, _guarded(relay, run, digests, _PARAMETERS.get(path, ())), methods=[method])
         for method, found in (("GET", paths), ("POST", posted))
         for path, run in found.items()
     ]
@@ -148,11 +185,11 @@ class Endpoints:
         asked = Moment.now()
         after, wait = _number(request, "after", NUMBER_MAX), _number(request, "wait", _WAIT_LIMIT)
         held = self._held(after)
-        if wait and held.etag in _tags(request):
+        if wait and _is_held(request, held.etag):
             await self._relay.waiting.change(min(wait, WAIT_MAX))
             held = self._held(after)
         headers = self._headers(self._relay.news.confirmed, asked) | {"ETag": held.etag}
-        if held.etag in _tags(request):
+        if _is_held(request, held.etag):
             return Response(status_code=304, headers=headers)
         return Response(held.answer(after), headers=headers, media_type="application/json")
 
@@ -175,7 +212,7 @@ class Endpoints:
         data = answer(needed(news.documents, after=after or 0))
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
         headers = self._headers(news.confirmed, asked) | {"ETag": etag}
-        if etag in _tags(request):
+        if _is_held(request, etag):
             return Response(status_code=304, headers=headers)
         return Response(data, headers=headers, media_type="application/json")
 
@@ -196,7 +233,7 @@ class Endpoints:
         headers = self._headers(confirmed, asked)
         if page.etag:
             headers["ETag"] = page.etag
-            if page.etag in _tags(request):
+            if _is_held(request, page.etag):
                 return Response(status_code=304, headers=headers)
         return Response(page.body, headers=headers, media_type="application/json")
 
@@ -220,17 +257,20 @@ def _file(request: Request, found: tuple[Path, Wanted] | None, absent: str) -> R
         raise Problem(404, "not_found", absent)
     path, wanted = found
     etag = f'"{wanted.sha256.hex()}"'
-    if etag in _tags(request):
+    if _is_held(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     headers = _IMMUTABLE | {"ETag": etag}
     return FileResponse(path, headers=headers, media_type="application/cbor")
 
 
-def _guarded(relay: Relay, run: Handler, digests: frozenset[bytes]) -> Handler:
+def _guarded(
+    relay: Relay, run: Handler, digests: frozenset[bytes], allowed: Sequence[str]
+) -> Handler:
     async def guarded(request: Request) -> Response:
         try:
             if digests and _digest(_bearer(request)) not in digests:
                 raise Problem(401, "unauthorized", "The relay needs one of its own tokens.")
+            _check_query(request, allowed)
             response = await run(request)
         except Problem as problem:
             response = problem.response()
@@ -252,17 +292,27 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
+def _check_query(request: Request, allowed: Sequence[str]) -> None:
+    """Refuse unknown parameters, and those that are given twice (API-4). Raises `Problem`."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    if not set(names).issubset(allowed):
+        listed = ", ".join(allowed) or "none"
+        raise Problem(400, "invalid_request", f"query: unknown parameter; allowed: {listed}.")
+    if len(names) > len(set(names)):
+        raise Problem(400, "invalid_request", "query: a parameter must not be repeated.")
+
+
 def _number(request: Request, name: str, most: int) -> int | None:
-    values = request.query_params.getlist(name)
-    if not values:
+    value = request.query_params.get(name)
+    if value is None:
         return None
-    if len(values) > 1 or not _DECIMAL.fullmatch(values[0]) or int(values[0]) > most:
+    if not _DECIMAL.fullmatch(value) or int(value) > most:
         raise Problem(400, "invalid_request", f"{name} must be a whole number, at most {most}")
-    return int(values[0])
+    return int(value)
 
 
-def _tags(request: Request) -> list[str]:
-    return _TAG.findall(request.headers.get("if-none-match", ""))
+def _is_held(request: Request, etag: str) -> bool:
+    return is_held(",".join(request.headers.getlist("if-none-match")), etag)
 
 
 async def _not_found(_request: Request, _error: Exception) -> Response:

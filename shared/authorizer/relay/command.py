@@ -17,15 +17,11 @@ from starlette.applications import Starlette
 from ..belief import Belief
 from ..floor import FileFloor
 from .app import app
+from .connections import Config, Limits
 from .relay import Relay, Service
 
-# Files for the state, for the connections to the service, and for answers that are files.
-_FILES_KEPT: Final = 128
 _CONNECTIONS_MAX: Final = 8000
-_BACKLOG: Final = 1024
-_STOP_SECONDS: Final = 3
-_IDLE_SECONDS: Final = 75
-_HEADER_BYTES_MAX: Final = 16 * 1024
+_BACKLOG_MAX: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +32,15 @@ class Tls:
     key: str
 
 
-def connections() -> int:
-    """Return how many connections a relay may have, after its limit of files was raised."""
+def limits() -> Limits:
+    """Return the limits of a relay, after its limit of files was raised."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _CONNECTIONS_MAX + _FILES_KEPT
+    wanted = _CONNECTIONS_MAX * 2
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return max(wanted - _FILES_KEPT, 1)
+    return Limits.of_process(_CONNECTIONS_MAX, _BACKLOG_MAX)
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -55,7 +51,7 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(_BACKLOG)
+        sock.listen(_BACKLOG_MAX)
     except BaseException:
         sock.close()
         raise
@@ -67,25 +63,14 @@ class Server(uvicorn.Server):
 
     is_told_to_stop = False
 
-    def __init__(self, relay: Relay, app: Starlette, tls: Tls | None, most: int) -> None:
+    def __init__(self, relay: Relay, app: Starlette, tls: Tls | None, most: Limits) -> None:
         self._relay = relay
         super().__init__(
-            uvicorn.Config(
+            Config(
                 app,
-                http="h11",
-                ws="none",
+                most,
                 lifespan="on",
                 loop="asyncio",
-                log_config=None,
-                log_level="error",
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                limit_concurrency=most,
-                backlog=_BACKLOG,
-                timeout_keep_alive=_IDLE_SECONDS,
-                timeout_graceful_shutdown=_STOP_SECONDS,
-                h11_max_incomplete_event_size=_HEADER_BYTES_MAX,
                 ssl_certfile=tls.certificate if tls else None,
                 ssl_keyfile=tls.key if tls else None,
             )
@@ -116,7 +101,7 @@ def run(options: argparse.Namespace, api_key: str) -> int:
     tokens = _tokens(options.tokens)
     tls = _tls(options)
     _check_callers(host, tokens, is_open=tls is None and not options.allow_http_clients)
-    most = connections()
+    most = limits()
     relay = _relay(options, api_key, most)
     relay.load()
     with bound(host, port) as sock:
@@ -131,15 +116,14 @@ def run(options: argparse.Namespace, api_key: str) -> int:
     return 0 if server.is_told_to_stop else 1
 
 
-def _relay(options: argparse.Namespace, api_key: str, most: int) -> Relay:
+def _relay(options: argparse.Namespace, api_key: str, most: Limits) -> Relay:
     state = Path(options.state)
     return Relay(
         Service(options.url, api_key, options.allow_http, _name(options.name)),
         Belief.of(options.tenant, options.root, options.public_key or ()),
         FileFloor(state / "floor"),
         state,
-        # Others are served beside those that wait.
-        most_waiting=most * 3 // 4,
+        most_waiting=most.waiting,
     )
 
 

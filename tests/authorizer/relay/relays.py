@@ -14,6 +14,7 @@ from shared.authorizer.belief import Belief
 from shared.authorizer.floor import FileFloor
 from shared.authorizer.relay.app import app
 from shared.authorizer.relay.command import Server, bound
+from shared.authorizer.relay.connections import Limits
 from shared.authorizer.relay.relay import Relay
 from shared.authorizer.relay.relay import Service as Upstream
 from tests.authorizer.feeds import TENANT
@@ -97,7 +98,7 @@ def running(
     relay = Relay(upstream, belief, floor, folder, most_waiting=most_waiting)
     relay.load()
     sock = bound(HOST, 0)
-    server = Server(relay, app(relay, tokens), None, 1000)
+    server = Server(relay, app(relay, tokens), None, Limits(1000, 100))
     thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
     try:

@@ -4,9 +4,11 @@ import http.client
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -103,16 +105,22 @@ def test_an_interrupt_ends_a_relay(
 
 
 def test_the_limit_of_files_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F303c: A relay raises its limit of open files, and keeps below it."""
-    limits, hard = [(1024, 4096), (1024, -1), (-1, -1)], []
-    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[0])
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: hard.append(limit))
-    assert command.connections() == 4096 - 128
-    limits.pop(0)
-    assert command.connections() == 8000
-    limits.pop(0)
-    assert command.connections() == 8000
-    assert hard == [(4096, 4096), (8128, -1)]
+    """F303c: A relay raises its limit of open files, and has half as many connections."""
+    soft, hard, raised = 1024, 4096, []
+
+    def set_limit(_: int, limit: tuple[int, int]) -> None:
+        nonlocal soft
+        raised.append(limit)
+        soft = limit[0]
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    assert command.limits() == (2048, 256)
+    soft, hard = 1024, -1
+    assert command.limits() == (8000, 1000)
+    soft = -1
+    assert command.limits() == (8000, 1024)
+    assert raised == [(4096, 4096), (16000, -1)]
 
 
 def test_the_client_needs_nothing_of_the_relay() -> None:
@@ -159,3 +167,41 @@ def test_a_relay_in_a_process_of_its_own_stops_in_order(tmp_path: Path, stop: in
             finally:
                 process.kill()
             assert "Warning" not in process.stderr.read()
+
+
+def _open(port: int, sent: bytes) -> socket.socket:
+    caller = socket.create_connection(("127.0.0.1", port), timeout=10)
+    caller.sendall(sent)
+    return caller
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-a: "])
+def test_idle_connections_do_not_stop_a_relay(tmp_path: Path, sent: bytes) -> None:
+    """F1742c: 300 idle connections do not stop a relay that may open 256 files."""
+    with serving(Service()) as service, ExitStack() as stack:
+        given = arguments(service.url, tmp_path, "--listen", "127.0.0.1:0")
+        process = stack.enter_context(
+            subprocess.Popen(
+                ["prlimit", "--nofile=256", sys.executable, "-m", "shared.authorizer", *given],
+                cwd=ROOT,
+                env=environment({"RESCIND_API_KEY": KEY}),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        stack.callback(process.kill)
+        assert process.stdout
+        port = int(process.stdout.readline().rpartition(":")[2])
+        callers = stack.enter_context(ThreadPoolExecutor(max_workers=50))
+        for idle in callers.map(lambda _: _open(port, sent), range(300)):
+            stack.enter_context(idle)
+        for _ in range(20):
+            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as one:
+                one.request("GET", "/healthz")
+                assert one.getresponse().status == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        assert process.stderr
+        assert "out of system resource" not in process.stderr.read()

@@ -1,6 +1,10 @@
 """A relay between our own client, unmodified, and a service on loopback."""
 
 import gzip
+import json
+import shutil
+import socket
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -13,8 +17,9 @@ from shared.authorizer import AuthorizerClient, NotReady, Policy, Verdict
 from shared.authorizer.floor import Floor, MemoryFloor
 from shared.authorizer.relay import upstream
 from tests.authorizer.clients import arguments
-from tests.authorizer.relay.relays import FEED, Running, running
+from tests.authorizer.relay.relays import FEED, HOST, Running, running
 from tests.authorizer.service import Response, Service
+from tests.kit import conditions, framing
 from tests.kit.waiting import soon
 
 CLEAR, REVOKED, STALE = Verdict
@@ -286,6 +291,11 @@ def test_a_relay_that_stops_answers_those_who_wait(service: Service, tmp_path: P
         (f"{FEED}?after=1&after=1", 400),
         (f"{FEED}?after={2**53 + 1}", 400),
         (f"{FEED}?wait=3601", 400),
+        (f"{FEED}?wait=1&wait=2", 400),
+        (f"{FEED}?afterr=1", 400),
+        (f"{FEED}/base/1?x=", 400),
+        ("/v1/trust?wait=1", 400),
+        ("/v1/trust-bundle?limit=5", 400),
         (f"{FEED}/base/99", 404),
         (f"{FEED}/base/x", 404),
         ("/v1/revocations/srl/keys?cursor=none", 400),
@@ -305,6 +315,64 @@ def test_monitors_see_what_is_held(service: Service, relay: Running) -> None:
     health = relay.get("/healthz").json()
     assert (health["status"], health["sequence"]) == ("ok", 1)
     soon(lambda: relay.get("/healthz").json()["age_seconds"] <= 3)
-    figures = dict(line.split() for line in relay.get("/metrics").body.decode().splitlines())
+    text = relay.get("/metrics").body.decode()
+    figures = dict(line.split() for line in text.splitlines() if not line.startswith("#"))
     assert figures["rescind_relay_sequence"] == "1"
     assert int(figures["rescind_relay_polls_total"]) >= 1
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool")
+def test_promtool_reads_the_metrics(service: Service, relay: Running) -> None:
+    """F1745a: promtool has nothing to say of the metrics of a relay."""
+    service.instead = lambda path: Response(b"{}") if path.startswith(FEED) else None
+    soon(lambda: any(name.startswith("refused") for name in relay.relay.counts))
+    relay.get()
+    text = relay.get("/metrics").body
+    assert b'refusals_total{reason="' in text
+    assert b'responses_total{status="200"}' in text
+    ran = subprocess.run(
+        ["promtool", "check", "metrics"], input=text, capture_output=True, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("form", conditions.HELD)
+def test_a_relay_knows_its_tags(service: Service, relay: Running, form: str) -> None:
+    """API-23, F1740b: A relay reads the conditions of requests as the service does."""
+    soon(lambda: relay.holds(1))
+    for path in (FEED, f"{FEED}/base/1", "/v1/trust"):
+        etag = relay.get(path).headers["etag"]
+        condition = conditions.condition(form, etag)["If-None-Match"]
+        assert relay.get(path, if_none_match=condition).status == 304
+
+
+@pytest.mark.parametrize("form", conditions.OTHERS)
+def test_a_relay_knows_the_tags_of_others(service: Service, relay: Running, form: str) -> None:
+    """API-23: A relay sends what the caller does not have."""
+    soon(lambda: relay.holds(1))
+    condition = conditions.condition(form, relay.get().headers["etag"])["If-None-Match"]
+    assert relay.get(if_none_match=condition).status == 200
+
+
+def test_a_relay_knows_a_tag_that_a_proxy_changed(service: Service, relay: Running) -> None:
+    """F1740c: A relay behind a proxy that changes tags answers 304 to a tag as it passed it on."""
+    keys = service.answer("/v1/revocations/srl/keys", {}).body
+    changed = Response(keys, headers={"ETag": 'W/"page-gzip"'})
+    service.instead = lambda path: changed if path.startswith("/v1/revocations/srl") else None
+    reply = relay.get("/v1/revocations/srl/keys")
+    assert reply.status == 200
+    for each in (reply.headers["etag"], '"page"', '"page-gzip"'):
+        assert relay.get("/v1/revocations/srl/keys", if_none_match=each).status == 304
+
+
+@pytest.mark.parametrize("request_", framing.REFUSED.values(), ids=framing.REFUSED)
+def test_a_relay_refuses_a_request_with_two_readings(relay: Running, request_: str) -> None:
+    """F1746a: A relay refuses a request that a proxy might read in another way."""
+    post = "POST /v1/authorizers/register HTTP/1.1\r\nHost: x\r\n"
+    with socket.create_connection((HOST, relay.port), timeout=10) as caller:
+        caller.sendall(framing.sent(request_, post))
+        received = b"".join(iter(lambda: caller.recv(65536), b""))
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"\r\nconnection: close" in head.lower()
+    assert json.loads(body)["error"]["code"] == "invalid_request"

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.kit import sockets
+from tests.kit import framing, sockets
 from tests.kit.processes import HOST, LocalServer, local_server
 
 _OPEN_FILES = 256
@@ -80,36 +80,13 @@ _ADMIN = "Authorization: Bearer {key}\r\n"
 _POST = "POST /v1/revocations HTTP/1.1\r\nHost: x\r\n"
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        pytest.param(
-            f"{_POST}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            id="two lengths",
-        ),
-        pytest.param(
-            f"{_POST}Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n",
-            id="two lengths, of which one is 0",
-        ),
-        pytest.param("GET / HTTP/1.1\r\nHost: x\r\nX-a: 1\r\n 2\r\n\r\n", id="obs-fold"),
-        pytest.param("GET / HTTP/1.1\r\nHost: x\r\nX-a: 1\r\n\t2\r\n\r\n", id="obs-fold by tab"),
-        pytest.param("GET / HTTP/1.1\nHost: x\r\n\r\n", id="bare LF in the first line"),
-        pytest.param("GET / HTTP/1.1\r\nHost: x\nX-a: 1\r\n\r\n", id="bare LF in a header"),
-        pytest.param("GET / HTTP/1.1\r\nHost: x\n\n", id="bare LF at the end"),
-        pytest.param("GET / HTTP/1.1\r\nHost: x\r\n\n", id="bare LF at the very end"),
-        pytest.param("\r\nnonsense\r\n\r\n", id="no request"),
-        pytest.param("GET / HTTP/1.1\r\nX-a: " + "a" * 20_000 + "\r\n\r\n", id="a long header"),
-        pytest.param("GET / HTTP/1.1\r\n\r\n", id="no host"),
-        pytest.param("GET / HTTP/2.0\r\nHost: x\r\n\r\n", id="another version"),
-        pytest.param(f"{_POST}{_ADMIN}Transfer-Encoding: chunked\r\n\r\nzz\r\n", id="a bad chunk"),
-    ],
-)
+@pytest.mark.parametrize("request_", framing.REFUSED.values(), ids=framing.REFUSED)
 def test_a_request_with_two_readings_is_refused(
     server: LocalServer, said: _Said, request_: str
 ) -> None:
     """F79a, S8: The local server refuses a request that a proxy might read in another way."""
-    sent = request_.replace("{key}", server.admin_key) + "GET /second HTTP/1.1\r\nHost: x\r\n\r\n"
-    answer = _all_of(server, sent.encode())
+    post = f"{_POST}{_ADMIN}".replace("{key}", server.admin_key)
+    answer = _all_of(server, framing.sent(request_, post))
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
     error = json.loads(body)["error"]

@@ -21,7 +21,7 @@ import uvicorn
 from infra import data_folder
 from infra.server.routers import ROUTERS
 from infra.server.work import Threads
-from infra.server.worker import LocalProtocol
+from shared.authorizer.relay.connections import Config, Limits
 from shared.model.items import Partition, Table
 from shared.operations.changes import revocations
 from shared.operations.operator import onboarding
@@ -146,7 +146,7 @@ def serving(folder: Path) -> Iterator[Running]:
         waiting = replace(ports, store=slow)
         app = create_app(*ROUTERS, ports=lambda: waiting, work=Threads())
         port = listener.getsockname()[1]
-        config = uvicorn.Config(app, http=LocalProtocol, lifespan="on", log_config=None)
+        config = Config(app, Limits(1000, 100), host=HOST, port=port, lifespan="on")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()

@@ -16,7 +16,7 @@ import uvicorn
 from infra import data_folder
 from infra.server.routers import ROUTERS
 from infra.server.work import Threads, WaitingRequests
-from infra.server.worker import LocalProtocol
+from shared.authorizer.relay.connections import Config, Limits
 from shared.errors import Unavailable
 from shared.model import feed as model
 from shared.operations.operator import onboarding
@@ -159,7 +159,7 @@ def serve(world: World, talk: Callable[[Service], Awaitable[None]], most: int = 
 @asynccontextmanager
 async def _serving(world: World, work: Threads) -> AsyncIterator[Service]:
     app = create_app(*ROUTERS, ports=lambda: world.ports, work=work)
-    config = uvicorn.Config(app, HOST, 0, http=LocalProtocol, lifespan="on", log_config=None)
+    config = Config(app, Limits(1000, 100), host=HOST, port=0, lifespan="on")
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)

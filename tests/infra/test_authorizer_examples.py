@@ -5,11 +5,12 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
 from typing import Final
 
@@ -148,38 +149,108 @@ class _Application(BaseHTTPRequestHandler):
         pass
 
 
+@contextmanager
+def envoy(folder: Path) -> Iterator[tuple[Callable[..., tuple[int, str]], int]]:
+    """Envoy with the documented configuration: how to ask it, and the port of what decides."""
+    ports = {name: free_port() for name in ("10000", "9191", "8000")}
+    text = (ROOT / "docs" / "envoy.yaml").read_text(encoding="utf-8")
+    text = re.sub(r"\b(10000|9191|8000)\b", lambda found: str(ports[found[0]]), text)
+    (folder / "envoy.yaml").write_text(text)
+    command = [str(_ENVOY), "--config-path", str(folder / "envoy.yaml"), "--concurrency", "1"]
+    options = ["--use-dynamic-base-id", "--log-level", "error"]
+
+    def ask(headers: dict[str, str], method: str = "GET") -> tuple[int, str]:
+        return asked(ports["10000"], headers, method)
+
+    with ThreadingHTTPServer((HOST, ports["8000"]), _Application) as application:
+        Thread(target=application.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            with running(*command, *options, settings={}):
+                soon(lambda: ask({})[0] != 0)
+                yield ask, ports["9191"]
+        finally:
+            application.shutdown()
+
+
 def test_envoy(
     python: Path, server: Server, settings: dict[str, str], chain: str, tmp_path: Path
 ) -> None:
     """F188e: Envoy with the documented configuration passes on only what the client allows."""
-    ports = {name: free_port() for name in ("10000", "9191", "8000")}
-    text = (ROOT / "docs" / "envoy.yaml").read_text(encoding="utf-8")
-    text = re.sub(r"\b(10000|9191|8000)\b", lambda found: str(ports[found[0]]), text)
-    (tmp_path / "envoy.yaml").write_text(text)
-    ask = partial(asked, ports["10000"])
-    envoy = [str(_ENVOY), "--config-path", str(tmp_path / "envoy.yaml"), "--concurrency", "1"]
-    options = ["--use-dynamic-base-id", "--log-level", "error"]
-    with ExitStack() as stack:
-        application = stack.enter_context(ThreadingHTTPServer((HOST, ports["8000"]), _Application))
-        Thread(target=application.serve_forever, args=(0.05,), daemon=True).start()
-        stack.callback(application.shutdown)
-        stack.enter_context(running(*envoy, *options, settings={}))
-        # Nobody answers Envoy yet.
-        soon(lambda: ask({"X-Warrants": chain})[0] in {403, 503})
-        guarding = stack.enter_context(ExitStack())
-        guarding.enter_context(running(*_guarding(python, settings, ports), settings=settings))
-        _decides(ask, server, chain)
-        leaf = chain.split(",")[1]
-        forged = {"X-Warrants": leaf, "X-Warrant-Id": "svc_wrt_forged"}
-        assert ask(forged) == (200, "['svc_wrt_leaf']")
-        assert ask({}, "POST")[0] == 401
-        guarding.close()
-        assert ask({"X-Warrants": leaf})[0] in {403, 503}
+    with envoy(tmp_path) as (ask, port):
+        leaf = {"X-Warrants": chain.split(",")[1]}
+        assert ask({"X-Warrants": chain}) == (503, "")
+        with running(*_guarding(python, settings, port), settings=settings):
+            _decides(ask, server, chain)
+            forged = {**leaf, "X-Warrant-Id": "svc_wrt_forged"}
+            assert ask(forged) == (200, "['svc_wrt_leaf']")
+            assert ask({}, "POST")[0] == 401
+        assert ask(leaf) == (503, "")
+        # A client that reaches no service is stale.
+        away = {**settings, "RESCIND_URL": f"http://{HOST}:{free_port()}"}
+        with running(*_guarding(python, away, port), settings=away):
+            soon(lambda: ask({})[0] == 401)
+            assert ask(leaf)[0] == 503
 
 
-def _guarding(python: Path, settings: dict[str, str], ports: dict[str, int]) -> list[str]:
+_OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(None, id="none"),
+        pytest.param(b"", id="closed"),
+        pytest.param(b"SSH-2.0-OpenSSH_9.2\r\n", id="garbage"),
+        pytest.param(_OK, id="half a header"),
+        pytest.param(_OK + b"Content-Length: x\r\n\r\n", id="a bad length"),
+        pytest.param(_OK + b"Content-Length: 5\r\n\r\nab", id="half a body"),
+        *(
+            pytest.param(b"HTTP/1.1 %d x\r\nContent-Length: 0\r\n\r\n" % status, id=str(status))
+            for status in (500, 502, 503, 504)
+        ),
+    ],
+)
+def test_envoy_refuses_if_there_is_no_decision(tmp_path: Path, answer: bytes | None) -> None:
+    """F1747a: Envoy answers 503 if the program that decides hangs, breaks off or fails."""
+    with envoy(tmp_path) as (ask, port), deciding(port, answer):
+        assert ask({"X-Warrants": "AAAA"}) == (503, "")
+
+
+@pytest.mark.parametrize("status", [100, 204, 302, 404, 418])
+def test_envoy_passes_on_after_200_alone(tmp_path: Path, status: int) -> None:
+    """F1747b: Envoy passes a request on after no status but 200."""
+    answer = b"HTTP/1.1 %d x\r\nContent-Length: 0\r\n\r\n" % status
+    with envoy(tmp_path) as (ask, port), deciding(port, answer):
+        assert ask({"X-Warrants": "AAAA"})[1] == ""
+
+
+@contextmanager
+def deciding(port: int, answer: bytes | None) -> Iterator[None]:
+    """A server that answers each request with these bytes and closes; without any, it hangs."""
+
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            if answer is None:
+                self.rfile.read()
+            else:
+                self.wfile.write(answer)
+
+    class Deciding(ThreadingTCPServer):
+        allow_reuse_address = daemon_threads = True
+
+    with Deciding((HOST, port), Handler) as server:
+        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+
+
+def _guarding(python: Path, settings: dict[str, str], port: int) -> list[str]:
     return [
         *(str(python), "-m", "rescind_authorizer", "ext-authz", settings["RESCIND_URL"]),
         *("--tenant", settings["RESCIND_TENANT"], "--root", settings["RESCIND_TRUST_ROOT"]),
-        *("--floor", settings["RESCIND_FLOOR"], "--listen", f"{HOST}:{ports['9191']}"),
+        *("--floor", settings["RESCIND_FLOOR"], "--listen", f"{HOST}:{port}"),
     ]

@@ -47,7 +47,7 @@ def test_a_server_says_whether_it_lives_and_can_serve(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_told_to_stop_drains(tmp_path: Path) -> None:
-    """F616a: After SIGTERM `/readyz` fails at once; requests are served until the drain ends."""
+    """F616a, F1743b: After SIGTERM `/readyz` fails; requests are served until the drain ends."""
     with processes.local_server(tmp_path / "data", "--drain", "600") as server:
         with httpx2.Client(base_url=server.url) as http:
             server.process.send_signal(signal.SIGTERM)
@@ -57,6 +57,8 @@ def test_a_server_that_is_told_to_stop_drains(tmp_path: Path) -> None:
             assert http.get("/healthz").status_code == 200
             headers = {"Authorization": f"Bearer {server.admin_key}"}
             assert http.get("/v1/whoami", headers=headers).status_code == 200
+            # A proxy is not to keep connections that will end.
+            soon(lambda: http.get("/healthz").headers.get("connection") == "close")
             server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(timeout=60) == 0
         assert server.output.read_text().endswith(f"Stopped; the data is in {server.data}\n")

@@ -43,6 +43,7 @@ from shared.web.fields import (
     shown,
 )
 from shared.web.paging import PageBody, PageQuery, Pager
+from shared.web.unregistered import UNREGISTERED, UNREGISTERED_FIELD, UnregisteredClients
 
 _HASH: Final[dict[str, JsonValue]] = {"pattern": "^[0-9a-f]{64}$"}
 _HEX: Final = re.compile("[0-9a-f]{64}")
@@ -576,6 +577,7 @@ class FleetSummaryBody(RecordBody):
         silent=2,
         allow_when_stale=1,
         next_change_at="2026-11-21T12:01:31Z",
+        unregistered=[UNREGISTERED],
     )
 
     sequence: int | None = shown("The newest entry of the feed; null before the first.")
@@ -589,6 +591,7 @@ class FleetSummaryBody(RecordBody):
     next_change_at: MomentOut | None = shown(
         "When the time alone next closes one that is unknown; null if it never will."
     )
+    unregistered: UnregisteredClients = UNREGISTERED_FIELD
 
 
 def latest(sequence: int | None) -> dict[str, int]:

@@ -31,6 +31,12 @@ from shared.web.fields import (
     shown,
 )
 from shared.web.paging import PageBody, PageQuery
+from shared.web.unregistered import (
+    UNREGISTERED,
+    UNREGISTERED_FIELD,
+    UnregisteredClientBody,
+    UnregisteredClients,
+)
 
 ChangeId = Annotated[
     str, shown("Identifier of what was revoked.", examples=[sample(BATCH), sample(SIGNING_KEY)])
@@ -189,6 +195,7 @@ class RevocationPropagation(ResponseBody):
         complete=False,
         proven=False,
         stragglers=[_STRAGGLER],
+        unregistered=[UNREGISTERED],
     )
 
     revocation_id: RevocationId
@@ -212,6 +219,7 @@ class RevocationPropagation(ResponseBody):
     )
     proven: bool = shown("Whether it is complete, and no registered authorizer is unproven.")
     stragglers: Stragglers = shown(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
+    unregistered: UnregisteredClients = UNREGISTERED_FIELD
 
     @classmethod
     def of(cls, progress: Progress) -> Self:
@@ -229,6 +237,7 @@ class RevocationPropagation(ResponseBody):
             complete=found.is_complete,
             proven=found.is_proven,
             stragglers=[StragglerBody.of(each) for each in found.stragglers],
+            unregistered=[UnregisteredClientBody.of(each) for each in found.unregistered],
         )
 
 
@@ -362,6 +371,7 @@ class ChangeBody(ListedChange):
         curve=[[2, "holding"], [3, "holding"], [91, "closed"]],
         curve_is_bound=False,
         stragglers=[_LEFT | {"proof": "closed"}],
+        unregistered=[UNREGISTERED],
     )
 
     undoable: bool = shown("Whether something of it can still be taken back.")
@@ -390,6 +400,7 @@ class ChangeBody(ListedChange):
     )
     curve_is_bound: bool = shown("Whether some may have refused it earlier; never later.")
     stragglers: LeftAuthorizers = shown(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
+    unregistered: UnregisteredClients = UNREGISTERED_FIELD
 
     @classmethod
     def following(cls, found: ChangeProgress) -> Self:
@@ -409,6 +420,9 @@ class ChangeBody(ListedChange):
             curve=[*found.curve.points],
             curve_is_bound=found.curve.is_bound,
             stragglers=[LeftAuthorizer.of(each, entry) for each in found.propagation.stragglers],
+            unregistered=[
+                UnregisteredClientBody.of(each) for each in found.propagation.unregistered
+            ],
         )
 
 

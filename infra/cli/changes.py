@@ -11,6 +11,7 @@ from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import SHOWN, Limit, Since, Until, WrongUsage, given
 from infra.cli.output import Column
+from infra.cli.revocations import refused
 
 _PATH: Final = "/v1/changes"
 _COLUMNS: Final = (
@@ -119,6 +120,8 @@ def _told(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
         yield "in the feed", _fed(change)
         yield "in a list", _listed(change)
     yield "authorizers", ", ".join(f"{number} {state}" for state, number in counts.items())
+    for each in change["unregistered"]:
+        yield "not registered", refused(each)
     yield "complete", f"since {change['completed_at']}" if change["complete"] else "not yet"
     if change["curve"]:
         yield "time to deny", _percentiles(change)

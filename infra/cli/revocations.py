@@ -26,7 +26,7 @@ _COLUMNS: Final = (
 
 RevocationId = Annotated[str, typer.Argument(metavar="REVOCATION", help="svc_rev_…")]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Wait until every authorizer refuses the warrants.")
+    bool, typer.Option("--wait", help="Wait until all registered authorizers refuse the warrants.")
 ]
 Seconds = Annotated[int, typer.Option("--timeout", min=1, help="With --wait: seconds at most.")]
 
@@ -170,13 +170,15 @@ def propagation(
 
 
 def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -> int:
-    """Wait until all authorizers refuse the warrants; print what is known then."""
+    """Wait until all registered authorizers refuse the warrants; print what is known then."""
     deadline = time.monotonic() + seconds
-    complete = True
+    complete, registered, clients = True, 0, dict[tuple[str, str], dict[str, Any]]()
     with session.out.progress("Waiting for authorizers", len(records)) as bar:
         for record in records:
             found = _propagated(session, record["id"], deadline)
             complete = complete and found["complete"]
+            registered = found["authorizers"]["registered"]
+            clients |= {(each["owner"], each["name"]): each for each in found["unregistered"]}
             bar.by()
             if not found["complete"]:
                 _show_progress(session, found)
@@ -184,8 +186,17 @@ def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -
                     session.out.say("No authorizer is registered, so none can say it refuses.")
                     break
     if complete:
-        session.out.say("Every authorizer refuses the warrant(s).")
+        count = "The one" if registered == 1 else f"All {registered}"
+        verb = "authorizer refuses" if registered == 1 else "authorizers refuse"
+        session.out.say(f"{count} registered {verb} the warrant(s).")
+    for each in clients.values():
+        session.out.say(f"Not registered, so nothing is known of it: {refused(each)}")
     return Exit.DONE if complete else Exit.FAILED
+
+
+def refused(client: dict[str, Any]) -> str:
+    """Return a client whose registration is refused, and why, in one line."""
+    return f"{client['name']} of {client['owner']} ({client['code']}, at {client['seen_at']})"
 
 
 def _propagated(session: ApiSession, revocation: str, deadline: float) -> dict[str, Any]:
@@ -213,5 +224,6 @@ def _show_progress(session: ApiSession, found: dict[str, Any]) -> None:
             "list": found["list"] and f"version {found['list']['version']}",
             "authorizers": ", ".join(f"{number} {state}" for state, number in counts.items()),
             "stragglers": [f"{each['name']} ({each['proof']})" for each in found["stragglers"]],
+            "unregistered": [refused(each) for each in found["unregistered"]],
         }
     )

@@ -186,13 +186,13 @@ def mark_restored(operator: Operator, nothing_lost: NothingLost = False) -> None
 
 
 def fly_canary(operator: Operator, tenant: Handle, seconds: Seconds = SECONDS_DEFAULT) -> None:
-    """Measure how long a revocation takes to reach every authorizer, and print the seconds."""
+    """Measure how long a revocation takes to reach all registered authorizers, in seconds."""
     taken = measure(operator.ports, operator.caller(tenant), seconds, report=operator.out.say)
     operator.out.show({"seconds": round(taken, 1)}, f"{taken:.1f}")
 
 
 class NotComplete(RescindError):
-    """Not every authorizer is known to refuse the canary."""
+    """Not every registered authorizer is known to refuse the canary."""
 
 
 def measure(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> float:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from shared.model import times
 from shared.model.fleet.advances import advances
 from shared.model.fleet.authorizers import Authorizer, Registered
+from shared.model.fleet.unregistered import UnregisteredClient
 
 # The most stragglers that are named, and the most points of a curve.
 STRAGGLERS_MAX: Final = 100
@@ -68,7 +69,7 @@ class Propagation:
 
     `unproven` are those without a key, whatever is known of them. `stragglers` are those that are
     not holding, at most `STRAGGLERS_MAX`: unknown ones first, and among these the ones with the
-    oldest report.
+    oldest report. Nothing is known of the `unregistered`.
     """
 
     registered: int
@@ -77,10 +78,11 @@ class Propagation:
     unknown: int
     unproven: int
     stragglers: tuple[Judged, ...]
+    unregistered: tuple[UnregisteredClient, ...] = ()
 
     @property
     def is_complete(self) -> bool:
-        """Whether each authorizer refuses the warrant. False if none is registered."""
+        """Whether each registered authorizer refuses the warrant. False if there is none."""
         return self.registered > 0 and self.unknown == 0
 
     @property
@@ -134,6 +136,7 @@ class FleetSummary:
     silent: int
     allow_when_stale: int
     next_change_at: datetime | None
+    unregistered: tuple[UnregisteredClient, ...] = ()
 
 
 def summary(

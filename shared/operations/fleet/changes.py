@@ -29,7 +29,7 @@ from shared.operations.base import counters
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page
 from shared.operations.changes import revocations
-from shared.operations.fleet import propagation
+from shared.operations.fleet import propagation, unregistered
 from shared.operations.lists import in_force, marks, reach
 from shared.operations.lists import signers as list_signers
 from shared.ports import Ports
@@ -109,6 +109,7 @@ def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress
     now, tenant_id = ports.now(), caller.tenant_id
     # The authorizers first: what they report was published before the feed is read.
     registered = list(propagation.registrations(ports, tenant_id))
+    clients = unregistered.read(ports, tenant_id, registered)
     find = next(
         (each for kind, each in _FINDS.items() if is_identifier(change_id, kind=kind)), None
     )
@@ -117,7 +118,7 @@ def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress
     found = find(ports, caller, change_id)
     entry = found.feed and found.feed.entry
     if found.feed is None:
-        registered = [each for each in registered if each.key_id == change_id]
+        registered, clients = [each for each in registered if each.key_id == change_id], ()
     only_signed = propagation.only_signed(ports, tenant_id)
     judged = [judge(each, entry, now, only_signed=only_signed) for each in registered]
     listed = reach.list_of(ports, tenant_id, entry.sequence) if entry else None
@@ -133,7 +134,7 @@ def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress
         found.feed,
         listed,
         due_at,
-        model.counted(judged),
+        replace(model.counted(judged), unregistered=clients),
         model.curve(judged, entry, found.change.recorded_at),
     )
 

@@ -1,7 +1,7 @@
 """The state of the fleet for the newest entry: counted, or the rows that changed (FLEET-28)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Self
 
@@ -23,7 +23,7 @@ from shared.model.fleet.propagation import (
 from shared.model.fleet.propagation import summary as summary_of
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import count
-from shared.operations.fleet import propagation
+from shared.operations.fleet import propagation, unregistered
 from shared.operations.fleet import registrations as rules
 from shared.operations.lists import in_force, reach
 from shared.ports import Ports
@@ -82,7 +82,9 @@ def summary(ports: Ports, caller: Caller) -> FleetSummary:
     registered = list(propagation.registrations(ports, caller.tenant_id))
     newest = _latest(in_force.feed_head(ports, caller.tenant_id))
     only_signed = propagation.only_signed(ports, caller.tenant_id)
-    return summary_of(registered, newest, now, only_signed=only_signed)
+    found = summary_of(registered, newest, now, only_signed=only_signed)
+    clients = unregistered.read(ports, caller.tenant_id, registered)
+    return replace(found, unregistered=clients)
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)

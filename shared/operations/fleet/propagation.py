@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -23,6 +23,7 @@ from shared.model.tenants import CountedReports
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation
 from shared.operations.changes import revocations
+from shared.operations.fleet import unregistered
 from shared.operations.lists import in_force, reach
 from shared.operations.lists.reach import Traced
 from shared.ports import Ports
@@ -73,7 +74,8 @@ def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> tuple[Tra
     traced = reach.traced(ports, tenant_id, record)
     signed = only_signed(ports, tenant_id)
     found = propagation.propagation(registered, traced.published, now, only_signed=signed)
-    return traced, found
+    clients = unregistered.read(ports, tenant_id, registered)
+    return traced, replace(found, unregistered=clients)
 
 
 def of_feed(ports: Ports, tenant_id: str) -> Settled | None:

@@ -21,6 +21,7 @@ from shared.operations.base import audit, tenants
 from shared.operations.base.idempotency import Keep, nested, once
 from shared.operations.base.idempotency import Outcome as Kept
 from shared.operations.fleet import registrations as rules
+from shared.operations.fleet import unregistered
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
@@ -64,12 +65,22 @@ def register(
     That is the one of the same owner and name; without a proof, also of the same public key.
     `proof` shows that the authorizer has its private key (FLEET-27). Raises `InvalidRequest` if it
     does not, `Conflict` if the name is that of another key, and `AuthorizerLimit` if the owner or
-    the tenant has as many authorizers as it may (FLEET-3).
+    the tenant has as many authorizers as it may (FLEET-3). These two are noted (FLEET-34).
     """
-    tenant_id, now = caller.tenant_id, times.whole(ports.now())
     if proof is not None:
-        described = proofs.proved(described, proof, tenant_id=tenant_id, now=now)
-    known = _known(ports, caller, described)
+        now = times.whole(ports.now())
+        described = proofs.proved(described, proof, tenant_id=caller.tenant_id, now=now)
+    try:
+        return _registered(ports, caller, keep, described)
+    except (Conflict, AuthorizerLimit) as refusal:
+        unregistered.note(ports, caller, described, refusal)
+        raise
+
+
+def _registered(
+    ports: Ports, caller: Caller, keep: Keep[Registration], described: Description
+) -> Registration:
+    known, now = _known(ports, caller, described), times.whole(ports.now())
     holder, before = known.holder, known.before
     if holder and not holder.is_expired(now) and not holder.is_named_by(described):
         raise Conflict(_TAKEN.format(id=holder.id))

@@ -19,7 +19,7 @@ from shared.model.tenants import DirectoryEntry
 from shared.operations.audit import signers as generations
 from shared.operations.audit import whole, witnessing
 from shared.operations.base import seals, tenants
-from shared.operations.fleet import propagation
+from shared.operations.fleet import propagation, unregistered
 from shared.operations.lists import expiring, in_force, unpublished
 from shared.operations.operator import consistency, readiness, restored
 from shared.operations.operator.readiness import Probe
@@ -340,6 +340,13 @@ def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -
     if total > _STRAGGLERS:
         problem = f"the same is true of {total - _STRAGGLERS} more of its authorizers"
         yield Finding(tenant.handle, problem, f"see {_FLEET}")
+    registered = propagation.registrations(ports, tenant.tenant_id)
+    for client in unregistered.read(ports, tenant.tenant_id, registered):
+        problem = (
+            f"the client {client.name} of {client.owner} is not registered, so it is in no proof: "
+            f"at {times.text(client.seen_at)} its registration was refused ({client.code})"
+        )
+        yield Finding(tenant.handle, problem, f"see {_FLEET}; its log says why")
 
 
 def _keys_last(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:

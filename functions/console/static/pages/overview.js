@@ -107,11 +107,16 @@ async function readApprovals(signal) {
 /** @param {Entry | null} fleet */
 function sentence(fleet) {
   if (!fleet?.data) return null
-  const { registered, unknown, holding, closed } = /** @type {Api.FleetSummary} */ (fleet.data)
-  if (!registered) return 'No authorizer has registered yet.'
-  const at = `As of ${second(fleet.at).slice(11)} UTC.`
-  if (!unknown) return `${number(registered)} of ${number(registered)} authorizers refuse what is revoked. ${at}`
-  const most = holding + closed > unknown ? 'Most authorizers refuse what is revoked.' : ''
+  const { registered, unknown, holding, closed, unregistered } = /** @type {Api.FleetSummary} */ (fleet.data)
+  const time = `As of ${second(fleet.at).slice(11)} UTC.`
+  const clients = count(unregistered.length, 'client')
+  const at = unregistered.length
+    ? html`<strong class="state open">${clients}</strong> without a registration: ${unregistered.map((each) => each.name).join(', ')}. ${time}`
+    : time
+  if (!registered) return html`No authorizer has registered yet. ${unregistered.length > 0 && at}`
+  if (!unknown)
+    return html`${number(registered)} of ${number(registered)} registered authorizers refuse what is revoked. ${at}`
+  const most = holding + closed > unknown ? 'Most registered authorizers refuse what is revoked.' : ''
   return html`${most} <strong class="state open">${count(unknown, 'authorizer')}</strong> may still let some in. ${at}`
 }
 

@@ -1,0 +1,37 @@
+"""The body of a client whose registration is refused (FLEET-34)."""
+
+from typing import Final
+
+from pydantic import JsonValue
+
+from shared.model.fleet import unregistered as model
+from shared.web.fields import MomentOut, RecordBody, example, shown
+
+UNREGISTERED: Final[dict[str, JsonValue]] = {
+    "name": "gateway-8",
+    "owner": "checkout@acme.svc",
+    "code": "conflict",
+    "seen_at": "2026-11-21T12:00:00Z",
+}
+
+
+class UnregisteredClientBody(RecordBody):
+    """A client whose registration is refused."""
+
+    model_config = example(**UNREGISTERED)
+
+    name: str = shown("The name under which it asks to be registered.")
+    owner: str = shown("Who asks for it, as the audit log names callers.")
+    code: str = shown(
+        "The error code of the refusal: `conflict` if another key has the name, or "
+        "`authorizer_limit`."
+    )
+    seen_at: MomentOut = shown("The time of the last refusal that was stored.")
+
+
+UnregisteredClients = list[UnregisteredClientBody]
+UNREGISTERED_FIELD: Final = shown(
+    "Clients that were refused a registration within the last hour. No count has them, and nothing "
+    "is known of them.",
+    maxItems=model.ALL_MAX,
+)

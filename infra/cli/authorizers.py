@@ -8,6 +8,7 @@ from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, confirm, noun
 from infra.cli.errors import SHOWN, Limit, WrongUsage, Yes
 from infra.cli.output import Column
+from infra.cli.revocations import refused
 
 _PATH: Final = "/v1/authorizers"
 _COLUMNS: Final = (
@@ -48,7 +49,10 @@ def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
 @command(app, "summary", example="rescind authorizers summary", watches=True)
 def summary(session: ApiSession) -> None:
     """Count the authorizers that hold the newest entry, refuse everything, or are unknown."""
-    session.out.record(session.api.get(f"{_PATH}/summary"))
+    found = session.api.get(f"{_PATH}/summary")
+    if session.out.is_for_people:
+        found["unregistered"] = [refused(each) for each in found["unregistered"]]
+    session.out.record(found)
 
 
 @command(app, "show", example="rescind authorizers show svc_azr_01J…", watches=True)

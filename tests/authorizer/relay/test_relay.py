@@ -367,7 +367,7 @@ def test_a_relay_knows_a_tag_that_a_proxy_changed(service: Service, relay: Runni
 
 @pytest.mark.parametrize("request_", framing.REFUSED.values(), ids=framing.REFUSED)
 def test_a_relay_refuses_a_request_with_two_readings(relay: Running, request_: str) -> None:
-    """F1746a: A relay refuses a request that a proxy might read in another way."""
+    """F1746a, API-24: A relay refuses a request that a proxy might read in another way."""
     post = "POST /v1/authorizers/register HTTP/1.1\r\nHost: x\r\n"
     with socket.create_connection((HOST, relay.port), timeout=10) as caller:
         caller.sendall(framing.sent(request_, post))

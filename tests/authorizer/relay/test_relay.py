@@ -323,7 +323,7 @@ def test_monitors_see_what_is_held(service: Service, relay: Running) -> None:
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool")
 def test_promtool_reads_the_metrics(service: Service, relay: Running) -> None:
-    """F1745a: promtool has nothing to say of the metrics of a relay."""
+    """F1745a: The metrics of a relay have help texts and types, and promtool accepts them."""
     service.instead = lambda path: Response(b"{}") if path.startswith(FEED) else None
     soon(lambda: any(name.startswith("refused") for name in relay.relay.counts))
     relay.get()

@@ -147,6 +147,35 @@ def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) 
     assert admin.json("authorizers", "list")["authorizers"] == []
 
 
+def test_a_client_without_a_registration_is_named(admin: Shell, service: LocalServer) -> None:
+    """F1748g: `--wait` counts the registered authorizers, and names clients that are not."""
+    key = {"Authorization": f"Bearer {service.admin_key}"}
+    url = f"{service.url}/v1/authorizers"
+    most = admin.json("settings", "show")["authorizers_max"]
+    assert admin.run("settings", "set", "authorizers_max=1").code == 0
+    made = httpx2.post(f"{url}/register", headers=key, json={"name": "cli-a"}).json()["id"]
+    refused = httpx2.post(f"{url}/register", headers=key, json={"name": "cli-b"})
+    assert refused.status_code == 429
+    admin.run("revoke", "svc_wrt_wait-3", "--reason", "x")
+    record = admin.json("revocations", "list")["revocations"][0]["id"]
+    waiting = ("revocations", "propagation", record, "--wait", "--timeout")
+    named = "cli-b of "
+    assert named in admin.run(*waiting, "1").err
+    sequence = admin.json("authorizers", "summary")["sequence"]
+    assert httpx2.post(
+        f"{url}/{made}/heartbeat", headers=key, json={"sequence": sequence}
+    ).is_success
+    done = admin.run(*waiting, "9")
+    assert done.code == 0
+    assert "The one registered authorizer refuses the warrant(s)." in done.err
+    assert named in done.err
+    assert "(authorizer_limit, at 20" in done.err
+    for command in (("authorizers", "summary"), ("changes", "show", record)):
+        assert named in admin.run(*command, columns=200).out
+    assert admin.run("authorizers", "remove", made, "--yes").code == 0
+    assert admin.run("settings", "set", f"authorizers_max={most}").code == 0
+
+
 def test_webhooks_are_tested_and_replayed(admin: Shell, tmp_path: Path) -> None:
     """F399a: A webhook is created, tested, replayed and removed by commands; its secret is kept."""
     file = tmp_path / "hook.secret"

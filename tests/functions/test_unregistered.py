@@ -1,4 +1,4 @@
-"""Clients whose registration is refused: who is told of them, and how many are stored (FLEET-34)."""
+"""Clients whose registration is refused: who reads of them, how many are stored (FLEET-34)."""
 
 from typing import Any
 

@@ -13,6 +13,10 @@ from itertools import chain
 from secrets import token_hex
 from typing import Any, Final
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from shared.authorizer.formats.members import to_base64
+from shared.authorizer.formats.proofs import ProvenRegistration
 from shared.errors import InvalidApiKey, Unavailable
 from shared.model.audit.audit_log import month
 from shared.model.callers import Caller, Scope
@@ -233,7 +237,22 @@ def _propagation(tenant: Tenant) -> str:
     publication.publish_feed(tenant.ports, tenant.id)
     body = {"name": "gateway"}
     assert tenant.authorizer.post("/v1/authorizers/register", json=body).status_code in {200, 201}
+    refuse_registration(tenant)
     return revocation_id
+
+
+def refuse_registration(tenant: Tenant) -> None:
+    """Refuse a client that has the name of another one, but not its key."""
+    key = Ed25519PrivateKey.from_private_bytes(bytes(32))
+    stated = ProvenRegistration(
+        tenant.id, "proven", key.public_key().public_bytes_raw(), tenant.ports.now()
+    ).encode()
+    signature = key.sign(ProvenRegistration.signed_part(stated))
+    proof = {"payload": to_base64(stated), "signature": to_base64(signature)}
+    body: dict[str, object] = {"name": "proven"}
+    path = "/v1/authorizers/register"
+    assert tenant.authorizer.post(path, json=body | {"proof": proof}).is_success
+    assert tenant.authorizer.post(path, json=body).status_code == 409
 
 
 def _pending_signer(tenant: Tenant) -> str:
@@ -528,6 +547,7 @@ _HEARD = _PACE | _names("latest_sequence latest_srl_version")
 _SIGNER = _names("key_id algorithm public_key status created_at activates_at statement")
 _PROVED_SIGNER = _SIGNER | {"statement": _SIGNED_HEAD}
 _RECORD = _names("id warrant_id reason created_at created_by")
+_UNREGISTERED = _names("name owner code seen_at")
 _BATCH = ["svc_wrt_a"]
 _SIGNING_KEY = _names("id type name status parent_id public_key created_at expires_at")
 _VERSION = _names("key_id version status public_key created_at rotated_at")
@@ -644,6 +664,7 @@ _ROWS = (
             "feed": _names("sequence issued_at"),
             "authorizers": _names("registered holding closed unknown unproven"),
             "stragglers": [_names("id name proof proven holds seen_at denies_all_from")],
+            "unregistered": [_UNREGISTERED],
         },
         on=_propagation,
         scopes=_REVIEWERS,
@@ -882,6 +903,7 @@ _ROWS = (
                     "allow_when_stale",
                 ),
             ],
+            "unregistered": [_UNREGISTERED],
         },
         on=_propagation,
         scopes=_REVIEWERS,
@@ -894,9 +916,12 @@ _ROWS = (
     ),
     _row(
         "GET /v1/authorizers/summary getAuthorizerSummary",
-        "sequence issued_at registered holding closed unknown silent allow_when_stale "
-        "next_change_at",
-        on=lambda tenant: _authorizer(tenant) and None,
+        _names(
+            "sequence issued_at registered holding closed unknown silent allow_when_stale",
+            "next_change_at",
+        )
+        | {"unregistered": [_UNREGISTERED]},
+        on=refuse_registration,
     ),
     _row("GET /v1/authorizers/{id} getAuthorizer", _AUTHORIZER, on=_authorizer),
     _row(

@@ -21,7 +21,7 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit import identities
 from tests.kit.api import Tenant, serve
-from tests.kit.endpoints import ENDPOINTS, call, name_signers
+from tests.kit.endpoints import ENDPOINTS, call, name_signers, refuse_registration
 from tests.kit.offices import ASKING, Office
 from tests.kit.worlds import Clock
 
@@ -135,6 +135,7 @@ def _fall_behind(tenant: Tenant, clock: Clock) -> None:
         assert bool(stale.announce_all(tenant.ports, found.settled)) == is_registered
         if is_registered:
             assert tenant.admin.delete(f"/v1/authorizers/{made}").status_code == 204
+    refuse_registration(tenant)
     _end(tenant, clock)
 
 

@@ -84,7 +84,7 @@ _POST = "POST /v1/revocations HTTP/1.1\r\nHost: x\r\n"
 def test_a_request_with_two_readings_is_refused(
     server: LocalServer, said: _Said, request_: str
 ) -> None:
-    """F79a, API-24, S8: The local server refuses a request that a proxy might read in another way."""
+    """F79a, API-24, S8: The server refuses a request that a proxy might read in another way."""
     post = f"{_POST}{_ADMIN}".replace("{key}", server.admin_key)
     answer = _all_of(server, framing.sent(request_, post))
     head, _, body = answer.partition(b"\r\n\r\n")

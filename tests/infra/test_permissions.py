@@ -29,6 +29,7 @@ from shared.model.callers import Caller
 from shared.model.feed import StoredEntry
 from shared.model.fleet import authorizers, native
 from shared.model.fleet.heartbeats import Description
+from shared.model.fleet.unregistered import UnregisteredClient, unregistered
 from shared.model.identities.providers import ProviderKind
 from shared.model.lists import schedule as srl_schedule
 from shared.model.lists import signers as list_signers
@@ -65,7 +66,7 @@ from tests.infra.templates import LAMBDAS, events, folder, managed, statements, 
 from tests.kit import identities, issuers, kms_roots, roots, tour
 from tests.kit.api import Client, Instance, Tenant, serve
 from tests.kit.aws import REGION, STAGE, Account, aws
-from tests.kit.endpoints import ENDPOINTS, call, name_signers
+from tests.kit.endpoints import ENDPOINTS, call, name_signers, refuse_registration
 from tests.kit.lambda_events import Request, queued, streamed
 from tests.kit.offices import ACTS, ASKING, Office, asked
 from tests.kit.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
@@ -492,6 +493,16 @@ def _authorizers_that_ended(tenant: Tenant, admin: Client) -> None:
     assert admin.post(f"{path}/{ids[2]}/heartbeat", json={"sequence": 1}).status_code == 200
 
 
+def _refused_clients(tenant: Tenant, admin: Client) -> None:
+    """A client is refused, long after another one."""
+    long_ago = datetime(2026, 1, 1, tzinfo=UTC)
+    old = UnregisteredClient("old", tenant.operator.identity, "", "conflict", long_ago)
+    partition = unregistered(tenant.id)
+    tenant.ports.store.write(Put(partition.address(old.sk), old.to_item(), Expect.ABSENT))
+    refuse_registration(tenant, admin)
+    assert old.sk not in {row.sk for row in tenant.ports.store.query(partition)}
+
+
 def _age(tenant: Tenant, address: Address, name: str) -> None:
     """Let a time of an item be long ago."""
     item = tenant.ports.store.get(address)
@@ -514,7 +525,7 @@ def _status_lists(tenant: Tenant, admin: Client) -> None:
 FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "api_keys": (_keys_of_an_account, _an_approved_key),
     "identities": (_protected_acts,),
-    "authorizers": (_authorizers_that_ended, _native_lists),
+    "authorizers": (_refused_clients, _authorizers_that_ended, _native_lists),
     "audit_log": (_a_long_log,),
     "revocations": (_warrants_of_revoked_keys, _take_back_with_approvals),
     "service_accounts": (_an_account_with_keys,),

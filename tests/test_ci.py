@@ -77,6 +77,7 @@ def test_what_is_missing_is_installed_at_once(tmp_path: Path) -> None:
         *([] if PGBOUNCER.exists() else ["pgbouncer"]),
         *([] if has_softhsm() else ["softhsm2"]),
         *([] if shutil.which("promtool") else ["prometheus"]),
+        *([] if Path("/usr/sbin/nginx").exists() else ["nginx"]),
         *([] if has_glewlwyd() else ["?exact-name(glewlwyd)", "dbconfig-no-thanks"]),
     ]
     code, printed = _run(tmp_path, _GOALS, CHROMIUM="no-such-browser")

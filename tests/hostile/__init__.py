@@ -1,0 +1,1 @@
+"""Clients and the relay, against a service behind hostile or faulty HTTP."""

@@ -54,8 +54,8 @@ class Request:
 
     url: SplitResult
     method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes | None = field(default=None, repr=False)
     target: str | None = None
 
     @classmethod
@@ -116,13 +116,9 @@ class Connection:
         if self._socket is None:
             raise ConnectionClosed("the connection is closed")
         try:
-            self._send(self._socket, request, deadline)
+            self._send(self._socket, self._encode(request), deadline)
             head = self._read_head(deadline)
             body = self._read_body(head, limit, deadline, prefix=prefix)
-        except h11.LocalProtocolError:
-            self.close()
-            # The message of h11 quotes the header, and so the credential.
-            raise HttpError("the request cannot be sent as HTTP") from None
         except h11.RemoteProtocolError as error:
             self.close()
             raise HttpError(f"the response is not valid HTTP: {printable(str(error))}") from None
@@ -160,30 +156,34 @@ class Connection:
             os.close(self._socket.detach())
         self._socket = None
 
-    def _send(self, sock: socket.socket, request: Request, deadline: float) -> None:
-        events = [request.head(), h11.Data(data=request.body or b""), h11.EndOfMessage()]
-        data = memoryview(b"".join(self._state.send(each) or b"" for each in events))
+    def _encode(self, request: Request) -> bytes:
+        with suppress(h11.LocalProtocolError, UnicodeError):
+            events = [request.head(), h11.Data(data=request.body or b""), h11.EndOfMessage()]
+            return b"".join(self._state.send(each) or b"" for each in events)
+        # Raised after the handler, because the error of h11 quotes the header, and so a credential.
+        raise HttpError("the request cannot be sent as HTTP")
+
+    def _send(self, sock: socket.socket, data: bytes, deadline: float) -> None:
+        left = memoryview(data)
         try:
-            while data:
+            while left:
                 sock.settimeout(_remaining(deadline))
-                data = data[sock.send(data) :]
+                left = left[sock.send(left) :]
         except (ConnectionError, ssl.SSLEOFError) as error:
             # A server may respond, and close, before it has read the whole request.
             if self._is_kept:
                 raise ConnectionClosed("the server closed the connection") from error
 
     def _read_head(self, deadline: float) -> Response:
-        try:
-            for _ in range(_INTERIM_MAX + 1):
+        for number in range(_INTERIM_MAX + 1):
+            try:
                 event = self._next_event(deadline)
-                if isinstance(event, h11.Response):
-                    return Response(event.status_code, _join(event))
-                if isinstance(event, h11.ConnectionClosed):
-                    raise ConnectionResetError("the server closed the connection")
-        except (ConnectionError, ssl.SSLEOFError) as error:
-            if self._is_kept and not self._state.trailing_data[0]:
-                raise ConnectionClosed("the server closed the connection") from error
-            raise
+            except (ConnectionError, ssl.SSLEOFError) as error:
+                if self._is_kept and not number and not self._state.trailing_data[0]:
+                    raise ConnectionClosed("the server closed the connection") from error
+                raise
+            if isinstance(event, h11.Response):
+                return Response(event.status_code, _join(event))
         raise HttpError(f"the server sent more than {_INTERIM_MAX} interim responses")
 
     def _read_body(self, head: Response, limit: int, deadline: float, *, prefix: bool) -> bytes:
@@ -227,7 +227,10 @@ class Connection:
             if self._socket is None:
                 raise HttpError("the connection was closed")
             self._socket.settimeout(_remaining(deadline))
-            self._state.receive_data(self._socket.recv(_BLOCK))
+            block = self._socket.recv(_BLOCK)
+            if not block and self._state.their_state is h11.SEND_RESPONSE:
+                raise ConnectionResetError("the server closed the connection")
+            self._state.receive_data(block)
         return event
 
     def _finish(self) -> None:

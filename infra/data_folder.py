@@ -82,6 +82,8 @@ def alone(folder: Path, remedy: str = "Stop it first.") -> Iterator[None]:
             raise FolderInUse(f"{problem} {remedy}") from None
         yield
     finally:
+        # The close alone would leave the lock to a child that has the file open.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

@@ -110,7 +110,7 @@ class SqliteStore:
             if isinstance(error, BlockingIOError):
                 return None
             raise Unavailable from error
-        return partial(os.close, descriptor)
+        return partial(_unlock, descriptor)
 
     def problems(self, *, quickly: bool = False) -> Iterator[str]:
         """Read the whole file and yield a sentence for each problem. Raises `Unavailable`."""
@@ -393,6 +393,12 @@ class SqliteStore:
             sqlite_items.apply(connection, changes, rows)
         if self._bells is not None:
             self._bells.ring(change.address for change in changes)
+
+
+def _unlock(descriptor: int) -> None:
+    """Release a lock, also if a child process has the file open."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
 def _key(partition: Partition) -> bytes:

@@ -53,7 +53,9 @@ class AsyncAuthorizerClient:
             yield await self._events.get()
 
     async def close(self) -> None:
-        """Stop the thread."""
+        """Stop the thread. Other waits for this client return."""
+        # Before a thread is needed: the waits may have all of them.
+        self._client.stop()
         await asyncio.to_thread(self._client.close)
 
     async def __aenter__(self) -> Self:

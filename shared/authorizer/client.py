@@ -2,21 +2,24 @@
 
 import logging
 import os
+import re
 import ssl
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from inspect import iscoroutinefunction
 from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from . import events
+from . import events, files, transport
 from . import view as views
 from .belief import Belief
 from .floor import FileFloor, Floor
 from .follower import Follower
+from .formats.ids import WARRANT_ID_PATTERN
 from .policy import Policy
 from .reporter import Reporter
 from .reports import ReportedState
@@ -27,6 +30,16 @@ _log = logging.getLogger("rescind_authorizer")
 
 # A look at an enumeration takes as long as one at a set.
 _CLEAR, _REVOKED, _STALE = Verdict.CLEAR, Verdict.REVOKED, Verdict.STALE
+
+
+_matches: Final = re.compile(WARRANT_ID_PATTERN).fullmatch
+_NO_WARRANT: Final = (
+    "a warrant identifier is svc_wrt_ and 1 to 64 letters, digits, '_' or '-': pass it without "
+    "spaces around it"
+)
+
+# How often a client that is stale looks whether it has recovered.
+_WATCH_SECONDS: Final = 0.5
 
 
 class NotReady(Exception):
@@ -70,9 +83,11 @@ class AuthorizerClient:
         self._connect = partial(
             Transport, url, api_key=api_key, context=context, allow_http=self._policy.allow_http
         )
-        transport = self._connect()
+        connection = self._connect()
         belief = Belief.of(tenant, trust_root, public_keys)
-        self._follower = Follower(transport, floor, belief, self._policy, self._note)
+        self._follower = Follower(connection, floor, belief, self._policy, self._note)
+        if iscoroutinefunction(on_event):
+            raise TypeError("on_event must not be async: use AsyncAuthorizerClient.events")
         self._on_event = on_event
         self._counts: Counter[str] = Counter()
         self._problem = "the service has not answered yet"
@@ -80,8 +95,7 @@ class AuthorizerClient:
         self._name, self._reports = name, report
         self._begin()
         self._has_asked = False
-        self._is_started = False
-        self._is_closed = False
+        self._is_started = self._is_loaded = self._is_closed = False
         _clients.add(self)
 
     def start(self, *, wait: float = 10.0) -> Self:
@@ -93,28 +107,38 @@ class AuthorizerClient:
         """
         if self._is_started:
             raise RuntimeError("the client was started before")
+        if not self._is_loaded:
+            self._load()
+        self._is_started = True
+        self._show()
+        self._run_threads()
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._is_closed or (self._has_asked and self._is_fresh()), wait
+            )
+        if not self._is_fresh() or self._is_closed:
+            raise NotReady("the client was closed" if self._is_closed else self._problem)
+        return self
+
+    def _load(self) -> None:
         if self._allows:
             _log.warning("allow_when_stale is set: without news, warrants are CLEAR for ever")
         self._follower.load()
-        self._is_started = True
-        self._show()
-        self._run_thread()
-        with self._changed:
-            self._changed.wait_for(lambda: self._has_asked and self._is_fresh(), wait)
-        if not self._is_fresh():
-            raise NotReady(self._problem)
-        return self
+        self._is_loaded = True
 
     def check(self, warrant_ids: Iterable[str]) -> Verdict:
         """Return the verdict on a chain of warrants, from the root to the leaf.
 
         It needs no answer of the service. A warrant that is known to be revoked is REVOKED, however
         old the state is. Raises `TypeError` or `ValueError` unless there is one identifier or more,
-        and each is a text.
+        and each is `svc_wrt_` and 1 to 64 letters, digits, `_` or `-`.
         """
-        if self._is_idle:
-            self._run_thread()
+        if self._is_idle or self._process != _getpid():
+            self._resume()
         ids = warrant_ids if type(warrant_ids) is list else _listed(warrant_ids)
+        for each in ids:
+            if not _matches(each):
+                raise ValueError(_NO_WARRANT)
         view = self._follower.view
         revoked = view.revoked
         if revoked.whole.has_any(ids, revoked.added, revoked.removed):
@@ -125,12 +149,36 @@ class AuthorizerClient:
             return _CLEAR
         return _CLEAR if self._allows and view.is_trusted else _STALE
 
+    def poll(self, *, max_age: float = 0.0) -> None:
+        """Make one exchange with the service in this thread, instead of `start`.
+
+        For hosts that run no threads between requests, such as AWS Lambda. It does nothing if the
+        state was confirmed less than `max_age` seconds ago. A failure is an event, and then checks
+        say STALE once the state is too old. Raises `DamagedFloor`, or `OSError` if the floor cannot
+        be read; the next call tries that again.
+        """
+        with self._starting:
+            if self._is_started:
+                raise RuntimeError("the client has a thread that polls")
+            if not self._is_loaded:
+                self._load()
+            age = views.monotonic() - self._follower.view.confirmed.monotonic
+            if age >= max_age or not self._is_fresh():
+                self._follower.poll(may_wait=False)
+                self._asked()
+
     def wait_for(self, sequence: int, *, timeout: float) -> bool:
-        """Return whether the client came to hold entry `sequence` within `timeout` seconds."""
-        if self._is_idle:
-            self._run_thread()
+        """Return whether the client came to hold entry `sequence` within `timeout` seconds.
+
+        A client that is closed waits no longer.
+        """
+        if self._is_idle or self._process != _getpid():
+            self._resume()
         with self._changed:
-            return self._changed.wait_for(lambda: self._follower.view.holds(sequence), timeout)
+            self._changed.wait_for(
+                lambda: self._is_closed or self._follower.view.holds(sequence), timeout
+            )
+        return self._follower.view.holds(sequence)
 
     @property
     def tenant(self) -> str:
@@ -158,17 +206,26 @@ class AuthorizerClient:
         return Status.of(self._follower.view, self._counts, reported)
 
     def close(self, *, timeout: float = 5.0) -> None:
-        """Stop the thread, for which this waits `timeout` seconds. Checks say STALE soon after."""
-        self._is_closed = True
-        self._is_idle = False
-        self._stop.set()
-        self._follower.transport.interrupt()
-        if self._reporter:
-            self._reporter.close()
+        """Stop the thread, for which this waits `timeout` seconds. Checks say STALE soon after.
+
+        All calls of `start` and `wait_for` return.
+        """
+        self.stop()
         deadline = monotonic() + timeout
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - monotonic()))
+
+    def stop(self) -> None:
+        """Begin to close the client, without a wait."""
+        self._is_closed = True
+        self._is_idle = False
+        self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._follower.transport.interrupt()
+        if self._reporter:
+            self._reporter.close()
 
     def __enter__(self) -> Self:
         """Start the client, if it was not started. If that fails, the client is closed."""
@@ -192,7 +249,10 @@ class AuthorizerClient:
         """Make what belongs to one process."""
         self._changed = threading.Condition()
         self._starting = threading.Lock()
-        self._noting = threading.Lock()
+        # A handler of events may make the client emit another one.
+        self._noting = threading.RLock()
+        self._showing = threading.RLock()
+        self._process = _getpid()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._reporter = self._new_reporter() if self._reports else None
@@ -223,12 +283,24 @@ class AuthorizerClient:
         self._begin()
         self._is_idle = self._is_started and not self._is_closed
 
-    def _run_thread(self) -> None:
+    def _resume(self) -> None:
+        """Start the threads of this process, which is a child of another one.
+
+        A fork in C, as of uWSGI, calls no hook of Python.
+        """
+        if self._process != _getpid():
+            files.renew_lock()
+            transport.abandon_all()
+            _after_fork()
+        if self._is_idle:
+            self._run_threads()
+
+    def _run_threads(self) -> None:
         with self._starting:
             if not self._threads and not self._is_closed:
-                self._threads = [_thread(self._follow, self._stop)]
-                if self._reporter:
-                    self._threads.append(_thread(self._reporter.run, self._stop))
+                runs = [self._follow, self._watch]
+                runs += [self._reporter.run] if self._reporter else []
+                self._threads = [_thread(run, self._stop) for run in runs]
                 for each in self._threads:
                     each.start()
             self._is_idle = False
@@ -236,20 +308,29 @@ class AuthorizerClient:
     def _follow(self, stop: threading.Event) -> None:
         self._follower.follow(stop, self._asked)
 
+    def _watch(self, stop: threading.Event) -> None:
+        """Emit `BecameStale` when the state becomes stale, however long an exchange takes."""
+        while not stop.wait(self._follower.view.seconds_left() or _WATCH_SECONDS):
+            self._show_freshness()
+
     def _asked(self) -> None:
         self._has_asked = True
         self._show()
 
     def _show(self) -> None:
-        """Tell who waits that there may be a newer view."""
+        """Wake all waiters, because there may be a newer view."""
         with self._changed:
             self._changed.notify_all()
         if self._reporter:
             self._reporter.wake()
-        is_fresh = self._is_fresh()
-        if is_fresh != self._was_fresh:
-            self._note(events.Recovered() if is_fresh else events.BecameStale())
-        self._was_fresh = is_fresh
+        self._show_freshness()
+
+    def _show_freshness(self) -> None:
+        with self._showing:
+            is_fresh = self._is_fresh()
+            if is_fresh != self._was_fresh:
+                self._was_fresh = is_fresh
+                self._note(events.Recovered() if is_fresh else events.BecameStale())
 
     def _note(self, event: events.Event) -> None:
         """Count, log and report an event, unless the client is being closed."""
@@ -262,6 +343,8 @@ class AuthorizerClient:
             case events.Failed(message):
                 self._counts[""] += 1
                 self._problem = message
+            case events.Polled():
+                self._problem = "the service has not answered again"
             case events.BecameStale():
                 _log.error("the state is stale, so warrants are not CLEAR: %s", self._problem)
         events.log(event, _log)
@@ -272,7 +355,8 @@ class AuthorizerClient:
         try:
             with self._noting:
                 on_event(event)
-        except Exception:  # noqa: BLE001
+        # Any error: a fault of the handler must not end the thread, and so make the state stale.
+        except (Exception, SystemExit):  # noqa: BLE001
             _log.exception("on_event failed")
 
     def _is_fresh(self) -> bool:
@@ -290,6 +374,7 @@ def _thread(run: Callable[[threading.Event], None], stop: threading.Event) -> th
     return threading.Thread(target=run, args=(stop,), name="rescind-authorizer", daemon=True)
 
 
+_getpid: Final = os.getpid
 _clients: "weakref.WeakSet[AuthorizerClient]" = weakref.WeakSet()
 
 

@@ -7,16 +7,21 @@ import base64
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from . import events
 from .answers import Answer, parse_answer
 from .belief import Belief
+from .client import AuthorizerClient, NotReady
+from .floor import FileFloor
 from .formats import documents
 from .formats.documents import NotTrusted
+from .formats.ids import is_warrant_id
 from .formats.signing_keys import PublishedKeys
 from .formats.tokens import token_id
-from .policy import NeedsBase, Reason, RefusedAnswer
+from .policy import NeedsBase, Policy, Reason, RefusedAnswer
 from .state import Position, State, advance
 
 
@@ -30,11 +35,15 @@ class Session:
         self._is_trusted = False
         self._floor: Position | None = None
         self._end: datetime | None = None  # without news; None if no bound was given
+        self._client: AuthorizerClient
+        self._failures = 0
 
-    def answer(self, request: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a request: its one member names what is asked."""
         ((name, given),) = request.items()
-        return _COMMANDS[name](self, **given)
+        return (
+            _COMMANDS[name](self, **given) if isinstance(given, Mapping) else self.verdicts(given)
+        )
 
     def init(
         self,
@@ -115,6 +124,8 @@ class Session:
 
     def check(self, now: str, ids: list[str]) -> dict[str, Any]:
         """Return what an authorizer would decide at this time about a chain of warrants."""
+        if not all(map(is_warrant_id, ids)):
+            return {"refused": Reason.MALFORMED.value}
         state, moment = self._state, datetime.fromisoformat(now)
         if state and any(map(state.is_revoked, ids)):
             return {"verdict": "revoked"}
@@ -134,6 +145,31 @@ class Session:
         except ValueError:
             return {"refused": Reason.MALFORMED.value}
 
+    def connect(self, *, max_staleness: float, floor: str, **settings: Any) -> dict[str, Any]:
+        """Start a client that polls a service. All its events are printed on standard error."""
+        try:
+            self._client = AuthorizerClient(
+                **settings,
+                floor=FileFloor(floor),
+                policy=Policy(max_staleness=max_staleness),
+                on_event=self._note,
+                report=False,
+            )
+        except ValueError as error:
+            return {"refused": str(error)}
+        with suppress(NotReady):
+            self._client.start()
+        return {"ready": True}
+
+    def verdicts(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Return the verdict on each warrant, and how many failures the client has reported."""
+        found = [self._client.check([each]).value for each in ids]
+        return {"verdicts": found, "failures": self._failures}
+
+    def _note(self, event: events.Event) -> None:
+        self._failures += isinstance(event, events.Failed | events.Refused)
+        print(event, file=sys.stderr, flush=True)
+
     def _is_believed(self, now: datetime) -> bool:
         held = self._belief.document
         return self._is_trusted and held is not None and now < held.expires_at
@@ -148,6 +184,7 @@ _COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
     "confirm": Session.confirm,
     "check": Session.check,
     "identify": Session.identify,
+    "connect": Session.connect,
 }
 
 

@@ -1,7 +1,7 @@
 """Events of a client that follows the feed, for metrics and logs."""
 
 from dataclasses import dataclass
-from logging import Logger
+from logging import INFO, WARNING, Logger
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,14 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class ReportFailed:
-    """A report did not arrive, which changes no verdict. The next one is after `pause` seconds."""
+    """A report did not arrive, which changes no verdict. The next one is after `pause` seconds.
+
+    `is_refused` is True if the service refuses the registration, so that somebody has to act.
+    """
 
     message: str
     pause: float
+    is_refused: bool = False
 
 
 Event = (
@@ -113,5 +117,5 @@ def log(event: Event, to: Logger) -> None:
             to.info("the trust document now is version %d, by the root %s", version, pin)
         case Reported(status="foreign"):
             to.error("the service does not know the history that this client holds")
-        case ReportFailed(message):
-            to.info("a report failed: %s", message)
+        case ReportFailed(message, is_refused=is_refused):
+            to.log(WARNING if is_refused else INFO, "a report failed: %s", message)

@@ -10,10 +10,31 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-# No process is forked while a folder is locked: the child would keep the lock.
-_LOCKING: Final = threading.Lock()
+
+class _Locking:
+    """One thread at a time locks a folder.
+
+    No process is forked meanwhile: the child would keep the lock. A fork in C may leave the lock of
+    a thread that the child does not have, so the child renews it.
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self.lock = threading.Lock()
+
+    def acquire(self) -> None:
+        self.lock.acquire()
+
+    def release(self) -> None:
+        self.lock.release()
+
+
+_locking: Final = _Locking()
+renew_lock: Final = _locking.renew
 os.register_at_fork(
-    before=_LOCKING.acquire, after_in_parent=_LOCKING.release, after_in_child=_LOCKING.release
+    before=_locking.acquire, after_in_parent=_locking.release, after_in_child=_locking.release
 )
 
 
@@ -23,20 +44,31 @@ def locked(folder: Path) -> Iterator[None]:
 
     The names of files that the block replaced are on the disk then.
     """
-    with _LOCKING:
+    with _locking.lock:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
             os.fsync(descriptor)
         finally:
-            os.close(descriptor)
+            unlock(descriptor)
+
+
+def unlock(descriptor: int) -> None:
+    """Release the lock of a file, and close it.
+
+    The close alone would not suffice: gevent delays it, and a child may have the file open.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
 
 
 def claim(folder: Path) -> tuple[int, int]:
     """Return the lowest number from 1 that nobody has claimed in the folder. Raises `OSError`.
 
-    The second value is the descriptor that holds it, until it is closed or the process ends.
+    The second value is the descriptor that holds it, until `unlock` or the end of the process.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in count(1):

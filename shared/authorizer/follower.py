@@ -17,6 +17,7 @@ from .answers import (
     Response,
     TooLarge,
     parse_answer,
+    read_age,
     unexpected,
 )
 from .belief import OF_DOCUMENTS, Belief
@@ -86,6 +87,7 @@ class Follower:
         self._etag: str | None = None
         self._has_gap = False
         self._failures = 0
+        self._may_wait = True
 
     def load(self) -> None:
         """Take up what the floor has. Raises `DamagedFloor` or `OSError`."""
@@ -117,14 +119,16 @@ class Follower:
             except Exception as error:  # noqa: BLE001
                 _log.exception("the feed could not be followed")
                 pause = _PAUSE
-                self._emit(events.Failed(f"{type(error).__name__}: {error}", pause))
+                self._emit(events.Failed(type(error).__name__, pause))
         self.transport.close()
 
-    def poll(self) -> float:
+    def poll(self, *, may_wait: bool = True) -> float:
         """Make one exchange with the service. Return the seconds to pause before the next.
 
-        A failure is an event, and leaves the state as it is.
+        With `may_wait`, the service may delay its answer until it has news. A failure is an event,
+        and leaves the state as it is.
         """
+        self._may_wait = may_wait
         try:
             if self._asks_all and not self.documents:
                 self._read_documents()
@@ -143,7 +147,8 @@ class Follower:
     def _exchange(self) -> float:
         asked = Moment.now()
         response = self._ask()
-        changed, true_at = response.status == _OK, asked.before(response.age)
+        age, before = read_age(response), self.view.state
+        changed, true_at = response.status == _OK, asked.before(age)
         if changed:
             answer = parse_answer(response.body)
             state = self._next(answer)
@@ -159,9 +164,9 @@ class Follower:
             self._confirm(self.view.state, true_at, self._keys_of(self.view.state))
         seconds = views.monotonic() - asked.monotonic
         self._emit(events.Polled(seconds, changed=changed))
-        pause = self._pause(seconds, changed=changed)
-        if response.age > self._policy.max_staleness:
-            self._emit(events.Failed(f"the answer is {response.age} seconds old", pause))
+        pause = self._pause(seconds, has_news=_sequence(before) != _sequence(self.view.state))
+        if age > self._policy.max_staleness:
+            self._emit(events.Failed(f"the answer is {age} seconds old", pause))
         return pause
 
     def _ask(self) -> Response:
@@ -296,13 +301,19 @@ class Follower:
             self._emit(events.TrustChanged(belief.version, belief.state.pin))
 
     def _wait(self) -> int:
-        return self._policy.wait(self.last.wait_max) if self.last else 0
+        """Return for how many seconds the next poll may wait.
 
-    def _pause(self, seconds: float, *, changed: bool) -> float:
+        After a failure, and while the state is stale, an answer at once matters more.
+        """
+        if self.last is None or not self._may_wait or self._failures or not self.view.is_fresh():
+            return 0
+        return self._policy.wait(self.last.wait_max)
+
+    def _pause(self, seconds: float, *, has_news: bool) -> float:
         longest = self._policy.pause(self.last.poll_seconds if self.last else 0)
         wait = self._wait()
-        # A service that grants a wait and does not wait is polled as if it did not grant it.
-        if wait and (changed or seconds > wait / 2):
+        # Only entries are news: behind a proxy that changes or drops tags, each answer is a 200.
+        if wait and (has_news or seconds > wait / 2):
             longest = _AFTER_WAIT
         return longest * _random.uniform(0.5, 1)
 
@@ -312,15 +323,24 @@ class Follower:
         return self._backoff()
 
     def _failed(self, message: str, retry_after: float = 0.0) -> float:
-        pause = max(self._backoff(), retry_after)
+        asked = min(retry_after, self._policy.pause_max) * _random.uniform(0.5, 1)
+        pause = max(self._backoff(), asked)
         self._emit(events.Failed(message, pause))
         return pause
 
     def _backoff(self) -> float:
         self._failures += 1
+        if self._failures > 1:
+            # Another connection may lead to another server.
+            self.transport.close()
         doubled = self._policy.poll_seconds * 2.0 ** min(self._failures, 10)
-        longest = max(self._policy.poll_seconds, min(doubled, _BACKOFF_MAX))
+        most = min(_BACKOFF_MAX, self._policy.pause_max)
+        longest = max(self._policy.poll_seconds, min(doubled, most))
         return longest * _random.uniform(0.5, 1)
+
+
+def _sequence(state: State | None) -> int | None:
+    return state.sequence if state else None
 
 
 def _saved(state: State, belief: Belief, asked: Moment) -> Saved:

@@ -41,9 +41,14 @@ class Policy:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False")  # noqa: TRY004
 
+    @property
+    def pause_max(self) -> float:
+        """The longest pause that the service can ask for, and that a failure causes."""
+        return self.max_staleness / _POLL_PART
+
     def pause(self, asked: float) -> float:
         """Return the longest pause between polls, if the service asks for `asked` seconds."""
-        return max(self.poll_seconds, min(asked, self.max_staleness / _POLL_PART))
+        return max(self.poll_seconds, min(asked, self.pause_max))
 
     def wait(self, granted: float) -> int:
         """Return for how many whole seconds to wait in a poll, if the service grants `granted`."""

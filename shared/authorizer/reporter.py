@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from . import events, files, reports
-from .answers import NoAnswer, Response, retry_after, unexpected
+from .answers import NoAnswer, Response, unexpected
 from .formats.members import to_base64
 from .formats.proofs import ProvenRegistration, ProvenReport
 from .policy import Policy
@@ -39,6 +39,12 @@ _log = logging.getLogger("rescind_authorizer")
 
 _ANSWER_MAX: Final = 64 * 1024
 _GOOD: Final = frozenset({200, 201})
+_CONFLICT: Final = 409
+_NAME_TAKEN: Final = (
+    "this client is not registered, so its reports count for nothing: another key has registered "
+    "its name. Give each authorizer a name of its own, or remove the old one with `rescind "
+    "authorizers remove`"
+)
 
 # A difference of clocks for which a service may refuse a proof.
 _CLOCK_DIFFERS: Final = timedelta(seconds=20)
@@ -111,16 +117,18 @@ class Reporter:
             # Any error: without this thread, the service would not know of this client.
             except Exception as error:  # noqa: BLE001
                 _log.exception("a report failed")
-                self._emit(events.ReportFailed(f"{type(error).__name__}: {error}", _PAUSE))
+                self._emit(events.ReportFailed(type(error).__name__, _PAUSE))
                 stop.wait(_PAUSE)
                 continue
             self._news.wait(pause)
             self._news.clear()
         self._transport.close()
-        self.abandon()
+        claimed, self._claimed = self._claimed, None
+        if claimed is not None:
+            files.unlock(claimed)
 
     def abandon(self) -> None:
-        """Give the name back, or leave it to the parent process."""
+        """Leave the name to the parent process, whose lock this must not release."""
         claimed, self._claimed = self._claimed, None
         if claimed is not None:
             os.close(claimed)
@@ -180,7 +188,10 @@ class Reporter:
         if response.status not in _GOOD:
             is_known = self._learn_time(response)
             failed = response if is_known else None
-            self._failed(str(unexpected(response)), failed, retry_after(response))
+            error = unexpected(response)
+            is_refused = has == "id" and response.status == _CONFLICT and is_known
+            message = f"{_NAME_TAKEN} ({error})" if is_refused else str(error)
+            self._failed(message, failed, error.retry_after, is_refused=is_refused)
             return None
         try:
             return ReportAnswer.parse(response.body, has=has)
@@ -200,10 +211,12 @@ class Reporter:
         before, self._ahead = self._ahead, ahead
         return abs(ahead - before) < _CLOCK_DIFFERS
 
-    def _failed(self, message: str, response: Response | None, seconds: float) -> None:
+    def _failed(
+        self, message: str, response: Response | None, seconds: float, *, is_refused: bool = False
+    ) -> None:
         status = response.status if response else None
         pause = self._schedule.failed(status, seconds, time.monotonic())
-        self._emit(events.ReportFailed(message, pause))
+        self._emit(events.ReportFailed(message, pause, is_refused=is_refused))
 
     def _own_name(self) -> str:
         """Return the name, which no other process with this folder has."""

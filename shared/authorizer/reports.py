@@ -14,7 +14,7 @@ from random import SystemRandom
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 
-from .formats.members import NUMBER_MAX, text
+from .formats.members import NUMBER_MAX, parse_json, text
 from .formats.proofs import ProvenReport
 from .policy import Policy
 from .view import NEVER, View
@@ -99,17 +99,14 @@ class ReportAnswer:
     @classmethod
     def parse(cls, body: bytes, *, has: str) -> Self:
         """Return the answer, which has the member `has`. Raises `ValueError` if it is none."""
-        try:
-            members = json.loads(body)
-        except RecursionError:
-            raise ValueError("the answer is too deep") from None
+        members = parse_json(body)
         if not isinstance(members, dict):
             raise ValueError("the answer is no object")  # noqa: TRY004
         value = members.get(has)
         if (
             not isinstance(value, str)
             or not 0 < len(value) <= _ID_LENGTH_MAX
-            or not value.isascii()
+            or not (value.isascii() and value.isprintable())
         ):
             raise ValueError(f"the answer has no {has}")
         last = members.get("last_number")

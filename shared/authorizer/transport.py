@@ -1,35 +1,39 @@
 """Requests to the service: bounded in time and in size, whatever it answers."""
 
 import os
-import socket
+import re
 import ssl
 import time
 import weakref
-import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import ip_address
-from typing import Any, Final, cast
-from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+from random import SystemRandom
+from typing import Final
+from urllib.parse import SplitResult, urljoin, urlsplit
 
-from .answers import SHOWN_MAX, NoAnswer, Paced, Response, read_body, unexpected
+from . import http1
+from .answers import NoAnswer, Response, TooLarge, unexpected
+from .http1 import Connection, ConnectionClosed, HttpError, Request, ResponseTooLarge, printable
 
-# The most bytes of the answer to another request, such as an error; a part of it is shown.
-_ERROR_MAX: Final = 64 * 1024
-
-_CONNECT_SECONDS: Final = 3.0
 _READ_SECONDS: Final = 5.0
 
 # A base at least comes this fast, in bytes per second.
 _BASE_RATE: Final = 256 * 1024
+
+# A connection is replaced at this age, because the address may lead elsewhere by then.
+_CONNECTION_SECONDS: Final = 600.0
+
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS_MAX: Final = 3
 _OK: Final = 200
-_CREATED: Final = 201
-_GOOD: Final = frozenset({_OK, _CREATED})
+
+_ADDRESS: Final = re.compile("[!-~]+")
+_KEY: Final = re.compile("[!-~]+")
+_BYTE_ORDER_MARK: Final = "\ufeff"
+
+_random: Final = SystemRandom()
 
 
 @cache
@@ -41,10 +45,10 @@ def _system_context() -> ssl.SSLContext:
 class Transport:
     """One kept connection to the service. It belongs to one thread of one process.
 
-    `url` is the address of the service, `api_key` an API key of it. `context` verifies its
-    certificate; by default the system's authorities do. Raises `ValueError` if the address is not
-    one of HTTPS, unless it is on this machine or `allow_http` is set, and if `context` does not
-    verify.
+    `url` is the address of the service, `api_key` an API key of it, without the white space around
+    it. `context` verifies its certificate; by default the system's authorities do. Raises
+    `ValueError` if the address is not one of HTTPS, unless it is on this machine or `allow_http` is
+    set; if `context` does not verify; and if the key is not one, which the error does not quote.
     """
 
     def __init__(
@@ -56,12 +60,14 @@ class Transport:
         allow_http: bool = False,
     ) -> None:
         self._url = url.rstrip("/")
-        _check_url(urlsplit(self._url), allow_http=allow_http)
-        self._headers = {"Authorization": f"Bearer {api_key}", "Accept-Encoding": "gzip"}
+        _check_url(self._url, allow_http=allow_http)
+        self._headers = {"Authorization": f"Bearer {_key(api_key)}", "Accept-Encoding": "gzip"}
         self._context = context or _system_context()
         if self._context.verify_mode != ssl.CERT_REQUIRED or not self._context.check_hostname:
             raise ValueError("the context must verify the certificate and the name of the service")
-        self._kept: _Connection | None = None
+        self._kept: Connection | None = None
+        self._kept_origin = ""
+        self._kept_until = 0.0
         self._is_ended = False
         _transports.add(self)
 
@@ -126,86 +132,48 @@ class Transport:
         seconds: float,
         body: bytes | None = None,
     ) -> Response:
-        request = _Request(urlsplit(url), headers, limit, body)
+        method = "GET" if body is None else "POST"
         try:
-            return self._ask_again(request, time.monotonic() + seconds)
-        except NoAnswer:
+            request = Request.parse(url, method=method, headers=headers, body=body)
+            return self._exchange(request, limit, time.monotonic() + seconds)
+        except ResponseTooLarge as error:
             self.close()
-            raise
-        except (OSError, HTTPException, ValueError, zlib.error) as error:
+            raise TooLarge(str(error)) from None
+        except (OSError, HttpError, ValueError) as error:
             self.close()
-            raise NoAnswer(f"{type(error).__name__}: {error}"[:SHOWN_MAX]) from None
+            raise NoAnswer(printable(f"{type(error).__name__}: {error}")) from None
 
-    def _ask_again(self, request: "_Request", deadline: float) -> Response:
-        """Ask once, or twice if the server has closed the kept connection meanwhile."""
-        if self._kept and self._kept.is_for(request.url):
-            with suppress(ConnectionError, ssl.SSLEOFError):
-                return self._kept.ask(request, deadline)
+    def _exchange(self, request: Request, limit: int, deadline: float) -> Response:
+        """Send a request. Repeat it if the server had closed the kept connection."""
+        if self._kept and self._is_kept_for(request.url) and self._kept.is_reusable():
+            with suppress(ConnectionClosed):
+                return self._kept.exchange(request, deadline, limit=limit)
         self.close()
         if self._is_ended:
             raise NoAnswer("the client was closed")
-        self._kept = _Connection(request.url, self._context)
-        return self._kept.ask(request, deadline)
+        connect_until = min(deadline, time.monotonic() + _READ_SECONDS)
+        self._kept = http1.connect(request.url, self._context, connect_until)
+        self._kept_origin = _origin(request.url)
+        self._kept_until = time.monotonic() + _CONNECTION_SECONDS * _random.uniform(0.5, 1)
+        return self._kept.exchange(request, deadline, limit=limit)
+
+    def _is_kept_for(self, url: SplitResult) -> bool:
+        return self._kept_origin == _origin(url) and time.monotonic() < self._kept_until
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """A request: GET, or POST if it has a body. `limit` is for the response."""
-
-    url: SplitResult
-    headers: Mapping[str, str]
-    limit: int
-    body: bytes | None = None
+def _origin(url: SplitResult) -> str:
+    return f"{url.scheme}://{url.netloc}"
 
 
-class _Connection:
-    """A connection to one server."""
-
-    def __init__(self, url: SplitResult, context: ssl.SSLContext) -> None:
-        self._place = (url.scheme, url.netloc)
-        if url.hostname is None or url.scheme not in {"http", "https"}:
-            raise ValueError("not an address of HTTP")
-        self._http: HTTPConnection = (
-            HTTPSConnection(url.hostname, url.port, timeout=_CONNECT_SECONDS, context=context)
-            if url.scheme == "https"
-            else HTTPConnection(url.hostname, url.port, timeout=_CONNECT_SECONDS)
+def _key(api_key: str) -> str:
+    """Return an API key without white space around it. The error does not quote it."""
+    key = api_key.strip().strip(_BYTE_ORDER_MARK).strip()
+    if not _KEY.fullmatch(key):
+        raise ValueError(
+            "the API key is empty, or has a character that no key has: pass the key that "
+            "`rescind api-keys create` printed"
         )
-
-    def is_for(self, url: SplitResult) -> bool:
-        return self._place == (url.scheme, url.netloc)
-
-    def ask(self, request: _Request, deadline: float) -> Response:
-        if self._http.sock is None:
-            self._http.connect()
-        self._http.sock.settimeout(_READ_SECONDS)
-        # `HTTPResponse` asks its socket for a file, and for nothing else.
-        self._http.response_class = cast(
-            "type[HTTPResponse]",
-            lambda sock, **options: HTTPResponse(cast("Any", Paced(sock, deadline)), **options),
-        )
-        method = "GET" if request.body is None else "POST"
-        self._http.request(method, _path(request.url), request.body, dict(request.headers))
-        with self._http.getresponse() as response:
-            status = response.status
-            body = read_body(response, request.limit if status in _GOOD else _ERROR_MAX)
-            names = {name.lower(): value for name, value in response.getheaders()}
-        return Response(status, names, body)
-
-    def close(self) -> None:
-        self._http.close()
-
-    def interrupt(self) -> None:
-        sock: socket.socket | None = self._http.sock
-        if sock is not None:
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-
-    def abandon(self) -> None:
-        sock: socket.socket | None = self._http.sock
-        if sock is not None:
-            # Without a word to the server: the parent goes on with this connection.
-            os.close(sock.detach())
-        self._http.sock = None
+    return key
 
 
 def _target(url: str, response: Response) -> str:
@@ -213,19 +181,19 @@ def _target(url: str, response: Response) -> str:
     try:
         target = urljoin(url, response.headers.get("location", ""))
         scheme = urlsplit(target).scheme
-    except ValueError as error:
-        raise NoAnswer(f"the service redirects to no address: {error}") from None
+    except ValueError:
+        raise NoAnswer("the service redirects to an address that is none") from None
     if scheme != "https" and url.startswith("https:"):
         raise NoAnswer("the service redirects to an address without TLS")
     return target
 
 
-def _path(url: SplitResult) -> str:
-    return urlunsplit(("", "", url.path or "/", url.query, ""))
-
-
-def _check_url(url: SplitResult, *, allow_http: bool) -> None:
-    if url.hostname is None or url.scheme not in {"http", "https"} or url.query or url.username:
+def _check_url(text: str, *, allow_http: bool) -> None:
+    try:
+        url = Request.parse(text).url
+    except ValueError:
+        url = SplitResult("", "", "", "", "")
+    if not url.hostname or not _ADDRESS.fullmatch(url.path or "/") or set(text) & set("?#@"):
         raise ValueError("the address of the service must be such as https://rescind.example.com")
     if url.scheme == "http" and not allow_http and not _is_here(url.hostname):
         raise ValueError(
@@ -243,9 +211,10 @@ def _is_here(host: str) -> bool:
 _transports: "weakref.WeakSet[Transport]" = weakref.WeakSet()
 
 
-def _after_fork() -> None:
+def abandon_all() -> None:
+    """Forget all connections, which belong to the parent process. A child calls this."""
     for transport in list(_transports):
         transport.abandon()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=abandon_all)

@@ -95,6 +95,10 @@ class View:
         """Return whether the warrants that it does not revoke are CLEAR now."""
         return monotonic() < self.end and now() < self.wall_end
 
+    def seconds_left(self) -> float:
+        """Return for how many seconds `is_fresh` stays true; 0 if it is false."""
+        return max(0.0, min(self.end - monotonic(), self.wall_end - now()))
+
     def holds(self, sequence: int) -> bool:
         """Return whether the state has entry `sequence`."""
         return self.state is not None and self.state.sequence >= sequence

@@ -216,7 +216,8 @@ def serving(service: Service, tls: ssl.SSLContext | None = None) -> Iterator[Ser
 
         def do_GET(self) -> None:
             response = service.answer(self.path, dict(self.headers.items()))
-            self.send_response(response.status)
+            # Without the header `Date`, which some responses have of their own.
+            self.send_response_only(response.status)
             length = {"Content-Length": str(len(response.body))}
             for name, value in (length | response.headers).items():
                 self.send_header(name, value)

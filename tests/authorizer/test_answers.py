@@ -44,12 +44,28 @@ def test_what_crashes_a_parser_is_malformed() -> None:
 
 def test_hints_are_bounded() -> None:
     """F169c: No answer silences a client for more than a minute, or makes it wait for longer."""
-    given = {-1: 0, 0: 0, 0.25: 0.25, 60: 60, 61: POLL_SECONDS_MAX, 1e999: POLL_SECONDS_MAX}
+    given = {-1: 0, 0: 0, 0.25: 0.25, 60: 60, 61: POLL_SECONDS_MAX, 10**400: POLL_SECONDS_MAX}
     for seconds, taken in given.items():
-        body = json.dumps(_MEMBERS | {"poll_seconds": seconds}).replace("Infinity", "1e999")
-        assert parse_answer(body.encode()).poll_seconds == taken
-    waits = {-1: 0, 25: 25, 25.5: 25, 61: WAIT_SECONDS_MAX, 1e999: WAIT_SECONDS_MAX}
+        body = json.dumps(_MEMBERS | {"poll_seconds": seconds}).encode()
+        assert parse_answer(body).poll_seconds == taken
+    waits = {-1: 0, 25: 25, 25.5: 25, 61: WAIT_SECONDS_MAX, 10**400: WAIT_SECONDS_MAX}
     for wait, taken in waits.items():
-        body = json.dumps(_MEMBERS | {"wait_max": wait}).replace("Infinity", "1e999")
-        assert parse_answer(body.encode()).wait_max == taken
+        assert parse_answer(json.dumps(_MEMBERS | {"wait_max": wait}).encode()).wait_max == taken
     assert (POLL_SECONDS_MAX, WAIT_SECONDS_MAX) == (60, 60)
+    for name in ("poll_seconds", "wait_max"):
+        body = json.dumps(_MEMBERS | {name: 1e999}).replace("Infinity", "1e999")
+        assert _refusal(body.encode()) == Reason.MALFORMED
+
+
+def test_nesting_is_limited() -> None:
+    """F1604a: JSON of more than 64 nested objects and arrays is malformed, wherever they are.
+
+    A bracket in a text nests nothing.
+    """
+    deepest = "[" * 63 + "]" * 63
+    for member in (deepest, json.dumps('"[' * 200), json.dumps("\\" + "{" * 200)):
+        text = json.dumps(_MEMBERS)[:-1] + f', "x": {member}}}'
+        assert parse_answer(text.encode()) == Answer(b"pay", b"sig", (b"one", b""))
+    for member in (f"[{deepest}]", '{"a": ' * 64 + "1" + "}" * 64):
+        text = json.dumps(_MEMBERS)[:-1] + f', "x": {member}}}'
+        assert _refusal(text.encode()) == Reason.MALFORMED

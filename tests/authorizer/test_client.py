@@ -132,12 +132,12 @@ def test_the_age_of_an_answer_counts(service: Service, made: Made) -> None:
     assert client.check(["svc_wrt_b"]) is CLEAR
 
 
-@pytest.mark.parametrize("age", ["-1", "1.5", "", "soon", "1" * 11])
+@pytest.mark.parametrize("age", ["-1", "+1", "1.5", "", " ", "soon", "0, 0", "1000, 0"])
 def test_an_age_that_is_no_number_confirms_nothing(service: Service, made: Made, age: str) -> None:
-    """F296b: An answer whose `Age` is malformed is not used."""
+    """F296b: An answer whose `Age` is malformed, or comes twice, is not used."""
     service.age = age
     client = made()
-    never_ready(client, "the age of the response")
+    never_ready(client, "the Age of the response")
     assert client.check(["svc_wrt_b"]) is STALE
 
 

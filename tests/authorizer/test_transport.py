@@ -280,8 +280,9 @@ def _lies(feed: Feed) -> dict[str, bytes]:
     }
 
 
-def test_no_lie_takes_the_state_away() -> None:
+def test_no_lie_takes_the_state_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """F184e: After any answer that it must refuse, a client holds what it held before."""
+    monkeypatch.setattr(transport, "_READ_SECONDS", 15)
     with serving(Service()) as service:
         service.revoke("svc_wrt_a")
         follower, seen = followed(service)
@@ -336,13 +337,18 @@ def test_a_base_is_not_larger_than_its_head_says(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_service_says_when_to_come_back() -> None:
-    """F184g: The pause after a failure grows to five seconds, or is what `Retry-After` asks."""
+    """F184g: The pause after a failure grows to five seconds, or is what `Retry-After` asks.
+
+    It is at most half of `max_staleness`, which is 30 seconds here, and random.
+    """
     with serving(Service()) as service:
         follower, seen = followed(service)
         service.instead = lambda _path: Response(b"", 429, {"Retry-After": "17"})
-        assert follower.poll() == 17
+        assert 7.5 <= follower.poll() <= 15
         service.instead = lambda _path: Response(b"", 429, {"Retry-After": "999999"})
-        assert follower.poll() == 60
+        pauses = [follower.poll() for _ in range(6)]
+        assert all(7.5 <= pause <= 15 for pause in pauses)
+        assert len(set(pauses)) == 6
         service.instead = lambda _path: Response(b"", 503, {"Retry-After": "Sun, 22 Nov 2026"})
         pauses = [follower.poll() for _ in range(6)]
         assert all(pause <= 5 for pause in pauses)

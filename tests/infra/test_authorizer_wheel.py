@@ -35,12 +35,12 @@ def service() -> Iterator[Service]:
         yield service
 
 
-def test_two_dependencies_are_installed(python: Path) -> None:
-    """F186a: The wheel of the client installs one package, its types, and two dependencies."""
+def test_three_dependencies_are_installed(python: Path) -> None:
+    """F186a: The wheel of the client installs one package, its types, and three dependencies."""
     found = json.loads(_run(*UV, "pip", "list", "--python", str(python), "--format", "json"))
     names = {each["name"] for each in found}
     # cffi and pycparser are what cryptography needs.
-    assert names == {"rescind-authorizer", "cbor2", "cryptography", "cffi", "pycparser"}
+    assert names == {"rescind-authorizer", "cbor2", "cryptography", "h11", "cffi", "pycparser"}
     (place,) = python.parent.parent.glob("lib/*/site-packages/rescind_authorizer-*.dist-info")
     files = Distribution.at(place).files or []
     assert {file.parts[0] for file in files} == {"rescind_authorizer", place.name, ".."}

@@ -82,6 +82,9 @@ class Link:
             raise NoAnswer("the response has too many bytes")
         return answer
 
+    def close(self) -> None:
+        """Close the connection. Each request here has one of its own."""
+
     def get_far(self, path: str, *, limit: int) -> bytes:
         """The body of an answer."""
         answer = self.get(path, limit=limit)

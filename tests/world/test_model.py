@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from shared.authorizer.answers import Response
+from shared.authorizer import follower
 from shared.authorizer.formats.documents import SignedDocument
 from shared.operations.lists import marks
 from tests.kit.processes import ROOT, environment
@@ -82,7 +82,7 @@ _WRONG: Final = [
 # The code with another decision: marks stay, the age does not count, anybody vouches.
 _OTHER: Final[list[tuple[Any, str, Any]]] = [
     (marks, "clear", lambda *_, **__: 0),
-    (Response, "age", 0),
+    (follower, "read_age", lambda _: 0),
     (SignedDocument, "is_signed_by", lambda *_: True),
 ]
 

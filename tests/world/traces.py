@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from functions.feed import handler as feed_endpoints
 from infra.server.leader import Leader, LeaderItem
-from shared.authorizer.answers import Answer, Response
+from shared.authorizer.answers import Answer, Response, read_age
 from shared.authorizer.formats import documents as formats
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.trust import NamedSigner
@@ -314,7 +314,7 @@ class Trace:
 
     def replay(self, *, client: str, **_: Any) -> None:
         answer, kept_at = self._kept
-        age = answer.age + int(self.world.now - kept_at)
+        age = read_age(answer) + int(self.world.now - kept_at)
         self.serve(client=client, flag=False)
         headers = {**answer.headers, "age": str(age)}
         self._clients[client][1].answer = replace(answer, headers=headers)
@@ -375,7 +375,7 @@ class Trace:
         trust, sequence = it.follower.belief.version, position.sequence if position else 0
         waits = self.world.where(self._polls.get(name))
         revoked, has_gap = {*seen.revoked.ids()}, it.follower._has_gap
-        told = service.answer.age if waits == "answer" else waits
+        told = read_age(service.answer) if waits == "answer" else waits
         return trust, sequence, confirmed, revoked, fresh, has_gap, told
 
     def _head(self) -> feed.FeedHead:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
 
 from . import ed25519
-from .members import Malformed, from_base64, to_base64
+from .members import Malformed, from_base64, parse_json, to_base64
 from .trust import Roots, TrustDocument
 from .wire import Reference
 
@@ -114,11 +114,11 @@ def documents(body: bytes) -> tuple[SignedDocument, ...]:
     if len(body) > ANSWER_BYTES_MAX:
         raise NotTrusted(RootReason.TOO_LARGE)
     try:
-        forms = json.loads(body.decode())["documents"]
+        forms = parse_json(body)["documents"]
         if type(forms) is not list:
             raise TypeError("documents must be a list")
         given = [(from_base64(each["Payload"]), _signatures(each["Signatures"])) for each in forms]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise NotTrusted(RootReason.MALFORMED) from None
     if len(given) > DOCUMENTS_MAX:
         raise NotTrusted(RootReason.TOO_LARGE)

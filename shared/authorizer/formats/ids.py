@@ -3,7 +3,7 @@
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import accumulate, chain, islice, repeat
 from operator import and_, or_, sub
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Self
 import cbor2
 
 from . import wire
-from .members import Malformed, loaded
+from .members import Malformed, decoded, rising
 
 # How many changes are kept beside the large set before they are folded into a copy of it.
 _FOLD_AT: Final = 16_384
@@ -31,7 +31,7 @@ _TEXTS: Final = 0x60
 _SHORT: Final = 24
 # The size of a text, by the byte before it. A longer text may have one of these bytes, too.
 _SIZES: Final = (*range(_TEXTS), *range(_SHORT))
-_SIZE_MAX: Final = _TEXTS - 1
+_SIZE_MAX: Final = wire.ID_BYTES_MAX
 
 # As much of a hash as is quick to calculate with.
 _MARKS: Final = (1 << 30) - 1
@@ -63,18 +63,21 @@ class CompactIds:
     and `mask` say, or in the next one that was free. There is the offset of its first byte, by
     `offsets`, and as much of its hash as has room beside that, by `tags`. So a look mostly compares
     the text with no other. Raises `_OtherForm` if the CBOR is not deterministic, or a text has more
-    than 95 bytes.
+    than 72 bytes; with `sorted_once`, `Malformed` if the texts are not sorted, or one comes twice.
     """
 
     __slots__ = ("_table", "begin", "count", "end")
 
-    def __init__(self, data: bytes, begin: int, count: int) -> None:
+    def __init__(self, data: bytes, begin: int, count: int, *, sorted_once: bool = False) -> None:
         self.begin, self.count = begin, count
         size = 1 << (_ROOM * count).bit_length()
         tags = (-1 << len(data).bit_length()) & _MARKS
         self._table = array("I", [0]) * size, data, size - 1, tags, ~tags & 0xFFFF_FFFF
-        self.end = begin
+        self.end, last = begin, list[str]()
         for part in _parts(data, begin, count):
+            if sorted_once:
+                rising([*last, *part.texts], "RevokedIDs")
+                last = part.texts[-1:]
             self._put(part)
             self.end = part.end
 
@@ -170,9 +173,8 @@ class RevokedIds:
         return changed if len(added) + len(removed) <= _FOLD_AT else changed.folded()
 
     def folded(self) -> Self:
-        """Return the same set, with nothing beside the large one but texts that it cannot have."""
-        long = {each for each in self.added if len(each.encode()) > _SIZE_MAX}
-        return type(self)(CompactIds.of(replace(self, added=self.added - long).parts()), long)
+        """Return the same set, with nothing beside the large one."""
+        return type(self)(CompactIds.of(self.parts()))
 
     def parts(self) -> Iterator[Iterable[str]]:
         """Return the identifiers, a few thousand at a time."""
@@ -215,10 +217,10 @@ def _in_place(data: bytes, base: wire.Base) -> CompactIds:
     # Each text has a byte at least, whatever the head claims.
     if not data.startswith(head, at) or base.count > len(data):
         raise _OtherForm
-    found = CompactIds(data, at + len(head), base.count)
-    # Whatever else it has is read as usual, with an empty list in place of the long one.
     try:
-        rest = loaded(data[:at] + _list_head(0) + data[found.end :])
+        found = CompactIds(data, at + len(head), base.count, sorted_once=True)
+        # Whatever else it has is read as usual, with an empty list in place of the long one.
+        rest = decoded(data[:at] + _list_head(0) + data[found.end :])
     except Malformed:
         raise _OtherForm from None
     if rest.get("RevokedIDs") != [] or data.find(_MEMBER, found.end) >= 0:

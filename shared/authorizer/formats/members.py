@@ -5,22 +5,26 @@ written differently.
 """
 
 import base64
+import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from io import BytesIO
 from operator import lt
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import cbor2
 
 # The highest sequence and version: the largest integer that every JSON reader keeps exactly.
 NUMBER_MAX: Final = 2**53
 
-# In how many maps and lists a value may be.
+# In how many maps and lists a value may be, and how deep JSON is nested at most.
 NESTING_MAX: Final = 16
+JSON_NESTING_MAX: Final = 64
 
 HASH_BYTES: Final = 32
+# The texts and the brackets of JSON: a bracket in a text nests nothing.
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 # Later Pythons take 24:00:00 for the next day, which no other reader does.
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T(?!24)\d{2}:\d{2}:\d{2}Z", re.ASCII)
 
@@ -149,6 +153,20 @@ def moment(members: Mapping[str, Any], name: str) -> datetime:
 def text(moment: datetime) -> str:
     """Return `moment` as the wire has it: UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).isoformat()[: len("2026-11-21T00:10:32")] + "Z"
+
+
+def parse_json(data: bytes) -> Any:
+    """Return what JSON in UTF-8 says. Raises `ValueError`, also if it is nested too deep."""
+    depth = 0
+    for found in _BRACKETS.finditer(data):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(found[0], 0)
+        if depth > JSON_NESTING_MAX:
+            raise ValueError("the JSON is nested too deep")
+    return json.loads(data.decode(), parse_constant=_refuse_constant)
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def from_base64(value: object) -> bytes:

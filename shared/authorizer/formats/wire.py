@@ -15,7 +15,7 @@ import cbor2
 from .members import NUMBER_MAX as NUMBER_MAX
 from .members import Malformed as Malformed
 from .members import decoded as decoded
-from .members import digest, items, loaded, member, number, rising, table
+from .members import digest, items, member, number, rising, table
 from .members import moment as moment
 from .members import text as text
 
@@ -190,12 +190,12 @@ def base_ids(data: bytes, base: Base) -> list[str]:
     Raises as `check_base` and `check_version` do; `Malformed`.
     """
     check_base(data, base)
-    members = loaded(data)
-    ids = members.get("RevokedIDs")
-    if not isinstance(ids, list) or set(map(type, ids)) - {str} or len(ids) != base.count:
+    members = decoded(data)
+    ids = _checked_ids(members, "RevokedIDs")
+    if len(ids) != base.count:
         raise Malformed("RevokedIDs must be as many texts as the head says")
     check_version(members, base)
-    return ids
+    return list(ids)
 
 
 def check_base(data: bytes, base: Base) -> None:
@@ -240,9 +240,15 @@ def _reference(members: Mapping[str, Any], name: str, counted: str) -> Reference
 def _ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if name not in members:
         return ()
-    ids = items(members, name, str)
+    ids = _checked_ids(members, name)
     if not ids:
         raise Malformed(f"{name} must be a list of one text or more")
+    return ids
+
+
+def _checked_ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return the identifiers in `name`: sorted, each once, none too long. Raises `Malformed`."""
+    ids = items(members, name, str)
     if any(len(each.encode()) > ID_BYTES_MAX for each in ids):
         raise Malformed(f"{name} has an identifier of more than {ID_BYTES_MAX} bytes")
     return rising(ids, name)

@@ -15,7 +15,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from .. import files
-from ..answers import NoAnswer, Response, unexpected
+from ..answers import NoAnswer, Response, read_age, unexpected
+from ..formats.members import parse_json
+from ..http1 import printable
 from ..transport import Transport
 from ..view import Moment
 from .upstream import Line
@@ -140,7 +142,7 @@ class Document:
         try:
             self._read = await self._line.run(self._fetched)
         except (NoAnswer, *_MALFORMED, OSError) as error:
-            _log.warning("%s cannot be read: %s", self._kind.path, error)
+            _log.warning("%s cannot be read: %s", self._kind.path, printable(str(error)))
         finally:
             self._task = None
 
@@ -150,12 +152,12 @@ class Document:
         etag = held.pages[""].etag if held else None
         first = transport.get(self._kind.path, limit=_PAGE_MAX, etag=etag)
         if held and etag and first.status == _NOT_MODIFIED:
-            return replace(held, confirmed=asked.before(first.age))
+            return replace(held, confirmed=asked.before(read_age(first)))
         pages = {
             cursor: DocumentPage(each.body, each.headers.get("etag"))
             for cursor, each in _pages(transport, self._kind.path, first)
         }
-        read = Read(pages, asked.before(first.age), self._kind.check(_parsed(pages)))
+        read = Read(pages, asked.before(read_age(first)), self._kind.check(_parsed(pages)))
         if held is None or held.pages != pages:
             self._save(read)
         return read
@@ -213,20 +215,13 @@ def _pages(transport: Transport, path: str, first: Response) -> Iterator[tuple[s
 
 
 def _cursor(body: bytes) -> str | None:
-    page = _json(body)
+    page = parse_json(body)
     cursor = page.get("cursor") if isinstance(page, dict) else None
     return cursor if isinstance(cursor, str) and cursor else None
 
 
 def _parsed(pages: Mapping[str, DocumentPage]) -> list[Any]:
-    return [_json(each.body) for each in pages.values()]
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    return [parse_json(each.body) for each in pages.values()]
 
 
 def _is_enough(read: Read, signer: bytes | None) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -78,7 +78,7 @@ class Service:
     """How a relay reaches the service, and under which `name` it reports."""
 
     url: str
-    api_key: str
+    api_key: str = field(repr=False)
     allow_http: bool = False
     name: str = "relay"
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from ..answers import NoAnswer, Response, retry_after, unexpected
+from ..answers import NoAnswer, Response, unexpected
+from ..formats.members import parse_json
 from ..reports import REGISTER, Terms
 from ..transport import Transport
 from .upstream import Line
@@ -180,7 +181,7 @@ class Reports:
             self._taken(response, batch)
             self.counts["sent"] += len(batch)
         elif response.status not in _BAD:
-            raise NoAnswer(str(unexpected(response)), retry_after=retry_after(response))
+            raise unexpected(response)
         elif len(batch) == 1:
             self.counts["dropped"] += 1
             _log.warning("the report of %s is dropped: %s", reports[0]["id"], unexpected(response))
@@ -191,10 +192,10 @@ class Reports:
 
     def _taken(self, response: Response, batch: Iterable[_Key]) -> None:
         try:
-            members = json.loads(response.body)
+            members = parse_json(response.body)
             outcomes = {each["id"]: each["status"] for each in members["results"]}
             self._terms = Terms.of(members)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise NoAnswer("the answer to reports is malformed") from None
         bad = {key: outcomes[key[0]] for key in batch if outcomes.get(key[0], "ok") != "ok"}
         self._outcomes |= bad

@@ -33,6 +33,15 @@ _POLL_SECONDS: Final = 1.0
 T = TypeVar("T")
 
 
+class RelayPolicy(Policy):
+    """The policy of a relay. Its pauses add to the pauses of its clients, so they are short."""
+
+    @property
+    def pause_max(self) -> float:
+        """The longest pause in seconds after a failure."""
+        return 2.0
+
+
 @dataclass(frozen=True, slots=True)
 class UpstreamNews:
     """The last news of the service: `held`, which it confirmed when it was asked at `confirmed`.
@@ -66,7 +75,7 @@ class Upstream:
         kept: Path,
         allow_http: bool = False,
     ) -> None:
-        policy = Policy(
+        policy = RelayPolicy(
             poll_seconds=_POLL_SECONDS, wait_seconds=_POLL_SECONDS, allow_http=allow_http
         )
         self.counts: Counter[str] = Counter()

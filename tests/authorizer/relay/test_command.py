@@ -127,7 +127,7 @@ def test_the_client_needs_nothing_of_the_relay() -> None:
     """F304a: Without the extra `relay`, the client works, and the command says what to install."""
     program = """
 import importlib, pkgutil, sys
-for name in ("starlette", "uvicorn", "anyio", "h11"):
+for name in ("starlette", "uvicorn", "anyio"):
     sys.modules[name] = None
 import shared.authorizer as package
 for each in pkgutil.iter_modules(package.__path__, "shared.authorizer."):

@@ -212,9 +212,13 @@ class AuthorizerClient:
         """
         self.stop()
         deadline = monotonic() + timeout
-        for thread in self._threads:
+        with self._starting:
+            threads = self._threads
+        for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - monotonic()))
+        if not threads:
+            self._follower.transport.close()
 
     def stop(self) -> None:
         """Begin to close the client, without a wait."""
@@ -248,7 +252,7 @@ class AuthorizerClient:
     def _begin(self) -> None:
         """Make what belongs to one process."""
         self._changed = threading.Condition()
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()
         # A handler of events may make the client emit another one.
         self._noting = threading.RLock()
         self._showing = threading.RLock()
@@ -300,9 +304,10 @@ class AuthorizerClient:
             if not self._threads and not self._is_closed:
                 runs = [self._follow, self._watch]
                 runs += [self._reporter.run] if self._reporter else []
-                self._threads = [_thread(run, self._stop) for run in runs]
-                for each in self._threads:
+                threads = [_thread(run, self._stop) for run in runs]
+                for each in threads:
                     each.start()
+                self._threads = threads
             self._is_idle = False
 
     def _follow(self, stop: threading.Event) -> None:

@@ -34,6 +34,7 @@ _KEY: Final = re.compile("[!-~]+")
 _BYTE_ORDER_MARK: Final = "\ufeff"
 
 _random: Final = SystemRandom()
+_now: Final = time.monotonic
 
 
 @cache
@@ -149,16 +150,22 @@ class Transport:
             with suppress(ConnectionClosed):
                 return self._kept.exchange(request, deadline, limit=limit)
         self.close()
-        if self._is_ended:
-            raise NoAnswer("the client was closed")
+        self._check_open()
         connect_until = min(deadline, time.monotonic() + _READ_SECONDS)
         self._kept = http1.connect(request.url, self._context, connect_until)
         self._kept_origin = _origin(request.url)
-        self._kept_until = time.monotonic() + _CONNECTION_SECONDS * _random.uniform(0.5, 1)
+        self._kept_until = _now() + _CONNECTION_SECONDS * _random.uniform(0.5, 1)
+        # The client may have been closed in between.
+        self._check_open()
         return self._kept.exchange(request, deadline, limit=limit)
 
+    def _check_open(self) -> None:
+        if self._is_ended:
+            self.close()
+            raise NoAnswer("the client was closed")
+
     def _is_kept_for(self, url: SplitResult) -> bool:
-        return self._kept_origin == _origin(url) and time.monotonic() < self._kept_until
+        return self._kept_origin == _origin(url) and _now() < self._kept_until
 
 
 def _origin(url: SplitResult) -> str:

@@ -53,8 +53,8 @@ def test_hints_are_bounded() -> None:
         assert parse_answer(json.dumps(_MEMBERS | {"wait_max": wait}).encode()).wait_max == taken
     assert (POLL_SECONDS_MAX, WAIT_SECONDS_MAX) == (60, 60)
     for name in ("poll_seconds", "wait_max"):
-        body = json.dumps(_MEMBERS | {name: 1e999}).replace("Infinity", "1e999")
-        assert _refusal(body.encode()) == Reason.MALFORMED
+        text = json.dumps(_MEMBERS | {name: 1e999}).replace("Infinity", "1e999")
+        assert _refusal(text.encode()) == Reason.MALFORMED
 
 
 def test_nesting_is_limited() -> None:

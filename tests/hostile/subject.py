@@ -133,7 +133,7 @@ def _drive(case: Case, subject: _Subject, server: HostileServer, floor: str, to:
             to.late = max(to.late, since - server.revoked_at - case.max_staleness)
         asked, to.last = now, good
         time.sleep(_TICK)
-    to.polls = sum(began - 60 < each < began + case.seconds for each in server.polls)
+    to.polls = sum(began < each < began + case.seconds for each in server.polls)
 
 
 def _judge(case: Case, server: HostileServer, output: str, result: Result) -> None:

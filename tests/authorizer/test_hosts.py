@@ -1,0 +1,334 @@
+"""The client in hosts that freeze, fork in C, run an event loop, or have other locks."""
+
+import asyncio
+import fcntl
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.authorizer import (
+    AsyncAuthorizerClient,
+    AuthorizerClient,
+    DamagedFloor,
+    FileFloor,
+    NotReady,
+    Policy,
+    Verdict,
+    events,
+    files,
+    view,
+)
+from shared.authorizer.floor import MemoryFloor, Saved
+from shared.authorizer.reporter import Reporter
+from tests.authorizer.clients import Made, arguments
+from tests.authorizer.service import Response, Service, serving
+from tests.kit.processes import run
+from tests.kit.waiting import soon
+
+CLEAR, REVOKED, STALE = Verdict
+
+
+def test_a_client_polls_without_threads(
+    service: Service, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1608a: `poll` makes one exchange, unless the state is recent, and starts no thread.
+
+    After a freeze, checks say STALE until the next poll.
+    """
+    service.revoke("svc_wrt_a")
+    service.wait_max = 10
+    threads = threading.active_count()
+    client = made(report=False)
+    assert client.check(["svc_wrt_b"]) is STALE
+    client.poll(max_age=5)
+    assert [client.check([each]) for each in ("svc_wrt_a", "svc_wrt_b")] == [REVOKED, CLEAR]
+    polls = service.polls()
+    client.poll(max_age=5)
+    assert service.polls() == polls
+    client.poll()
+    assert service.polls() == polls + 1
+    assert not any("wait=" in path for path, _ in service.asked)
+    now = time.monotonic()
+    monkeypatch.setattr(view, "monotonic", lambda: now + 3600)
+    assert client.check(["svc_wrt_b"]) is STALE
+    client.poll(max_age=5)
+    assert client.check(["svc_wrt_b"]) is CLEAR
+    # Of the server alone.
+    assert threading.active_count() <= threads + 2
+    assert client._threads == []
+
+
+def test_a_client_with_threads_does_not_poll_beside_them(made: Made) -> None:
+    client = made().start()
+    with pytest.raises(RuntimeError):
+        client.poll()
+
+
+class _FailingOnce(MemoryFloor):
+    """A floor that cannot be read at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads = 0
+
+    def load(self) -> Saved | None:
+        self.loads += 1
+        if self.loads == 1:
+            raise OSError("the disk is not there yet")
+        return super().load()
+
+
+@pytest.mark.parametrize("use", ["poll", "start"])
+def test_a_floor_that_failed_once_is_read_again(made: Made, use: str) -> None:
+    """F1608b: If the floor cannot be read once, the next call reads it again."""
+    client = made(floor=_FailingOnce())
+    with pytest.raises(OSError, match="not there yet"):
+        getattr(client, use)()
+    assert client.check(["svc_wrt_b"]) is STALE
+    getattr(client, use)()
+    assert client.check(["svc_wrt_b"]) is CLEAR
+
+
+_FORKS_IN_C = """
+import ctypes, os, sys, time
+from shared.authorizer import AuthorizerClient, FileFloor, Policy, Verdict, files
+url, tenant, root, floor = sys.argv[1:5]
+client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=root,
+                          floor=FileFloor(floor), policy=Policy(max_staleness=2))
+client.start()
+files._locking.acquire()  # as if a thread of the parent saved the floor now
+# Without the hooks of Python, as uWSGI forks.
+child = ctypes.PyDLL(None).fork()
+if child == 0:
+    client.check(["svc_wrt_b"])
+    is_followed = client.wait_for(1, timeout=30)
+    os._exit(0 if is_followed and client.check(["svc_wrt_a"]) is Verdict.REVOKED else 1)
+files._locking.release()
+open(floor + "/forked", "w").close()
+_, status = os.waitpid(child, 0)
+client.close()
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_child_of_a_fork_in_c_follows_the_feed(service: Service, tmp_path: Path) -> None:
+    """F1609a: A process that was forked without the hooks of Python starts threads of its own."""
+    floor = tmp_path / "floor"
+
+    def revoke_after_fork(_path: str) -> None:
+        if service.feed.sequence == 0 and (floor / "forked").exists():
+            service.revoke("svc_wrt_a")
+
+    service.instead = revoke_after_fork
+    settings = arguments()
+    done = run(
+        "-c", _FORKS_IN_C, service.url, settings["tenant"], settings["trust_root"], str(floor)
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether another open file has the lock."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@pytest.fixture
+def _closing_late(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Descriptors are closed later, as gevent closes them."""
+    late, close = list[int](), os.close
+
+    def close_late(descriptor: int) -> None:
+        late.append(descriptor)
+
+    monkeypatch.setattr(os, "close", close_late)
+    yield
+    monkeypatch.undo()
+    for each in late:
+        close(each)
+
+
+@pytest.mark.usefixtures("_closing_late")
+def test_a_lock_is_released_before_the_file_is_closed(tmp_path: Path) -> None:
+    """F1609b: A folder and a name are free once they are released, whenever the file is closed."""
+    with files.locked(tmp_path):
+        assert _is_locked(tmp_path)
+    assert not _is_locked(tmp_path)
+    number, descriptor = files.claim(tmp_path)
+    assert number == 1
+    assert files.claim(tmp_path)[0] == 2
+    files.unlock(descriptor)
+    assert files.claim(tmp_path)[0] == 1
+
+
+def test_waits_end_when_the_client_is_closed(service: Service, made: Made) -> None:
+    """F1610a: `close` ends all calls of `start` and `wait_for` at once."""
+    client = made().start()
+    returned: list[bool] = []
+    waiting = threading.Thread(
+        target=lambda: returned.append(client.wait_for(99, timeout=300)), daemon=True
+    )
+    waiting.start()
+    client.close()
+    waiting.join(60)
+    assert returned == [False]
+    service.instead = lambda _path: Response(b"", 500)
+    other = made(floor=MemoryFloor())
+    starting = threading.Thread(target=_start_in_vain, args=(other, returned), daemon=True)
+    starting.start()
+    soon(lambda: other._is_started)
+    other.close()
+    starting.join(60)
+    assert returned == [False, True]
+
+
+def _start_in_vain(client: Any, returned: list[bool]) -> None:
+    try:
+        client.start(wait=300)
+    except NotReady:
+        returned.append(True)
+
+
+def test_an_event_loop_ends_after_a_wait_was_cancelled(service: Service) -> None:
+    """F1610b: `asyncio.run` returns at once if the client is closed while threads wait for it."""
+
+    async def wait_in_vain() -> None:
+        async with AsyncAuthorizerClient(service.url, **arguments()) as client:
+            # More waits than the pool has threads, so that `close` gets none.
+            waits = [asyncio.ensure_future(client.wait_for(99, timeout=300)) for _ in range(64)]
+            await asyncio.sleep(0)
+            for each in waits[:2]:
+                each.cancel()
+
+    ended = threading.Thread(target=lambda: asyncio.run(wait_in_vain()), daemon=True)
+    ended.start()
+    ended.join(60)
+    assert not ended.is_alive()
+
+
+def test_a_stale_state_is_reported_when_it_becomes_stale() -> None:
+    """F1611a: `BecameStale` comes while a poll still waits for its answer, not with the answer.
+
+    The log has the reason, and `Recovered` follows once the service answers.
+    """
+    service, is_over = Service(), threading.Event()
+    with serving(service), ExitStack() as closing:
+        service.vouch()
+
+        def hang(path: str) -> Response | None:
+            if "/feed" in path and service.polls() > 3:
+                is_over.wait(60)
+            return None
+
+        service.instead = hang
+        seen: list[events.Event] = []
+        policy = Policy(max_staleness=0.5, poll_seconds=0.01)
+        settings = arguments(on_event=seen.append, policy=policy, report=False)
+        client = closing.enter_context(AuthorizerClient(service.url, **settings))
+        soon(lambda: events.BecameStale() in seen)
+        assert client.status.stale
+        # No poll has ended since.
+        assert not is_over.is_set()
+        is_over.set()
+        soon(lambda: seen.count(events.Recovered()) == 2)
+        order = [each for each in seen if isinstance(each, events.BecameStale | events.Recovered)]
+        assert order[:3] == [events.Recovered(), events.BecameStale(), events.Recovered()]
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(1)])
+def test_a_handler_that_fails_stops_nothing(
+    service: Service, made: Made, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F1611b: A handler of events that raises anything is logged, and the client follows on."""
+
+    def fail(_: events.Event) -> None:
+        raise error
+
+    client = made(on_event=fail).start()
+    service.revoke("svc_wrt_a")
+    assert client.wait_for(1, timeout=30)
+    assert "on_event failed" in caplog.text
+
+
+def test_a_handler_must_not_be_async(made: Made) -> None:
+    async def handle(_: events.Event) -> None:
+        """Wait for nothing."""
+
+    with pytest.raises(TypeError, match="must not be async"):
+        made(on_event=handle)
+
+
+def test_a_refused_registration_is_a_warning(
+    service: Service, made: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F1611c: If another key has the name of this client, a warning says so, and what to do."""
+    caplog.set_level(logging.INFO, "rescind_authorizer")
+    refusal = Response(b'{"error": {"code": "conflict"}}', 409)
+    service.instead = lambda path: refusal if "/authorizers/" in path else None
+    seen: list[events.Event] = []
+    made(on_event=seen.append).start()
+    failed = soon(lambda: [each for each in seen if isinstance(each, events.ReportFailed)])
+    assert failed[0].is_refused
+    (record,) = [each for each in caplog.records if "a report failed" in each.getMessage()][:1]
+    assert record.levelno == logging.WARNING
+    assert "rescind authorizers remove" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "garbage",
+        " svc_wrt_x",
+        "svc_wrt_x ",
+        "svc_wrt_x\n",
+        "SVC_WRT_x",
+        "svc_wrt_",
+        "svc_wrt_ü",
+        "svc_wrt_\u0661",
+        "svc_wrt_a,svc_wrt_b",
+        "svc_wrt_" + "x" * 65,
+        "\ud800",
+    ],
+)
+def test_a_text_that_identifies_no_warrant_is_an_error(made: Made, text: str) -> None:
+    """F1612a: A text that is not a warrant identifier raises an error, and is never CLEAR."""
+    client = made()
+    for _ in range(2):
+        for chain in ([text], ["svc_wrt_a", text], [text, "svc_wrt_a"]):
+            with pytest.raises(ValueError, match="svc_wrt_ and 1 to 64"):
+                client.check(chain)
+        if not client._is_started:
+            client.start()
+
+
+def test_a_damaged_floor_is_reported_by_poll(made: Made, tmp_path: Path) -> None:
+    client = made(floor=FileFloor(tmp_path))
+    client.poll()
+    (tmp_path / "floor.json").write_bytes(b"{}")
+    with pytest.raises(DamagedFloor):
+        made(floor=FileFloor(tmp_path)).poll()
+
+
+def test_a_child_leaves_the_name_to_its_parent(tmp_path: Path) -> None:
+    """A process that forgets its parent's name does not release it."""
+    number, descriptor = files.claim(tmp_path)
+    copied = os.dup(descriptor)
+    reporter = Reporter.__new__(Reporter)
+    reporter._claimed = copied
+    reporter.abandon()
+    assert (number, files.claim(tmp_path)[0]) == (1, 2)
+    files.unlock(descriptor)

@@ -1,0 +1,186 @@
+"""How often a client polls, and over which connections, whatever the responses are."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from shared.authorizer import Policy, http1, transport
+from shared.authorizer.belief import Belief
+from shared.authorizer.events import Event, Failed
+from shared.authorizer.floor import MemoryFloor
+from shared.authorizer.follower import Follower
+from shared.authorizer.relay.upstream import RelayPolicy
+from shared.authorizer.transport import Transport
+from tests.authorizer.feeds import TENANT
+from tests.authorizer.service import KEY, PIN, Response, Service, serving
+
+_UNAVAILABLE = Response(b"", 503)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """A service that grants long polls, and asks for a pause of a second."""
+    with serving(Service(wait_max=10, poll_seconds=1)) as service:
+        service.vouch()
+        service.revoke("svc_wrt_a")
+        yield service
+
+
+_Follow = Callable[..., tuple[Follower, list[Event]]]
+
+
+@pytest.fixture
+def follow(service: Service) -> Iterator[_Follow]:
+    """Makes followers that have polled once, and the events of each."""
+    with ExitStack() as closed:
+
+        def made(policy: Policy | None = None) -> tuple[Follower, list[Event]]:
+            connection, belief = Transport(service.url, api_key=KEY), Belief.of(TENANT, PIN, [])
+            closed.callback(connection.close)
+            seen: list[Event] = []
+            follower = Follower(connection, MemoryFloor(), belief, policy or Policy(), seen.append)
+            follower.poll()
+            return follower, seen
+
+        yield made
+
+
+def _asked_to_wait(service: Service) -> bool:
+    return "wait=" in service.asked[-1][0]
+
+
+def test_a_response_without_entries_is_paced(service: Service, follow: _Follow) -> None:
+    """F1606a: A response that neither waited nor brought entries is followed by a pause.
+
+    Its status does not matter: behind a proxy that changes or drops tags, each is a 200.
+    """
+    follower, _ = follow()
+    for _ in range(3):
+        # Another tag, and another head of the same entries, without a wait.
+        service.sign()
+        assert 0.5 <= follower.poll() <= 1
+    service.revoke("svc_wrt_b")
+    assert follower.poll() <= 0.05
+    service.wait_max = 0
+    assert 0.5 <= follower.poll() <= 1
+
+
+def test_a_response_that_waited_is_not_paced(service: Service, follow: _Follow) -> None:
+    """F1606b: After a long poll the client polls again at once."""
+    follower, _ = follow(Policy(max_staleness=3))
+    assert follower.poll() <= 0.05
+    assert _asked_to_wait(service)
+
+
+def test_no_poll_waits_after_a_failure(service: Service, follow: _Follow) -> None:
+    """F1606c: After a failure, and while the state is stale, the client polls without a wait."""
+    follower, _ = follow(Policy(max_staleness=3))
+    service.instead = lambda _path: _UNAVAILABLE
+    follower.poll()
+    assert _asked_to_wait(service)
+    service.instead = lambda _path: None
+    follower.poll()
+    assert not _asked_to_wait(service)
+    follower.poll()
+    assert _asked_to_wait(service)
+    follower.view = follower.view.distrusted()
+    service.instead = lambda _path: _UNAVAILABLE
+    follower.poll()
+    assert not _asked_to_wait(service)
+
+
+def test_a_stale_state_is_refreshed_at_once(service: Service, follow: _Follow) -> None:
+    """F1606d: A client whose responses are too old does not wait either."""
+    follower, seen = follow()
+    service.age = "31"
+    follower, seen = follow()
+    assert isinstance(seen[-1], Failed)
+    service.age = "0"
+    follower.poll()
+    assert not _asked_to_wait(service)
+    assert follower.view.is_fresh()
+
+
+@pytest.mark.parametrize("max_staleness", [4, 30])
+def test_pauses_are_bounded(service: Service, follow: _Follow, max_staleness: float) -> None:
+    """F1606e: `Retry-After`, failures and refusals pause for half of `max_staleness` at most.
+
+    The pauses are random, so that clients do not come back together.
+    """
+    follower, _ = follow(Policy(max_staleness=max_staleness, poll_seconds=0.1))
+    responses = [
+        Response(b"", 503, {"Retry-After": "3600"}),
+        Response(b"{", 200),
+        Response(b"", 500),
+    ]
+    for response in responses:
+        service.instead = lambda _path, given=response: given  # type: ignore[misc]
+        pauses = [follower.poll() for _ in range(8)]
+        assert max(pauses) <= max_staleness / 2
+        assert len(set(pauses)) == 8
+        follower._failures = 0
+
+
+@pytest.mark.parametrize("after", ["-1", "1, 3600", "soon", "", "Fri, 01 Jan 2100 00:00:00 GMT"])
+def test_another_form_of_retry_after_counts_for_nothing(
+    service: Service, follow: _Follow, after: str
+) -> None:
+    follower, _ = follow(Policy(poll_seconds=0.01))
+    service.instead = lambda _path: Response(b"", 503, {"Retry-After": after})
+    assert follower.poll() <= 0.02
+
+
+def test_a_relay_pauses_briefly(service: Service, follow: _Follow) -> None:
+    """F1606f: A relay pauses for 2 seconds at most, because its clients pause, too."""
+    follower, _ = follow(RelayPolicy())
+    service.instead = lambda _path: Response(b"", 503, {"Retry-After": "60"})
+    pauses = [follower.poll() for _ in range(8)]
+    assert max(pauses) <= 2
+
+
+class _Opened:
+    """Counts the connections that are opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count, connect = 0, http1.connect
+
+        def counted(*arguments: Any) -> http1.Connection:
+            self.count += 1
+            return connect(*arguments)
+
+        monkeypatch.setattr(http1, "connect", counted)
+
+
+def test_two_failures_change_the_connection(
+    service: Service, follow: _Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1607a: After the second failure or refusal in a row, the client opens a connection."""
+    follower, _ = follow()
+    opened = _Opened(monkeypatch)
+    for response in (_UNAVAILABLE, Response(b"{")):
+        service.instead = lambda _path, given=response: given  # type: ignore[misc]
+        before = opened.count
+        follower.poll()
+        follower.poll()
+        assert opened.count == before
+        service.instead = lambda _path: None
+        follower.poll()
+        assert opened.count == before + 1
+
+
+def test_a_connection_has_a_maximum_age(
+    service: Service, follow: _Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1607b: A connection is replaced after ten minutes at the latest."""
+    follower, _ = follow()
+    opened, begun = _Opened(monkeypatch), time.monotonic()
+    service.wait_max = 0
+    monkeypatch.setattr(transport, "_now", lambda: begun + 299)
+    follower.poll()
+    assert opened.count == 0
+    monkeypatch.setattr(transport, "_now", lambda: begun + 610)
+    follower.poll()
+    assert opened.count == 1

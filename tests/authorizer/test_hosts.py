@@ -25,11 +25,11 @@ from shared.authorizer import (
     files,
     view,
 )
+from shared.authorizer import client as client_module
 from shared.authorizer.floor import MemoryFloor, Saved
 from shared.authorizer.reporter import Reporter
 from tests.authorizer.clients import Made, arguments
 from tests.authorizer.service import Response, Service, serving
-from tests.kit.processes import run
 from tests.kit.waiting import soon
 
 CLEAR, REVOKED, STALE = Verdict
@@ -96,42 +96,24 @@ def test_a_floor_that_failed_once_is_read_again(made: Made, use: str) -> None:
     assert client.check(["svc_wrt_b"]) is CLEAR
 
 
-_FORKS_IN_C = """
-import ctypes, os, sys, time
-from shared.authorizer import AuthorizerClient, FileFloor, Policy, Verdict, files
-url, tenant, root, floor = sys.argv[1:5]
-client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=root,
-                          floor=FileFloor(floor), policy=Policy(max_staleness=2))
-client.start()
-files._locking.acquire()  # as if a thread of the parent saved the floor now
-# Without the hooks of Python, as uWSGI forks.
-child = ctypes.PyDLL(None).fork()
-if child == 0:
-    client.check(["svc_wrt_b"])
-    is_followed = client.wait_for(1, timeout=30)
-    os._exit(0 if is_followed and client.check(["svc_wrt_a"]) is Verdict.REVOKED else 1)
-files._locking.release()
-open(floor + "/forked", "w").close()
-_, status = os.waitpid(child, 0)
-client.close()
-sys.exit(os.waitstatus_to_exitcode(status))
-"""
+def test_a_child_of_a_fork_in_c_follows_the_feed(
+    service: Service, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1609a: A process that was forked without the hooks of Python starts threads of its own.
 
-
-def test_a_child_of_a_fork_in_c_follows_the_feed(service: Service, tmp_path: Path) -> None:
-    """F1609a: A process that was forked without the hooks of Python starts threads of its own."""
-    floor = tmp_path / "floor"
-
-    def revoke_after_fork(_path: str) -> None:
-        if service.feed.sequence == 0 and (floor / "forked").exists():
-            service.revoke("svc_wrt_a")
-
-    service.instead = revoke_after_fork
-    settings = arguments()
-    done = run(
-        "-c", _FORKS_IN_C, service.url, settings["tenant"], settings["trust_root"], str(floor)
-    )
-    assert done.returncode == 0, done.stderr
+    uWSGI forks so. The child needs no lock that a thread of its parent had.
+    """
+    client = made().start()
+    of_parent, kept = client._threads, client._follower.transport._kept
+    files._locking.acquire()
+    monkeypatch.setattr(client_module, "_getpid", lambda: -1)
+    assert client.check(["svc_wrt_b"]) is CLEAR
+    assert client._threads
+    assert not set(client._threads) & set(of_parent)
+    assert client._follower.transport._kept is not kept
+    service.revoke("svc_wrt_a")
+    assert client.wait_for(1, timeout=30)
+    assert client.check(["svc_wrt_a"]) is REVOKED
 
 
 def _is_locked(path: Path) -> bool:

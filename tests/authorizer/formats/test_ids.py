@@ -52,7 +52,7 @@ def test_a_base_is_held_as_it_is(names: frozenset[str]) -> None:
 
 @given(st.frozensets(_NAMES, min_size=1, max_size=9))
 def test_a_base_in_another_form_is_refused(names: frozenset[str]) -> None:
-    """F1605a: A base that an encoder of deterministic CBOR would write differently is malformed.
+    """F1355a: A base that an encoder of deterministic CBOR would write differently is malformed.
 
     These are longer headers, no stated length, and members in another order. A second list of the
     same name, inside another member, makes no difference.
@@ -96,7 +96,7 @@ def test_a_base_in_another_form_is_refused(names: frozenset[str]) -> None:
     ],
 )
 def test_a_base_of_other_identifiers_is_refused(ids: list[object]) -> None:
-    """F1605b: A base with identifiers that are not sorted, repeated or too long is malformed."""
+    """F1605a: A base with identifiers that are not sorted, repeated or too long is malformed."""
     with pytest.raises(wire.Malformed):
         _held({"Version": 1, "RevokedIDs": ids}, len(ids))
     # The same list where another member hides where it begins.

@@ -24,6 +24,7 @@ from shared.authorizer.transport import Transport
 from tests.authorizer.feeds import TENANT, Feed, signer
 from tests.authorizer.service import KEY, PIN, Response, Service, serving
 from tests.kit.receivers import certified, trusting
+from tests.kit.waiting import soon
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -358,3 +359,25 @@ def test_the_service_says_when_to_come_back() -> None:
         follower.poll()
         assert isinstance(seen[-1], Failed)
         follower.transport.close()
+
+
+def test_a_response_that_nobody_requested_is_not_used() -> None:
+    """F1601m: A response that came before its request is not taken for the answer."""
+    numbers = iter(range(1, 9))
+    is_over = threading.Event()
+
+    def send_twice(connection: socket.socket) -> None:
+        body = str(next(numbers)).encode()
+        connection.sendall(_HEAD + b"Content-Length: 1\r\n\r\n" + body)
+        connection.sendall(b"HTTP/1.1 304 Not Modified\r\nAge: 0\r\n\r\n")
+        is_over.wait(60)
+
+    with scripted(send_twice) as url:
+        asker = Transport(url, api_key=KEY)
+        for number in (b"1", b"2", b"3"):
+            assert asker.get("/", limit=1000).body == number
+            kept = asker._kept
+            assert kept
+            soon(lambda kept=kept: not kept.is_reusable())  # type: ignore[misc]
+        is_over.set()
+        asker.close()

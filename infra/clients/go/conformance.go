@@ -2,10 +2,13 @@ package rescind
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"sync/atomic"
 	"time"
 )
 
@@ -39,8 +42,11 @@ func Conformance(requests io.Reader, answers io.Writer) error {
 	}
 }
 
-// session is a client without a network: it is told the time, the answers and the bases.
+// session is a client without a network: it is told the time, the answers and the bases. After
+// connect, `live` is a client with one.
 type session struct {
+	live      *Client
+	failures  *atomic.Int64
 	belief    belief
 	state     *state
 	signedBy  *key // the key of the newest head, if it still counts
@@ -57,6 +63,7 @@ func (s *session) answer(name string, given json.RawMessage) (said, error) {
 	commands := map[string]func(json.RawMessage) (said, error){
 		"init": s.init, "trust": s.trust, "signing_keys": s.signingKeys, "restart": s.restart,
 		"poll": s.poll, "confirm": s.confirm, "check": s.check, "identify": s.identify,
+		"connect": s.connect, "verdicts": s.verdicts,
 	}
 	command, ok := commands[name]
 	if !ok {
@@ -223,4 +230,55 @@ func (s *session) identify(given json.RawMessage) (said, error) {
 		return nil, refuse(Malformed)
 	}
 	return said{"warrant_id": found}, nil
+}
+
+// connect starts a client that follows a service until the process ends. Its events go to standard
+// error.
+func (s *session) connect(given json.RawMessage) (said, error) {
+	var asked struct {
+		URL          string  `json:"url"`
+		APIKey       string  `json:"api_key"`
+		Tenant       string  `json:"tenant"`
+		Root         string  `json:"trust_root"`
+		Floor        string  `json:"floor"`
+		MaxStaleness float64 `json:"max_staleness"`
+	}
+	if err := json.Unmarshal(given, &asked); err != nil {
+		return nil, err
+	}
+	s.failures = &atomic.Int64{}
+	note := func(event Event) {
+		log.Print(event)
+		switch event.(type) {
+		case Failed, Refused:
+			s.failures.Add(1)
+		}
+	}
+	client, err := New(Options{
+		URL: asked.URL, APIKey: asked.APIKey, Tenant: asked.Tenant, TrustRoot: asked.Root, Floor: asked.Floor,
+		MaxStaleness: times(time.Second, asked.MaxStaleness), NoReports: true, OnEvent: note,
+	})
+	if err != nil {
+		return said{"refused": err.Error()}, nil
+	}
+	s.live = client
+	go func() { _ = client.Run(context.Background()) }()
+	ctx, stop := context.WithTimeout(context.Background(), answerTime)
+	defer stop()
+	// The suite also puts a client through faults that begin before its first state.
+	_ = client.Ready(ctx)
+	return ready, nil
+}
+
+// verdicts returns the verdict on each warrant, and how many polls failed or were refused.
+func (s *session) verdicts(given json.RawMessage) (said, error) {
+	var ids []string
+	if err := json.Unmarshal(given, &ids); err != nil {
+		return nil, err
+	}
+	found := make([]string, len(ids))
+	for n, id := range ids {
+		found[n] = s.live.Check(id).String()
+	}
+	return said{"verdicts": found, "failures": s.failures.Load()}, nil
 }

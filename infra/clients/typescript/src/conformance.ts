@@ -2,6 +2,8 @@
 // the bases. Requests and answers are objects of JSON.
 
 import { hex, utf8 } from "./bytes.js";
+import { AuthorizerClient } from "./client.js";
+import { MemoryFloor, type Floor as Kept } from "./floor.js";
 import { advance, NeedsBase, type State } from "./state.js";
 import {
   followed, judged, listSigners, pinned, positionAfter, readDocuments, readSigningKeys, vouching, type Belief,
@@ -24,14 +26,21 @@ interface Requests {
   confirm: { now: string; age: number; max_staleness: number };
   check: { now: string; ids: string[] };
   identify: { kind: string; issuer: string; value: string };
+  connect: {
+    url: string; api_key: string; tenant: string; trust_root: string; floor: string; max_staleness: number;
+  };
+  verdicts: string[];
 }
 
 type Commands = { [Name in keyof Requests]: (given: Requests[Name]) => object | Promise<object> };
 
 const SECOND = 1000;
+const READY_MAX = 10 * SECOND;
 
-/** A client without a network. */
+/** A client without a network. After `connect`, `live` is a client with one. */
 export class Session {
+  private live: AuthorizerClient | null = null;
+  private failures = 0;
   private state: State | null = null;
   private belief: Belief = { tenant: "", pin: null, known: [], held: null };
   private floor: Position | null = null;
@@ -40,6 +49,9 @@ export class Session {
   private isTrusted = false;
   private end = Infinity;
   private hasEnd = false;
+
+  /** `floorIn` returns the floor in a folder. */
+  constructor(private readonly floorIn: (folder: string) => Kept = () => new MemoryFloor()) {}
 
   /** The answer to a request: its one member names what is asked. */
   async answer(request: object): Promise<object> {
@@ -109,7 +121,35 @@ export class Session {
         return { refused: "malformed" };
       }
     },
+    connect: async (given) => {
+      try {
+        await this.follow(given);
+      } catch (error) {
+        return { refused: (error as Error).message };
+      }
+      return { ready: true };
+    },
+    verdicts: (ids) => ({ verdicts: ids.map((id) => this.live?.check(id)), failures: this.failures }),
   };
+
+  /** Starts a client that follows a service, and waits for a recent state. Its events go to standard error. */
+  private async follow(given: Requests["connect"]): Promise<void> {
+    const { url, api_key: apiKey, tenant, trust_root: trustRoot, max_staleness: maxStaleness } = given;
+    const floor = this.floorIn(given.floor);
+    await new Promise<void>((resolve) => {
+      const live = new AuthorizerClient({
+        url, apiKey, tenant, trustRoot, floor, policy: { maxStaleness }, report: false,
+        onEvent: (event) => {
+          console.error(JSON.stringify(event));
+          if (event.type === "failed" || event.type === "refused") this.failures += 1;
+          if (event.type === "recovered") resolve();
+        },
+      });
+      this.live = live;
+      live.run().catch((error: unknown) => console.error(String(error)));
+      setTimeout(resolve, READY_MAX);
+    });
+  }
 
   private forget(): void {
     this.state = null;

@@ -30,7 +30,7 @@ type Options struct {
 	// seconds by default.
 	MaxStaleness time.Duration
 	// PollInterval is the longest pause between polls, a second by default. If the service asks for a
-	// longer one, that is used, up to half of MaxStaleness.
+	// longer one, that is used. No pause is longer than half of MaxStaleness.
 	PollInterval time.Duration
 	// LongPoll is the longest long poll, 25 seconds by default, up to a third of MaxStaleness; below 0
 	// there is none.
@@ -40,7 +40,8 @@ type Options struct {
 	AllowHTTP bool
 	// RootCAs verify the certificate of the service; nil are those of the system.
 	RootCAs *x509.CertPool
-	// OnEvent is called with each event, one at a time; it must return soon.
+	// OnEvent is called with each event, one at a time; it must return soon. Without it, events for
+	// which IsWarning is true are logged by the package log.
 	OnEvent func(Event)
 	// Name is that of this authorizer in reports: by default that of the host. NoReports turns them off.
 	Name      string
@@ -68,7 +69,7 @@ func policyOf(options Options) (policy, error) {
 
 // pause returns the longest pause between polls, if the service asks for this one.
 func (p policy) pause(asked time.Duration) time.Duration {
-	return longest(p.poll, shortest(asked, p.staleness/2))
+	return shortest(longest(p.poll, asked), p.staleness/2)
 }
 
 // longPoll returns for how many whole seconds to wait in a poll, if the service grants this.
@@ -96,8 +97,11 @@ type Client struct {
 	status   Status
 	hasAsked bool
 	isRun    bool
-	wasFresh bool
 	noting   sync.Mutex
+
+	turning  sync.Mutex
+	wasFresh bool
+	expiry   *time.Timer
 }
 
 // New returns a client that has what its floor kept. It asks the service when it is Run.
@@ -118,6 +122,9 @@ func New(options Options) (*Client, error) {
 		return nil, err
 	}
 	made := &Client{onEvent: options.OnEvent, changed: make(chan struct{})}
+	if made.onEvent == nil {
+		made.onEvent = logWarnings
+	}
 	made.status = Status{Refusals: map[Reason]int{}, Problem: "the service has not answered yet"}
 	made.follower = follower{
 		transport: transport, floor: &floor{folder: options.Floor}, policy: policy, emit: made.note,
@@ -134,8 +141,14 @@ func New(options Options) (*Client, error) {
 
 // Check returns the verdict on a chain of warrants, from the root to the leaf. It asks nobody, takes
 // no lock, and allocates nothing. A warrant that is known to be revoked is Revoked however old the
-// state is. It does not verify the warrants: do that first.
-func (c *Client) Check(ids ...string) Verdict { return c.follower.view.Load().check(ids) }
+// state is. It does not verify the warrants: do that first. Without an identifier, or with a text that
+// is not a warrant identifier, it returns ErrWarrantID and Stale.
+func (c *Client) Check(ids ...string) (Verdict, error) {
+	if !areWarrantIDs(ids) {
+		return Stale, ErrWarrantID
+	}
+	return c.follower.view.Load().check(ids), nil
+}
 
 // Run follows the feed until the context ends, and returns why it ended.
 func (c *Client) Run(ctx context.Context) error {
@@ -147,6 +160,7 @@ func (c *Client) Run(ctx context.Context) error {
 		return errors.New("rescind: the client was run before")
 	}
 	defer c.follower.transport.client.CloseIdleConnections()
+	defer c.end()
 	if c.reporter != nil {
 		done := make(chan struct{})
 		go func() {
@@ -155,6 +169,8 @@ func (c *Client) Run(ctx context.Context) error {
 		}()
 		defer func() { <-done }()
 	}
+	// What the floor has may be recent.
+	c.turn()
 	for {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -162,6 +178,15 @@ func (c *Client) Run(ctx context.Context) error {
 		pause := c.follower.poll(ctx)
 		c.show()
 		wait(ctx, nil, pause)
+	}
+}
+
+// end stops the timer of the state.
+func (c *Client) end() {
+	c.turning.Lock()
+	defer c.turning.Unlock()
+	if c.expiry != nil {
+		c.expiry.Stop()
 	}
 }
 
@@ -216,19 +241,33 @@ func (c *Client) news() <-chan struct{} {
 	return c.changed
 }
 
-// show tells who waits that there may be a newer view.
+// show wakes all waiters, because there may be a newer view.
 func (c *Client) show() {
-	isFresh := c.follower.view.Load().isFresh(time.Now())
 	c.lock.Lock()
 	c.hasAsked = true
-	wasFresh := c.wasFresh
-	c.wasFresh = isFresh
 	close(c.changed)
 	c.changed = make(chan struct{})
 	c.lock.Unlock()
-	if isFresh && !wasFresh {
+	c.turn()
+}
+
+// turn notes that the state became recent or stale. A timer notes the end of a recent state, because
+// the poll that would renew it may take longer.
+func (c *Client) turn() {
+	c.turning.Lock()
+	defer c.turning.Unlock()
+	left := c.follower.view.Load().left(time.Now())
+	wasFresh := c.wasFresh
+	c.wasFresh = left > 0
+	if c.expiry != nil {
+		c.expiry.Stop()
+	}
+	if c.wasFresh {
+		c.expiry = time.AfterFunc(left, c.turn)
+	}
+	if c.wasFresh && !wasFresh {
 		c.note(Recovered{})
-	} else if wasFresh && !isFresh {
+	} else if wasFresh && !c.wasFresh {
 		c.note(BecameStale{})
 	}
 }
@@ -237,6 +276,12 @@ func (c *Client) show() {
 func (c *Client) note(event Event) {
 	c.lock.Lock()
 	switch event := event.(type) {
+	case Polled:
+		c.status.Problem = ""
+	case BecameStale:
+		if c.status.Problem == "" {
+			c.status.Problem = "the service has not confirmed the state in time"
+		}
 	case Refused:
 		c.status.Refusals[event.Reason]++
 		c.status.Problem = "the last answer was refused: " + string(event.Reason)
@@ -245,9 +290,7 @@ func (c *Client) note(event Event) {
 		c.status.Problem = event.Message
 	}
 	c.lock.Unlock()
-	if c.onEvent != nil {
-		c.noting.Lock()
-		defer c.noting.Unlock()
-		c.onEvent(event)
-	}
+	c.noting.Lock()
+	defer c.noting.Unlock()
+	c.onEvent(event)
 }

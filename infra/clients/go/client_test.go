@@ -16,15 +16,14 @@ import (
 func TestAClientFollowsAFeed(t *testing.T) {
 	service := serving(t)
 	client, noted := service.client(t, t.TempDir())
-	expect(t, client.Check("svc_wrt_b"), Stale)
+	expect(t, check(client, "svc_wrt_b"), Stale)
 	expect(t, poll(client, noted), []Event{TrustChanged{1, service.pin()}, Advanced{0, 0, 1}})
-	expect(t, client.Check("svc_wrt_b"), Clear)
-	expect(t, client.Check("svc_wrt_b", "svc_wrt_a"), Revoked)
-	expect(t, client.Check(), Stale)
+	expect(t, check(client, "svc_wrt_b"), Clear)
+	expect(t, check(client, "svc_wrt_b", "svc_wrt_a"), Revoked)
 	expect(t, poll(client, noted), []Event{})
 	service.revoke("svc_wrt_b")
 	expect(t, poll(client, noted), []Event{Advanced{0, 1, 2}})
-	expect(t, client.Check("svc_wrt_b"), Revoked)
+	expect(t, check(client, "svc_wrt_b"), Revoked)
 	service.vouch(keyNumber(2))
 	signer := publicOf(keyNumber(2))
 	expect(t, poll(client, noted), []Event{TrustChanged{2, service.pin()}})
@@ -71,14 +70,14 @@ func TestABadAnswerChangesNothing(t *testing.T) {
 			if said := fmt.Sprintf("%T%v", poll(client, noted)[0], (*noted)[0]); !isNoted(said, each.noted) {
 				t.Errorf("noted %s", said)
 			}
-			expect(t, []Verdict{client.Check("svc_wrt_a"), client.Check("svc_wrt_c")}, []Verdict{Revoked, Clear})
+			expect(t, []Verdict{check(client, "svc_wrt_a"), check(client, "svc_wrt_c")}, []Verdict{Revoked, Clear})
 			tag := ""
 			service.instead = func(_ http.ResponseWriter, asked *http.Request) bool {
 				tag = asked.Header.Get("If-None-Match")
 				return false
 			}
 			poll(client, noted)
-			expect(t, client.Check("svc_wrt_c"), Revoked)
+			expect(t, check(client, "svc_wrt_c"), Revoked)
 			// After a refusal the whole head is asked for.
 			expect(t, tag == "", strings.HasPrefix(each.noted, "Refused"))
 		})
@@ -180,13 +179,13 @@ func TestAnAgeIsCounted(t *testing.T) {
 		return false
 	}
 	found := poll(client, noted)
-	expect(t, client.Check("svc_wrt_b"), Stale)
+	expect(t, check(client, "svc_wrt_b"), Stale)
 	if _, ok := found[len(found)-1].(Failed); !ok {
 		t.Error(found)
 	}
 	age = "0"
 	poll(client, noted)
-	expect(t, client.Check("svc_wrt_b"), Clear)
+	expect(t, check(client, "svc_wrt_b"), Clear)
 	confirmed := client.Status().ConfirmedAt
 	age = "20"
 	for _, id := range []string{"", "svc_wrt_b"} {
@@ -212,10 +211,10 @@ func TestATheft(t *testing.T) {
 	service.vouch(keyNumber(2))
 	thief.signer = keyNumber(3)
 	expect(t, poll(client, noted), []Event{TrustChanged{2, service.pin()}, Refused{Signature}})
-	expect(t, []Verdict{client.Check("svc_wrt_a"), client.Check("svc_wrt_b")}, []Verdict{Revoked, Stale})
+	expect(t, []Verdict{check(client, "svc_wrt_a"), check(client, "svc_wrt_b")}, []Verdict{Revoked, Stale})
 	service.instead = nil
 	poll(client, noted)
-	expect(t, client.Check("svc_wrt_b"), Clear)
+	expect(t, check(client, "svc_wrt_b"), Clear)
 }
 
 func TestADocumentThatEnds(t *testing.T) {
@@ -223,16 +222,16 @@ func TestADocumentThatEnds(t *testing.T) {
 	client, noted := service.client(t, t.TempDir())
 	service.documentEnd = time.Now().Add(1500 * time.Millisecond).UTC()
 	poll(client, noted)
-	expect(t, client.Check("svc_wrt_b"), Clear)
-	for client.Check("svc_wrt_b") == Clear {
+	expect(t, check(client, "svc_wrt_b"), Clear)
+	for check(client, "svc_wrt_b") == Clear {
 		time.Sleep(time.Millisecond)
 	}
 	expect(t, poll(client, noted), []Event{Refused{TrustExpired}})
-	expect(t, client.Check("svc_wrt_a"), Revoked)
+	expect(t, check(client, "svc_wrt_a"), Revoked)
 	service.documentEnd = time.Now().Add(time.Hour).UTC()
 	service.vouch(service.signer)
 	poll(client, noted)
-	expect(t, client.Check("svc_wrt_b"), Clear)
+	expect(t, check(client, "svc_wrt_b"), Clear)
 }
 
 // The API key goes to no other address, and to none without TLS.
@@ -252,7 +251,7 @@ func TestABaseMayBeElsewhere(t *testing.T) {
 	}
 	client, noted := service.client(t, t.TempDir())
 	poll(client, noted)
-	expect(t, client.Check("svc_wrt_a"), Revoked)
+	expect(t, check(client, "svc_wrt_a"), Revoked)
 	expect(t, keys, []string{""})
 	from := &response{status: 307, header: http.Header{"Location": {"http://elsewhere/"}}}
 	if _, err := from.target("https://here/"); err == nil {
@@ -306,7 +305,7 @@ func TestRunAndWait(t *testing.T) {
 	service.lock.Lock()
 	expect(t, service.query.Get("wait"), "10")
 	service.lock.Unlock()
-	expect(t, client.Check("svc_wrt_b"), Revoked)
+	expect(t, check(client, "svc_wrt_b"), Revoked)
 	if client.Run(ctx) == nil {
 		t.Error("a client runs twice")
 	}
@@ -337,10 +336,10 @@ func TestAFloorThatCannotBeSavedChangesNothing(t *testing.T) {
 	if failed, ok := found[0].(Failed); !ok || !strings.HasPrefix(failed.Message, "the floor cannot be saved") {
 		t.Error(found)
 	}
-	expect(t, client.Check("svc_wrt_b"), Clear)
+	expect(t, check(client, "svc_wrt_b"), Clear)
 	os.Remove(folder)
 	poll(client, noted)
-	expect(t, client.Check("svc_wrt_b"), Revoked)
+	expect(t, check(client, "svc_wrt_b"), Revoked)
 	if _, err := os.Stat(filepath.Join(folder, floorFile)); err != nil {
 		t.Error(err)
 	}

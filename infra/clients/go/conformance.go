@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -182,13 +183,14 @@ func (s *session) poll(given json.RawMessage) (said, error) {
 func (s *session) confirm(given json.RawMessage) (said, error) {
 	var asked struct {
 		Now          time.Time `json:"now"`
-		Age          int       `json:"age"`
+		Age          float64   `json:"age"`
 		MaxStaleness int       `json:"max_staleness"`
 	}
 	if err := json.Unmarshal(given, &asked); err != nil {
 		return nil, err
 	}
-	end := asked.Now.Add(time.Duration(asked.MaxStaleness-asked.Age) * time.Second)
+	age := time.Duration(math.Min(asked.Age, secondsMax)) * time.Second
+	end := asked.Now.Add(time.Duration(asked.MaxStaleness)*time.Second - age)
 	if s.end == nil || end.After(*s.end) {
 		s.end = &end
 	}
@@ -202,6 +204,9 @@ func (s *session) check(given json.RawMessage) (said, error) {
 	}
 	if err := json.Unmarshal(given, &asked); err != nil {
 		return nil, err
+	}
+	if !areWarrantIDs(asked.IDs) {
+		return nil, refuse(Malformed)
 	}
 	verdict := Clear
 	if s.state == nil || !s.isTrusted || !asked.Now.Before(s.state.head.expiresAt) ||
@@ -278,7 +283,11 @@ func (s *session) verdicts(given json.RawMessage) (said, error) {
 	}
 	found := make([]string, len(ids))
 	for n, id := range ids {
-		found[n] = s.live.Check(id).String()
+		verdict, err := s.live.Check(id)
+		if err != nil {
+			return nil, err
+		}
+		found[n] = verdict.String()
 	}
 	return said{"verdicts": found, "failures": s.failures.Load()}, nil
 }

@@ -2,6 +2,7 @@ package rescind
 
 import (
 	"fmt"
+	"log"
 	"time"
 )
 
@@ -54,10 +55,31 @@ type Reported struct {
 	Status   string
 }
 
-// ReportFailed says that a report did not arrive, which changes no verdict.
+// ReportFailed says that a report did not arrive, which changes no verdict. If IsUnregistered, the
+// service refused the registration, so it does not count this client.
 type ReportFailed struct {
-	Message string
-	Pause   time.Duration
+	Message        string
+	Pause          time.Duration
+	IsUnregistered bool
+}
+
+// IsWarning returns whether somebody must act, or warrants are refused until the event is over.
+func IsWarning(event Event) bool {
+	switch event := event.(type) {
+	case Refused, Failed, BecameStale, SignerChanged:
+		return true
+	case Reported:
+		return event.Status == "foreign"
+	case ReportFailed:
+		return event.IsUnregistered
+	}
+	return false
+}
+
+func logWarnings(event Event) {
+	if IsWarning(event) {
+		log.Print("rescind: ", event)
+	}
 }
 
 func (Polled) event()        {}

@@ -18,7 +18,7 @@ func TestAFloorIsTakenUp(t *testing.T) {
 	service.revoke("svc_wrt_b")
 	poll(client, noted)
 	again, noted := service.client(t, folder)
-	expect(t, []Verdict{again.Check("svc_wrt_a"), again.Check("svc_wrt_b"), again.Check("svc_wrt_c")}, []Verdict{Revoked, Revoked, Clear})
+	expect(t, []Verdict{check(again, "svc_wrt_a"), check(again, "svc_wrt_b"), check(again, "svc_wrt_c")}, []Verdict{Revoked, Revoked, Clear})
 	expect(t, again.Status().Trust, uint64(1))
 	// Nobody can serve it an older feed.
 	service.entries = nil
@@ -42,7 +42,7 @@ func TestAFloorOfAnOlderVersionIsRead(t *testing.T) {
 	}
 	expect(t, client.Status().Sequence, uint64(1))
 	// It is long ago.
-	expect(t, []Verdict{client.Check("svc_wrt_a"), client.Check("svc_wrt_b"), client.Check("svc_wrt_c")}, []Verdict{Revoked, Revoked, Stale})
+	expect(t, []Verdict{check(client, "svc_wrt_a"), check(client, "svc_wrt_b"), check(client, "svc_wrt_c")}, []Verdict{Revoked, Revoked, Stale})
 }
 
 func TestAFloorThatCannotBeUsedIsAnError(t *testing.T) {
@@ -108,9 +108,9 @@ func TestABaseThatIsLost(t *testing.T) {
 		paths, _ := filepath.Glob(filepath.Join(folder, "base-*.cbor"))
 		change(paths[0])
 		again, noted := service.client(t, folder)
-		expect(t, again.Check("svc_wrt_a"), Stale)
+		expect(t, check(again, "svc_wrt_a"), Stale)
 		poll(again, noted)
-		expect(t, again.Check("svc_wrt_a"), Revoked)
+		expect(t, check(again, "svc_wrt_a"), Revoked)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestSharedFloors(t *testing.T) {
 	other.root, other.signer = keyNumber(202), keyNumber(3)
 	third, notedThree := other.client(t, folder)
 	poll(third, notedThree)
-	expect(t, third.Check("svc_wrt_b"), Clear)
+	expect(t, check(third, "svc_wrt_b"), Clear)
 	service.revoke("svc_wrt_c")
 	if failed, ok := poll(two, notedToo)[0].(Failed); !ok || !strings.Contains(failed.Message, "another TrustRoot") {
 		t.Error(*notedToo)

@@ -24,6 +24,9 @@ const (
 	backoffMax    = 5 * time.Second
 	pauseAfterBug = 5 * time.Second
 	afterWait     = 50 * time.Millisecond
+
+	// A new connection is made this often, so that it follows changes of DNS and of load balancers.
+	connectionAgeMax = 5 * time.Minute
 )
 
 // follower holds the state of one feed, and brings it up to date. It belongs to one goroutine, but
@@ -41,6 +44,9 @@ type follower struct {
 	etag      string
 	hasGap    bool
 	failures  int
+	// Whether the last answer had news at once, so that the next one may not hurry again.
+	hasHurried bool
+	connected  time.Time // since when the connections may be open
 	// Whether a base was read that was large: it leaves several times as much memory as the set takes.
 	hasGarbage bool
 }
@@ -124,7 +130,7 @@ func (f *follower) poll(ctx context.Context) (pause time.Duration) {
 	defer func() {
 		if bug := recover(); bug != nil {
 			pause = pauseAfterBug
-			f.emit(Failed{fmt.Sprint(bug), pause})
+			f.emit(Failed{printable(fmt.Sprint(bug)), pause})
 		}
 	}()
 	pause, err := f.exchange(ctx)
@@ -149,8 +155,13 @@ func (f *follower) poll(ctx context.Context) (pause time.Duration) {
 }
 
 func (f *follower) exchange(ctx context.Context) (time.Duration, error) {
-	asked := time.Now()
-	found, err := f.ask(ctx)
+	asked, wait, before := time.Now(), f.wait(), f.view.Load()
+	if f.failures > 1 || asked.Sub(f.connected) > connectionAgeMax {
+		// Another connection may lead to another server.
+		f.transport.client.CloseIdleConnections()
+		f.connected = asked
+	}
+	found, err := f.ask(ctx, wait)
 	if err != nil {
 		return 0, err
 	}
@@ -169,7 +180,7 @@ func (f *follower) exchange(ctx context.Context) (time.Duration, error) {
 	}
 	took := time.Since(asked)
 	f.emit(Polled{took, isChanged})
-	pause := f.pause(took, isChanged)
+	pause := f.pause(took, wait, before.state == nil || before.sequence() != f.view.Load().sequence())
 	if age > f.policy.staleness {
 		f.emit(Failed{fmt.Sprintf("the answer is %s old", age), pause})
 	}
@@ -177,8 +188,8 @@ func (f *follower) exchange(ctx context.Context) (time.Duration, error) {
 }
 
 // ask returns the response of the service: 200, or 304 if it has nothing new.
-func (f *follower) ask(ctx context.Context) (*response, error) {
-	held, wait, path, tag := f.held(), f.wait(), feedPath, ""
+func (f *follower) ask(ctx context.Context, wait time.Duration) (*response, error) {
+	held, path, tag := f.held(), feedPath, ""
 	if held != nil {
 		tag = f.etag
 		query := ""
@@ -193,7 +204,8 @@ func (f *follower) ask(ctx context.Context) (*response, error) {
 			path += "?" + query[1:]
 		}
 	}
-	found, err := f.transport.get(ctx, path, answerMax, tag, wait)
+	// An answer must come before the state is stale.
+	found, err := f.transport.get(ctx, path, answerMax, tag, wait+shortest(answerTime, f.policy.staleness/2))
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +241,7 @@ func (f *follower) changed(ctx context.Context, found *response, trueAt time.Tim
 	if err := f.take(next, trueAt); err != nil {
 		return err
 	}
-	f.etag, f.last, f.hasGap = found.header.Get("ETag"), given, false
+	f.etag, f.last, f.hasGap = found.field("ETag"), given, false
 	return nil
 }
 
@@ -318,7 +330,7 @@ func (f *follower) confirm(next *state, confirmed time.Time) {
 // readDocuments learns of newer trust documents.
 func (f *follower) readDocuments(ctx context.Context) error {
 	trust := f.trust.Load()
-	found, err := f.transport.get(ctx, fmt.Sprintf("%s?after=%d", trustPath, trust.version()), trustMax, "", 0)
+	found, err := f.transport.get(ctx, fmt.Sprintf("%s?after=%d", trustPath, trust.version()), trustMax, "", answerTime)
 	if err != nil {
 		return err
 	}
@@ -381,31 +393,33 @@ func (f *follower) signingKeys(ctx context.Context) ([]*SigningKey, error) {
 	return openSigningKeys(blob, named, trust.tenant, trust.held.signingKeys)
 }
 
+// wait returns for how long the next poll may wait: not after a failure nor while stale, because an
+// immediate answer ends both sooner.
 func (f *follower) wait() time.Duration {
-	if f.last == nil {
+	if f.last == nil || f.failures > 0 || !f.view.Load().isFresh(time.Now()) {
 		return 0
 	}
 	return f.policy.longPoll(time.Duration(f.last.waitMax) * time.Second)
 }
 
-func (f *follower) pause(took time.Duration, isChanged bool) time.Duration {
+// pause returns the pause after a poll that took so long, and had entries or not (POLL-1).
+func (f *follower) pause(took, wait time.Duration, hasEntries bool) time.Duration {
 	asked := 0.0
 	if f.last != nil {
 		asked = f.last.pollSeconds
 	}
-	longest := f.policy.pause(time.Duration(asked * float64(time.Second)))
-	// A service that grants a wait and does not wait is polled as if it did not grant it.
-	if wait := f.wait(); wait > 0 && (isChanged || took > wait/2) {
+	longest := f.policy.pause(times(time.Second, asked))
+	isSoon, hurried := took < longest/2, f.hasHurried
+	f.hasHurried = hasEntries && isSoon
+	if (hasEntries && f.wait() > 0 && !(isSoon && hurried)) || (wait > 0 && took > wait/2) {
 		longest = afterWait
 	}
 	return jittered(longest)
 }
 
 func (f *follower) failed(message string, retryAfter time.Duration) time.Duration {
-	pause := f.backoff()
-	if pause < retryAfter {
-		pause = retryAfter
-	}
+	// Nobody signs Retry-After, so it has the bound of poll_seconds.
+	pause := longest(f.backoff(), jittered(f.policy.pause(retryAfter)))
 	f.emit(Failed{message, pause})
 	return pause
 }
@@ -414,14 +428,8 @@ func (f *follower) backoff() time.Duration {
 	if f.failures < 10 {
 		f.failures++
 	}
-	longest := f.policy.poll << f.failures
-	if longest > backoffMax {
-		longest = backoffMax
-	}
-	if longest < f.policy.poll {
-		longest = f.policy.poll
-	}
-	return jittered(longest)
+	most := shortest(backoffMax, f.policy.staleness/4)
+	return jittered(f.policy.pause(shortest(f.policy.poll<<f.failures, most)))
 }
 
 func jittered(longest time.Duration) time.Duration { return times(longest, 0.5+uniform()/2) }

@@ -50,7 +50,7 @@ func parseReportAnswer(body []byte, has string) (*reportAnswer, error) {
 		return nil, without("the answer is no object")
 	}
 	word, _ := members[has].(string)
-	if word == "" || len(word) > shownMax {
+	if word == "" || printable(word) != word {
 		return nil, without("the answer has no %s", has)
 	}
 	after, err := secondsOf(members["report_after_seconds"])
@@ -195,7 +195,7 @@ func (r *reporter) step(ctx context.Context) (pause time.Duration) {
 	defer func() {
 		if bug := recover(); bug != nil {
 			pause = pauseAfterBug
-			r.client.note(ReportFailed{fmt.Sprint(bug), pause})
+			r.client.note(ReportFailed{printable(fmt.Sprint(bug)), pause, false})
 		}
 	}()
 	now := r.client.follower.view.Load()
@@ -212,14 +212,14 @@ func (r *reporter) step(ctx context.Context) (pause time.Duration) {
 		err = r.report(ctx, now)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.failed(err.Error(), 0, 0)
+		r.failed(err.Error(), 0, 0, false)
 	}
 	return 0
 }
 
-func (r *reporter) failed(message string, status int, retryAfter time.Duration) {
+func (r *reporter) failed(message string, status int, retryAfter time.Duration, isUnregistered bool) {
 	pause := r.schedule.failed(status, retryAfter, time.Now())
-	r.client.note(ReportFailed{message, pause})
+	r.client.note(ReportFailed{message, pause, isUnregistered})
 }
 
 func (r *reporter) register(ctx context.Context) error {
@@ -321,7 +321,12 @@ func (r *reporter) post(ctx context.Context, path string, members map[string]any
 		if r.learnTime(found) {
 			status = 0
 		}
-		r.failed(found.unexpected().Error(), status, found.retryAfter())
+		failure, isUnregistered := found.unexpected(), has == "id" && found.status == http.StatusConflict
+		if isUnregistered {
+			failure.message = fmt.Sprintf("the service refused to register %q, because another client has this name: "+
+				"set another Name, or remove that registration with `rescind authorizers remove`", r.name)
+		}
+		r.failed(failure.message, status, failure.retryAfter, isUnregistered)
 		return nil, nil
 	}
 	return parseReportAnswer(found.body, has)
@@ -330,7 +335,7 @@ func (r *reporter) post(ctx context.Context, path string, members map[string]any
 // learnTime takes the time of the service from its answer, and returns whether that is news: a
 // service refuses a proof if the clock here is wrong. Nothing else uses this time.
 func (r *reporter) learnTime(found *response) bool {
-	there, err := http.ParseTime(found.header.Get("Date"))
+	there, err := http.ParseTime(found.field("Date"))
 	if err != nil {
 		return false
 	}

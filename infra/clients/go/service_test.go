@@ -176,6 +176,15 @@ func (s *service) client(t *testing.T, floor string) (*Client, *[]Event) {
 	return made, noted
 }
 
+// check returns the verdict on warrants whose identifiers are right.
+func check(client *Client, ids ...string) Verdict {
+	found, err := client.Check(ids...)
+	if err != nil {
+		panic(err)
+	}
+	return found
+}
+
 // poll makes one exchange, and returns what it noted beside Polled.
 func poll(client *Client, noted *[]Event) []Event {
 	*noted = nil

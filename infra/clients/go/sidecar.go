@@ -5,13 +5,10 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"regexp"
 	"time"
 )
 
 const checkPath = "/v1/revocations/check"
-
-var warrantIDs = regexp.MustCompile(`^svc_wrt_[A-Za-z0-9_-]{1,64}$`)
 
 // Handler answers `GET /v1/revocations/check?warrant_id=…` as the service does, from memory: a
 // program that asks the service needs another address, and no API key. It answers 503 `stale` where
@@ -43,7 +40,11 @@ func (c *Client) answerCheck(to http.ResponseWriter, query string) {
 		fault(to, http.StatusBadRequest, "invalid_request", err.Error())
 		return
 	}
-	verdict := c.Check(id)
+	verdict, err := c.Check(id)
+	if err != nil {
+		fault(to, http.StatusBadRequest, "invalid_request", "warrant_id: "+err.Error())
+		return
+	}
 	if verdict == Stale {
 		to.Header().Set("Retry-After", "1")
 		fault(to, http.StatusServiceUnavailable, "stale", c.Status().Problem)
@@ -60,9 +61,6 @@ func asked(query url.Values) (string, error) {
 	ids, kinds, issuers, values := query["warrant_id"], query["token_kind"], query["token_issuer"], query["token_value"]
 	switch {
 	case len(ids) == 1 && len(kinds)+len(issuers)+len(values) == 0:
-		if !warrantIDs.MatchString(ids[0]) {
-			return "", errors.New("warrant_id: must be svc_wrt_ followed by 1 to 64 letters, digits, '_' or '-'")
-		}
 		return ids[0], nil
 	case len(ids) == 0 && len(kinds) == 1 && len(issuers) <= 1 && len(values) == 1:
 		return TokenID(kinds[0], query.Get("token_issuer"), values[0])

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 	errorMax     = 64 << 10  // the most bytes of the answer to a request that failed
 	shownMax     = 200
 	redirectsMax = 3
-	patienceMax  = time.Minute // for which the service can ask to be left alone
+	secondsMax   = 1 << 31 // the largest number of seconds; a larger one counts as this one
 )
 
 // noAnswer says that the service did not answer in time, or not with what was asked for.
@@ -36,12 +37,54 @@ type noAnswer struct {
 
 func (n *noAnswer) Error() string { return n.message }
 
-func without(format string, given ...any) error {
-	message := fmt.Sprintf(format, given...)
-	if len(message) > shownMax {
-		message = strings.ToValidUTF8(message[:shownMax], "")
+func without(format string, given ...any) *noAnswer {
+	return &noAnswer{message: printable(fmt.Sprintf(format, given...))}
+}
+
+// printable returns the beginning of a text as one line without control characters.
+func printable(text string) string {
+	var made strings.Builder
+	for _, each := range strings.ToValidUTF8(text, "?") {
+		shown := string(each)
+		if each != '"' && each != '\\' {
+			quoted := strconv.Quote(shown)
+			shown = quoted[1 : len(quoted)-1]
+		}
+		if made.Len()+len(shown) > shownMax {
+			break
+		}
+		made.WriteString(shown)
 	}
-	return &noAnswer{message: message}
+	return made.String()
+}
+
+// described returns the reason of a failed request. Text of net/http has no place in it, because that
+// library received the API key, and redirects to secret addresses.
+func described(err error) error {
+	var (
+		late        net.Error
+		connection  *net.OpError
+		authority   x509.UnknownAuthorityError
+		host        x509.HostnameError
+		certificate x509.CertificateInvalidError
+	)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return without("the client was stopped")
+	case errors.As(err, &late) && late.Timeout():
+		return without("the service did not answer in time")
+	case errors.As(err, &connection):
+		return without("the service cannot be reached: %v", connection)
+	case errors.As(err, &authority):
+		return without("the service cannot be verified: %v", authority)
+	case errors.As(err, &host):
+		return without("the service cannot be verified: %v", host)
+	case errors.As(err, &certificate):
+		return without("the service cannot be verified: %v", certificate)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return without("the service closed the connection")
+	}
+	return without("the service sent a malformed response")
 }
 
 // response is what the service answered.
@@ -51,41 +94,41 @@ type response struct {
 	body   []byte
 }
 
-var ages = regexp.MustCompile(`^[0-9]{1,10}$`)
+// field returns a header. One that comes several times is a list (RFC 9110, 5.3).
+func (r *response) field(name string) string { return strings.Join(r.header.Values(name), ", ") }
 
 // age returns how long before the request the service had confirmed this.
 func (r *response) age() (time.Duration, error) {
-	given := strings.Join(r.header.Values("Age"), ", ")
-	if given == "" {
+	given := r.header.Values("Age")
+	if len(given) == 0 {
 		return 0, nil
 	}
-	if !ages.MatchString(given) {
-		return 0, without("the age of the response is no number of seconds: %.20s", given)
+	found, ok := wholeSeconds(strings.Join(given, ", "))
+	if !ok {
+		return 0, without("the Age of the response is not a number of seconds: %.20s", r.field("Age"))
 	}
-	seconds, err := strconv.ParseInt(given, 10, 64)
-	return time.Duration(seconds) * time.Second, err
+	return found, nil
+}
+
+var digits = regexp.MustCompile(`^[0-9]+$`)
+
+// wholeSeconds reads a number of seconds, which spaces and tabs may surround.
+func wholeSeconds(given string) (time.Duration, bool) {
+	given = strings.Trim(given, " \t")
+	seconds, err := strconv.ParseUint(given, 10, 31)
+	if err != nil {
+		seconds = secondsMax
+	}
+	return time.Duration(seconds) * time.Second, digits.MatchString(given)
 }
 
 // unexpected returns the error about a response of another status than was expected.
-func (r *response) unexpected() error {
-	shown := r.body
-	if len(shown) > shownMax {
-		shown = shown[:shownMax]
+func (r *response) unexpected() *noAnswer {
+	found := without("the service answered %d: %s", r.status, r.body)
+	if pause, ok := wholeSeconds(r.field("Retry-After")); ok {
+		found.retryAfter = pause
 	}
-	pause := r.retryAfter()
-	if pause > patienceMax {
-		pause = patienceMax
-	}
-	message := fmt.Sprintf("the service answered %d: %s", r.status, strings.ToValidUTF8(string(shown), "?"))
-	return &noAnswer{message, pause}
-}
-
-func (r *response) retryAfter() time.Duration {
-	seconds, err := strconv.ParseUint(r.header.Get("Retry-After"), 10, 30)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
+	return found
 }
 
 // transport makes requests to the service that are bounded in time and in size.
@@ -94,7 +137,23 @@ type transport struct {
 	client   *http.Client
 }
 
+var apiKeys = regexp.MustCompile(`^[!-~]+$`)
+
+// checkedKey returns an API key without the white space and the byte order mark around it, which files
+// and editors add.
+func checkedKey(given string) (string, error) {
+	key := strings.TrimFunc(given, func(each rune) bool { return unicode.IsSpace(each) || each == '\ufeff' })
+	if !apiKeys.MatchString(key) {
+		return "", errors.New("APIKey is empty, or contains a character that no API key contains: copy it again")
+	}
+	return key, nil
+}
+
 func newTransport(address, apiKey string, allowHTTP bool, authorities *x509.CertPool) (*transport, error) {
+	apiKey, err := checkedKey(apiKey)
+	if err != nil {
+		return nil, err
+	}
 	address = strings.TrimRight(address, "/")
 	if err := checkURL(address, allowHTTP); err != nil {
 		return nil, err
@@ -125,15 +184,15 @@ func checkURL(address string, allowHTTP bool) error {
 	return nil
 }
 
-// get returns the response to a request, of at most `limit` bytes. With a tag it may be 304. The
-// service may wait for so long before it answers. A redirect is not followed.
-func (t *transport) get(ctx context.Context, path string, limit int64, tag string, wait time.Duration) (*response, error) {
+// get returns the response to a request, of at most `limit` bytes, within `patience`. With a tag it may
+// be 304. A redirect is not followed.
+func (t *transport) get(ctx context.Context, path string, limit int64, tag string, patience time.Duration) (*response, error) {
 	headers := http.Header{}
 	t.authorize(headers)
 	if tag != "" {
 		headers.Set("If-None-Match", tag)
 	}
-	return t.ask(ctx, http.MethodGet, t.url+path, headers, nil, limit, wait+answerTime)
+	return t.ask(ctx, http.MethodGet, t.url+path, headers, nil, limit, patience)
 }
 
 // post returns the response to JSON. It may be sent twice, so a repetition must have no effect.
@@ -178,11 +237,11 @@ func (r *response) target(from string) (string, error) {
 	}
 	base, err := url.Parse(from)
 	if err != nil {
-		return "", without("%v", err)
+		return "", without("the service redirected to a malformed address")
 	}
-	to, err := base.Parse(r.header.Get("Location"))
+	to, err := base.Parse(r.field("Location"))
 	if err != nil {
-		return "", without("the service redirects to no address: %v", err)
+		return "", without("the service redirects to a malformed address")
 	}
 	if to.Scheme != "https" && base.Scheme == "https" {
 		return "", without("the service redirects to an address without TLS")
@@ -197,16 +256,22 @@ func (t *transport) ask(
 	defer stop()
 	request, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(body))
 	if err != nil {
-		return nil, without("%v", err)
+		return nil, without("the address of the request is malformed")
 	}
 	headers.Set("Accept-Encoding", "gzip")
 	headers.Set("User-Agent", "rescind-authorizer-go/"+Version)
 	request.Header = headers
 	given, err := t.client.Do(request)
 	if err != nil {
-		return nil, without("%v", err)
+		return nil, described(err)
 	}
 	defer given.Body.Close()
+	for name := range given.Header {
+		// net/http keeps such a name apart from the same one without the space.
+		if strings.ContainsAny(name, " \t") {
+			return nil, described(nil)
+		}
+	}
 	if given.StatusCode != http.StatusOK && given.StatusCode != http.StatusCreated {
 		limit = errorMax
 	}
@@ -227,12 +292,12 @@ func readBody(given *http.Response, limit int64) ([]byte, error) {
 		return nil, nil
 	}
 	reader := io.Reader(given.Body)
-	switch coding := given.Header.Get("Content-Encoding"); coding {
+	switch coding := strings.Join(given.Header.Values("Content-Encoding"), ", "); coding {
 	case "", "identity":
 	case "gzip":
 		unpacked, err := gzip.NewReader(given.Body)
 		if err != nil {
-			return nil, without("the response cannot be unpacked: %v", err)
+			return nil, described(err)
 		}
 		reader = unpacked
 	default:
@@ -240,7 +305,7 @@ func readBody(given *http.Response, limit int64) ([]byte, error) {
 	}
 	found, err := io.ReadAll(io.LimitReader(reader, limit+1))
 	if err != nil {
-		return nil, without("the response cannot be read: %v", err)
+		return nil, described(err)
 	}
 	if int64(len(found)) > limit {
 		return nil, refuse(TooLarge)

@@ -42,8 +42,11 @@ func (v *view) distrusted() *view {
 }
 
 // isFresh returns whether the warrants that it does not revoke are clear.
-func (v *view) isFresh(now time.Time) bool {
-	return now.Before(v.end) && now.UnixNano() < v.wallEnd
+func (v *view) isFresh(now time.Time) bool { return v.left(now) > 0 }
+
+// left returns for how long the warrants that it does not revoke are clear.
+func (v *view) left(now time.Time) time.Duration {
+	return shortest(v.end.Sub(now), time.Duration(v.wallEnd-now.UnixNano()))
 }
 
 // check returns the verdict on a chain of warrants.
@@ -53,11 +56,10 @@ func (v *view) check(ids []string) Verdict {
 			return Revoked
 		}
 	}
-	// A chain without a warrant is none, so nothing is known of it.
-	if len(ids) == 0 || !v.isFresh(time.Now()) {
-		return Stale
+	if v.isFresh(time.Now()) {
+		return Clear
 	}
-	return Clear
+	return Stale
 }
 
 func (v *view) sequence() uint64 {

@@ -20,6 +20,7 @@ const (
 	baseBytesEach = 80      // the size of a base, for each identifier in it
 	futureMax     = 30 * time.Second
 	hintMax       = 60 // the most seconds of a pause and of a wait that a service can ask for
+	jsonDepthMax  = 64 // how deep objects and arrays may be nested in JSON
 
 	headPrefix  = "rescind-feed-head-v1\n"
 	chainPrefix = "rescind-feed-v1\n"
@@ -308,13 +309,14 @@ func readBase(data []byte, named base, each func(id []byte)) error {
 	return nil
 }
 
-// texts reads a list of so many texts, and keeps none: there may be millions.
+// texts reads a list of so many texts that are sorted, each once. It keeps none: there may be millions.
 func (d *decoder) texts(count uint64, each func([]byte)) error {
 	kind, size, err := d.header()
 	if err != nil || kind != kindList || size != count {
 		return refuse(Malformed)
 	}
-	for ; size > 0; size-- {
+	var before []byte
+	for n := uint64(0); n < size; n++ {
 		kind, length, err := d.header()
 		if err != nil || kind != kindText {
 			return refuse(Malformed)
@@ -323,6 +325,10 @@ func (d *decoder) texts(count uint64, each func([]byte)) error {
 		if err != nil {
 			return err
 		}
+		if n > 0 && bytes.Compare(before, id) >= 0 {
+			return refuse(Malformed)
+		}
+		before = id
 		each(id)
 	}
 	return nil
@@ -377,7 +383,7 @@ var errJSON = errors.New("no JSON of this form")
 
 // parseJSON returns the object that `body` is. Names are compared exactly, unlike by struct tags.
 func parseJSON(body []byte) (map[string]any, error) {
-	if !utf8.Valid(body) {
+	if !utf8.Valid(body) || jsonDepth(body) > jsonDepthMax {
 		return nil, errJSON
 	}
 	var found any
@@ -394,6 +400,27 @@ func parseJSON(body []byte) (map[string]any, error) {
 		return nil, errJSON
 	}
 	return members, nil
+}
+
+// jsonDepth returns how deep objects and arrays are nested.
+func jsonDepth(body []byte) int {
+	depth, deepest, isText := 0, 0, false
+	for n := 0; n < len(body); n++ {
+		switch each := body[n]; {
+		case each == '"':
+			isText = !isText
+		case isText && each == '\\':
+			n++
+		case isText:
+		case each == '[' || each == '{':
+			if depth++; depth > deepest {
+				deepest = depth
+			}
+		case each == ']' || each == '}':
+			depth--
+		}
+	}
+	return deepest
 }
 
 // fromBase64 decodes padded base64 of the standard alphabet in its only form.

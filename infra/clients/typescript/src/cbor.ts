@@ -173,10 +173,11 @@ export function need(holds: boolean, message: string): void {
   if (!holds) throw new Malformed(message);
 }
 
-/** Checks that values are sorted bytewise, each once. */
-export function rising(values: Uint8Array[], name: string): void {
+/** Checks that values are sorted by their bytes, each once. */
+export function rising(values: readonly (string | Uint8Array)[], name: string): void {
   let last: Uint8Array | null = null;
-  for (const each of values) {
+  for (const value of values) {
+    const each = typeof value === "string" ? utf8(value) : value;
     need(last === null || compare(last, each) < 0, `${name} is not sorted, or has a value twice`);
     last = each;
   }

@@ -4,9 +4,10 @@ import { hex } from "./bytes.js";
 import { MemoryFloor, type Floor } from "./floor.js";
 import { Follower, type ClientEvent } from "./follower.js";
 import { Reporter, type Reporting } from "./reports.js";
-import { Transport } from "./transport.js";
+import { printable, Transport } from "./transport.js";
 import { pinned } from "./trust.js";
-import { isFresh, policyOf, type Policy, type Verdict } from "./view.js";
+import { isFresh, leftOf, policyOf, type Policy, type Verdict } from "./view.js";
+import { areWarrantIds } from "./wire.js";
 
 export interface ClientOptions {
   /** The address of the service. */
@@ -20,8 +21,11 @@ export interface ClientOptions {
   /** Keeps across restarts what was accepted. */
   readonly floor: Floor;
   readonly policy?: Partial<Policy>;
-  /** Called with each event; what it throws is thrown away. */
-  readonly onEvent?: (event: ClientEvent) => void;
+  /**
+   * Called with each event. Its errors and rejections are ignored. Without it, events that somebody must look at
+   * are written with `console.warn`.
+   */
+  readonly onEvent?: (event: ClientEvent) => void | Promise<void>;
   /** The name under which the client reports what it holds; by default that of its floor. */
   readonly name?: string;
   /** False turns reports off. They change no verdict. */
@@ -55,6 +59,8 @@ export class AuthorizerClient {
   private loading: Promise<void> | null = null;
   private polling: Promise<number> | null = null;
   private isClosed = false;
+  private isRun = false;
+  private expiry: ReturnType<typeof setTimeout> | undefined;
   private readonly sleepers = new Set<() => void>();
 
   /** Throws a `TypeError` if an option has no meaning. */
@@ -70,6 +76,7 @@ export class AuthorizerClient {
 
   /** Follows the feed until `close`. Throws `FloorError`, or what the floor throws when it is read. */
   async run(): Promise<void> {
+    this.isRun = true;
     await this.load();
     await Promise.all([this.repeat(() => this.exchange(true)), this.reporter && this.repeat(() => this.report())]);
   }
@@ -91,15 +98,14 @@ export class AuthorizerClient {
   /**
    * The verdict on a chain of warrants, from the root to the leaf. It needs no answer of the service. A
    * warrant that is known to be revoked is `revoked`, however old the state is. Throws a `TypeError` unless
-   * there is one identifier or more, and each is a text.
+   * there is one identifier or more, and each is a warrant identifier.
    */
   check(...ids: string[]): Verdict {
     const { view } = this.follower;
-    for (const id of ids) {
-      if (typeof id !== "string") throw new TypeError("an identifier is a text");
-      if (view.revoked.has(id)) return "revoked";
+    if (!areWarrantIds(ids)) {
+      throw new TypeError("a warrant identifier must be svc_wrt_ followed by 1 to 64 letters, digits, '_' or '-'");
     }
-    if (!ids.length) throw new TypeError("a chain has one warrant or more");
+    if (ids.some((id) => view.revoked.has(id))) return "revoked";
     return isFresh(view) ? "clear" : "stale";
   }
 
@@ -121,12 +127,17 @@ export class AuthorizerClient {
   /** Ends `run`, and the requests that are made. Checks say `stale` soon after. */
   close(): void {
     this.isClosed = true;
+    clearTimeout(this.expiry);
     this.transport.end();
     for (const wake of this.sleepers) wake();
   }
 
   private load(): Promise<void> {
-    this.loading ??= this.follower.load().then(() => this.show());
+    this.loading ??= this.follower.load().then(() => this.show(), (error: unknown) => {
+      // The next call reads the floor again.
+      this.loading = null;
+      throw error;
+    });
     return this.loading;
   }
 
@@ -145,7 +156,7 @@ export class AuthorizerClient {
         pause = await step();
       } catch (error) {
         // Any error: if it ended here, every warrant would become stale.
-        this.note({ type: "failed", message: String(error), pause });
+        this.note({ type: "failed", message: printable(String(error)), pause });
       }
       if (!this.isClosed) await this.sleep(pause);
     }
@@ -163,8 +174,13 @@ export class AuthorizerClient {
     });
   }
 
+  /** Notes that the state became recent or stale. A timer notes the end of a recent state of a client that runs. */
   private show(): void {
-    const fresh = isFresh(this.follower.view);
+    const left = leftOf(this.follower.view), fresh = left > 0;
+    clearTimeout(this.expiry);
+    if (fresh && this.isRun && !this.isClosed) {
+      this.expiry = setTimeout(() => this.show(), Math.min(Math.ceil(left), 2 ** 31 - 1));
+    }
     if (fresh !== this.wasFresh) this.note({ type: fresh ? "recovered" : "became_stale" });
     this.wasFresh = fresh;
   }
@@ -173,10 +189,16 @@ export class AuthorizerClient {
     if (this.isClosed) return;
     if (event.type === "refused") this.refusals[event.reason] = (this.refusals[event.reason] ?? 0) + 1;
     if (event.type === "failed") this.failures += 1;
-    try {
-      this.options.onEvent?.(event);
-    } catch {
-      // It changes no verdict, and must not end the client.
-    }
+    const { onEvent = warn } = this.options;
+    // Its errors change no verdict, and must not end the client or the process.
+    new Promise((resolve) => resolve(onEvent(event))).catch(() => {});
   }
+}
+
+const isWarning = (event: ClientEvent): boolean =>
+  ["refused", "failed", "became_stale", "signer_changed"].includes(event.type)
+  || (event.type === "reported" && event.status === "foreign") || (event.type === "report_failed" && event.unregistered);
+
+function warn(event: ClientEvent): void {
+  if (isWarning(event)) console.warn("rescind:", JSON.stringify(event));
 }

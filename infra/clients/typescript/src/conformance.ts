@@ -9,7 +9,7 @@ import {
   followed, judged, listSigners, pinned, positionAfter, readDocuments, readSigningKeys, vouching, type Belief,
 } from "./trust.js";
 import { tokenId, type TokenKind } from "./tokens.js";
-import { base64, readAnswer, Refused, type Position } from "./wire.js";
+import { areWarrantIds, base64, check, readAnswer, Refused, type Position } from "./wire.js";
 
 interface Floor {
   sequence: number;
@@ -110,6 +110,7 @@ export class Session {
     },
     check: ({ now, ids }) => {
       const { state, belief } = this;
+      check(areWarrantIds(ids), "malformed");
       if (state && ids.some((id) => state.revoked.has(id))) return { verdict: "revoked" };
       const last = Math.min(this.end, state?.head.expiresAt ?? -Infinity, belief.held?.expiresAt ?? -Infinity);
       return { verdict: this.isTrusted && Date.parse(now) < last ? "clear" : "stale" };

@@ -3,12 +3,13 @@
 import type { Bytes } from "./bytes.js";
 import { load, loadBase, save, saveBase, type Floor, type Restorable, type Saved } from "./floor.js";
 import { advance, NeedsBase, restore, type State } from "./state.js";
-import { ageOf, NoAnswer, TooLarge, Transport, unexpected, type Received } from "./transport.js";
+import { ageOf, NoAnswer, PATIENCE, printable, TooLarge, Transport, unexpected, type Received } from "./transport.js";
 import {
   followed, isOfDocuments, judged, listSigners, positionAfter, readDocuments, TRUST_MAX, verified, type Belief,
 } from "./trust.js";
 import {
-  before, distrusted, later, NO_VIEW, ofWall, pauseOf, present, viewOf, waitOf, type Moment, type Policy, type View,
+  before, distrusted, isFresh, later, NO_VIEW, ofWall, pauseOf, present, viewOf, waitOf,
+  type Moment, type Policy, type View,
 } from "./view.js";
 import { ANSWER_MAX, baseSizeMax, readAnswer, Refused, type Answer, type Position, type Reason } from "./wire.js";
 
@@ -23,7 +24,7 @@ export type ClientEvent =
   | { readonly type: "signer_changed"; readonly key: string }
   | { readonly type: "trust_changed"; readonly version: number; readonly pin: string }
   | { readonly type: "reported"; readonly sequence: number; readonly status: string }
-  | { readonly type: "report_failed"; readonly message: string; readonly pause: number };
+  | { readonly type: "report_failed"; readonly message: string; readonly pause: number; readonly unregistered: boolean };
 
 export type Emit = (event: ClientEvent) => void;
 
@@ -32,7 +33,8 @@ const FEED = "/v1/revocations/feed";
 const BASE_MAX = 2 ** 30;
 const BACKOFF_MAX = 5;
 const AFTER_WAIT = 0.05;
-const RETRY_AFTER_MAX = 60;
+/** A new connection is made this often, so that it follows changes of DNS and of load balancers; milliseconds. */
+const CONNECTION_AGE_MAX = 300_000;
 
 /** Seconds to pause, at most `longest`, so that clients do not come together. */
 export const jittered = (longest: number): number => longest * (0.5 + Math.random() / 2);
@@ -50,6 +52,9 @@ export class Follower {
   private etag: string | null = null;
   private hasGap = false;
   private failures = 0;
+  /** Whether the last answer had news at once, so that the next one may not hurry again. */
+  private hasHurried = false;
+  private connected = present().monotonic;
 
   constructor(
     private readonly transport: Transport,
@@ -84,13 +89,13 @@ export class Follower {
       if (error instanceof Refused) return this.refused(error.reason);
       if (error instanceof TooLarge) return this.refused("too_large");
       if (error instanceof NoAnswer) return this.failed(error.message, error.retryAfter);
-      return this.failed(`the state cannot be kept: ${String(error)}`);
+      return this.failed(printable(`the state cannot be kept: ${String(error)}`));
     }
   }
 
   private async exchange(waits: boolean): Promise<number> {
-    const asked = present();
-    const response = await this.ask(waits ? this.wait() : 0);
+    const asked = present(), wait = waits ? this.wait() : 0, held = this.view.state?.head.sequence;
+    const response = await this.ask(wait, asked.monotonic);
     const changed = response.status === 200, age = ageOf(response), trueAt = before(asked, age);
     if (changed) {
       const answer = readAnswer(response.body), state = await this.next(answer);
@@ -107,9 +112,7 @@ export class Follower {
     }
     const seconds = (present().monotonic - asked.monotonic) / 1000;
     this.emit({ type: "polled", seconds, changed });
-    // A service that grants a wait and does not wait is polled as if it did not grant it.
-    const wait = waits ? this.wait() : 0, isAwaited = wait > 0 && (changed || seconds > wait / 2);
-    const pause = jittered(isAwaited ? AFTER_WAIT : pauseOf(this.policy, this.last?.pollSeconds ?? 0));
+    const pause = this.pause(seconds, wait, waits && this.view.state?.head.sequence !== held);
     if (age > this.policy.maxStaleness) {
       this.emit({ type: "failed", message: `the answer is ${age} seconds old`, pause });
     }
@@ -117,13 +120,18 @@ export class Follower {
   }
 
   /** The response of the service: 200, or 304 if it has nothing new. */
-  private async ask(wait: number): Promise<Received> {
+  private async ask(wait: number, now: number): Promise<Received> {
     const held = this.held(), query = new URLSearchParams();
     // After a gap, the answer has to begin at the base.
     if (held && !this.hasGap) query.set("after", String(held.head.sequence));
     if (held && wait) query.set("wait", String(wait));
     const etag = held ? this.etag : null, path = query.size ? `${FEED}?${query}` : FEED;
-    const response = await this.transport.get(path, ANSWER_MAX, etag, wait);
+    // Another connection may lead to another server.
+    const isLast = this.failures > 0 || now - this.connected > CONNECTION_AGE_MAX;
+    if (isLast) this.connected = now;
+    // An answer must come before the state is stale.
+    const patience = wait + Math.min(PATIENCE, this.policy.maxStaleness / 2);
+    const response = await this.transport.get(path, ANSWER_MAX, etag, patience, isLast);
     if (response.status !== 200 && !(response.status === 304 && etag)) throw unexpected(response);
     return response;
   }
@@ -247,8 +255,17 @@ export class Follower {
     };
   }
 
+  /** How long the next poll may wait: not after a failure nor while stale, because an immediate answer ends both sooner. */
   private wait(): number {
-    return waitOf(this.policy, this.last?.waitMax ?? 0);
+    return this.failures || !isFresh(this.view) ? 0 : waitOf(this.policy, this.last?.waitMax ?? 0);
+  }
+
+  /** The pause after a poll that took so long, and had entries or not (POLL-1). */
+  private pause(seconds: number, wait: number, hasEntries: boolean): number {
+    const longest = pauseOf(this.policy, this.last?.pollSeconds ?? 0), isSoon = seconds < longest / 2;
+    const isHurried = hasEntries && this.wait() > 0 && !(isSoon && this.hasHurried);
+    this.hasHurried = hasEntries && isSoon;
+    return jittered(isHurried || (wait > 0 && seconds > wait / 2) ? AFTER_WAIT : longest);
   }
 
   private refused(reason: Reason): number {
@@ -259,15 +276,16 @@ export class Follower {
   }
 
   private failed(message: string, retryAfter = 0): number {
-    const pause = Math.max(this.backoff(), Math.min(retryAfter, RETRY_AFTER_MAX));
+    // Nobody signs Retry-After, so it has the bound of poll_seconds.
+    const pause = Math.max(this.backoff(), jittered(pauseOf(this.policy, retryAfter)));
     this.emit({ type: "failed", message, pause });
     return pause;
   }
 
   private backoff(): number {
     this.failures += 1;
-    const { pollSeconds } = this.policy, doubled = pollSeconds * 2 ** Math.min(this.failures, 10);
-    return jittered(Math.max(pollSeconds, Math.min(doubled, BACKOFF_MAX)));
+    const { pollSeconds, maxStaleness } = this.policy, doubled = pollSeconds * 2 ** Math.min(this.failures, 10);
+    return jittered(pauseOf(this.policy, Math.min(doubled, BACKOFF_MAX, maxStaleness / 4)));
   }
 }
 

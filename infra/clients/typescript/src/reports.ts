@@ -4,7 +4,7 @@ import { concat, fromBase64, hex, toBase64, utf8, type Bytes } from "./bytes.js"
 import { encode, momentOf, NUMBER_MAX, type Value } from "./cbor.js";
 import type { Floor } from "./floor.js";
 import type { Emit, Follower } from "./follower.js";
-import { NoAnswer, Transport, unexpected, type Received } from "./transport.js";
+import { NoAnswer, printable, Transport, unexpected, type Received } from "./transport.js";
 import type { Policy, View } from "./view.js";
 import { json, Refused } from "./wire.js";
 
@@ -97,7 +97,7 @@ export class Reporter {
     try {
       await (this.id === null ? this.register() : this.tell(this.id, view));
     } catch (error) {
-      this.failed(String(error), null, error instanceof NoAnswer ? error.retryAfter : 0);
+      this.failed(printable(String(error)), null, error instanceof NoAnswer ? error.retryAfter : 0);
     }
     return 0;
   }
@@ -159,7 +159,10 @@ export class Reporter {
     const response = await this.transport.post(path, body, ANSWER_MAX);
     if (![200, 201].includes(response.status)) {
       const error = unexpected(response), isKnown = this.learnTime(response);
-      this.failed(error.message, isKnown ? response.status : null, error.retryAfter);
+      const isUnregistered = this.id === null && response.status === 409;
+      const message = isUnregistered ? `the service refused to register "${this.name}", because another client has this `
+        + "name: set another name, or remove that registration with `rescind authorizers remove`" : error.message;
+      this.failed(message, isKnown ? response.status : null, error.retryAfter, isUnregistered);
       return null;
     }
     try {
@@ -187,7 +190,7 @@ export class Reporter {
     return differs < CLOCK_DIFFERS;
   }
 
-  private failed(message: string, status: number | null, retryAfter: number): void {
+  private failed(message: string, status: number | null, retryAfter: number, unregistered = false): void {
     const isForgotten = this.id !== null && (status === 404 || status === 409);
     const isRefused = status !== null && status >= 400 && status < 500 && ![401, 403, 408, 409, 425, 429].includes(status);
     const isUnsupported = isRefused && !isForgotten;
@@ -199,7 +202,7 @@ export class Reporter {
     const pause = retryAfter + longest * (0.5 + Math.random() / 2);
     this.next = seconds() + pause;
     this.turn = null;
-    this.emit({ type: "report_failed", message, pause });
+    this.emit({ type: "report_failed", message, pause, unregistered });
   }
 }
 

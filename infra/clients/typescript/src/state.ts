@@ -23,11 +23,12 @@ export class NeedsBase extends Error {
   }
 }
 
-// Nobody outside the process can tell which texts meet in a table.
-const SEED = crypto.getRandomValues(new Int32Array(1))[0]!;
+// Nobody outside the process can tell which texts meet in a table. It is drawn at first use, because a Worker
+// draws no random number while it starts.
+let seed: number | undefined;
 
 function mixed(text: string): number {
-  let sum = SEED;
+  let sum = (seed ??= crypto.getRandomValues(new Int32Array(1))[0]!);
   for (let n = 0; n < text.length; n++) sum = Math.imul(sum ^ text.charCodeAt(n), 0x01000193);
   sum = Math.imul(sum ^ (sum >>> 15), 0x2c1b3c6d);
   return sum ^ (sum >>> 13);

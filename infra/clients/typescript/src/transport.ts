@@ -8,7 +8,7 @@ export class NoAnswer extends Error {
   readonly retryAfter: number;
 
   constructor(message: string, retryAfter = 0) {
-    super(message);
+    super(printable(message));
     this.retryAfter = retryAfter;
   }
 }
@@ -23,31 +23,54 @@ export interface Received {
   readonly body: Bytes;
 }
 
-const SECONDS = 10;
+/** How long a response may take, in seconds, beside what the request lets the service wait. */
+export const PATIENCE = 10;
 const ERROR_MAX = 64 * 1024;
 const SHOWN_MAX = 200;
-const RETRY_AFTER_MAX = 3600;
+/** The largest number of seconds; a larger one counts as this one. */
+const SECONDS_MAX = 2 ** 31;
 /** A base at least comes this fast, in bytes per second. */
 const BASE_RATE = 256 * 1024;
 const REDIRECTS = [301, 302, 303, 307, 308];
 const REDIRECTS_MAX = 3;
+/** Some runtimes without a cache of HTTP refuse the option. */
+const CACHE: RequestInit = "cache" in Request.prototype ? { cache: "no-store" } : {};
 
 /** The error that reports a response of another status than was expected. */
 export function unexpected({ status, body, headers }: Received): NoAnswer {
   const words = new TextDecoder().decode(body.subarray(0, SHOWN_MAX));
-  const after = headers.get("retry-after") ?? "";
-  const seconds = /^\d{1,9}$/.test(after) ? Math.min(Number(after), RETRY_AFTER_MAX) : 0;
-  return new NoAnswer(`the service answered ${status}: ${words}`, seconds);
+  return new NoAnswer(`the service answered ${status}: ${words}`, wholeSeconds(headers.get("retry-after") ?? "") ?? 0);
 }
 
 /** How many seconds before the request a relay had this from the service. */
-export function ageOf({ headers }: Received): number {
-  const age = headers.get("age") ?? "0";
-  if (!/^\d{1,10}$/.test(age)) throw new NoAnswer(`the age of the response is no number of seconds: ${age.slice(0, 20)}`);
-  return Number(age);
+export function ageOf({ headers }: Pick<Received, "headers">): number {
+  const age = headers.get("age") ?? "0", seconds = wholeSeconds(age);
+  if (seconds === null) throw new NoAnswer(`the Age of the response is not a number of seconds: ${age.slice(0, 20)}`);
+  return seconds;
 }
 
-interface Request {
+/** The number of seconds in a header, which spaces and tabs may surround; null if it is none. */
+function wholeSeconds(given: string): number | null {
+  const found = /^[ \t]*([0-9]+)[ \t]*$/.exec(given);
+  return found && Math.min(Number(found[1]), SECONDS_MAX);
+}
+
+/** The beginning of a text as one line without control characters. */
+export function printable(text: string): string {
+  const escaped = (each: string): string => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return text.slice(0, SHOWN_MAX).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, escaped).slice(0, SHOWN_MAX);
+}
+
+/** An API key without the white space and the byte order mark around it. Throws a `TypeError` if it is none. */
+export function checkedKey(given: string): string {
+  const key = given.trim();
+  if (!/^[!-~]+$/.test(key)) {
+    throw new TypeError("apiKey is empty, or contains a character that no API key contains: copy it again");
+  }
+  return key;
+}
+
+interface Asked {
   readonly limit: number;
   readonly seconds?: number;
   readonly headers?: Record<string, string>;
@@ -65,12 +88,15 @@ export class Transport {
   constructor(url: string, apiKey: string, allowHttp: boolean) {
     checkAddress(url, allowHttp);
     this.url = url.replace(/\/+$/, "");
-    this.authorization = { Authorization: `Bearer ${apiKey}` };
+    this.authorization = { Authorization: `Bearer ${checkedKey(apiKey)}` };
   }
 
-  /** The response to GET `path`. With `etag` it may be 304; the service may wait for `seconds`. */
-  get(path: string, limit: number, etag: string | null = null, seconds = 0): Promise<Received> {
-    const headers = { ...this.authorization, ...(etag ? { "If-None-Match": etag } : {}) };
+  /**
+   * The response to GET `path` within some seconds. With `etag` it may be 304. `isLast` closes the connection
+   * after it, where fetch permits that: browsers and Workers manage their connections themselves.
+   */
+  get(path: string, limit: number, etag: string | null = null, seconds = PATIENCE, isLast = false): Promise<Received> {
+    const headers = { ...this.authorization, ...(etag && { "If-None-Match": etag }), ...(isLast && { Connection: "close" }) };
     return this.ask(this.url + path, { headers, limit, seconds });
   }
 
@@ -82,7 +108,7 @@ export class Transport {
 
   /** What is at `path`, or where it redirects to. The API key is not sent to the target of a redirect. */
   async getFar(path: string, limit: number): Promise<Bytes> {
-    const request = { limit, seconds: limit / BASE_RATE };
+    const request = { limit, seconds: PATIENCE + limit / BASE_RATE };
     let url = this.url + path, headers = this.authorization;
     for (let left = REDIRECTS_MAX; left >= 0; left -= 1) {
       let found = await this.ask(url, { ...request, headers });
@@ -102,21 +128,24 @@ export class Transport {
     for (const each of this.running) each.abort();
   }
 
-  private async ask(url: string, { limit, seconds = 0, headers = {}, body, redirect = "manual" }: Request): Promise<Received> {
+  private async ask(url: string, { limit, seconds = PATIENCE, headers = {}, body, redirect = "manual" }: Asked): Promise<Received> {
     if (this.isEnded) throw new NoAnswer("the client was closed");
     const abort = new AbortController();
-    const timer = setTimeout(() => abort.abort(new Error("the response took too long")), (SECONDS + seconds) * 1000);
+    const timer = setTimeout(() => abort.abort(), seconds * 1000);
     this.running.add(abort);
     try {
-      const init: RequestInit = { headers, redirect, signal: abort.signal, cache: "no-store" };
+      const init: RequestInit = { headers, redirect, signal: abort.signal, ...CACHE };
       const response = await fetch(url, body === undefined ? init : { ...init, method: "POST", body });
+      // Some readers of HTTP keep such a name apart from the same one without the space.
+      for (const [name] of response.headers) if (/\s/.test(name)) throw new NoAnswer("the service sent a malformed response");
       const isGood = [200, 201].includes(response.status);
       const found = await readBody(response, isGood ? limit : ERROR_MAX);
       return { status: response.status, headers: response.headers, body: found };
     } catch (error) {
+      const isLate = abort.signal.aborted && !this.isEnded;
       abort.abort();
       if (error instanceof NoAnswer) throw error;
-      throw new NoAnswer(wordsOf(error));
+      throw new NoAnswer(isLate ? "the service did not answer in time" : `the service cannot be reached: ${codeOf(error)}`);
     } finally {
       clearTimeout(timer);
       this.running.delete(abort);
@@ -124,9 +153,10 @@ export class Transport {
   }
 }
 
-function wordsOf(error: unknown): string {
-  const cause = error instanceof Error ? error.cause : undefined;
-  return [error, cause].filter((each) => each !== undefined).map(String).join(": ").slice(0, SHOWN_MAX);
+/** The code of an error of fetch. Its message has no place in a log, because fetch received the API key. */
+function codeOf(error: unknown): string {
+  const { name, code, cause } = error as Error & { code?: unknown; cause?: { code?: unknown } | null };
+  return [cause?.code, code, name].find((each): each is string => typeof each === "string" && /^\w+$/.test(each)) ?? "unknown";
 }
 
 async function readBody(response: Response, limit: number): Promise<Bytes> {

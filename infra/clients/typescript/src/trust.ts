@@ -89,7 +89,7 @@ function signersOf(members: Members): Signer[] {
   const signers = tables(members, "Signers").map((each) => ({ key: keyOf(each, "Key"), uses: texts(each, "Uses") }));
   for (const { uses } of signers) {
     need(uses.length > 0, "Uses is empty");
-    rising(uses.map(utf8), "Uses");
+    rising(uses, "Uses");
   }
   need(signers.length <= SIGNERS_MAX, "there are too many signers");
   rising(signers.map(({ key }) => key), "Signers");
@@ -104,7 +104,7 @@ function checkOthers(members: Members): void {
   });
   optional(members, "Witnesses", (_, name) => {
     const witnesses = table(members, name), keys = texts(witnesses, "Keys");
-    rising(keys.map(utf8), "Keys");
+    rising(keys, "Keys");
     need(number(witnesses, "Quorum") <= keys.length, "Quorum is above the number of witnesses");
   });
 }

@@ -9,7 +9,7 @@ export type Verdict = "clear" | "revoked" | "stale";
 export interface Policy {
   /** How long after the last confirmation of the service a warrant can be clear. */
   readonly maxStaleness: number;
-  /** The longest pause between polls, unless the service asks for a longer one. */
+  /** The longest pause between polls, unless the service asks for a longer one; at most half of `maxStaleness`. */
   readonly pollSeconds: number;
   /** The longest long poll, for services that grant them. */
   readonly waitSeconds: number;
@@ -31,7 +31,7 @@ export function policyOf(given: Partial<Policy>): Policy {
 
 /** The longest pause between polls, if the service asks for `asked` seconds. */
 export const pauseOf = ({ pollSeconds, maxStaleness }: Policy, asked: number): number =>
-  Math.max(pollSeconds, Math.min(asked, maxStaleness / 2));
+  Math.min(Math.max(pollSeconds, asked), maxStaleness / 2);
 
 /** For how many whole seconds to wait in a poll, if the service grants `granted`. */
 export const waitOf = ({ waitSeconds, maxStaleness }: Policy, granted: number): number =>
@@ -93,5 +93,7 @@ export function viewOf(state: State, confirmed: Moment, { maxStaleness }: Policy
 /** A view that still revokes, and clears nothing. */
 export const distrusted = (view: View): View => ({ ...view, end: -Infinity, isTrusted: false });
 
-/** Whether the warrants that are not revoked are clear now. */
-export const isFresh = ({ end, wallEnd }: View): boolean => performance.now() < end && Date.now() < wallEnd;
+/** For how many milliseconds from now the warrants that are not revoked are clear. */
+export const leftOf = ({ end, wallEnd }: View): number => Math.min(end - performance.now(), wallEnd - Date.now());
+
+export const isFresh = (view: View): boolean => leftOf(view) > 0;

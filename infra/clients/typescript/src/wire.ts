@@ -43,6 +43,13 @@ export const FUTURE_MAX = 30_000;
 
 const HINT_MAX = 60;
 const ID_MAX = 72;
+/** How deep objects and arrays may be nested in JSON. */
+const DEPTH_MAX = 64;
+const WARRANT_ID = /^svc_wrt_[A-Za-z0-9_-]{1,64}$/;
+
+/** Whether there is a warrant identifier, and nothing else. */
+export const areWarrantIds = (ids: readonly unknown[]): ids is string[] =>
+  ids.length > 0 && ids.every((id) => typeof id === "string" && WARRANT_ID.test(id));
 
 /** A place in the feed: a sequence, and the chain (32 bytes) at it. */
 export interface Position {
@@ -98,9 +105,23 @@ const asObject = (value: unknown): Json =>
 export const listOf = <T>(value: unknown, read: (each: unknown) => T): T[] =>
   Array.isArray(value) ? value.map(read) : refuse("malformed");
 
+/** How deep objects and arrays are nested in JSON. */
+function depthOf(body: Uint8Array): number {
+  let depth = 0, deepest = 0, isText = false;
+  for (let at = 0; at < body.length; at += 1) {
+    const each = String.fromCharCode(body[at]!);
+    if (each === '"') isText = !isText;
+    else if (isText) at += each === "\\" ? 1 : 0;
+    else if (each === "[" || each === "{") deepest = Math.max(deepest, (depth += 1));
+    else if (each === "]" || each === "}") depth -= 1;
+  }
+  return deepest;
+}
+
 /** The object of JSON in a response of at most `most` bytes. */
 export function json(body: Uint8Array, most: number): Json {
   check(body.length <= most, "too_large");
+  check(depthOf(body) <= DEPTH_MAX, "malformed");
   try {
     return asObject(JSON.parse(textOf(body)));
   } catch {
@@ -170,10 +191,9 @@ export function readHead(payload: Uint8Array): Head {
 function idsOf(members: Members, name: string): string[] {
   if (!members.has(name)) return [];
   const ids = texts(members, name);
-  const encoded = ids.map(utf8);
   need(ids.length > 0, `${name} is empty`);
-  need(encoded.every((each) => each.length <= ID_MAX), `${name} has an identifier that is too long`);
-  rising(encoded, name);
+  need(ids.every((each) => utf8(each).length <= ID_MAX), `${name} has an identifier that is too long`);
+  rising(ids, name);
   return ids;
 }
 
@@ -199,6 +219,7 @@ export function readBase(data: Uint8Array, base: Base): string[] {
   const members = reading(() => decode(data));
   const ids = reading(() => texts(members, "RevokedIDs"));
   check(ids.length === base.count, "malformed");
+  reading(() => rising(ids, "RevokedIDs"));
   check(members.get("Version") === base.version, "version");
   return ids;
 }

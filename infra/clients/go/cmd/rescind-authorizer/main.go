@@ -148,7 +148,10 @@ func check(ctx context.Context, arguments []string, stdout io.Writer) (int, erro
 	if err := client.Ready(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
-	verdict := client.Check(flags.Args()...)
+	verdict, err := client.Check(flags.Args()...)
+	if err != nil {
+		return 2, err
+	}
 	_, err = fmt.Fprintln(stdout, verdict)
 	return map[rescind.Verdict]int{rescind.Clear: 0, rescind.Revoked: 3, rescind.Stale: 4}[verdict], err
 }

@@ -12,7 +12,7 @@ const FILES = ["cbor", "ed25519", "state", "trust", "wire"];
 const REPLACED = [
   ["the form of base64", "bytes", "btoa(binary) !== text", "false"],
   ["the form of an answer", "wire", "Array.isArray(value) ? value.map(read) : refuse", "Array.isArray(value) ? value.map(read) : ((_) => [])"],
-  ["hints that are no numbers", "wire", "typeof value === \"number\" ? Math", "true ? Math"],
+  ["hints that are no numbers", "wire", "Number.isFinite(value) ? Math", "true ? Math"],
   ["the order of a map", "cbor", "this.isStrict && last && compare(last, bytes) >= 0", "false"],
   ["members that come twice", "cbor", " || members.has(key)", ""],
   ["keys that are texts", "cbor", "typeof key !== \"string\" || ", ""],

@@ -26,7 +26,7 @@ const (
 	afterWait     = 50 * time.Millisecond
 
 	// A new connection is made this often, so that it follows changes of DNS and of load balancers.
-	connectionAgeMax = 5 * time.Minute
+	connectionAgeMax = 10 * time.Minute
 )
 
 // follower holds the state of one feed, and brings it up to date. It belongs to one goroutine, but

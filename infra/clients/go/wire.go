@@ -325,7 +325,7 @@ func (d *decoder) texts(count uint64, each func([]byte)) error {
 		if err != nil {
 			return err
 		}
-		if n > 0 && bytes.Compare(before, id) >= 0 {
+		if len(id) > idMax || (n > 0 && bytes.Compare(before, id) >= 0) {
 			return refuse(Malformed)
 		}
 		before = id
@@ -480,7 +480,7 @@ func answerOf(body []byte) (*answer, error) {
 	return found, err
 }
 
-// hint returns a number within bounds: no peer may silence a client for long.
+// hint returns a finite number within bounds: no peer may silence a client for long.
 func hint(members map[string]any, name string, without float64) (float64, error) {
 	given, ok := members[name]
 	if !ok {
@@ -491,7 +491,7 @@ func hint(members map[string]any, name string, without float64) (float64, error)
 		return 0, errJSON
 	}
 	found, err := strconv.ParseFloat(string(number), 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
+	if err != nil {
 		return 0, errJSON
 	}
 	if found > hintMax {

@@ -34,7 +34,7 @@ const BASE_MAX = 2 ** 30;
 const BACKOFF_MAX = 5;
 const AFTER_WAIT = 0.05;
 /** A new connection is made this often, so that it follows changes of DNS and of load balancers; milliseconds. */
-const CONNECTION_AGE_MAX = 300_000;
+const CONNECTION_AGE_MAX = 600_000;
 
 /** Seconds to pause, at most `longest`, so that clients do not come together. */
 export const jittered = (longest: number): number => longest * (0.5 + Math.random() / 2);

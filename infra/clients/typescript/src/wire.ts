@@ -136,7 +136,7 @@ export function base64(value: unknown): Bytes {
 export const member = (value: unknown, name: string): unknown => asObject(value)[name];
 
 const hint = (value: unknown): number =>
-  typeof value === "number" ? Math.min(Math.max(value, 0), HINT_MAX) : refuse("malformed");
+  Number.isFinite(value) ? Math.min(Math.max(value as number, 0), HINT_MAX) : refuse("malformed");
 
 /** The answer in the body of a response. */
 export function readAnswer(body: Uint8Array): Answer {
@@ -188,12 +188,16 @@ export function readHead(payload: Uint8Array): Head {
   return head;
 }
 
+function checkIds(ids: readonly string[], name: string): void {
+  need(ids.every((each) => utf8(each).length <= ID_MAX), `${name} has an identifier that is too long`);
+  rising(ids, name);
+}
+
 function idsOf(members: Members, name: string): string[] {
   if (!members.has(name)) return [];
   const ids = texts(members, name);
   need(ids.length > 0, `${name} is empty`);
-  need(ids.every((each) => utf8(each).length <= ID_MAX), `${name} has an identifier that is too long`);
-  rising(ids, name);
+  checkIds(ids, name);
   return ids;
 }
 
@@ -219,7 +223,7 @@ export function readBase(data: Uint8Array, base: Base): string[] {
   const members = reading(() => decode(data));
   const ids = reading(() => texts(members, "RevokedIDs"));
   check(ids.length === base.count, "malformed");
-  reading(() => rising(ids, "RevokedIDs"));
+  reading(() => checkIds(ids, "RevokedIDs"));
   check(members.get("Version") === base.version, "version");
   return ids;
 }

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from . import events
-from .answers import Answer, parse_answer
+from .answers import Answer, NoAnswer, parse_answer, read_age
 from .belief import Belief
 from .client import AuthorizerClient, NotReady
 from .floor import FileFloor
@@ -21,6 +21,7 @@ from .formats.documents import NotTrusted
 from .formats.ids import is_warrant_id
 from .formats.signing_keys import PublishedKeys
 from .formats.tokens import token_id
+from .http1 import Response
 from .policy import NeedsBase, Policy, Reason, RefusedAnswer
 from .state import Position, State, advance
 
@@ -116,9 +117,13 @@ class Session:
         held = self._state if self._is_trusted else None
         return advance(held, answer, base=data, now=moment, trusted=self._belief, floor=floor)
 
-    def confirm(self, now: str, age: int, max_staleness: int) -> dict[str, Any]:
+    def confirm(self, now: str, age: str, max_staleness: int) -> dict[str, Any]:
         """Learn that the head is that of the answer to a request of `now`, which had this `Age`."""
-        end = datetime.fromisoformat(now) + timedelta(seconds=max_staleness - age)
+        try:
+            seconds = read_age(Response(200, {"age": age}))
+        except NoAnswer:
+            return {"refused": Reason.MALFORMED.value}
+        end = datetime.fromisoformat(now) + timedelta(seconds=max_staleness - seconds)
         self._end = end if self._end is None else max(self._end, end)
         return {"ready": True}
 

@@ -1,5 +1,6 @@
 """What a client must accept, and what it then says of warrants."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -8,7 +9,7 @@ import cbor2
 from shared.authorizer.formats import wire
 from shared.authorizer.state import Position
 from tests.authorizer.feeds import HOUR, NOW, Feed, sealed, signer
-from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case
+from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case, of_base, with_new
 
 _SECOND = timedelta(seconds=1)
 
@@ -24,7 +25,6 @@ def a_newcomer(case: Case) -> None:
     for each in (A, B, C):
         case.check("revoked", each)
     case.check("clear", D)
-    case.check("clear")
     case.check("revoked", D, A)
     case.check("revoked", A, D)
 
@@ -202,11 +202,12 @@ def many_identifiers(case: Case) -> None:
     case.begin()
     ids = [f"svc_wrt_{number:010}" for number in range(300)]
     case.feed.publish(*ids)
-    case.feed.publish("x" * 72, "\u00e4" * 36, "y" * 24, "z" * 23, removed=tuple(ids[:24]))
+    long = ("svc_wrt_" + "x" * 64, "x" * 72, "\u00e4" * 36, "y" * 24, "z" * 23)
+    case.feed.publish(*long, removed=tuple(ids[:24]))
     case.feed.publish_list()
     case.poll(case.feed.answer(1), sequence=3)
     case.check("clear", *ids[:24])
-    for each in (ids[24], ids[299], "x" * 72, "\u00e4" * 36):
+    for each in (ids[24], ids[299], "svc_wrt_" + "x" * 64):
         case.check("revoked", each)
     case.init()
     case.poll(case.feed.answer(), base=case.feed.data, sequence=3)
@@ -218,10 +219,15 @@ def many_identifiers(case: Case) -> None:
 def order_of_bytes(case: Case) -> None:
     """Identifiers are sorted by their bytes in UTF-8, not by units of UTF-16."""
     case.begin()
-    ids = ("\ufb00", "\U00010000")
+    ids = (D, "\ufb00", "\U00010000")
     case.feed.append(wire.FeedEntry(2, ids).encode())
     case.poll(case.feed.answer(1), sequence=2)
-    case.check("revoked", ids[1])
+    case.check("revoked", D)
+    case.init()
+    case.feed.ids = {*ids}
+    case.feed.publish_list()
+    case.poll(case.feed.answer(), base=case.feed.data, sequence=2)
+    case.check("revoked", D)
 
 
 @case
@@ -307,3 +313,99 @@ def a_restart(case: Case) -> None:
     case.feed.publish_list()
     case.init(floor=Position(floor.sequence, floor.chain))
     case.poll(case.feed.answer(), base=case.feed.data, sequence=case.feed.sequence)
+
+
+@case
+def the_forms_of_an_age(case: Case) -> None:
+    """`Age` is decimal digits; spaces and tabs around them and zeros before them mean nothing."""
+    case.begin()
+    for age in ("10", " \t10\t ", "0010", "10 "):
+        case.begin()
+        case.confirm(age)
+        case.check("clear", D, now=NOW + 19 * _SECOND)
+        case.check("stale", D, now=NOW + 20 * _SECOND)
+
+
+@case
+def a_large_age(case: Case) -> None:
+    """An `Age` of any size makes a client stale at most until the next answer."""
+    for age in (2**31 - 1, 2**31, 2**31 + 1, 9_999_999_999, 2**63, 10**30):
+        case.begin()
+        case.confirm(age)
+        case.check("stale", D)
+        case.check("revoked", A)
+        case.confirm(0)
+        case.check("clear", D)
+
+
+@case
+def hints_at_their_limits(case: Case) -> None:
+    """A hint below 0 or above 60 counts as the bound, and the answer is accepted."""
+    case.begin()
+    good = json.loads(case.feed.answer().encode())
+    for name in ("poll_seconds", "wait_max"):
+        for hint in (-1, -0.5, 0, 0.001, 60, 61, 1e9, 1e300, 2**63):
+            case.poll(json.dumps(good | {name: hint}).encode(), sequence=1)
+
+
+@case
+def the_deepest_json(case: Case) -> None:
+    """Objects and arrays of an answer may be nested 64 deep; brackets in a text do not count."""
+    case.begin()
+    body = case.feed.answer().encode()
+    texts = (b'"' + b"[{" * 99 + b'"', b'"\\"' + b"[" * 99 + b'"')
+    for other in (b"[" * 62 + b'{"":1}' + b"]" * 62, *texts):
+        case.poll(b'{"?":' + other + b"," + body[1:], sequence=1)
+        case.response('{"documents":[],"?":' + other.decode() + "}", version=1)
+    case.poll(b'{"?":[' + b"[]," * 99 + b"{}]," + body[1:], sequence=1)
+
+
+@case
+def the_largest_base(case: Case) -> None:
+    """A base may have exactly (`Base.Count` + 2) x 80 bytes."""
+    for more, expected in ((0, {"sequence": 1}), (1, {"refused": "too_large"})):
+        case.init()
+        size = (case.feed.base.count + 2) * wire.BASE_BYTES_EACH + more
+        room = size - len(with_new(case.feed.data, b"\x58\x00"))
+        base = with_new(case.feed.data, b"\x58" + bytes([room]) + b"x" * room)
+        assert len(base) == size
+        case.poll(of_base(case.feed, base), base=base, **expected)
+
+
+@case
+def the_longest_step_after_a_restart(case: Case) -> None:
+    """With a base, the sequence may be 2^32 above the floor, and no further."""
+    for more, expected in ((0, {"sequence": 1 + 2**32}), (1, {"refused": "fast_forward"})):
+        far = Feed(ids={A, D}, sequence=1 + 2**32 + more, chain=b"c" * 32)
+        case.init(floor=Position(1, case.feed.chain))
+        case.poll(far.answer(), base=far.data, **expected)
+        case.check("stale" if more else "revoked", D)
+
+
+@case
+def a_floor_among_the_entries_after_a_base(case: Case) -> None:
+    """A client whose floor is before, in or after the entries of the first answer accepts it."""
+    floors = [Position(0, case.feed.base.chain), Position(1, case.feed.chain)]
+    for each in (D, UNKNOWN):
+        case.feed.publish(each, removed=(A,) if each == D else ())
+        floors.append(Position(case.feed.sequence, case.feed.chain))
+    for floor in floors:
+        case.init(floor=floor)
+        case.poll(case.feed.answer(), base=case.feed.data, sequence=3)
+        case.check("revoked", D)
+        case.check("clear", A)
+        case.restart()
+        case.poll(case.feed.answer(), base=case.feed.data, sequence=3)
+
+
+@case
+def the_longest_identifier(case: Case) -> None:
+    """A warrant identifier has 1 to 64 letters, digits, `_` or `-` after `svc_wrt_`."""
+    case.begin()
+    ids = ("svc_wrt_-", "svc_wrt__", "svc_wrt_" + "Zz9_-" * 12 + "Zz9_")
+    for each in ids:
+        case.check("clear", each)
+    case.feed.publish(*ids)
+    case.poll(case.feed.answer(1), sequence=2)
+    for each in ids:
+        case.check("revoked", each)

@@ -1,9 +1,10 @@
 """A case of the conformance suite, and how one is written down."""
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +34,11 @@ def text_of(moment: datetime) -> str:
 def with_new(payload: bytes, value: bytes) -> bytes:
     """The map with a further member, which is the first in the order."""
     return bytes([payload[0] + 1]) + b"\x61?" + value + payload[1:]
+
+
+def of_base(feed: Feed, data: bytes) -> Answer:
+    """An answer whose head names this base."""
+    return feed.answer(base=replace(feed.base, sha256=hashlib.sha256(data).digest()))
 
 
 def nested(depth: int) -> bytes:
@@ -137,10 +143,16 @@ class Case:
     def check(self, verdict: str, *ids: str, now: datetime = NOW) -> None:
         self._step("check", {"now": text_of(now), "ids": list(ids)}, verdict=verdict)
 
-    def confirm(self, age: int, *, now: datetime = NOW, max_staleness: int = 30) -> None:
-        """The last answer, or a 304, had this age."""
-        given = {"now": text_of(now), "age": age, "max_staleness": max_staleness}
-        self._step("confirm", given, ready=True)
+    def refuse_check(self, *ids: str) -> None:
+        """The client refuses to decide about this chain, because a text identifies no warrant."""
+        self._step("check", {"now": text_of(NOW), "ids": list(ids)}, refused="malformed")
+
+    def confirm(
+        self, age: int | str, *, now: datetime = NOW, max_staleness: int = 30, **expected: Any
+    ) -> None:
+        """The last answer, or a 304, had this `Age`; fields that repeat are joined by commas."""
+        given = {"now": text_of(now), "age": str(age), "max_staleness": max_staleness}
+        self._step("confirm", given, **expected or {"ready": True})
 
     def identify(self, kind: str, issuer: str, value: str, **expected: Any) -> None:
         """The client derives the identifier of a token."""

@@ -1,6 +1,5 @@
 """What a client must refuse, each by its name, while it keeps what it has."""
 
-import hashlib
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +11,7 @@ from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer
 from shared.authorizer.formats import wire
 from shared.authorizer.state import Position
 from tests.authorizer.feeds import HOUR, NOW, Feed, sealed, signer
-from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case, nested, with_new
+from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case, nested, of_base, with_new
 
 _SECOND = timedelta(seconds=1)
 _OTHER_TENANT = "svc_tnt_01KAJ3TMF00000000000GLOBEX"
@@ -50,7 +49,7 @@ def too_large__a_base(case: Case) -> None:
     case.init()
     feed = Feed(ids={"x" * 200})
     case.poll(feed.answer(), base=feed.data, refused="too_large")
-    case.check("stale", "x" * 200)
+    case.check("stale", A)
 
 
 @case
@@ -133,11 +132,6 @@ def malformed__another_encoding_of_a_head(case: Case) -> None:
     case.kept()
 
 
-def _of_base(feed: Feed, data: bytes) -> Answer:
-    """An answer whose head names this base."""
-    return feed.answer(base=replace(feed.base, sha256=hashlib.sha256(data).digest()))
-
-
 @case
 def malformed__nesting(case: Case) -> None:
     """A value is in at most 16 maps and lists, in a head, an entry and a base."""
@@ -145,7 +139,7 @@ def malformed__nesting(case: Case) -> None:
     deep, data = nested(16), case.feed.data
     for lists, expected in ((deep, {"refused": "malformed"}), (deep[1:], {"sequence": 1})):
         base = with_new(data, lists)
-        case.poll(_of_base(case.feed, base), base=base, **expected)
+        case.poll(of_base(case.feed, base), base=base, **expected)
     case.begin()
     good, entry = case.feed.head().encode(), wire.FeedEntry(2, (D,)).encode()
     for wrong in (deep, nested(17), nested(5000), b"\xa1\x61?" * 16 + b"\x01"):
@@ -177,7 +171,7 @@ def malformed__texts(case: Case) -> None:
     case.init()
     for wrong in _NO_TEXTS[:2]:
         base = with_new(case.feed.data, wrong)
-        case.poll(_of_base(case.feed, base), base=base, refused="malformed")
+        case.poll(of_base(case.feed, base), base=base, refused="malformed")
     case.begin()
     for wrong in _NO_TEXTS:
         payload = with_new(case.feed.head().encode(), wrong)
@@ -214,9 +208,134 @@ def malformed__an_entry_of_the_chain(case: Case) -> None:
 def malformed__a_base(case: Case) -> None:
     """A base with another number of identifiers than the head says is refused."""
     case.init()
-    base = replace(case.feed.base, count=3)
-    case.poll(case.feed.answer(base=base), base=case.feed.data, refused="malformed")
+    for count in (0, 1, 3, 2**53):
+        base = replace(case.feed.base, count=count)
+        case.poll(case.feed.answer(base=base), base=case.feed.data, refused="malformed")
     case.check("stale", A)
+
+
+@case
+def malformed__another_encoding_of_a_base(case: Case) -> None:
+    """A base that a deterministic encoder would have written differently is refused."""
+    case.init()
+    good = case.feed.data
+    members = cbor2.loads(good)
+    text = cbor2.dumps(A)
+    assert good[0] == 0xA4
+    others = [
+        cbor2.dumps(dict(reversed(members.items()))),
+        b"\xb8\x04" + good[1:],
+        b"\xbf" + good[1:] + b"\xff",
+        good + b"\x00",
+        good.replace(b"jRevokedIDs\x82", b"jRevokedIDs\x98\x02"),
+        good.replace(b"jRevokedIDs\x82" + text, b"jRevokedIDs\x9f" + text).replace(
+            cbor2.dumps(B), cbor2.dumps(B) + b"\xff"
+        ),
+        good.replace(text, b"\x78" + bytes([len(A)]) + A.encode()),
+        good.replace(text, b"\x7f" + text + b"\xff"),
+        good.replace(b"gVersion\x01", b"gVersion\x18\x01"),
+        b"\xa5" + good[1:] + cbor2.dumps("RevokedIDs") + cbor2.dumps([A, B]),
+        b"\xa5" + good[1:] + cbor2.dumps("Version") + cbor2.dumps(1),
+        with_new(good, b"\x18\x01"),
+    ]
+    for base in others:
+        assert base != good
+        case.poll(of_base(case.feed, base), base=base, refused="malformed")
+    case.poll(case.feed.answer(), base=good, sequence=1)
+
+
+@case
+def malformed__identifiers_of_a_base(case: Case) -> None:
+    """Identifiers of a base are texts of at most 72 bytes, sorted by their bytes, each once."""
+    case.init()
+    members = cbor2.loads(case.feed.data)
+    wrong: list[list[Any]] = [[B, A], [A, A], [A, "x" * 73], ["\u00e4" * 37, "\u00e5"]]
+    wrong += [["\U00010000", "\ufb00"], [A, 1], [A, A.encode()], [A, [B]], [A, None]]
+    for ids in wrong:
+        base = _encoded({**members, "RevokedIDs": ids})
+        case.poll(of_base(case.feed, base), base=base, refused="malformed")
+    for other in ({}, {"RevokedIDs": A}, {"RevokedIDs": {A: 1, B: 2}}):
+        rest = {name: each for name, each in members.items() if name != "RevokedIDs"}
+        base = _encoded({**rest, **other})
+        case.poll(of_base(case.feed, base), base=base, refused="malformed")
+    case.check("stale", A)
+
+
+@case
+def malformed__an_entry_after_a_base(case: Case) -> None:
+    """An entry of another form is refused in the first answer too, before the base is fetched."""
+    good = wire.FeedEntry(2, (D,)).encode()
+    wrong: list[bytes] = [b"", b"\xff", good + b"\x00", with_new(good, nested(16))]
+    wrong += [
+        _encoded({"Sequence": 2, "Revoked": each}) for each in ([], [D, D], [B, A], ["x" * 73])
+    ]
+    wrong += [_encoded({"Sequence": 2, "Revoked": [D], "Removed": [D]})]
+    for entry in wrong:
+        branch = case.feed.branch()
+        branch.append(entry)
+        case.init()
+        case.poll(branch.answer(), base=branch.data, refused="malformed")
+    branch = case.feed.branch()
+    branch.append(wire.FeedEntry(3, (D,)).encode())
+    case.poll(branch.answer(), base=branch.data, refused="gap")
+    case.check("stale", A)
+
+
+@case
+def malformed__json_that_is_nested_deeply(case: Case) -> None:
+    """JSON that is nested more than 64 deep is refused, also in a member that is not known."""
+    case.begin()
+    body = case.feed.answer().encode()
+    for depth in (64, 65, 1000, 20_000):
+        deep = b"[" * depth + b"1" + b"]" * depth
+        for other in (b'{"?":' + deep + b",", b'{"?":' + deep + b',"?":1,'):
+            case.poll(other + body[1:], refused="malformed")
+        case.response('{"documents":[],"?":' + deep.decode() + "}", refused="malformed")
+    objects = b'{"?":' * 64 + b"1" + b"}" * 64
+    case.poll(b'{"?":' + objects + b"," + body[1:], refused="malformed")
+    case.kept()
+
+
+@case
+def malformed__hints_that_are_not_finite(case: Case) -> None:
+    """A hint is a finite number."""
+    case.begin()
+    body = case.feed.answer().encode()
+    for name in (b'"poll_seconds":1.0', b'"wait_max":0'):
+        member = name.partition(b":")[0]
+        for hint in (b"1e999", b"-1e999", b"1" * 400):
+            case.poll(body.replace(name, member + b":" + hint), refused="malformed")
+    case.kept()
+
+
+@case
+def malformed__an_age(case: Case) -> None:
+    """`Age` is one number of decimal digits; an answer with another one confirms nothing."""
+    case.begin()
+    case.confirm(0)
+    later = NOW + 20 * _SECOND
+    repeated = ("0, 0", "0,0", "1000, 0", "0, 1000", "5,", ", 5")
+    others = ("", " ", "-1", "+1", "1.0", "1e1", "0x1", "1 0", "\u0663", "\u00a01", "1\n", "none")
+    for age in (*repeated, *others):
+        case.confirm(age, now=later, refused="malformed")
+    case.check("clear", D, now=NOW + 29 * _SECOND)
+    case.check("stale", D, now=NOW + 30 * _SECOND)
+
+
+@case
+def malformed__identifiers_of_a_chain(case: Case) -> None:
+    """A text that identifies no warrant is refused, whatever the state and the others are."""
+    wrong = ["", "garbage", "svc_wrt_", " svc_wrt_a", "svc_wrt_a ", "svc_wrt_a\n", "\tsvc_wrt_a"]
+    wrong += ["SVC_WRT_a", "svc_wrt_a b", "svc_wrt_a.b", "svc_wrt_\u00e4", "\ufeffsvc_wrt_a"]
+    wrong += ["svc_wrt_" + "x" * 65, "x" * 72, "svc_rev_a", "xsvc_wrt_a", "svc_wrt_a\x00"]
+    case.init()
+    case.refuse_check(" " + A)
+    case.begin()
+    for each in wrong:
+        case.refuse_check(each)
+    for chain in ((A, ""), ("", A), (D, A + " "), ()):
+        case.refuse_check(*chain)
+    case.kept()
 
 
 @case

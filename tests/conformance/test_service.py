@@ -60,7 +60,7 @@ class Follower:
         etag = self.tenant.authorizer.get(_FEED).headers["ETag"]
         answer = self.tenant.authorizer.get(_FEED, headers={"If-None-Match": etag})
         assert answer.status_code == 304
-        given = {"age": int(answer.headers["Age"]), "max_staleness": 30}
+        given = {"age": answer.headers["Age"], "max_staleness": 30}
         told = {"now": text_of(self.clock.moment), **given}
         assert self.ask({"confirm": told}) == {"ready": True}
 

@@ -40,8 +40,7 @@ type Options struct {
 	AllowHTTP bool
 	// RootCAs verify the certificate of the service; nil are those of the system.
 	RootCAs *x509.CertPool
-	// OnEvent is called with each event, one at a time; it must return soon. Without it, events for
-	// which IsWarning is true are logged by the package log.
+	// OnEvent is called with each event, one at a time; it must return soon. The default is LogEvent.
 	OnEvent func(Event)
 	// Name is that of this authorizer in reports: by default that of the host. NoReports turns them off.
 	Name      string
@@ -98,10 +97,6 @@ type Client struct {
 	hasAsked bool
 	isRun    bool
 	noting   sync.Mutex
-
-	turning  sync.Mutex
-	wasFresh bool
-	expiry   *time.Timer
 }
 
 // New returns a client that has what its floor kept. It asks the service when it is Run.
@@ -123,7 +118,7 @@ func New(options Options) (*Client, error) {
 	}
 	made := &Client{onEvent: options.OnEvent, changed: make(chan struct{})}
 	if made.onEvent == nil {
-		made.onEvent = logWarnings
+		made.onEvent = LogEvent
 	}
 	made.status = Status{Refusals: map[Reason]int{}, Problem: "the service has not answered yet"}
 	made.follower = follower{
@@ -160,17 +155,19 @@ func (c *Client) Run(ctx context.Context) error {
 		return errors.New("rescind: the client was run before")
 	}
 	defer c.follower.transport.client.CloseIdleConnections()
-	defer c.end()
-	if c.reporter != nil {
-		done := make(chan struct{})
+	var others sync.WaitGroup
+	defer others.Wait()
+	run := func(do func(context.Context)) {
+		others.Add(1)
 		go func() {
-			defer close(done)
-			c.reporter.run(ctx)
+			defer others.Done()
+			do(ctx)
 		}()
-		defer func() { <-done }()
 	}
-	// What the floor has may be recent.
-	c.turn()
+	run(c.watch)
+	if c.reporter != nil {
+		run(c.reporter.run)
+	}
 	for {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -178,15 +175,6 @@ func (c *Client) Run(ctx context.Context) error {
 		pause := c.follower.poll(ctx)
 		c.show()
 		wait(ctx, nil, pause)
-	}
-}
-
-// end stops the timer of the state.
-func (c *Client) end() {
-	c.turning.Lock()
-	defer c.turning.Unlock()
-	if c.expiry != nil {
-		c.expiry.Stop()
 	}
 }
 
@@ -244,31 +232,27 @@ func (c *Client) news() <-chan struct{} {
 // show wakes all waiters, because there may be a newer view.
 func (c *Client) show() {
 	c.lock.Lock()
+	defer c.lock.Unlock()
 	c.hasAsked = true
 	close(c.changed)
 	c.changed = make(chan struct{})
-	c.lock.Unlock()
-	c.turn()
 }
 
-// turn notes that the state became recent or stale. A timer notes the end of a recent state, because
-// the poll that would renew it may take longer.
-func (c *Client) turn() {
-	c.turning.Lock()
-	defer c.turning.Unlock()
-	left := c.follower.view.Load().left(time.Now())
-	wasFresh := c.wasFresh
-	c.wasFresh = left > 0
-	if c.expiry != nil {
-		c.expiry.Stop()
-	}
-	if c.wasFresh {
-		c.expiry = time.AfterFunc(left, c.turn)
-	}
-	if c.wasFresh && !wasFresh {
-		c.note(Recovered{})
-	} else if wasFresh && !c.wasFresh {
-		c.note(BecameStale{})
+// watch notes when the state becomes recent or stale, also while a poll takes long.
+func (c *Client) watch(ctx context.Context) {
+	for wasFresh := false; ctx.Err() == nil; {
+		changed, left := c.news(), c.follower.view.Load().left(time.Now())
+		isFresh := left > 0
+		if isFresh && !wasFresh {
+			c.note(Recovered{})
+		} else if wasFresh && !isFresh {
+			c.note(BecameStale{})
+		}
+		if !isFresh {
+			left = askAgain
+		}
+		wasFresh = isFresh
+		wait(ctx, changed, left)
 	}
 }
 

@@ -63,23 +63,18 @@ type ReportFailed struct {
 	IsUnregistered bool
 }
 
-// IsWarning returns whether somebody must act, or warrants are refused until the event is over.
-func IsWarning(event Event) bool {
+// LogEvent writes an event to the standard logger, unless it is a part of normal operation. It is the
+// default of Options.OnEvent.
+func LogEvent(event Event) {
 	switch event := event.(type) {
-	case Refused, Failed, BecameStale, SignerChanged:
-		return true
+	case Polled, Advanced:
+		return
 	case Reported:
-		return event.Status == "foreign"
-	case ReportFailed:
-		return event.IsUnregistered
+		if event.Status != "foreign" {
+			return
+		}
 	}
-	return false
-}
-
-func logWarnings(event Event) {
-	if IsWarning(event) {
-		log.Print("rescind: ", event)
-	}
+	log.Print("rescind: ", event)
 }
 
 func (Polled) event()        {}

@@ -41,50 +41,29 @@ func without(format string, given ...any) *noAnswer {
 	return &noAnswer{message: printable(fmt.Sprintf(format, given...))}
 }
 
-// printable returns the beginning of a text as one line without control characters.
+// printable returns the beginning of a text as one line, with control characters escaped.
 func printable(text string) string {
-	var made strings.Builder
-	for _, each := range strings.ToValidUTF8(text, "?") {
-		shown := string(each)
-		if each != '"' && each != '\\' {
-			quoted := strconv.Quote(shown)
-			shown = quoted[1 : len(quoted)-1]
-		}
-		if made.Len()+len(shown) > shownMax {
-			break
-		}
-		made.WriteString(shown)
+	if len(text) > shownMax {
+		text = text[:shownMax]
 	}
-	return made.String()
+	quoted := strconv.Quote(strings.ToValidUTF8(text, "?"))
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // described returns the reason of a failed request. Text of net/http has no place in it, because that
 // library received the API key, and redirects to secret addresses.
 func described(err error) error {
-	var (
-		late        net.Error
-		connection  *net.OpError
-		authority   x509.UnknownAuthorityError
-		host        x509.HostnameError
-		certificate x509.CertificateInvalidError
-	)
-	switch {
-	case errors.Is(err, context.Canceled):
-		return without("the client was stopped")
-	case errors.As(err, &late) && late.Timeout():
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
 		return without("the service did not answer in time")
-	case errors.As(err, &connection):
-		return without("the service cannot be reached: %v", connection)
-	case errors.As(err, &authority):
-		return without("the service cannot be verified: %v", authority)
-	case errors.As(err, &host):
-		return without("the service cannot be verified: %v", host)
-	case errors.As(err, &certificate):
-		return without("the service cannot be verified: %v", certificate)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return without("the service closed the connection")
 	}
-	return without("the service sent a malformed response")
+	for each := err; each != nil; each = errors.Unwrap(each) {
+		switch each.(type) {
+		case *net.OpError, x509.UnknownAuthorityError, x509.HostnameError, x509.CertificateInvalidError:
+			return without("the service cannot be reached: %v", each)
+		}
+	}
+	return without("the service closed the connection, or sent a malformed response")
 }
 
 // response is what the service answered.
@@ -139,20 +118,11 @@ type transport struct {
 
 var apiKeys = regexp.MustCompile(`^[!-~]+$`)
 
-// checkedKey returns an API key without the white space and the byte order mark around it, which files
-// and editors add.
-func checkedKey(given string) (string, error) {
-	key := strings.TrimFunc(given, func(each rune) bool { return unicode.IsSpace(each) || each == '\ufeff' })
-	if !apiKeys.MatchString(key) {
-		return "", errors.New("APIKey is empty, or contains a character that no API key contains: copy it again")
-	}
-	return key, nil
-}
-
 func newTransport(address, apiKey string, allowHTTP bool, authorities *x509.CertPool) (*transport, error) {
-	apiKey, err := checkedKey(apiKey)
-	if err != nil {
-		return nil, err
+	// Files and editors add white space and byte order marks.
+	apiKey = strings.TrimFunc(apiKey, func(each rune) bool { return unicode.IsSpace(each) || each == '\ufeff' })
+	if !apiKeys.MatchString(apiKey) {
+		return nil, errors.New("APIKey is empty, or contains a character that no API key contains: copy it again")
 	}
 	address = strings.TrimRight(address, "/")
 	if err := checkURL(address, allowHTTP); err != nil {
@@ -235,10 +205,8 @@ func (r *response) target(from string) (string, error) {
 	default:
 		return "", r.unexpected()
 	}
-	base, err := url.Parse(from)
-	if err != nil {
-		return "", without("the service redirected to a malformed address")
-	}
+	// A request to it was made.
+	base, _ := url.Parse(from)
 	to, err := base.Parse(r.field("Location"))
 	if err != nil {
 		return "", without("the service redirects to a malformed address")

@@ -403,21 +403,21 @@ func parseJSON(body []byte) (map[string]any, error) {
 }
 
 // jsonDepth returns how deep objects and arrays are nested.
-func jsonDepth(body []byte) int {
-	depth, deepest, isText := 0, 0, false
+func jsonDepth(body []byte) (deepest int) {
+	depth, isText := 0, false
 	for n := 0; n < len(body); n++ {
 		switch each := body[n]; {
 		case each == '"':
 			isText = !isText
 		case isText && each == '\\':
 			n++
-		case isText:
-		case each == '[' || each == '{':
-			if depth++; depth > deepest {
-				deepest = depth
-			}
-		case each == ']' || each == '}':
+		case !isText && (each == '[' || each == '{'):
+			depth++
+		case !isText && (each == ']' || each == '}'):
 			depth--
+		}
+		if depth > deepest {
+			deepest = depth
 		}
 	}
 	return deepest

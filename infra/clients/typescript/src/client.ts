@@ -22,8 +22,8 @@ export interface ClientOptions {
   readonly floor: Floor;
   readonly policy?: Partial<Policy>;
   /**
-   * Called with each event. Its errors and rejections are ignored. Without it, events that somebody must look at
-   * are written with `console.warn`.
+   * Called with each event. Its errors and rejections are ignored. By default, events that are not a part of normal
+   * operation are written to the console.
    */
   readonly onEvent?: (event: ClientEvent) => void | Promise<void>;
   /** The name under which the client reports what it holds; by default that of its floor. */
@@ -195,10 +195,8 @@ export class AuthorizerClient {
   }
 }
 
-const isWarning = (event: ClientEvent): boolean =>
-  ["refused", "failed", "became_stale", "signer_changed"].includes(event.type)
-  || (event.type === "reported" && event.status === "foreign") || (event.type === "report_failed" && event.unregistered);
-
+/** Writes an event to the console, unless it is a part of normal operation. */
 function warn(event: ClientEvent): void {
-  if (isWarning(event)) console.warn("rescind:", JSON.stringify(event));
+  const isUsual = ["polled", "advanced"].includes(event.type) || (event.type === "reported" && event.status !== "foreign");
+  if (!isUsual) console.warn("rescind:", JSON.stringify(event));
 }

@@ -9,7 +9,8 @@ import {
   followed, judged, listSigners, pinned, positionAfter, readDocuments, readSigningKeys, vouching, type Belief,
 } from "./trust.js";
 import { tokenId, type TokenKind } from "./tokens.js";
-import { areWarrantIds, base64, check, readAnswer, Refused, type Position } from "./wire.js";
+import { wholeSeconds } from "./transport.js";
+import { areWarrantIds, base64, check, readAnswer, refuse, Refused, type Position } from "./wire.js";
 
 interface Floor {
   sequence: number;
@@ -23,7 +24,7 @@ interface Requests {
   signing_keys: { blob: string };
   restart: Record<string, never>;
   poll: { now: string; answer: string; base: string | null };
-  confirm: { now: string; age: number; max_staleness: number };
+  confirm: { now: string; age: string; max_staleness: number };
   check: { now: string; ids: string[] };
   identify: { kind: string; issuer: string; value: string };
   connect: {
@@ -40,7 +41,6 @@ const READY_MAX = 10 * SECOND;
 /** A client without a network. After `connect`, `live` is a client with one. */
 export class Session {
   private live: AuthorizerClient | null = null;
-  private failures = 0;
   private state: State | null = null;
   private belief: Belief = { tenant: "", pin: null, known: [], held: null };
   private floor: Position | null = null;
@@ -103,7 +103,7 @@ export class Session {
       return { sequence: this.state.head.sequence };
     },
     confirm: ({ now, age, max_staleness: seconds }) => {
-      const end = Date.parse(now) + (seconds - age) * SECOND;
+      const end = Date.parse(now) + (seconds - (wholeSeconds(age) ?? refuse("malformed"))) * SECOND;
       this.end = this.hasEnd ? Math.max(this.end, end) : end;
       this.hasEnd = true;
       return { ready: true };
@@ -130,7 +130,11 @@ export class Session {
       }
       return { ready: true };
     },
-    verdicts: (ids) => ({ verdicts: ids.map((id) => this.live?.check(id)), failures: this.failures }),
+    verdicts: (ids) => {
+      const { failures = 0, refusals = {} } = this.live?.status ?? {};
+      const refused = Object.values(refusals).reduce((sum, each) => sum + each, 0);
+      return { verdicts: ids.map((id) => this.live?.check(id)), failures: failures + refused };
+    },
   };
 
   /** Starts a client that follows a service, and waits for a recent state. Its events go to standard error. */
@@ -142,7 +146,6 @@ export class Session {
         url, apiKey, tenant, trustRoot, floor, policy: { maxStaleness }, report: false,
         onEvent: (event) => {
           console.error(JSON.stringify(event));
-          if (event.type === "failed" || event.type === "refused") this.failures += 1;
           if (event.type === "recovered") resolve();
         },
       });

@@ -50,7 +50,7 @@ export function ageOf({ headers }: Pick<Received, "headers">): number {
 }
 
 /** The number of seconds in a header, which spaces and tabs may surround; null if it is none. */
-function wholeSeconds(given: string): number | null {
+export function wholeSeconds(given: string): number | null {
   const found = /^[ \t]*([0-9]+)[ \t]*$/.exec(given);
   return found && Math.min(Number(found[1]), SECONDS_MAX);
 }
@@ -61,14 +61,6 @@ export function printable(text: string): string {
   return text.slice(0, SHOWN_MAX).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, escaped).slice(0, SHOWN_MAX);
 }
 
-/** An API key without the white space and the byte order mark around it. Throws a `TypeError` if it is none. */
-export function checkedKey(given: string): string {
-  const key = given.trim();
-  if (!/^[!-~]+$/.test(key)) {
-    throw new TypeError("apiKey is empty, or contains a character that no API key contains: copy it again");
-  }
-  return key;
-}
 
 interface Asked {
   readonly limit: number;
@@ -88,7 +80,12 @@ export class Transport {
   constructor(url: string, apiKey: string, allowHttp: boolean) {
     checkAddress(url, allowHttp);
     this.url = url.replace(/\/+$/, "");
-    this.authorization = { Authorization: `Bearer ${checkedKey(apiKey)}` };
+    // Files and editors add white space and byte order marks, which `trim` removes.
+    const key = apiKey.trim();
+    if (!/^[!-~]+$/.test(key)) {
+      throw new TypeError("apiKey is empty, or contains a character that no API key contains: copy it again");
+    }
+    this.authorization = { Authorization: `Bearer ${key}` };
   }
 
   /**

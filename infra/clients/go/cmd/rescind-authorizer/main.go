@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -90,7 +89,6 @@ func serve(ctx context.Context, arguments []string, stdout io.Writer) (int, erro
 	if err := flags.Parse(arguments); err != nil {
 		return 2, err
 	}
-	given.OnEvent = logged
 	client, err := rescind.New(*given)
 	if err != nil {
 		return 1, err
@@ -112,12 +110,6 @@ func serve(ctx context.Context, arguments []string, stdout io.Writer) (int, erro
 		return 1, err
 	}
 	return 0, nil
-}
-
-func logged(event rescind.Event) {
-	if _, ok := event.(rescind.Polled); !ok {
-		log.Print(event)
-	}
 }
 
 func check(ctx context.Context, arguments []string, stdout io.Writer) (int, error) {

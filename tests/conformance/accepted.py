@@ -361,6 +361,15 @@ def the_deepest_json(case: Case) -> None:
 
 
 @case
+def a_number_of_many_digits(case: Case) -> None:
+    """A number in a member that is not known may have any size."""
+    case.begin()
+    body = case.feed.answer().encode()
+    for number in (b"1" * 5000, b"1e999", b"-1e-999", b"0.1e+1"):
+        case.poll(b'{"?":' + number + b"," + body[1:], sequence=1)
+
+
+@case
 def the_largest_base(case: Case) -> None:
     """A base may have exactly (`Base.Count` + 2) x 80 bytes."""
     for more, expected in ((0, {"sequence": 1}), (1, {"refused": "too_large"})):

@@ -149,7 +149,9 @@ def malformed__nesting(case: Case) -> None:
         branch.append(with_new(entry, wrong))
         case.poll(branch.answer(1), refused="malformed")
     case.kept()
-    case.poll(sealed(with_new(good, deep[1:]), case.feed.key), sequence=1)
+    empty = b"\x81" * 15 + b"\x80"
+    for lists in (deep[1:], empty):
+        case.poll(sealed(with_new(good, lists), case.feed.key), sequence=1)
     case.feed.append(with_new(entry, deep[1:]))
     case.poll(case.feed.answer(1), sequence=2)
     case.check("revoked", D)
@@ -163,6 +165,25 @@ _NO_TEXTS = (
     b"\x64\xf4\x90\x80\x80",
     b"\x61\xc3",
 )
+
+
+@case
+def malformed__values_of_no_format(case: Case) -> None:
+    """Floating-point numbers, tags, other simple values and keys that are not texts are refused."""
+    wrong = [b"\xf9\x3c\x00", b"\xfb" + bytes(8), b"\xc1\x01", b"\xf7", b"\xe0", b"\xf8\xff"]
+    wrong += [b"\xa1\x01\x01", b"\xa1\x41a\x01", b"\xa1\xf5\x01", b"\xa1\xf6\x01", b"\x1c", b"\xfc"]
+    case.init()
+    for value in wrong:
+        base = with_new(case.feed.data, value)
+        case.poll(of_base(case.feed, base), base=base, refused="malformed")
+    case.begin()
+    for value in wrong:
+        payload = with_new(case.feed.head().encode(), value)
+        case.poll(sealed(payload, case.feed.key), refused="malformed")
+        branch = case.feed.branch()
+        branch.append(with_new(wire.FeedEntry(2, (D,)).encode(), value))
+        case.poll(branch.answer(1), refused="malformed")
+    case.kept()
 
 
 @case
@@ -608,6 +629,10 @@ def version_of_a_base(case: Case) -> None:
     case.init()
     base = replace(case.feed.base, version=2)
     case.poll(case.feed.answer(base=base), base=case.feed.data, refused="version")
+    members = cbor2.loads(case.feed.data)
+    for version in (True, "1", None, -1, 2**53 + 1):
+        data = _encoded({**members, "Version": version})
+        case.poll(of_base(case.feed, data), base=data, refused="version")
     case.check("stale", A)
 
 

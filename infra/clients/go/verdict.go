@@ -16,8 +16,10 @@ const (
 // areWarrantIDs returns whether there is a text, and each is a warrant identifier.
 func areWarrantIDs(ids []string) bool {
 	for _, id := range ids {
-		isLong := len(id) <= len(idPrefix) || len(id) > idMax
-		if isLong || id[:len(idPrefix)] != idPrefix || strings.TrimLeft(id[len(idPrefix):], idCharacters) != "" {
+		if len(id) <= len(idPrefix) || len(id) > idMax {
+			return false
+		}
+		if id[:len(idPrefix)] != idPrefix || strings.TrimLeft(id[len(idPrefix):], idCharacters) != "" {
 			return false
 		}
 	}

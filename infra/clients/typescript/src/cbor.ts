@@ -12,7 +12,7 @@ export class Malformed extends Error {}
 /** The largest number that the formats use. */
 export const NUMBER_MAX = 2 ** 53;
 
-/** How deep maps and lists may be in each other, the outermost included. */
+/** In how many maps and lists a value may be. */
 const DEPTH_MAX = 16;
 
 const SIMPLE = { 0xf4: false, 0xf5: true, 0xf6: null };
@@ -30,6 +30,7 @@ class Reader {
   ) {}
 
   item(depth: number): Value {
+    if (depth > DEPTH_MAX) return malformed();
     const [first = 0] = this.take(1);
     const kind = first >> 5;
     if (first in SIMPLE) return SIMPLE[first as keyof typeof SIMPLE];
@@ -39,7 +40,7 @@ class Reader {
     if (typeof size === "bigint") return malformed();
     if (kind === 2) return this.take(size);
     if (kind === 3) return this.text(size);
-    if (kind > 5 || depth >= DEPTH_MAX) return malformed();
+    if (kind > 5) return malformed();
     return kind === 4 ? this.list(size, depth + 1) : this.map(size, depth + 1);
   }
 

@@ -131,7 +131,7 @@ def test_a_worker_decides(service: Service, tmp_path: Path, date: str) -> None:
 
 @pytest.mark.parametrize("date", _DATES)
 def test_requests_of_a_worker_share_a_client(service: Service, tmp_path: Path, date: str) -> None:
-    """F1630b: Requests to a Worker that poll at once, or are cancelled, block no later poll."""
+    """F1630b: Requests to a Worker that poll at once share one exchange with the service."""
     options = {"url": service.url, "apiKey": KEY, "tenant": TENANT, "trustRoot": PIN}
     with _worker(tmp_path, date, **options, report=False) as ask:
         with ThreadPoolExecutor(8) as pool:

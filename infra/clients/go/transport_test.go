@@ -1,0 +1,235 @@
+package rescind
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+const halfStale = 15 * time.Second // of MaxStaleness
+
+func TestAnAPIKeyIsCheckedAndNeverShown(t *testing.T) {
+	service := serving(t)
+	given := Options{URL: service.URL, Tenant: tenant, TrustRoot: service.pin(), Floor: t.TempDir(), NoReports: true}
+	for _, wrong := range []string{" \r\n\t", "SECRET\nKEY", "SECRET KEY", "SECRET\u00a0KEY", "SECRETü", "SECRET\x00KEY", "SECRET\x7f"} {
+		given.APIKey = wrong
+		if _, err := New(given); err == nil || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+	sent := ""
+	service.instead = func(_ http.ResponseWriter, asked *http.Request) bool {
+		sent = asked.Header.Get("Authorization")
+		return false
+	}
+	given.APIKey = "\ufeff \tSECRET!~\u00a0\r\n"
+	client, err := New(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.follower.poll(context.Background())
+	expect(t, sent, "Bearer SECRET!~")
+}
+
+func TestOneAgeIsReadInOneForm(t *testing.T) {
+	for form, expected := range map[string]time.Duration{
+		"0": 0, "007": 7 * time.Second, " \t7\t ": 7 * time.Second, "2147483648": 1 << 31 * time.Second,
+		"9999999999": 1 << 31 * time.Second, strings.Repeat("9", 40): 1 << 31 * time.Second,
+	} {
+		found, err := (&response{header: http.Header{"Age": {form}}}).age()
+		expect(t, []any{found, err}, []any{expected, nil})
+	}
+	for _, wrong := range [][]string{{""}, {" "}, {"0", "0"}, {"1000", "0"}, {"0, 0"}, {"-1"}, {"+1"}, {"1.5"}, {"٣"}} {
+		if _, err := (&response{header: http.Header{"Age": wrong}}).age(); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
+}
+
+// A huge age is an event, and ends with the next good answer.
+func TestAHugeAgeEnds(t *testing.T) {
+	service := serving(t)
+	client, noted := service.client(t, t.TempDir())
+	service.instead = func(to http.ResponseWriter, _ *http.Request) bool {
+		to.Header().Set("Age", "9999999999")
+		return false
+	}
+	found := poll(client, noted)
+	if _, ok := found[len(found)-1].(Failed); !ok {
+		t.Error(found)
+	}
+	service.instead = nil
+	poll(client, noted)
+	expect(t, check(client, "svc_wrt_b"), Clear)
+}
+
+func TestPolls(t *testing.T) {
+	service := serving(t)
+	service.waitMax, service.pollSeconds = 25, 10
+	client, _ := service.client(t, t.TempDir())
+	follower := &client.follower
+	next := func() time.Duration { return follower.poll(context.Background()) }
+	isShort := func(pause time.Duration) bool { return pause <= afterWait }
+	// The first news is followed at once; news after news is paced, unless it took its time.
+	expect(t, isShort(next()), true)
+	service.revoke("svc_wrt_b")
+	expect(t, isShort(next()), false)
+	expect(t, service.query.Get("wait"), "10")
+	// Another tag is no news.
+	service.issue++
+	expect(t, isShort(next()), false)
+	service.revoke("svc_wrt_c")
+	expect(t, isShort(next()), true)
+	expect(t, isShort(follower.pause(6*time.Second, 0, true)), true)
+	expect(t, isShort(follower.pause(6*time.Second, 10*time.Second, false)), true)
+	expect(t, isShort(follower.pause(4*time.Second, 10*time.Second, false)), false)
+	// No pause exceeds half of MaxStaleness, and after a failure no poll waits.
+	service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
+		service.query = asked.URL.Query()
+		to.Header().Set("Retry-After", "99999999999")
+		to.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	}
+	for n := 0; n < 20; n++ {
+		if pause := next(); pause < halfStale/2 || pause > halfStale {
+			t.Error(pause)
+		}
+		expect(t, service.query.Get("wait") == "", n > 0)
+	}
+	service.instead = nil
+	next()
+	expect(t, service.query.Get("wait"), "")
+	next()
+	expect(t, service.query.Get("wait"), "10")
+	// While stale, no poll waits.
+	follower.view.Store(follower.view.Load().distrusted())
+	expect(t, follower.wait(), time.Duration(0))
+	expect(t, policy{staleness: 4 * time.Second, poll: time.Minute}.pause(0), 2*time.Second)
+}
+
+func TestConnectionsAreRenewed(t *testing.T) {
+	service := serving(t)
+	client, _ := service.client(t, t.TempDir())
+	seen := map[string]bool{}
+	status := http.StatusServiceUnavailable
+	service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
+		seen[asked.RemoteAddr] = true
+		to.WriteHeader(status)
+		return true
+	}
+	for failures, connections := range []int{1, 1, 2, 3} {
+		client.follower.poll(context.Background())
+		expect(t, []int{failures, len(seen)}, []int{failures, connections})
+	}
+	client.follower.failures = 0
+	client.follower.poll(context.Background())
+	expect(t, len(seen), 3)
+	client.follower.failures, client.follower.connected = 0, time.Now().Add(-connectionAgeMax-time.Second)
+	client.follower.poll(context.Background())
+	expect(t, len(seen), 4)
+}
+
+// Text of a peer is one line, and no message has the address of a redirect, which is secret.
+func TestMessagesHaveNoForeignText(t *testing.T) {
+	service := serving(t)
+	for name, instead := range map[string]func(http.ResponseWriter){
+		"a body": func(to http.ResponseWriter) {
+			to.WriteHeader(502)
+			fmt.Fprint(to, "a\r\nSECRET\x1b[2J\u0085\u2028\xff")
+		},
+		"an age":   func(to http.ResponseWriter) { to.Header()["Age"] = []string{"\x1b[2J"} },
+		"a coding": func(to http.ResponseWriter) { to.Header().Set("Content-Encoding", "\u0085zz"); to.Write([]byte("x")) },
+		"a redirect": func(to http.ResponseWriter) {
+			to.Header().Set("Location", "http://127.0.0.1:1/?SECRET")
+			to.WriteHeader(307)
+		},
+		"no target": func(to http.ResponseWriter) { to.Header().Set("Location", "http://[SECRET"); to.WriteHeader(307) },
+	} {
+		client, noted := service.client(t, t.TempDir())
+		service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
+			isRedirect := strings.HasSuffix(name, "redirect") || strings.HasSuffix(name, "target")
+			if isRedirect != strings.HasPrefix(asked.URL.Path, feedPath+"/base/") || asked.URL.Path == trustPath {
+				return false
+			}
+			instead(to)
+			return true
+		}
+		found := poll(client, noted)
+		failed, ok := found[len(found)-1].(Failed)
+		if isShown := strings.Contains(failed.Message, "SECRET"); !ok || isShown != (name == "a body") {
+			t.Errorf("%s: %v", name, found)
+		}
+		for _, each := range failed.Message {
+			if each < ' ' || each > '~' {
+				t.Errorf("%s: %q", name, failed.Message)
+			}
+		}
+	}
+}
+
+func TestAWarrantIdentifierHasOneForm(t *testing.T) {
+	service := serving(t)
+	client, noted := service.client(t, t.TempDir())
+	poll(client, noted)
+	wrong := [][]string{{}, {""}, {"garbage"}, {" svc_wrt_b"}, {"svc_wrt_b\n"}, {"SVC_WRT_b"}, {"svc_wrt_"}, {"svc_wrt_a", ""}}
+	for _, ids := range append(wrong, []string{"svc_wrt_" + strings.Repeat("x", 65)}) {
+		found, err := client.Check(ids...)
+		expect(t, []any{found, err}, []any{Stale, ErrWarrantID})
+	}
+}
+
+// The end of a recent state is noted when it comes, although no poll ends then.
+func TestStalenessIsNotedInTime(t *testing.T) {
+	service := serving(t)
+	events := make(chan Event, 100)
+	client, err := New(Options{
+		URL: service.URL, APIKey: "key", Tenant: tenant, TrustRoot: service.pin(), Floor: t.TempDir(), NoReports: true,
+		MaxStaleness: time.Second, OnEvent: func(event Event) { events <- event },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, client.Status().Problem, "the service has not answered yet")
+	client.follower.poll(context.Background())
+	expect(t, client.Status().Problem, "")
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	go client.watch(ctx)
+	for isStale := false; !isStale; {
+		select {
+		case event := <-events:
+			_, isStale = event.(BecameStale)
+		case <-ctx.Done():
+			t.Fatal("the end is not noted")
+		}
+	}
+	expect(t, client.Status().Problem, "the service has not confirmed the state in time")
+}
+
+func TestARefusedRegistrationIsLogged(t *testing.T) {
+	service := serving(t)
+	var written bytes.Buffer
+	log.SetOutput(&written)
+	defer log.SetOutput(os.Stderr)
+	client := service.reporting(t, t.TempDir())
+	defer client.reporter.abandon()
+	client.onEvent = LogEvent
+	service.instead = func(to http.ResponseWriter, _ *http.Request) bool { to.WriteHeader(http.StatusConflict); return true }
+	client.reporter.step(context.Background())
+	if !strings.Contains(written.String(), `refused to register "gate", because another client has this name: set another Name`) {
+		t.Error(written.String())
+	}
+	written.Reset()
+	LogEvent(Polled{})
+	LogEvent(Reported{Status: "ok"})
+	expect(t, written.Len(), 0)
+	LogEvent(Reported{Status: "foreign"})
+	LogEvent(Failed{Message: "away"})
+	expect(t, strings.Count(written.String(), "\n"), 2)
+}

@@ -238,6 +238,14 @@ def test_reports_change_no_verdict(service: Service, started: Started, tmp_path:
         assert report.chain.hex() == service.feed.chain.hex() == reported["chain"]
         assert reported.get("refused", {}) == report.refused == (refused or {})
         assert report.number > 2**52
+    client = started(report=True, name="gate-1")
+    _polled(client)
+    service.instead = lambda path: Response(b"taken", 409) if "register" in path else None
+    client({"report": {}})
+    (failed,) = [each for each in client({"events": {}}) if each["type"] == "report_failed"]
+    assert failed["unregistered"]
+    assert 'refused to register "gate-1", because another client has this name' in failed["message"]
+    service.instead = lambda _path: None
     (tmp_path / "floor/identity.key").chmod(0o644)
     client = started(report=True)
     _polled(client)

@@ -318,8 +318,7 @@ def a_restart(case: Case) -> None:
 @case
 def the_forms_of_an_age(case: Case) -> None:
     """`Age` is decimal digits; spaces and tabs around them and zeros before them mean nothing."""
-    case.begin()
-    for age in ("10", " \t10\t ", "0010", "10 "):
+    for age in ("10", " \t0010\t "):
         case.begin()
         case.confirm(age)
         case.check("clear", D, now=NOW + 19 * _SECOND)
@@ -329,7 +328,7 @@ def the_forms_of_an_age(case: Case) -> None:
 @case
 def a_large_age(case: Case) -> None:
     """An `Age` of any size makes a client stale at most until the next answer."""
-    for age in (2**31 - 1, 2**31, 2**31 + 1, 9_999_999_999, 2**63, 10**30):
+    for age in (2**31, 9_999_999_999, 10**30):
         case.begin()
         case.confirm(age)
         case.check("stale", D)

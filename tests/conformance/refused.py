@@ -307,7 +307,7 @@ def malformed__json_that_is_nested_deeply(case: Case) -> None:
     """JSON that is nested more than 64 deep is refused, also in a member that is not known."""
     case.begin()
     body = case.feed.answer().encode()
-    for depth in (64, 65, 1000, 20_000):
+    for depth in (64, 2000):
         deep = b"[" * depth + b"1" + b"]" * depth
         for other in (b'{"?":' + deep + b",", b'{"?":' + deep + b',"?":1,'):
             case.poll(other + body[1:], refused="malformed")

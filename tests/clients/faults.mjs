@@ -1,0 +1,66 @@
+// A client in Node behind a service that fails: `node faults.mjs`, run by tests/clients/test_typescript.py.
+
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+
+import { AuthorizerClient, MemoryFloor } from "@rescind/authorizer";
+
+const seen = [];
+const server = createServer((request, response) => {
+  seen.push({ port: request.socket.remotePort, headers: request.headers });
+  response.writeHead(503, { "Retry-After": "99999999999" });
+  response.end("away\r\nFORGED\u001b[2J\u0085\u2028");
+});
+await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+const usual = {
+  url: `http://127.0.0.1:${server.address().port}`, tenant: "svc_tnt_a", trustRoot: "0".repeat(64), report: false,
+  policy: { maxStaleness: 10 },
+};
+const made = (options) => new AuthorizerClient({ apiKey: "key", floor: new MemoryFloor(), ...usual, ...options });
+
+// A key is checked, and no error quotes it.
+for (const apiKey of ["", " \r\n", "SECRET\nKEY", "SECRET KEY", "SECRET\u00a0KEY", "SECRET\u00fc", "SECRET\u0000"]) {
+  assert.throws(() => made({ apiKey }), (error) => error instanceof TypeError && !error.message.includes("SECRET"));
+}
+await made({ apiKey: "\ufeff \tSECRET!~\u00a0\r\n", onEvent: () => {} }).poll();
+assert.equal(seen.pop().headers.authorization, "Bearer SECRET!~");
+
+// A floor that fails once is read again. Errors of `onEvent` end nothing.
+let left = 1;
+class Failing extends MemoryFloor {
+  async read(name) {
+    if (left-- > 0) throw new Error("the disk is away");
+    return super.read(name);
+  }
+}
+for (const onEvent of [() => { throw new Error("thrown"); }, async () => { throw new Error("rejected"); }]) {
+  left = 1;
+  const client = made({ floor: new Failing(), onEvent });
+  await assert.rejects(client.poll(), /the disk is away/);
+  await client.poll();
+  assert.equal(client.status.failures, 1);
+}
+
+// No pause exceeds half of maxStaleness. After the second failure in a row the connection is another one.
+seen.length = 0;
+const events = [], client = made({ onEvent: (each) => events.push(each) });
+for (let n = 0; n < 4; n += 1) {
+  const pause = await client.poll();
+  assert.ok(pause >= 2.5 && pause <= 5, `${pause}`);
+}
+assert.deepEqual(seen.map(({ headers }) => headers.connection), ["keep-alive", "close", "close", "close"]);
+assert.equal(new Set(seen.slice(1).map(({ port }) => port)).size, 3);
+
+// What a service answers is one line.
+assert.equal(events[0].message, "the service answered 503: away\\u000d\\u000aFORGED\\u001b[2J\\u0085\\u2028");
+
+// By default, failures are written to the console.
+const written = [];
+console.warn = (...words) => written.push(words.join(" "));
+await made({}).poll();
+assert.equal(written.length, 1);
+assert.match(written[0], /^rescind: \{"type":"failed","message":"the service answered 503: away/);
+server.close();
+server.closeAllConnections();
+await made({}).poll();
+assert.match(written[1], /the service cannot be reached: ECONNREFUSED/);

@@ -63,7 +63,6 @@ const REPLACED = [
   ["the age of an answer", "conformance", "seconds - (wholeSeconds(age) ?? refuse(\"malformed\"))", "seconds"],
   ["an older answer", "conformance", "Math.max(this.end, end)", "end"],
   ["the form of an age", "conformance", "wholeSeconds(age) ?? refuse(\"malformed\")", "wholeSeconds(age) ?? 0"],
-  ["the largest age", "transport", "Math.min(Number(found[1]), SECONDS_MAX)", "Number(found[1])"],
   ["identifiers of a chain", "conformance", "check(areWarrantIds(ids), \"malformed\");", ""],
   ["an empty chain", "wire", "ids.length > 0 && ids.every((id)", "ids.every((id)"],
   ["the form of an identifier", "wire", "typeof id === \"string\" && WARRANT_ID.test(id)", "typeof id === \"string\""],

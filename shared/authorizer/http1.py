@@ -12,8 +12,9 @@ import socket
 import ssl
 import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
@@ -32,6 +33,7 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 _FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
 _PORTS: Final = {"http": 80, "https": 443}
 _SUCCESS: Final = range(200, 300)
+_SERVER_ERROR: Final = 500
 
 SHOWN_MAX: Final = 200
 
@@ -102,31 +104,48 @@ class Connection:
         self._is_kept = False
 
     def exchange(
-        self, request: Request, deadline: float, *, limit: int, prefix: bool = False
+        self,
+        request: Request,
+        deadline: float,
+        *,
+        limit: int,
+        prefix: bool = False,
+        head_deadline: float | None = None,
     ) -> Response:
         """Send `request` and return the final response, whose body has at most `limit` bytes.
 
         An error body may have `ERROR_BYTES_MAX` bytes. With `prefix`, return the first `limit`
         bytes of the body, even if the rest is longer or fails. Afterwards the connection is kept if
-        the server permits and sent nothing else; otherwise it is closed.
+        the server permits and sent nothing else; otherwise it is closed. `head_deadline` is an
+        earlier deadline of the response head.
 
         Raises `HttpError` or `OSError`; `ConnectionClosed` if the server had closed a kept
         connection.
         """
-        if self._socket is None:
-            raise ConnectionClosed("the connection is closed")
-        try:
-            self._send(self._socket, self._encode(request), deadline)
-            head = self._read_head(deadline)
+        with self._close_on_failure():
+            head = self._send(request, min(deadline, head_deadline or deadline))
+            # Without a length, a response that was cut looks complete.
+            if not (prefix or request.method == "HEAD" or _is_framed(head)):
+                raise HttpError("the response does not state its length")
             body = self._read_body(head, limit, deadline, prefix=prefix)
-        except h11.RemoteProtocolError as error:
-            self.close()
-            raise HttpError(f"the response is not valid HTTP: {printable(str(error))}") from None
-        except BaseException:
-            self.close()
-            raise
-        self._finish()
+            self._finish()
         return Response(head.status, head.headers, body)
+
+    def open_tunnel(self, request: Request, deadline: float) -> socket.socket:
+        """Send a CONNECT request to a proxy. Return the socket, which then leads to its target.
+
+        Raises `HttpError` or `OSError`.
+        """
+        with self._close_on_failure():
+            head = self._send(request, deadline)
+            if head.status not in _SUCCESS:
+                raise HttpError(f"the proxy refuses the tunnel with status {head.status}")
+            if self._state.trailing_data[0]:
+                raise HttpError("the proxy sent data before the server")
+            sock, self._socket = self._socket, None
+            if sock is None:
+                raise HttpError("the connection was closed")
+            return sock
 
     def is_reusable(self) -> bool:
         """Return whether another request can be sent: the server sent and closed nothing since."""
@@ -156,6 +175,17 @@ class Connection:
             os.close(self._socket.detach())
         self._socket = None
 
+    @contextmanager
+    def _close_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except h11.RemoteProtocolError as error:
+            self.close()
+            raise HttpError(f"the response is not valid HTTP: {printable(str(error))}") from None
+        except BaseException:
+            self.close()
+            raise
+
     def _encode(self, request: Request) -> bytes:
         with suppress(h11.LocalProtocolError, UnicodeError):
             events = [request.head(), h11.Data(data=request.body or b""), h11.EndOfMessage()]
@@ -163,16 +193,20 @@ class Connection:
         # Raised after the handler, because the error of h11 quotes the header, and so a credential.
         raise HttpError("the request cannot be sent as HTTP")
 
-    def _send(self, sock: socket.socket, data: bytes, deadline: float) -> None:
-        left = memoryview(data)
+    def _send(self, request: Request, deadline: float) -> Response:
+        """Send the request and return the response without its body."""
+        if self._socket is None:
+            raise ConnectionClosed("the connection is closed")
+        data = memoryview(self._encode(request))
         try:
-            while left:
-                sock.settimeout(_remaining(deadline))
-                left = left[sock.send(left) :]
+            while data:
+                self._socket.settimeout(_remaining(deadline))
+                data = data[self._socket.send(data) :]
         except (ConnectionError, ssl.SSLEOFError) as error:
             # A server may respond, and close, before it has read the whole request.
             if self._is_kept:
                 raise ConnectionClosed("the server closed the connection") from error
+        return self._read_head(deadline)
 
     def _read_head(self, deadline: float) -> Response:
         for number in range(_INTERIM_MAX + 1):
@@ -187,8 +221,6 @@ class Connection:
         raise HttpError(f"the server sent more than {_INTERIM_MAX} interim responses")
 
     def _read_body(self, head: Response, limit: int, deadline: float, *, prefix: bool) -> bytes:
-        if head.status not in _WITHOUT_BODY and not head.headers.keys() & _FRAMING:
-            raise HttpError("the response does not state its length")
         most = limit if head.status in _SUCCESS or prefix else ERROR_BYTES_MAX
         # `getvalue` of a `BytesIO` does not copy; a base can have hundreds of megabytes.
         body = io.BytesIO()
@@ -243,14 +275,74 @@ class Connection:
             self.close()
 
 
-def connect(url: SplitResult, context: ssl.SSLContext | None, deadline: float) -> Connection:
+class Pool:
+    """Kept connections to one server, which `connect` makes. Threads may share it, processes not.
+
+    A connection is not kept after an error of the server, so that the next one can lead elsewhere.
+    """
+
+    def __init__(self, connect: Callable[[float], Connection]) -> None:
+        self._connect = connect
+        self._idle: deque[Connection] = deque()
+
+    def exchange(
+        self,
+        request: Request,
+        deadline: float,
+        *,
+        limit: int,
+        head_deadline: float | None = None,
+    ) -> Response:
+        """Exchange by a kept connection or by a new one. See `Connection.exchange`."""
+        with suppress(IndexError, ConnectionClosed):
+            while True:
+                kept = self._idle.pop()
+                if kept.is_reusable():
+                    return self._exchange(kept, request, deadline, limit, head_deadline)
+                kept.close()
+        made = self._connect(deadline)
+        return self._exchange(made, request, deadline, limit, head_deadline)
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _exchange(
+        self,
+        connection: Connection,
+        request: Request,
+        deadline: float,
+        limit: int,
+        head_deadline: float | None,
+    ) -> Response:
+        response = connection.exchange(request, deadline, limit=limit, head_deadline=head_deadline)
+        if response.status < _SERVER_ERROR:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return response
+
+
+def connect(
+    url: SplitResult,
+    context: ssl.SSLContext | None,
+    deadline: float,
+    *,
+    seconds: float = CONNECT_SECONDS,
+) -> Connection:
     """Connect to the server of `url`, over TLS with `context` if its scheme is https.
+
+    `seconds` bounds the attempt to connect to one address.
 
     Raises `HttpError` or `OSError`; `ValueError` if the URL has another scheme or no host.
     """
     host, port = url.hostname or "", port_of(url)
     try:
-        sock = socket.create_connection((host, port), min(_remaining(deadline), CONNECT_SECONDS))
+        sock = socket.create_connection((host, port), min(_remaining(deadline), seconds))
     except UnicodeError:
         raise HttpError("the host name is not valid") from None
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -281,6 +373,10 @@ def printable(text: str) -> str:
     """Return text of a peer as one line for a log: at most 200 characters, none a control."""
     shown = text[:SHOWN_MAX]
     return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in shown)
+
+
+def _is_framed(head: Response) -> bool:
+    return head.status in _WITHOUT_BODY or bool(head.headers.keys() & _FRAMING)
 
 
 def _join(head: h11.Response) -> dict[str, str]:

@@ -28,7 +28,7 @@ _PLANTED = {
         "import shared.ports.store",
     ),
     "Only wiring chooses adapters": ("infra/server/timer.py", "import shared.adapters.sqlite"),
-    "The service imports nothing of the client but its formats": (
+    "The service imports nothing of the client but its formats and its HTTP": (
         "shared/model/times.py",
         "import shared.authorizer.client",
     ),

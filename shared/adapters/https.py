@@ -9,20 +9,16 @@ import ssl
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Final
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import quote_plus, urlencode
 
-from urllib3 import PoolManager, Timeout
-from urllib3.exceptions import HTTPError
-from urllib3.response import BaseHTTPResponse
-
+from shared.authorizer.http1 import Connection, HttpError, Request, Response, connect, wrap
 from shared.model.audit.witnesses import BYTES_MAX
 from shared.model.outbound import PORT, Network, is_allowed
 from shared.model.webhooks.deliveries import (
@@ -87,63 +83,39 @@ class Https:
         if form is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
         body = None if form is None else urlencode(form).encode()
-        deadline = time.monotonic() + self.patience
         method = "GET" if form is None else "POST"
+        deadline = time.monotonic() + self.patience
         try:
-            with self.exchange(method, url, body, headers, deadline) as response:
-                return OutboundAnswer(
-                    DeliveryOutcome.ANSWERED, response.status, _whole(response, deadline)
-                )
+            request = Request.parse(url, method=method, headers=headers, body=body)
+            found = self.exchange(request, deadline, limit=OUTBOUND_ANSWER_MAX)
         except NotAllowed:
             return OutboundAnswer(DeliveryOutcome.REFUSED)
-        # A malformed response, or an error of a library, is no answer.
-        except (OSError, HTTPException, ValueError):
+        except (OSError, HttpError, ValueError):
             return OutboundAnswer(DeliveryOutcome.NO_ANSWER)
+        return OutboundAnswer(DeliveryOutcome.ANSWERED, found.status, found.body)
 
-    @contextmanager
     def exchange(
-        self,
-        method: str,
-        url: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        deadline: float,
-    ) -> Iterator[HTTPResponse]:
-        """Make one request and yield the response, whose body ends at `deadline`.
+        self, request: Request, deadline: float, *, limit: int, prefix: bool = False
+    ) -> Response:
+        """Return the response to a request on a connection of its own; see `Connection.exchange`.
 
-        `deadline` is of the monotonic clock. Raises `NotAllowed`, `OSError`, `HTTPException`,
-        `ValueError`.
+        Raises `NotAllowed`, `OSError`, `HttpError`, `ValueError`.
         """
-        parts = urlsplit(url)
-        name = parts.hostname or ""
-        with (
-            self._connected(name, parts.port or PORT, deadline) as connection,
-            _ended(connection, deadline),
-        ):
-            connection.do_handshake()
-            http = HTTPConnection(name, parts.port)
-            http.auto_open = 0
-            http.sock = connection
-            path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
-            http.request(method, path, body, {**headers, "Connection": "close"})
-            with http.getresponse() as response:
-                yield response
+        name = request.url.hostname or ""
+        plain = self._connect(name, request.url.port or PORT, deadline)
+        with closing(Connection(wrap(plain, self.context, name, deadline))) as connection:
+            headers = {"Accept-Encoding": "identity", **request.headers, "Connection": "close"}
+            request = replace(request, headers=headers)
+            return connection.exchange(request, deadline, limit=limit, prefix=prefix)
 
-    @contextmanager
-    def _connected(self, name: str, port: int, deadline: float) -> Iterator[ssl.SSLSocket]:
+    def _connect(self, name: str, port: int, deadline: float) -> socket.socket:
         """Connect to an address of the name, by number, so that no other one is connected to."""
         addresses = _within(deadline, lambda: self.resolve(name))
         if not addresses:
             raise OSError("the name has no address")
         if not all(is_allowed(each, self.networks, port) for each in addresses):
             raise NotAllowed
-        plain = _open(addresses[:_ADDRESSES_MAX], self.port if port == PORT else port, deadline)
-        with plain:
-            plain.settimeout(max(deadline - time.monotonic(), 0.001))
-            with self.context.wrap_socket(
-                plain, server_hostname=name, do_handshake_on_connect=False
-            ) as connection:
-                yield connection
+        return _open(addresses[:_ADDRESSES_MAX], self.port if port == PORT else port, deadline)
 
 
 def _open(addresses: Sequence[str], port: int, deadline: float) -> socket.socket:
@@ -155,24 +127,6 @@ def _open(addresses: Sequence[str], port: int, deadline: float) -> socket.socket
             if number == len(addresses):
                 raise
     raise OSError("the name has no address")
-
-
-@contextmanager
-def _ended(connection: socket.socket, deadline: float) -> Iterator[None]:
-    """Shut the connection at the deadline: no time-out of a socket ends one that drips bytes."""
-
-    def shut() -> None:
-        with suppress(OSError):
-            # Not the method of TLS, which would let another thread read on in plain.
-            socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-    timer = threading.Timer(max(deadline - time.monotonic(), 0), shut)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _within(deadline: float, look_up: Callable[[], list[str]]) -> list[str]:
@@ -195,15 +149,6 @@ def _within(deadline: float, look_up: Callable[[], list[str]]) -> list[str]:
     if not found:
         raise TimeoutError("the name was not resolved in time")
     return found[0]
-
-
-def _whole(response: HTTPResponse, deadline: float) -> bytes:
-    """Return the whole body. Raises `OSError` if it is cut, too long, or too slow."""
-    body = response.read(OUTBOUND_ANSWER_MAX + 1)
-    # Content that ends early is no error to the library if a number of bytes is read.
-    if len(body) > OUTBOUND_ANSWER_MAX or response.length or time.monotonic() >= deadline:
-        raise OSError("the answer is cut, too long or too slow")
-    return body
 
 
 def _basic(name: str, secret: str) -> str:
@@ -229,33 +174,26 @@ class HttpsSender(Https):
 
     def _send(self, url: str, message: EventMessage) -> DeliveryAnswer:
         started = time.monotonic()
-        deadline = started + self.patience
         try:
-            with self.exchange("POST", url, message.body, message.headers, deadline) as response:
-                answer = _answer(response)
+            request = Request.parse(url, method="POST", headers=message.headers, body=message.body)
+            deadline = started + self.patience
+            # The status counts, even if the body is cut.
+            found = self.exchange(request, deadline, limit=ANSWER_MAX, prefix=True)
+            answer = _answer(found)
         except NotAllowed:
             answer = DeliveryAnswer(DeliveryOutcome.REFUSED, 0)
-        # A malformed response, or an error of a library, is no answer.
-        except (OSError, HTTPException, ValueError):
+        except (OSError, HttpError, ValueError):
             answer = DeliveryAnswer(DeliveryOutcome.NO_ANSWER, 0)
-        milliseconds = int((time.monotonic() - started) * 1000)
-        return DeliveryAnswer(
-            answer.outcome, milliseconds, answer.status, answer.retry_after, answer.body
-        )
+        return replace(answer, milliseconds=int((time.monotonic() - started) * 1000))
 
 
-def _answer(response: HTTPResponse) -> DeliveryAnswer:
-    try:
-        body = response.read1(ANSWER_MAX)
-    except (OSError, HTTPException, ValueError):
-        # The status is what counts.
-        body = b""
+def _answer(found: Response) -> DeliveryAnswer:
     return DeliveryAnswer(
         DeliveryOutcome.ANSWERED,
         0,
-        status=response.status,
-        retry_after=_retry_after(response.headers.get("Retry-After")),
-        body=body[:ANSWER_MAX].decode(errors="replace"),
+        status=found.status,
+        retry_after=_retry_after(found.headers.get("retry-after")),
+        body=found.body.decode(errors="replace"),
     )
 
 
@@ -273,15 +211,12 @@ def _retry_after(value: str | None) -> int | None:
     return min(max(int(wait), 0), RETRY_AFTER_MAX)
 
 
-_PART: Final = 4096
-
-
 class HttpWitnesses:
     """A `WitnessClient`. `patience` is the longest time of a request in seconds."""
 
     def __init__(self, patience: float = WITNESS_PATIENCE_SECONDS) -> None:
         self._patience = patience
-        self._http = PoolManager(timeout=Timeout(total=patience), retries=False)
+        self._context = ssl.create_default_context()
 
     def ask(self, asked: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
         """Post these bodies to these addresses at the same time."""
@@ -294,25 +229,10 @@ class HttpWitnesses:
         url, body = asked
         deadline = time.monotonic() + self._patience
         try:
-            answer = self._http.request(
-                "POST", url, body=body, redirect=False, preload_content=False
-            )
-        except (HTTPError, OSError, ValueError):
+            headers = {"Connection": "close"}
+            request = Request.parse(url, method="POST", headers=headers, body=body)
+            with closing(connect(request.url, self._context, deadline)) as connection:
+                found = connection.exchange(request, deadline, limit=BYTES_MAX)
+        except (OSError, HttpError, ValueError):
             return WitnessAnswer(0)
-        try:
-            return WitnessAnswer(answer.status, _read(answer, deadline))
-        except (HTTPError, OSError, ValueError):
-            return WitnessAnswer(0)
-        finally:
-            answer.close()
-
-
-def _read(answer: BaseHTTPResponse, deadline: float) -> bytes:
-    """Return the whole body. Raises `OSError` if it is too long or too slow."""
-    found = b""
-    # `read1` returns what has arrived, so that a body that drips is given up in time.
-    while part := answer.read1(_PART):
-        found += part
-        if len(found) > BYTES_MAX or time.monotonic() > deadline:
-            raise OSError("the answer of a witness is too long or too slow")
-    return found
+        return WitnessAnswer(found.status, found.body)

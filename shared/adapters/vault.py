@@ -8,26 +8,27 @@ import base64
 import binascii
 import json
 import logging
-import os
 import re
+import ssl
+import time
 from collections.abc import Mapping
 from http import HTTPStatus
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import cbor2
-from urllib3 import PoolManager, Retry, Timeout
-from urllib3.exceptions import HTTPError
-from urllib3.response import BaseHTTPResponse
 
 from shared.adapters.preconditions import check_context, check_secret
+from shared.adapters.retries import RetryPolicy
+from shared.authorizer.http1 import HttpError, Pool, Request, Response, connect, printable
 from shared.errors import Corrupt, InvalidSettings, Unavailable
 
 _CONNECT_SECONDS: Final = 1.0
-_READ_SECONDS: Final = 3.0
-_RETRIES: Final = 2
-# Also for a POST: to seal or to open twice does no harm.
+_SECONDS: Final = 4.0
+_ATTEMPTS: Final = 3
+_BYTES_MAX: Final = 64 * 1024
 _PASSING: Final = (
     HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -35,6 +36,7 @@ _PASSING: Final = (
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.GATEWAY_TIMEOUT,
 )
+_POLICY: Final = RetryPolicy(deadline_seconds=2 * _SECONDS)
 _SEAL: Final = re.compile(rb"vault:v[1-9][0-9]*:[A-Za-z0-9+/]+={0,2}")
 _MOST_SEALED_BYTES: Final = 6144
 # What it says of a seal that was altered, or made with another context or key. Whatever else it
@@ -50,23 +52,27 @@ class VaultSealer:
     """A `Sealer` with the transit key of `location`: `<mount>/<key>`.
 
     The key has the type `aes256-gcm96`, which binds a seal to its context. `environment` has the
-    variables above. Raises `InvalidSettings` if one is missing or not valid.
+    variables above, `seconds` the longest time of an attempt. Raises `InvalidSettings` if a
+    variable is missing or not valid.
     """
 
-    def __init__(self, location: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, location: str, environment: Mapping[str, str], *, seconds: float = _SECONDS
+    ) -> None:
         found = _LOCATION.fullmatch(location)
         if found is None:
             raise InvalidSettings("SVC_KEYS is not valid; set it to vault:<mount>/<key>.")
         address = _address(environment.get("VAULT_ADDR", ""))
         self._urls = {
-            name: f"{address}/v1/{found['mount']}/{name}/{found['key']}"
+            name: urlsplit(f"{address}/v1/{found['mount']}/{name}/{found['key']}")
             for name in ("encrypt", "decrypt")
         }
         self._token = Path(environment.get("VAULT_TOKEN_FILE", ""))
         self._headers = {"X-Vault-Request": "true"}
         if namespace := environment.get("VAULT_NAMESPACE"):
             self._headers["X-Vault-Namespace"] = namespace
-        self._http = _pool(environment.get("VAULT_CACERT"))
+        self._pool = _pool(self._urls["encrypt"], environment.get("VAULT_CACERT"))
+        self._seconds = seconds
         self._read_token()
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
@@ -89,19 +95,32 @@ class VaultSealer:
     def _ask(self, name: str, body: dict[str, str], context: Mapping[str, str]) -> Any:
         """Return what a call answers. Raises `Corrupt`, `Unavailable`."""
         bound = cbor2.dumps(sorted(context.items()))
+        sent = json.dumps(body | {"associated_data": _text(bound)}).encode()
         try:
-            answer = self._http.request(
-                "POST",
-                self._urls[name],
-                body=json.dumps(body | {"associated_data": _text(bound)}),
-                headers=self._headers | {"X-Vault-Token": self._read_token()},
-            )
-            content = answer.json()
-        except (HTTPError, InvalidSettings, ValueError) as error:
+            headers = self._headers | {"X-Vault-Token": self._read_token()}
+            found = self._exchange(Request(self._urls[name], "POST", headers, sent))
+            content = json.loads(found.body)
+        except (HttpError, OSError, InvalidSettings, ValueError) as error:
             raise Unavailable(f"{Unavailable.says} (Vault, {name})") from error
-        if answer.status != HTTPStatus.OK:
-            raise _refused(name, answer, content)
+        if found.status != HTTPStatus.OK:
+            raise _refused(name, found.status, content)
         return content
+
+    def _exchange(self, request: Request) -> Response:
+        """Return the response. Passing failures are retried: a repeated request does no harm."""
+        last: Response | Exception = Unavailable()
+        for _ in islice(_POLICY.attempts(), _ATTEMPTS):
+            try:
+                deadline = time.monotonic() + self._seconds
+                last = self._pool.exchange(request, deadline, limit=_BYTES_MAX)
+            except (HttpError, OSError) as error:
+                last = error
+            else:
+                if last.status not in _PASSING:
+                    break
+        if isinstance(last, Exception):
+            raise last
+        return last
 
     def _read_token(self) -> str:
         try:
@@ -117,10 +136,13 @@ class VaultSealer:
 
 
 def _address(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidSettings("VAULT_ADDR is not set to an address such as https://vault:8200.")
-    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+    try:
+        url = Request.parse(value).url
+    except ValueError:
+        raise InvalidSettings(
+            "VAULT_ADDR is not set to an address such as https://vault:8200."
+        ) from None
+    if url.scheme == "http" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
         raise InvalidSettings(
             "VAULT_ADDR must begin with https://: otherwise the token and the seeds of signing keys"
             " cross the network as plain text."
@@ -128,32 +150,24 @@ def _address(value: str) -> str:
     return value.rstrip("/")
 
 
-def _pool(authorities: str | None) -> PoolManager:
-    if authorities and not os.access(authorities, os.R_OK):
-        raise InvalidSettings("VAULT_CACERT cannot be read; set it to a file of certificates.")
-    retries = Retry(
-        total=_RETRIES,
-        # It would send the token to another address.
-        redirect=False,
-        status_forcelist=_PASSING,
-        allowed_methods=None,
-        backoff_factor=0.05,
-        backoff_jitter=0.1,
-        raise_on_status=False,
-        respect_retry_after_header=False,
-    )
-    timeout = Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS)
-    return PoolManager(maxsize=32, retries=retries, timeout=timeout, ca_certs=authorities)
+def _pool(url: SplitResult, authorities: str | None) -> Pool:
+    try:
+        context = ssl.create_default_context(cafile=authorities or None)
+    except OSError as error:
+        raise InvalidSettings(
+            "VAULT_CACERT cannot be read; set it to a file of certificates."
+        ) from error
+    return Pool(lambda deadline: connect(url, context, deadline, seconds=_CONNECT_SECONDS))
 
 
-def _refused(name: str, answer: BaseHTTPResponse, content: Any) -> Unavailable:
+def _refused(name: str, status: int, content: Any) -> Unavailable:
     errors = content.get("errors") if isinstance(content, dict) else None
     said = "; ".join(map(str, errors or ())) or "it does not say why"
-    if answer.status == HTTPStatus.BAD_REQUEST and said.startswith(_NOT_OURS):
+    if status == HTTPStatus.BAD_REQUEST and said.startswith(_NOT_OURS):
         return Corrupt()
     # It names the mount and the key; those who call this service are not told.
-    _log.error("Vault answers %d to %s: %s", answer.status, name, said)
-    return Unavailable(f"{Unavailable.says} (Vault, {name}: {answer.status})")
+    _log.error("Vault answers %d to %s: %s", status, name, printable(said))
+    return Unavailable(f"{Unavailable.says} (Vault, {name}: {status})")
 
 
 def _field(answer: Any, name: str) -> str:

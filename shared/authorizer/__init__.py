@@ -1,6 +1,6 @@
 """The client of the feed, for authorizers. It is published as the wheel `rescind-authorizer`.
 
-It imports nothing of the service; the service imports `formats` alone.
+It imports nothing of the service; the service imports only `formats` and `http1`.
 """
 
 from importlib import import_module

@@ -62,7 +62,7 @@ class Outbound(Protocol):
     - It connects to what a `Sender` may connect to, in the same way, and to other ports than 443
       only in the operator's networks.
     - A request ends after `OUTBOUND_PATIENCE_SECONDS`. An answer of more than
-      `OUTBOUND_ANSWER_MAX` bytes, or one that is cut, is none.
+      `OUTBOUND_ANSWER_MAX` bytes (an error of more than 64 KiB), or one that is cut, is none.
     - A failure is in the answer: nothing is raised.
     - It is safe to share between threads.
     """

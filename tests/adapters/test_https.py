@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from shared.adapters.https import Https
+from shared.authorizer.http1 import ERROR_BYTES_MAX
 from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.ports.outside import OUTBOUND_ANSWER_MAX, OutboundAnswer
 from tests.kit.receivers import HOST, Received, Script, answer, receiving
@@ -20,10 +21,13 @@ REFUSED = OutboundAnswer(DeliveryOutcome.REFUSED)
 
 def test_an_address_is_read() -> None:
     """F1181a: A URL is read by one GET, and its answer is whole, whatever the status."""
-    document = b"x" * OUTBOUND_ANSWER_MAX
-    with receiving(answer(404, document)) as receiver:
+    error, document = b"x" * ERROR_BYTES_MAX, b"x" * OUTBOUND_ANSWER_MAX
+    with receiving(answer(404, error)) as receiver:
         found = receiver.outbound().ask(URL)
-    assert found == OutboundAnswer(DeliveryOutcome.ANSWERED, 404, document)
+    assert found == OutboundAnswer(DeliveryOutcome.ANSWERED, 404, error)
+    with receiving(answer(200, document)) as receiver:
+        found = receiver.outbound().ask(URL)
+    assert found == OutboundAnswer(DeliveryOutcome.ANSWERED, 200, document)
     (request,) = receiver.requests
     assert (request.line, request.body) == ("GET /keys?a=b HTTP/1.1", "")
     assert request.headers == {
@@ -57,6 +61,7 @@ def _says(data: bytes) -> Script:
     "script",
     [
         answer(200, b"x" * (OUTBOUND_ANSWER_MAX + 1)),
+        answer(404, b"x" * (ERROR_BYTES_MAX + 1)),
         _says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"),
         _says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{}"),
         _says(b"HTTP/1.1 200 OK\r\nContent-Length: -9\r\n\r\n" + b"x" * (OUTBOUND_ANSWER_MAX + 1)),

@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -85,7 +86,7 @@ def receiving(script: Script, *, host: str = HOST, expired: bool = False) -> Ite
 
     def run(plain: socket.socket) -> None:
         with context.wrap_socket(plain, server_side=True) as connection:
-            request = _read(connection)
+            request = read(connection)
             made.requests.append(request)
             script(request, connection)
 
@@ -99,9 +100,37 @@ def plainly(*scripts: Script) -> Iterator[Receiver]:
     left = list(scripts)
 
     def run(connection: socket.socket) -> None:
-        request = _read(connection)
+        request = read(connection)
         made.requests.append(request)
         (left.pop(0) if len(left) > 1 else left[0])(request, connection)
+
+    with raw(run) as made:
+        yield made
+
+
+@contextmanager
+def conversing(*replies: Sequence[bytes], tls: bool = False) -> Iterator[Receiver]:
+    """A receiver that keeps its connections. Each request gets the next reply; the last one stays.
+
+    A reply is sent in its parts, with a pause of 50 ms between them. An empty part closes.
+    """
+    left = list(replies)
+
+    def converse(connection: socket.socket) -> None:
+        while True:
+            made.requests.append(read(connection))
+            for number, part in enumerate(left.pop(0) if len(left) > 1 else left[0]):
+                time.sleep(0.05 if number else 0)
+                if not part:
+                    return
+                connection.sendall(part)
+
+    def run(plain: socket.socket) -> None:
+        if not tls:
+            converse(plain)
+            return
+        with certified(HOST).wrap_socket(plain, server_side=True) as connection:
+            converse(connection)
 
     with raw(run) as made:
         yield made
@@ -138,7 +167,8 @@ def raw(run: Raw) -> Iterator[Receiver]:
                 each.join(60)
 
 
-def _read(connection: socket.socket) -> Received:
+def read(connection: socket.socket) -> Received:
+    """One request of a connection."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += connection.recv(65_536) or _gone()

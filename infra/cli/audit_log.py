@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
 import typer
-from urllib3 import BaseHTTPResponse
 
 from infra.audit_verification.entries import CreatedRecord
 from infra.audit_verification.source import Pin, Report
@@ -24,12 +23,13 @@ from infra.cli.errors import SHOWN, ApiError, Exit, Limit, NoUsableAnswer, Since
 from infra.cli.output import Column
 from infra.cli.trust import Root, followed
 from shared.authorizer import files
+from shared.authorizer.http1 import Response
 from shared.model.audit.merkle import Place
 from shared.model.identifiers import API_KEY
 from shared.model.items import Item
 
 PATH: Final = "/v1/audit-logs"
-_NEXT: Final = "X-Next-Cursor"
+_NEXT: Final = "x-next-cursor"
 _NOT_FOUND: Final = 404
 _UNAVAILABLE: Final = 503
 # The lists whose records entries create, each with the name of its records.
@@ -54,7 +54,7 @@ class ServedLog:
         It has none if nothing is sealed yet. It refuses to show one if its log was cut.
         """
         answer = self._found("checkpoint", but=(_NOT_FOUND, _UNAVAILABLE))
-        return None if answer is None else answer.data.decode()
+        return None if answer is None else answer.body.decode()
 
     def refuses(self) -> bool:
         """Return whether the service refused to show a checkpoint, as if the log was cut."""
@@ -63,7 +63,7 @@ class ServedLog:
     def witnessed(self) -> str | None:
         """Return the newest checkpoint that a quorum of witnesses signed, or None."""
         answer = self._found("checkpoint?witnessed=true", but=(_NOT_FOUND, _UNAVAILABLE))
-        return None if answer is None else answer.data.decode()
+        return None if answer is None else answer.body.decode()
 
     def verifier_keys(self) -> list[str]:
         """Return the verifier keys of the audit signers."""
@@ -72,7 +72,7 @@ class ServedLog:
     def tile(self, place: Place) -> bytes | None:
         """Return a tile or bundle, or None if there is none."""
         answer = self._found(f"tile/{place.path}")
-        return None if answer is None else answer.data
+        return None if answer is None else answer.body
 
     def entries(self) -> Iterator[Item]:
         """Yield all entries, oldest first."""
@@ -82,7 +82,7 @@ class ServedLog:
                 if entry is not None:
                     yield entry
 
-    def _found(self, path: str, but: tuple[int, ...] = (_NOT_FOUND,)) -> BaseHTTPResponse | None:
+    def _found(self, path: str, but: tuple[int, ...] = (_NOT_FOUND,)) -> Response | None:
         try:
             return self._api.send("GET", f"{PATH}/{path}")
         except ApiError as error:
@@ -108,7 +108,7 @@ def exported(api: Api, query: Mapping[str, Any]) -> Iterator[bytes]:
     cursor: str | None = None
     while True:
         answer = api.send("GET", f"{PATH}/export", params={**query, "cursor": cursor})
-        body, cursor = answer.data, answer.headers.get(_NEXT)
+        body, cursor = answer.body, answer.headers.get(_NEXT)
         if query.get("format") == "csv":
             yield body
         else:

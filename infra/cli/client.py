@@ -7,21 +7,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final, Self
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urljoin, urlsplit
 from uuid import uuid4
 
-from urllib3 import BaseHTTPResponse, PoolManager, ProxyManager, Retry, Timeout, make_headers
-from urllib3.exceptions import HTTPError, MaxRetryError
-from urllib3.util import parse_url
-
+from infra.cli.connections import Connections
 from infra.cli.errors import ApiError, NoUsableAnswer, WaitsForApproval, WrongUsage
-from infra.cli.profiles import Profile, is_here
+from infra.cli.profiles import Profile
 from shared import __version__
+from shared.authorizer.http1 import HttpError, Request, Response, port_of, printable
 
-# An answer may wait 25 seconds for authorizers (FLEET), and a function ends after 29.
-_TIMEOUT: Final = Timeout(connect=10.0, read=35.0)
-# `Api` alone repeats requests.
-_REDIRECTS: Final = Retry(None, connect=0, read=0, status=0, other=0, redirect=5)
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_REDIRECTS_MAX: Final = 5
 # How long a command waits in all for a service that asks it to come back later.
 _PATIENCE: Final = 60.0
 _PAUSE_MAX: Final = 30.0
@@ -31,6 +27,8 @@ _TOO_OLD: Final = "reauthentication_required"
 _PROTECTED: Final = "approval_required"
 _ASK: Final = "the same command with --request-approval WHY, signed in as a person"
 _BUSY: Final = frozenset({429, 503})
+# The characters of a URL that need no encoding, and `%`.
+_SAFE: Final = "%:/?#[]@!$&'()*+,;=~"
 _AGENT: Final = {"User-Agent": f"rescind/{__version__}", "Accept-Encoding": "gzip"}
 # The headers of APPROVAL-2.
 HEADER: Final = "Rescind-Approval"
@@ -92,21 +90,22 @@ class Api:
         wait: Callable[[float], None] = time.sleep,
         told: Callable[[str], object] | None = None,
         approving: Mapping[str, str] | None = None,
+        connections: Connections | None = None,
     ) -> None:
         self._wait, self._told, self._renewal = wait, told, profile.renewal
         self._approving = approving or {}
         # What a command that watches was answered, in the round before and in this one.
-        self._before: dict[str, BaseHTTPResponse] = {}
-        self._now: dict[str, BaseHTTPResponse] = {}
+        self._before: dict[str, Response] = {}
+        self._now: dict[str, Response] = {}
         self._url = profile.url.rstrip("/")
         self._credential = {"Authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
-        self._http = connections(self._url)
+        self._connections = connections or Connections()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.clear()
+        self._connections.close()
 
     def begin_round(self) -> None:
         """From now on, ask only whether what was answered since the last call has changed."""
@@ -116,7 +115,7 @@ class Api:
     def has_news(self) -> bool:
         """Whether this round was answered anything else than the round before."""
         before, now = (
-            {url: each.data for url, each in answers.items()}
+            {url: each.body for url, each in answers.items()}
             for answers in (self._before, self._now)
         )
         return before != now
@@ -184,18 +183,18 @@ class Api:
         form: Mapping[str, str] | None = None,
         follow: bool = False,
         count: int = 0,
-    ) -> BaseHTTPResponse:
+    ) -> Response:
         """Return an answer that is no error. With `follow`, redirects are followed (SRL-1)."""
         headers = self._headers(method) | ({COUNT: str(count)} if count else {})
         made = Outgoing.of(method, self._address(path, params or {}), headers, body, form)
         known = self._before.get(made.url) if method == "GET" else None
-        if known is not None and "ETag" in known.headers:
-            made = replace(made, headers={**made.headers, "If-None-Match": known.headers["ETag"]})
+        if known is not None and "etag" in known.headers:
+            made = replace(made, headers={**made.headers, "If-None-Match": known.headers["etag"]})
         if self._told:
             self._told(_curl(made))
         left = _PATIENCE
         while True:
-            answer = answered(self._http, made, self._credential, follow=follow)
+            answer = answered(self._connections, made, self._credential, follow=follow)
             pause = _pause(answer)
             if answer.status not in _BUSY or pause > left:
                 if known is not None and answer.status == HTTPStatus.NOT_MODIFIED:
@@ -215,47 +214,56 @@ class Api:
 
 
 def answered(
-    http: PoolManager, made: Outgoing, credential: Mapping[str, str] = {}, *, follow: bool = False
-) -> BaseHTTPResponse:
-    """Send a request once, and return the answer. Raises `NoUsableAnswer` if there is none."""
-    try:
-        return http.request(
-            made.method,
-            made.url,
-            body=made.body,
-            headers={**_AGENT, **credential, **made.headers},
-            timeout=_TIMEOUT,
-            redirect=follow,
-            retries=_REDIRECTS if follow else False,
-        )
-    except HTTPError as error:
-        why = error.reason if isinstance(error, MaxRetryError) and error.reason else error
-        # Without the name of urllib3's own class before it.
-        said = str(why).partition("): ")[2] or str(why) or type(why).__name__
-        raise NoUsableAnswer(f"{made.place} does not answer: {said}") from error
+    connections: Connections,
+    made: Outgoing,
+    credential: Mapping[str, str] = {},
+    *,
+    follow: bool = False,
+) -> Response:
+    """Send a request once, and return the answer. Raises `NoUsableAnswer` if there is none.
 
-
-def connections(url: str) -> PoolManager:
-    """Return what connects to an address, by the proxy that the environment names for it.
-
-    Raises `WrongUsage` if the proxy is not one of HTTP.
+    With `follow`, follow redirects. Another server gets no credential.
     """
-    # A proxy would read the key, which may go without TLS only because it stays here.
-    if is_here(url):
-        return PoolManager()
-    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 (loads much)
+    url, headers = made.url, {**_AGENT, **credential, **made.headers}
+    for _ in range(_REDIRECTS_MAX + 1):
+        try:
+            request = Request(_encoded(url), made.method, headers, made.body)
+            answer = connections.exchange(request)
+            if not follow or answer.status not in _REDIRECTS:
+                return answer
+            url = _target(url, answer)
+            if _encoded(url)[:2] != request.url[:2]:
+                headers = _AGENT
+        except (HttpError, OSError, ValueError) as error:
+            # No URL is quoted whole, because the query of a redirect can contain a signature.
+            place = printable(url.partition("?")[0])
+            raise NoUsableAnswer(f"{place} does not answer: {_reason(error)}") from None
+    raise NoUsableAnswer(f"{made.place} redirects too often")
 
-    parts, named = urlsplit(url), getproxies()
-    proxy = named.get(parts.scheme) or named.get("all")
-    if not proxy or proxy_bypass(parts.netloc):
-        return PoolManager()
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
-    try:
-        auth = parse_url(proxy).auth
-        headers = make_headers(proxy_basic_auth=unquote(auth)) if auth else None
-        return ProxyManager(proxy, proxy_headers=headers)
-    except HTTPError as error:
-        raise WrongUsage(f"The environment names a proxy that cannot be used: {error}") from error
+
+def _encoded(url: str) -> SplitResult:
+    """Return a URL in ASCII. Raises `ValueError` if it is not an http or https URL."""
+    parts = urlsplit(url)
+    port_of(parts)
+    netloc = parts.netloc
+    if not netloc.isascii():
+        host = (parts.hostname or "").encode("idna").decode()
+        netloc = f"{host}:{parts.port}" if parts.port else host
+    path, query = quote(parts.path, safe=_SAFE), quote(parts.query, safe=_SAFE)
+    return parts._replace(netloc=netloc, path=path, query=query)
+
+
+def _target(url: str, answer: Response) -> str:
+    """Return the target of a redirect. Raises `HttpError` if it is of no use."""
+    target = urljoin(url, answer.headers.get("location", ""))
+    if urlsplit(url).scheme == "https" != urlsplit(target).scheme:
+        raise HttpError("it redirects to an address without TLS")
+    return target
+
+
+def _reason(error: Exception) -> str:
+    said = error.strerror if isinstance(error, OSError) else None
+    return printable(said or str(error) or type(error).__name__)
 
 
 def _curl(made: Outgoing) -> str:
@@ -282,13 +290,13 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _pause(answer: BaseHTTPResponse) -> float:
+def _pause(answer: Response) -> float:
     """Return how many seconds the service asks for; 1 if it does not say."""
-    said = answer.headers.get("Retry-After", "")
+    said = answer.headers.get("retry-after", "")
     return min(max(float(said), 0.1), _PAUSE_MAX) if said.isascii() and said.isdecimal() else 1.0
 
 
-def _checked(made: Outgoing, answer: BaseHTTPResponse, renewal: str | None) -> BaseHTTPResponse:
+def _checked(made: Outgoing, answer: Response, renewal: str | None) -> Response:
     """Return the answer if it is none of an error; `renewal` is the command that signs in again.
 
     Raises `WaitsForApproval` if the request asked for an approval.
@@ -297,9 +305,9 @@ def _checked(made: Outgoing, answer: BaseHTTPResponse, renewal: str | None) -> B
         raise WaitsForApproval(_json(answer))
     if is_success(answer):
         return answer
-    request_id = answer.headers.get("X-Request-Id")
+    request_id = answer.headers.get("x-request-id")
     try:
-        whole = answer.json()
+        whole = json.loads(answer.body)
         said = whole["error"]
         # The errors of OAuth have another form (IDENTITY-7).
         if isinstance(said, str):
@@ -318,16 +326,17 @@ def _checked(made: Outgoing, answer: BaseHTTPResponse, renewal: str | None) -> B
         ) from None
 
 
-def is_success(answer: BaseHTTPResponse) -> bool:
+def is_success(answer: Response) -> bool:
     """Return whether the status of an answer is 200 to 299."""
     return answer.status // 100 == 2  # noqa: PLR2004
 
 
-def _json(answer: BaseHTTPResponse) -> Any:
-    if not answer.data:
+def _json(answer: Response) -> Any:
+    if not answer.body:
         return None
     try:
-        return answer.json()
-    except ValueError as error:
-        place = (answer.geturl() or "").partition("?")[0]
-        raise NoUsableAnswer(f"{place} does not answer with JSON.") from error
+        return json.loads(answer.body)
+    except ValueError:
+        raise NoUsableAnswer(
+            "The service does not answer with JSON; check the address of the service."
+        ) from None

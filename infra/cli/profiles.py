@@ -96,7 +96,7 @@ def clean(api_key: str) -> str:
     return api_key.strip().removeprefix("\ufeff").strip()
 
 
-def is_usable(api_key: str) -> bool:
+def is_usable_key(api_key: str) -> bool:
     """Return whether a header can have the key. An error never quotes a key that it cannot have."""
     return re.fullmatch(r"[!-~]+", api_key) is not None
 
@@ -142,19 +142,14 @@ def forget(name: str) -> bool:
 
 def checked(profile: Profile) -> Profile:
     """Return the profile. Raises `WrongUsage` if its address or key cannot be used."""
-    if not is_usable(profile.api_key):
+    if not is_usable_key(profile.api_key):
         raise WrongUsage("the API key is empty, or has characters that no API key has.")
     return reaching(profile)
 
 
 def reaching(profile: Profile) -> Profile:
     """Return the profile, also without a key. Raises `WrongUsage` if its address is not usable."""
-    try:
-        parts = urlsplit(profile.url)
-        _ = parts.port
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
+    if not _is_usable_address(profile.url):
         raise WrongUsage("the address of the service must be such as https://rescind.example.com")
     if not profile.allow_http and not is_private(profile.url):
         raise WrongUsage(
@@ -166,14 +161,26 @@ def reaching(profile: Profile) -> Profile:
 
 def is_private(url: str) -> bool:
     """Return whether nobody on the way to an address reads what is sent: by TLS, or by no way."""
-    scheme = urlsplit(url).scheme
-    return scheme == "https" or (scheme == "http" and is_here(url))
+    return url.lower().startswith("https://") or (
+        url.lower().startswith("http://") and is_here(url)
+    )
 
 
 def is_here(url: str) -> bool:
     """Return whether an address is of this machine."""
-    host = urlsplit(url).hostname or ""
     try:
+        host = urlsplit(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _is_usable_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        # An invalid port raises `ValueError`.
+        is_address = parts.hostname is not None and parts.port != 0
+    except ValueError:
+        return False
+    is_plain = not parts.query and parts.username is None
+    return parts.scheme in {"http", "https"} and is_address and is_plain

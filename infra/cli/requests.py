@@ -65,13 +65,13 @@ def api(
         session.out.document(_all_pages(session, path, given))
         return
     if verb in _IN_QUERY:
-        answer = session.api.send(verb, path, params=given, follow=True)
+        answer = session.api.send(verb, path, params=given, follow=verb != "DELETE")
     else:
         answer = session.api.send(verb, path, body=given if input_ is None else read_json(input_))
-    if answer.headers.get("Content-Type", "").startswith("application/json"):
-        session.out.document(answer.json())
+    if answer.headers.get("content-type", "").startswith("application/json"):
+        session.out.document(json.loads(answer.body))
     else:
-        sys.stdout.buffer.write(answer.data)
+        sys.stdout.buffer.write(answer.body)
 
 
 def _field(text: str) -> tuple[str, Any]:

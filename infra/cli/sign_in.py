@@ -5,6 +5,7 @@ A person signs in with a browser of this machine, which comes back to a page of 
 `POST /v1/token`.
 """
 
+import json
 import os
 import secrets
 import socket
@@ -12,7 +13,7 @@ import time
 import webbrowser
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
@@ -26,7 +27,8 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from infra.cli import inputs, profiles
-from infra.cli.client import Api, Outgoing, answered, connections, is_success
+from infra.cli.client import Api, Outgoing, answered, is_success
+from infra.cli.connections import Connections
 from infra.cli.errors import ApiError, NotSignedIn, NoUsableAnswer, WrongUsage
 
 _SCOPE: Final = {"scope": "openid email profile"}
@@ -204,7 +206,7 @@ def token_of_program(
             raise WrongUsage(f"{file} has no token.")
         return found
     url, key = (environment.get(each, "").strip() for each in _GITHUB)
-    if not url or not profiles.is_usable(key):
+    if not url or not profiles.is_usable_key(key):
         raise WrongUsage(
             "Name the file of the token by --token-file. In GitHub Actions, give the job the "
             "permission id-token: write instead."
@@ -277,10 +279,10 @@ def _asked(url: str, form: Mapping[str, str] | None = None, *, key: str = "") ->
     """Return what a provider says to a form, also if it refuses; without a form, to a GET."""
     headers = {"Accept": "application/json"} | ({"Authorization": f"bearer {key}"} if key else {})
     method = "GET" if form is None else "POST"
-    with connections(url) as http:
-        answer = answered(http, Outgoing.of(method, url, headers, form=form))
+    with closing(Connections()) as connections:
+        answer = answered(connections, Outgoing.of(method, url, headers, form=form))
     with suppress(ValueError):
-        said = answer.json()
+        said = json.loads(answer.body)
         if isinstance(said, dict) and (is_success(answer) or "error" in said):
             return said
     raise NoUsableAnswer(f"{urlsplit(url).netloc} answers {answer.status}, and not with JSON.")

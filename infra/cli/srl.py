@@ -137,7 +137,7 @@ def publish(session: ApiSession) -> None:
 
 def _fetched(session: ApiSession, version: int | None = None) -> bytes:
     params = {"version": version}
-    return session.api.send("GET", f"{_PATH}/signed", params=params, follow=True).data
+    return session.api.send("GET", f"{_PATH}/signed", params=params, follow=True).body
 
 
 def _verified(session: ApiSession) -> Payload:

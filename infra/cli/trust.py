@@ -166,7 +166,7 @@ def published(session: ApiSession, signed: Draft) -> None:
 def _served(session: ApiSession, after: int = 0) -> Sequence[SignedDocument]:
     """Return what a client needs that holds the version `after`. Nothing is verified."""
     try:
-        return documents.documents(session.api.send("GET", _PATH, params={"after": after}).data)
+        return documents.documents(session.api.send("GET", _PATH, params={"after": after}).body)
     except NotTrusted as error:
         raise NoUsableAnswer(f"The service answers with no trust documents ({error}).") from None
 

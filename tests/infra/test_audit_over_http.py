@@ -1,13 +1,12 @@
 """Verification over HTTP of a log that is stored, and tampered with in its store (LOG-24)."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from urllib3 import HTTPResponse
 
 from infra.audit_verification.source import Report
 from infra.audit_verification.verification import verify
@@ -15,6 +14,7 @@ from infra.cli.audit_log import ServedLog
 from infra.cli.audit_log import records as listed
 from infra.cli.client import Api
 from infra.cli.errors import ApiError
+from shared.authorizer.http1 import Response
 from shared.model.audit import audit_log, head, records
 from shared.model.audit.audit_log import Action
 from shared.model.revocations import record_address
@@ -38,10 +38,10 @@ class Served:
         answer = self.client.request(method, path, params=query)
         if not answer.is_success:
             raise ApiError(answer.status_code, "code", answer.text, None)
-        return HTTPResponse(BytesIO(answer.content), status=answer.status_code)
+        return Response(answer.status_code, {}, answer.content)
 
     def get(self, path: str, params: Any = None) -> Any:
-        return self.send("GET", path, params=params).json()
+        return json.loads(self.send("GET", path, params=params).body)
 
     pages = Api.pages
 

@@ -3,17 +3,16 @@
 import base64
 import csv
 import json
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from urllib3 import HTTPResponse
 
 from infra.cli.audit_log import exported
 from infra.cli.client import Api
 from infra.cli.errors import NoUsableAnswer
 from infra.cli.profiles import Profile
+from shared.authorizer.http1 import Response
 from tests.infra.cli.conftest import Shell
 from tests.kit.processes import LocalServer
 from tests.kit.waiting import soon
@@ -80,7 +79,7 @@ def test_an_export_that_was_cut_is_refused(
     """LOG-22, F344c: An export whose last line is missing is not taken for a whole one."""
 
     def send(*_: object, **__: object) -> Any:
-        return HTTPResponse(BytesIO(cut), status=200)
+        return Response(200, {}, cut)
 
     with Api(Profile(tmp_path, service.url, service.admin_key)) as api:
         monkeypatch.setattr(api, "send", send)
@@ -93,8 +92,8 @@ def test_parts_are_joined(
 ) -> None:
     """LOG-22, F344d: The parts of an export are joined into one, with one last line."""
     parts = [
-        HTTPResponse(b'{"entry":{"n":1}}\n{"next": "c"}\n', {"X-Next-Cursor": "c"}, 200),
-        HTTPResponse(b'{"entry":{"n":2}}\n{"checkpoint": null}\n', status=200),
+        Response(200, {"x-next-cursor": "c"}, b'{"entry":{"n":1}}\n{"next": "c"}\n'),
+        Response(200, {}, b'{"entry":{"n":2}}\n{"checkpoint": null}\n'),
     ]
     with Api(Profile(tmp_path, service.url, service.admin_key)) as api:
         monkeypatch.setattr(api, "send", lambda *_, **__: parts.pop(0))

@@ -138,8 +138,8 @@ def test_another_service_is_asked_by_the_proxy(
         assert len(got) == 1
     monkeypatch.delenv("no_proxy")
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
-    with pytest.raises(WrongUsage, match="proxy"):
-        Api(elsewhere)
+    with Api(elsewhere) as api, pytest.raises(WrongUsage, match="http_proxy does not name"):
+        api.post("/v1/keys")
 
 
 def test_another_host_gets_no_key(tmp_path: Path) -> None:
@@ -147,6 +147,6 @@ def test_another_host_gets_no_key(tmp_path: Path) -> None:
     with _service((200, {}, b"{}")) as (far, there):
         moved = (302, {"Location": f"{far.replace('127.0.0.1', 'localhost')}/list"}, b"")
         with _service(moved) as (url, here), Api(Profile(tmp_path, url, "svc_x")) as api:
-            assert api.send("GET", "/v1/revocations/srl/signed", follow=True).data == b"{}"
+            assert api.send("GET", "/v1/revocations/srl/signed", follow=True).body == b"{}"
     assert here[0]["Authorization"] == "Bearer svc_x"
     assert there[0]["Authorization"] is None

@@ -1,0 +1,151 @@
+"""Connections to the service and to identity providers, also through proxies."""
+
+import os
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property, partial
+from ipaddress import ip_address, ip_network
+from typing import Final
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from infra.cli.errors import WrongUsage
+from infra.cli.profiles import is_here
+from shared.authorizer import http1
+from shared.authorizer.http1 import Connection, Pool, Request, Response
+
+_CONNECT_SECONDS: Final = 10.0
+# A request can wait 25 seconds for authorizers (FLEET), and a function ends after 29.
+_HEAD_SECONDS: Final = 35.0
+_SECONDS: Final = 600.0
+_BYTES_MAX: Final = 1 << 30
+_PROXY: Final = "http://proxy.example.com:3128"
+
+
+class Connections:
+    """Kept connections to servers, through the proxies that `environment` names.
+
+    `head_seconds` is the longest time until the head of a response, `seconds` until its end.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        head_seconds: float = _HEAD_SECONDS,
+        seconds: float = _SECONDS,
+    ) -> None:
+        self._environment = environment
+        self._head_seconds, self._seconds = head_seconds, seconds
+        self._pools: dict[tuple[str, str], Pool] = {}
+
+    def exchange(self, request: Request) -> Response:
+        """Return the response to a request.
+
+        Raises `HttpError`, `OSError`, and `WrongUsage` if the proxy cannot be used.
+        """
+        url = request.url
+        proxy = proxy_of(url, self._environment)
+        if proxy is not None and url.scheme == "http":
+            headers = {**request.headers, **_authorization(proxy)}
+            request = replace(request, headers=headers, target=urlunsplit((*url[:4], "")))
+        place = (url.scheme, url.netloc)
+        pool = self._pools.setdefault(place, Pool(partial(self._connect, url, proxy)))
+        now = time.monotonic()
+        head_deadline = now + self._head_seconds
+        return pool.exchange(
+            request, now + self._seconds, limit=_BYTES_MAX, head_deadline=head_deadline
+        )
+
+    def close(self) -> None:
+        """Close all connections."""
+        for each in self._pools.values():
+            each.close()
+
+    def _connect(self, url: SplitResult, proxy: SplitResult | None, deadline: float) -> Connection:
+        deadline = min(deadline, time.monotonic() + self._head_seconds)
+        context = self._context if url.scheme == "https" else None
+        if proxy is None:
+            return http1.connect(url, context, deadline, seconds=_CONNECT_SECONDS)
+        connection = http1.connect(proxy, None, deadline, seconds=_CONNECT_SECONDS)
+        if context is None:
+            return connection
+        host = url.hostname or ""
+        shown = f"[{host}]" if ":" in host else host
+        target = f"{shown}:{http1.port_of(url)}"
+        request = Request(url, "CONNECT", _authorization(proxy), target=target)
+        tunnel = connection.open_tunnel(request, deadline)
+        return Connection(http1.wrap(tunnel, context, host, deadline))
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
+
+
+def proxy_of(url: SplitResult, environment: Mapping[str, str] = os.environ) -> SplitResult | None:
+    """Return the proxy for a URL. Raises `WrongUsage` if the environment names one of no use."""
+    # A proxy would read the key, which may go without TLS only because it stays here.
+    if is_here(urlunsplit(url)):
+        return None
+    named = _variable(f"{url.scheme}_proxy", environment)
+    named = named or _variable("all_proxy", environment)
+    if named is None or is_exempt(url, (_variable("no_proxy", environment) or ("", ""))[1]):
+        return None
+    variable, value = named
+    try:
+        proxy = urlsplit(value if "://" in value else f"http://{value}")
+        http1.port_of(proxy)
+    except ValueError:
+        proxy = urlsplit("")
+    if proxy.scheme != "http":
+        # The value can contain a password.
+        raise WrongUsage(
+            f"{variable} does not name an HTTP proxy; set it to an address such as {_PROXY}."
+        )
+    return proxy
+
+
+def is_exempt(url: SplitResult, exempt: str) -> bool:
+    """Return whether `NO_PROXY` names the host of a URL: by name, domain, address or network."""
+    host, port = (url.hostname or "").rstrip("."), http1.port_of(url)
+    return any(_is_named(host, port, each) for each in exempt.replace(",", " ").split())
+
+
+def _is_named(host: str, port: int, entry: str) -> bool:
+    name, _, wanted = entry.rpartition(":")
+    if _contains(entry, host):
+        return True
+    return wanted.isdecimal() and int(wanted) == port and _contains(name, host)
+
+
+def _contains(entry: str, host: str) -> bool:
+    """Return whether an entry without a port contains a host."""
+    if entry == "*":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        domain = entry.lstrip("*").strip(".").lower()
+        return bool(domain) and f".{host}".endswith(f".{domain}")
+    with suppress(ValueError):
+        network = ip_network(entry.strip("[]"), strict=False)
+        return (getattr(address, "ipv4_mapped", None) or address) in network
+    return False
+
+
+def _variable(name: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the name and the value of a variable. The lower case takes precedence."""
+    variable = name if name in environment else name.upper()
+    value = environment.get(variable, "").strip()
+    return (variable, value) if value else None
+
+
+def _authorization(proxy: SplitResult) -> dict[str, str]:
+    """Return the header with the user name and the password of a proxy, if it has them."""
+    if proxy.username is None:
+        return {}
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}

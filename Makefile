@@ -20,8 +20,8 @@ AWS_PORT ?= 4566
 
 VENV ?= .venv
 BIN  := $(VENV)/bin
-TOOLS := sam checkov ministack cddl cose audit client files envoy go kubernetes tenuo openbao otel tlog tokens tuf witness site
-NODE_TOOLS := engines oauth oidc openapi quint typescript workerd
+TOOLS := sam checkov ministack cddl cose audit client files envoy go hosts kubernetes tenuo openbao otel tlog tokens tuf witness site
+NODE_TOOLS := engines oauth oidc openapi quint runtimes typescript workerd
 
 # What the checks write: with CACHES elsewhere, and VENV too, the source tree may be read-only.
 CACHES ?= $(CURDIR)

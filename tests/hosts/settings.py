@@ -1,0 +1,25 @@
+"""The settings of the clients in hosts of Python, which the environment contains."""
+
+import os
+from typing import Any
+
+from shared.authorizer import FileFloor, Policy
+
+MAX_STALENESS = 6.0
+
+
+def arguments() -> dict[str, Any]:
+    """Return the arguments of a client. All processes of a host share one floor."""
+    return {
+        "url": os.environ["HOST_URL"],
+        "api_key": os.environ["HOST_KEY"],
+        "tenant": os.environ["HOST_TENANT"],
+        "trust_root": os.environ["HOST_PIN"],
+        "floor": FileFloor(os.environ["HOST_FLOOR"]),
+        "policy": Policy(max_staleness=MAX_STALENESS),
+    }
+
+
+def answer(verdict: str) -> bytes:
+    """Return the body of an answer."""
+    return f"{os.getpid()} {verdict}".encode()

@@ -44,7 +44,7 @@ class Workers:
 
     ask: Ask
     count: int
-    given: list[tuple[float, str, str]] = field(default_factory=list)
+    given: list[tuple[float, str, str]] = field(default_factory=list, repr=False)
 
     def all_say(self, warrant_id: str, *verdicts: str) -> None:
         """Wait until the last answer of each process is among the verdicts."""
@@ -168,8 +168,9 @@ HOSTS: Final[dict[str, tuple[int, Run]]] = {
     "gunicorn sync, preload": (2, _gunicorn("--preload")),
     "gunicorn gevent": (2, _gunicorn("--worker-class", "gevent")),
     "gunicorn gevent, preload": (2, _gunicorn("--worker-class", "gevent", "--preload")),
-    "uWSGI": (2, _uwsgi("tests.hosts.wsgi", "--py-call-uwsgi-fork-hooks")),
-    "uWSGI, lazy": (2, _uwsgi("tests.hosts.wsgi", "--lazy-apps")),
+    # Without the hooks, it forks while another thread has the lock of the interpreter.
+    "uWSGI": (2, _uwsgi("tests.hosts.wsgi", "--enable-threads", "--py-call-uwsgi-fork-hooks")),
+    "uWSGI, lazy": (2, _uwsgi("tests.hosts.wsgi", "--enable-threads", "--lazy-apps")),
     "uWSGI, poll": (2, _uwsgi("tests.hosts.polling")),
     "uvicorn": (2, _uvicorn()),
     "Lambda": (1, _lambda),

@@ -118,4 +118,4 @@ def unexpected(response: Response) -> NoAnswer:
 def retry_after(response: Response) -> float:
     """Return the seconds of `Retry-After`; 0 without it, or if it is a date."""
     after = response.headers.get("retry-after", "").strip(" \t")
-    return float(after) if re.fullmatch("[0-9]{1,9}", after) else 0.0
+    return float(after) if re.fullmatch("[0-9]+", after) else 0.0

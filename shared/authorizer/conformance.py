@@ -36,7 +36,7 @@ class Session:
         self._is_trusted = False
         self._floor: Position | None = None
         self._end: datetime | None = None  # without news; None if no bound was given
-        self._client: AuthorizerClient
+        self._client: AuthorizerClient | None = None
         self._failures = 0
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Session:
 
     def check(self, now: str, ids: list[str]) -> dict[str, Any]:
         """Return what an authorizer would decide at this time about a chain of warrants."""
-        if not all(map(is_warrant_id, ids)):
+        if not ids or not all(map(is_warrant_id, ids)):
             return {"refused": Reason.MALFORMED.value}
         state, moment = self._state, datetime.fromisoformat(now)
         if state and any(map(state.is_revoked, ids)):
@@ -153,7 +153,7 @@ class Session:
     def connect(self, *, max_staleness: float, floor: str, **settings: Any) -> dict[str, Any]:
         """Start a client that polls a service. All its events are printed on standard error."""
         try:
-            self._client = AuthorizerClient(
+            client = self._client = AuthorizerClient(
                 **settings,
                 floor=FileFloor(floor),
                 policy=Policy(max_staleness=max_staleness),
@@ -163,13 +163,20 @@ class Session:
         except ValueError as error:
             return {"refused": str(error)}
         with suppress(NotReady):
-            self._client.start()
+            client.start()
         return {"ready": True}
 
     def verdicts(self, ids: Sequence[str]) -> dict[str, Any]:
         """Return the verdict on each warrant, and how many failures the client has reported."""
+        if self._client is None:
+            raise ValueError("verdicts need a client: send connect first")
         found = [self._client.check([each]).value for each in ids]
         return {"verdicts": found, "failures": self._failures}
+
+    def close(self) -> None:
+        """Close the client that `connect` started."""
+        if self._client is not None:
+            self._client.close()
 
     def _note(self, event: events.Event) -> None:
         self._failures += isinstance(event, events.Failed | events.Refused)
@@ -196,8 +203,11 @@ _COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
 def main() -> None:
     """Answer the requests on standard input until it ends."""
     session = Session()
-    for line in sys.stdin:
-        print(json.dumps(session.answer(json.loads(line))), flush=True)
+    try:
+        for line in sys.stdin:
+            print(json.dumps(session.answer(json.loads(line))), flush=True)
+    finally:
+        session.close()
 
 
 if __name__ == "__main__":

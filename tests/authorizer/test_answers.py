@@ -44,17 +44,18 @@ def test_what_crashes_a_parser_is_malformed() -> None:
 
 def test_hints_are_bounded() -> None:
     """F169c: No answer silences a client for more than a minute, or makes it wait for longer."""
-    given = {-1: 0, 0: 0, 0.25: 0.25, 60: 60, 61: POLL_SECONDS_MAX, 10**400: POLL_SECONDS_MAX}
+    given = {-1: 0, 0: 0, 0.25: 0.25, 60: 60, 61: POLL_SECONDS_MAX, 10**30: POLL_SECONDS_MAX}
     for seconds, taken in given.items():
         body = json.dumps(_MEMBERS | {"poll_seconds": seconds}).encode()
         assert parse_answer(body).poll_seconds == taken
-    waits = {-1: 0, 25: 25, 25.5: 25, 61: WAIT_SECONDS_MAX, 10**400: WAIT_SECONDS_MAX}
+    waits = {-1: 0, 25: 25, 25.5: 25, 61: WAIT_SECONDS_MAX, 10**30: WAIT_SECONDS_MAX}
     for wait, taken in waits.items():
         assert parse_answer(json.dumps(_MEMBERS | {"wait_max": wait}).encode()).wait_max == taken
     assert (POLL_SECONDS_MAX, WAIT_SECONDS_MAX) == (60, 60)
     for name in ("poll_seconds", "wait_max"):
-        text = json.dumps(_MEMBERS | {name: 1e999}).replace("Infinity", "1e999")
-        assert _refusal(text.encode()) == Reason.MALFORMED
+        for hint in ("1e999", "1" * 400):
+            text = json.dumps(_MEMBERS | {name: 1e999}).replace("Infinity", hint)
+            assert _refusal(text.encode()) == Reason.MALFORMED
 
 
 def test_nesting_is_limited() -> None:

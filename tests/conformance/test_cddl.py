@@ -1,7 +1,6 @@
 """The CDDL of docs/spec/feed.md, as a checker reads it that knows nothing of the codec."""
 
 import base64
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,6 +10,7 @@ import cbor2
 import pytest
 
 from shared.authorizer.formats import wire
+from shared.authorizer.formats.members import parse_json
 from tests.authorizer.feeds import Feed
 from tests.conformance.vectors import vectors
 from tests.kit.peers import is_of_type
@@ -50,7 +50,7 @@ def _published() -> list[Item]:
     items = set[Item]()
     for step in (step for case in vectors() for step in case["steps"]):
         try:
-            answer = json.loads(step["request"]["poll"]["answer"])
+            answer = parse_json(step["request"]["poll"]["answer"].encode())
             items.add(("head", base64.b64decode(answer["head"]["Payload"])))
             items |= {("entry", base64.b64decode(each)) for each in answer["entries"]}
         except (KeyError, TypeError, ValueError):

@@ -7,7 +7,7 @@ written differently.
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from io import BytesIO
 from operator import lt
@@ -23,6 +23,11 @@ NESTING_MAX: Final = 16
 JSON_NESTING_MAX: Final = 64
 
 HASH_BYTES: Final = 32
+# The values that a format may have (docs/spec/feed.md). Larger integers need a tag.
+_KINDS: Final = frozenset({bool, bytes, dict, int, list, str, type(None)})
+_INT_MAX: Final = 2**64
+# Integers of JSON with more characters are read as in the other clients: as floating-point numbers.
+_INT_CHARACTERS: Final = 17
 # The texts and the brackets of JSON: a bracket in a text nests nothing.
 _BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 # Later Pythons take 24:00:00 for the next day, which no other reader does.
@@ -40,7 +45,8 @@ def encoded(members: Mapping[str, Any]) -> bytes:
 
 def decoded(data: bytes) -> dict[str, Any]:
     """Return the map in `data`. Raises `Malformed`, also if another encoder would differ."""
-    members = with_texts(loaded(data), "the content")
+    members = loaded(data)
+    _check_values([members])
     try:
         again = cbor2.dumps(members, canonical=True)
     except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError):
@@ -48,6 +54,22 @@ def decoded(data: bytes) -> dict[str, Any]:
     if again != data:
         raise Malformed("not deterministic CBOR")
     return members
+
+
+def _check_values(values: Collection[Any]) -> None:
+    """Raise `Malformed` for a value that no format has: a tag, a float, a key that is no text."""
+    kinds = {*map(type, values)}
+    if not kinds <= _KINDS:
+        raise Malformed("not a value of the format")
+    if int in kinds and any(
+        type(each) is int and not -_INT_MAX <= each < _INT_MAX for each in values
+    ):
+        raise Malformed("not a number of the format")
+    for each in values if kinds & {dict, list} else ():
+        if type(each) is dict:
+            _check_values(with_texts(each, "a member").values())
+        elif type(each) is list:
+            _check_values(each)
 
 
 def loaded(data: bytes) -> dict[str, Any]:
@@ -162,7 +184,11 @@ def parse_json(data: bytes) -> Any:
         depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(found[0], 0)
         if depth > JSON_NESTING_MAX:
             raise ValueError("the JSON is nested too deep")
-    return json.loads(data.decode(), parse_constant=_refuse_constant)
+    return json.loads(data.decode(), parse_constant=_refuse_constant, parse_int=_parse_integer)
+
+
+def _parse_integer(text: str) -> int | float:
+    return int(text) if len(text) <= _INT_CHARACTERS else float(text)
 
 
 def _refuse_constant(constant: str) -> NoReturn:

@@ -211,7 +211,8 @@ def check_base(data: bytes, base: Base) -> None:
 
 def check_version(members: Mapping[str, Any], base: Base) -> None:
     """Raise `OtherVersion` unless the list is of the version that `base` names."""
-    if members.get("Version") != base.version:
+    version = members.get("Version")
+    if type(version) is not int or version != base.version:
         raise OtherVersion("the base is of another version than the head says")
 
 

@@ -6,6 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -76,6 +77,7 @@ class Reports:
         self._sending: set[_Key] = set()
         self._outcomes: dict[_Key, str] = {}
         self._task: asyncio.Task[None] | None = None
+        self._stopped = asyncio.Event()
         self._failures = 0
 
     @property
@@ -88,9 +90,10 @@ class Reports:
         self._task = asyncio.ensure_future(self._run())
 
     async def close(self) -> None:
-        """Pass on what there is, and stop."""
+        """Pass on all reports, and stop. A request under way is completed."""
+        self._stopped.set()
         if self._task:
-            self._task.cancel()
+            await self._task
         if self._pending and not self._failures:
             await self._send_all()
 
@@ -137,14 +140,15 @@ class Reports:
         return ReportOutcome(status, self._terms)
 
     async def _run(self) -> None:
-        while True:
+        while not self._stopped.is_set():
             try:
                 pause = await self._send_all() if self._pending else 0.0
             # Any error: without this task, the service would not know of anybody here.
             except Exception:  # noqa: BLE001
                 _log.exception("reports cannot be passed on")
                 pause = _BACKOFF_MAX
-            await asyncio.sleep(max(pause, _PAUSE))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), max(pause, _PAUSE))
 
     async def _send_all(self) -> float:
         """Pass on all reports. Return for how many seconds to leave the service alone."""

@@ -83,7 +83,8 @@ def relay(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def pending(relay: Running) -> int:
     """How many authorizers wait to be reported; the loop of the relay counts them."""
     lines = relay.get("/metrics").body.decode().splitlines()
-    return int(dict(line.split() for line in lines)["rescind_relay_reports_pending"])
+    figures = dict(line.split() for line in lines if not line.startswith("#"))
+    return int(figures["rescind_relay_reports_pending"])
 
 
 def fail_again(relay: Running) -> None:

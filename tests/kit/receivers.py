@@ -141,6 +141,7 @@ def raw(run: Raw) -> Iterator[Receiver]:
     """A receiver that does `run` with each connection, in a thread."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         receiver, threads = Receiver(listener), list[threading.Thread]()
+        open_ends = list[socket.socket]()
 
         def serve(connection: socket.socket) -> None:
             # What the other side does is not the receiver's fault.
@@ -153,6 +154,8 @@ def raw(run: Raw) -> Iterator[Receiver]:
                 while True:
                     connection, _ = listener.accept()
                     receiver.connections += 1
+                    # TLS takes the socket itself.
+                    open_ends.append(connection.dup())
                     threads.append(threading.Thread(target=serve, args=[connection]))
                     threads[-1].start()
 
@@ -163,7 +166,11 @@ def raw(run: Raw) -> Iterator[Receiver]:
         finally:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
-            for each in (acceptor, *threads):
+            acceptor.join(60)
+            for end in open_ends:
+                with end, suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+            for each in threads:
                 each.join(60)
 
 

@@ -144,18 +144,19 @@ def raw(run: Raw) -> Iterator[Receiver]:
         open_ends = list[socket.socket]()
 
         def serve(connection: socket.socket) -> None:
-            # What the other side does is not the receiver's fault.
+            # What the other side does is not the receiver's fault. TLS takes the socket itself, so
+            # its end is kept here, to be shut down.
             connection.settimeout(60)
-            with suppress(OSError), connection:
-                run(connection)
+            with connection.dup() as end:
+                open_ends.append(end)
+                with suppress(OSError), connection:
+                    run(connection)
 
         def accept() -> None:
             with suppress(OSError):
                 while True:
                     connection, _ = listener.accept()
                     receiver.connections += 1
-                    # TLS takes the socket itself.
-                    open_ends.append(connection.dup())
                     threads.append(threading.Thread(target=serve, args=[connection]))
                     threads[-1].start()
 
@@ -168,7 +169,7 @@ def raw(run: Raw) -> Iterator[Receiver]:
                 listener.shutdown(socket.SHUT_RDWR)
             acceptor.join(60)
             for end in open_ends:
-                with end, suppress(OSError):
+                with suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
             for each in threads:
                 each.join(60)

@@ -10,13 +10,6 @@ import sys
 sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120 (pathlib takes as long as Python)
 
 
-def renamed() -> int:
-    """Run as a script of an earlier release; the exit code."""
-    from infra.renamed import script  # noqa: PLC0415 (importing this package runs nothing)
-
-    return script()
-
-
 def command_line() -> int:
     """Run `rescind`; the exit code."""
     from infra.cli.__main__ import main  # noqa: PLC0415

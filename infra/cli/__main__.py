@@ -23,10 +23,6 @@ def main() -> int:
     if sys.argv[1:2] in _VERSION:
         print(f"rescind {__version__}")
         return 0
-    from infra import renamed  # noqa: PLC0415 (the version is told without it)
-
-    if (code := renamed.command(sys.argv[1:])) is not None:
-        return code
     from infra.cli.app import NAME, app  # noqa: PLC0415 (Typer takes a while to load)
 
     app(_words(sys.argv[1:]), prog_name=NAME)

@@ -30,12 +30,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_one_name_is_installed(installed: Path) -> None:
-    """F33l: The wheel installs no package but `rescind`, its command, and names of the past."""
+    """F33l: The wheel installs no package but `rescind`, and its command."""
     (found,) = installed.glob("lib/*/site-packages/rescind-*.dist-info")
     files = Distribution.at(found).files or []
     assert {file.parts[0] for file in files} == {"rescind", found.name, ".."}
     scripts = {file.name for file in files if file.parts[0] == ".."}
-    assert scripts == {"rescind", "rescind-admin", "rescind-server", "rescind-verify"}
+    assert scripts == {"rescind"}
     ours = [file for file in files if file.parts[0] == "rescind"]
     others = {str(file) for file in ours if file.suffix not in {".py", ""}}
     static = ROOT / "functions" / "console" / "static"

@@ -126,7 +126,6 @@ def test_programs_load_no_tables() -> None:
     )
     for words, module in (
         (["--version"], "typer"),
-        (["--version"], "infra.renamed"),
         (["logout", "--profile", "nobody", "-o", "json"], "pydantic"),
         (["logout", "--profile", "nobody", "-o", "json"], "rich.table"),
         (["keys", "list", "--profile", "nobody", "-o", "json"], "shared.model.lists.verification"),

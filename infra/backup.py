@@ -224,7 +224,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# The files that SQLite keeps beside a store: the last for a conversion that was stopped.
+# The files that SQLite keeps beside a store.
 _LOGS: Final = ("", "-wal", "-shm", "-journal")
 
 

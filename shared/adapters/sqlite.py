@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from shared.adapters import sqlite_audit, sqlite_conversion, sqlite_encoding, sqlite_items
+from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_items
 from shared.adapters.bells import Bells
 from shared.adapters.preconditions import check_write
 from shared.adapters.sqlite_audit import Span
-from shared.adapters.sqlite_database import MEMORY, Database, translated
+from shared.adapters.sqlite_database import MEMORY, Database
 from shared.adapters.sqlite_encoding import MAY_HAVE
 from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.ports.one_machine import Listener, News
@@ -71,14 +71,11 @@ _Bounds: TypeAlias = tuple[str, str | bytes, int]
 class SqliteStore:
     """A `Store` in the file at `path`, which is created if it is missing, or `:memory:`.
 
-    A file of release 0.3.0 is converted first. `busy_seconds` is how long to wait for another
-    process. Raises `InvalidSettings` for a file of another format, or one that cannot be converted
-    because it is in use; `Unavailable`.
+    `busy_seconds` is how long to wait for another process. Raises `InvalidSettings` for a file of
+    another format; `Unavailable`.
     """
 
     def __init__(self, path: str, *, busy_seconds: float = 5) -> None:
-        with translated():
-            sqlite_conversion.convert(path, busy_seconds=busy_seconds)
         self._database = Database(path, sqlite_items.prepare, busy_seconds=busy_seconds)
         # What is beside the file itself, whatever link led to it.
         self._beside = None if path == MEMORY else str(Path(path).resolve())

@@ -5,7 +5,7 @@ the text before it, and 128 bits.
 
 An item is CBOR. One of the usual size is also compressed, with a dictionary of the names and
 values that most items have, and with its own key, which many items repeat. A byte in front that no
-map in CBOR begins with tells the two apart. Items of release 0.3.0 are plain.
+map in CBOR begins with tells the two apart.
 """
 
 import hashlib

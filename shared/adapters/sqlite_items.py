@@ -15,7 +15,6 @@ from typing import Final, TypeAlias
 from shared.adapters import sqlite_audit, sqlite_encoding
 from shared.adapters.preconditions import added
 from shared.errors import Corrupt, InvalidSettings
-from shared.model import deployment
 from shared.ports.store import (
     MOST_CHANGES,
     Address,
@@ -240,8 +239,8 @@ def take_expired(
     return [(expires, Address(Table.KEYS, pk, sk)) for expires, pk, sk in rows]
 
 
-# Stored in `PRAGMA user_version`, which is 0 in new files. `sqlite_conversion` makes each
-# change here to older files. If the number rises, the table of items gets another name.
+# Stored in `PRAGMA user_version`, which is 0 in new files. If the number rises, the table of items
+# gets another name.
 FORMAT: Final = 5
 
 ITEMS: Final = """
@@ -320,13 +319,11 @@ def _create(connection: sqlite3.Connection) -> None:
     found = version(connection)
     if found == FORMAT:
         return  # Another process has created them.
-    if found > FORMAT:
+    if found:
         raise InvalidSettings(
             f"SVC_STORE: the database has format {found}; this release reads format {FORMAT}.",
-            "Use the release that wrote the database, or a newer one.",
+            "Use a release that reads the database's format.",
         )
-    if found or _has_items(connection):
-        raise deployment.too_old("the database")
     for statement in (*_NEW, f"PRAGMA user_version = {FORMAT}"):
         connection.execute(statement)
 
@@ -340,11 +337,6 @@ def version(connection: sqlite3.Connection) -> int:
 def _damage(connection: sqlite3.Connection, check: str) -> Iterator[str]:
     lines = connection.execute(f"PRAGMA {check}")
     return (line for (line,) in lines if line != "ok")
-
-
-def _has_items(connection: sqlite3.Connection) -> bool:
-    statement = "SELECT 1 FROM sqlite_master WHERE name = 'items'"
-    return connection.execute(statement).fetchone() is not None
 
 
 def _add_functions(connection: sqlite3.Connection) -> None:

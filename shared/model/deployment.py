@@ -1,10 +1,5 @@
-"""The deployment that a store belongs to: its schema, whether it is in charge, and who leads.
+"""The deployment that a store belongs to: its schema, whether it is in charge, and who leads."""
 
-The oldest data that this release reads is what release 0.3.0 stores (OPS-11). It stores all of a
-tenant's data in its own formats once its `rescind upgrade` has ended.
-"""
-
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -12,9 +7,7 @@ from typing import Final, Self
 
 from shared.errors import InvalidSettings
 from shared.model.items import Address, Item, Partition, Table
-from shared.model.lists.head import head_address
 from shared.model.records import ADDED, Record
-from shared.model.revocations import marker_count_address
 
 # Rises if an earlier release would misread or damage what this release stores.
 SCHEMA: Final = 2
@@ -27,15 +20,6 @@ PROBE_ADDRESS: Final = Address(Table.KEYS, "servers", "probe")
 
 # Longer than a process may take to see that another store, or another region, is in charge.
 FENCED_SECONDS: Final = 6.0
-
-# Messages for an operator, without full stops.
-TOO_OLD: Final = "was stored by a release before 0.3.0, which is too old for this one"
-TOO_OLD_REMEDY: Final = (
-    "serve it with release 0.3.0, run its `rescind upgrade`, then use this release"
-)
-
-# The format of the lists of release 0.3.0.
-_OLDEST_LIST: Final = 3
 
 
 class DeploymentPart(StrEnum):
@@ -132,21 +116,3 @@ class Restored(Record):
 def address(tenant_id: str) -> Address:
     """Return the address of the mark on a tenant."""
     return MARKS.address(tenant_id)
-
-
-def too_old(whose: str) -> InvalidSettings:
-    """Return the error for data that is too old; `whose` names it, as "the database"."""
-    return InvalidSettings(
-        f"SVC_STORE: {whose} {TOO_OLD}.", f"{TOO_OLD_REMEDY[0].upper()}{TOO_OLD_REMEDY[1:]}."
-    )
-
-
-def is_too_old(get: Callable[[Address], Item | None], tenant_id: str) -> bool:
-    """Return whether the records of a tenant are older than what release 0.3.0 makes of them.
-
-    `get` reads an item. Raises what `get` raises.
-    """
-    head, revoked_keys = get(head_address(tenant_id)), get(marker_count_address(tenant_id))
-    # Releases that did not number their lists kept all revoked keys in one item.
-    names_keys = revoked_keys is not None and isinstance(revoked_keys.get("signers"), list)
-    return names_keys or (head is not None and head.get("format", 0) in range(_OLDEST_LIST))

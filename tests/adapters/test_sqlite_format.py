@@ -1,4 +1,4 @@
-"""The format of the SQLite file: checks of what it holds, upgrades, and files that are refused."""
+"""The format of the SQLite file: checks of its contents, and files that are refused."""
 
 import sqlite3
 import zlib
@@ -10,14 +10,10 @@ import pytest
 
 from shared.adapters import sqlite_encoding
 from shared.adapters.sqlite import SqliteStore
-from shared.adapters.sqlite_buckets import SqliteBuckets
-from shared.adapters.sqlite_conversion import OLDEST
 from shared.adapters.sqlite_encoding import decoded, partition, partition_of, plain
 from shared.adapters.sqlite_items import FORMAT
 from shared.errors import Corrupt, InvalidSettings, Unavailable
-from shared.model.revocations import marker_count_address
 from shared.ports.store import (
-    Address,
     Change,
     Check,
     ColumnPage,
@@ -30,8 +26,7 @@ from shared.ports.store import (
     Table,
     Where,
 )
-from tests.kit.processes import figures_of
-from tests.kit.sqlite_files import format_4, insert
+from tests.kit.sqlite_files import insert
 
 PARTITION = Partition(Table.REVOCATIONS, "t1#revoked#00")
 AUDIT = Partition(Table.AUDIT, "t1#2026-11")
@@ -217,147 +212,16 @@ def test_compressed_bytes_that_are_malformed_are_corrupt(store: SqliteStore, cha
 # --- other formats ---
 
 
-def version(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as connection:
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(found)
-
-
-def schema(path: Path) -> set[tuple[str, str]]:
-    """The tables, indexes and triggers of a file; renaming one quotes its name."""
-    with closing(sqlite3.connect(path)) as connection:
-        made = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-        return {(name, " ".join(sql.replace('"', "").split())) for name, sql in made}
-
-
-@pytest.mark.parametrize("number", [0, 1, 2500])
-def test_a_file_of_release_0_3_0_is_converted(path: Path, number: int) -> None:
-    """OPS-11, F56a: A `svc.db` of release 0.3.0 is converted without loss when it is opened."""
-    keys = [PARTITION.address(f"svc_wrt_{each:04}") for each in range(number)]
-    items: dict[Address, Item] = {key: {"n": index, "b": b"\0"} for index, key in enumerate(keys)}
-    entries = [AUDIT.address(f"svc_evt_{each:026}") for each in range(number)]
-    format_4(path, items | {key: {"actor": key.sk[-1]} for key in entries})
-    for _ in range(2):
-        with closing(SqliteStore(str(path))) as store, closing(SqliteBuckets(str(path))):
-            found = {PARTITION.address(each.sk): each.item for each in store.query(PARTITION)}
-            assert found == store.get_many(keys) == items
-            assert store.count(AUDIT) == number
-            assert store.count(AUDIT, where=Where({"actor": "7"})) == number // 10
-            assert list(store.problems()) == []
-    assert version(path) == FORMAT
-
-
-def test_a_converted_file_is_like_a_new_one(path: Path, tmp_path: Path) -> None:
-    """F583: a conversion leaves out no table, index or trigger, and leaves none over."""
-    format_4(path, {KEY: {"n": 1}})
-    new = tmp_path / "new.db"
-    for each in (path, new):
-        SqliteStore(str(each)).close()
-    assert schema(path) == schema(new)
-
-
-def test_processes_convert_a_file_once(path: Path) -> None:
-    """F583a: Of processes that open a file at once, one converts it, and all work on it."""
-    format_4(path, {KEY: {"n": 0}})
-    program = f"""
-from shared.adapters.sqlite import SqliteStore
-from shared.ports.store import Expect, Increment, Address, Table
-store = SqliteStore({str(path)!r}, busy_seconds=30)
-key = Address(Table.REVOCATIONS, "t1#revoked#00", "svc_wrt_1")
-for _ in range(10):
-    store.write(Increment(key, {{"n": 1}}, Expect.PRESENT))
-print(10)
-"""
-    assert sum(figures_of(program, processes=3)) == 30
-    with closing(SqliteStore(str(path))) as store:
-        assert store.get(KEY) == {"n": 30}
-
-
-def test_a_file_in_use_is_not_converted(path: Path) -> None:
-    """F583b: While another process has a file of release 0.3.0 open, it is not converted."""
-    format_4(path, {KEY: {"n": 1}})
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("SELECT count(*) FROM items").fetchone()
-        with pytest.raises(InvalidSettings, match="Stop every process that uses it, servers of"):
-            SqliteStore(str(path), busy_seconds=0.1)
-        assert other.execute("SELECT count(*) FROM items").fetchone() == (1,)
-    with closing(SqliteStore(str(path))) as store:
-        assert store.get(KEY) == {"n": 1}
-
-
-def test_a_conversion_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
-    """F583: a conversion is whole or not at all, and the file opens once the cause is gone."""
-    format_4(path, {KEY: {"n": 1}})
-    change_behind_its_back(path, "CREATE TABLE items_5 (in_the_way)")
-    with pytest.raises(Unavailable):
-        SqliteStore(str(path))
-    assert version(path) == OLDEST
-    change_behind_its_back(path, "DROP TABLE items_5")
-    with closing(SqliteStore(str(path))) as store:
-        assert store.get(KEY) == {"n": 1}
-
-
-def test_a_conversion_hides_no_damage(path: Path) -> None:
-    """F583c: Damage before a conversion is reported after it."""
-    format_4(path, {PARTITION.address(f"svc_wrt_{n}"): {"text": "x" * 99} for n in range(99)})
-    change_behind_its_back(path, "UPDATE items SET item = x'a0' WHERE sk = 'svc_wrt_50'")
-    with closing(SqliteStore(str(path))) as store:
-        with pytest.raises(Corrupt):
-            store.get(PARTITION.address("svc_wrt_50"))
-        assert "1 items do not match their checksum" in list(store.problems())
-
-
-TENANT = Address(Table.KEYS, "t1", "settings")
-REVOKED_KEYS: Item = {"signers": ["svc_key_a"], "version": 1}
-
-
-def test_a_file_that_release_0_3_0_did_not_upgrade_is_refused(path: Path) -> None:
-    """F584b: A file is not converted until release 0.3.0 has upgraded the data of each tenant."""
-    format_4(path, {TENANT: {}, marker_count_address("t1"): REVOKED_KEYS})
-    with pytest.raises(InvalidSettings, match=r"run its `rescind upgrade`"):
-        SqliteStore(str(path))
-    assert version(path) == OLDEST
-
-
-@pytest.mark.parametrize("format_", [0, 2, 3])
-def test_a_file_of_a_release_before_0_3_0_is_refused(path: Path, format_: int) -> None:
-    """F584a: A file of a release before 0.3.0 is left alone; the error says what converts it."""
-    format_4(path, {KEY: {"n": 1}})
+@pytest.mark.parametrize("format_", [FORMAT - 1, FORMAT + 1])
+def test_a_file_of_another_format_is_refused(store: SqliteStore, path: Path, format_: int) -> None:
+    """OPS-11, F56a: A file of an older or newer format is refused unchanged, with both formats."""
     change_behind_its_back(path, f"PRAGMA user_version = {format_}")
     before = path.read_bytes()
-    with pytest.raises(InvalidSettings, match=r"was stored by a release before 0\.3\.0"):
-        SqliteStore(str(path))
-    assert path.read_bytes() == before
-
-
-def test_a_file_of_a_newer_format_is_refused(store: SqliteStore, path: Path) -> None:
-    """F583: a file of a release to come is left alone, with words that say why."""
-    change_behind_its_back(path, f"PRAGMA user_version = {FORMAT + 1}")
-    before = path.read_bytes()
     with pytest.raises(
-        InvalidSettings, match=f"has format {FORMAT + 1}; this release reads format {FORMAT}"
+        InvalidSettings, match=f"has format {format_}; this release reads format {FORMAT}"
     ):
         SqliteStore(str(path))
     assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT item, checksum FROM items WHERE tbl = 'revocations'",
-        "INSERT INTO items VALUES ('keys', 'p', 's', x'a0', 0)",
-        "DELETE FROM items WHERE tbl = 'revocations'",
-    ],
-)
-def test_statements_of_the_release_before_fail(path: Path, statement: str) -> None:
-    """F583d: A process of release 0.3.0 that still runs on a converted file reads nothing of it.
-
-    Nor does it write or delete anything.
-    """
-    format_4(path, {KEY: {"n": 1}})
-    SqliteStore(str(path)).close()
-    with pytest.raises(sqlite3.OperationalError, match="no such table: items"):
-        change_behind_its_back(path, statement)
 
 
 # --- what an operator is told ---

@@ -159,7 +159,7 @@ def test_no_server_starts_on_a_restored_store_before_recover(data: Path, made: P
 
 def test_a_restore_leaves_nothing_of_the_store_before(data: Path, made: Path) -> None:
     """F580a, OPS-15: The logs of the store that was there go with it, as a crash left them."""
-    left = {end: (data / f"svc.db{end}") for end in ("-wal", "-shm")}
+    left = {end: (data / f"svc.db{end}") for end in ("-wal", "-shm", "-journal")}
     for end, path in left.items():
         path.write_bytes(f"of the store before {end}".encode())
     done = backup.restore(made, data, replace=True)

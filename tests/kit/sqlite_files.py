@@ -1,28 +1,12 @@
 """SQLite files of the store, changed behind its back."""
 
 import sqlite3
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable
 from pathlib import Path
-
-import cbor2
 
 from shared.adapters import sqlite_encoding, sqlite_items
 from shared.adapters.sqlite_encoding import LETTERS, partition, partition_of
-from shared.ports.store import Address, Item, Table
-from tests.kit.processes import ROOT
-
-_FORMAT_4 = ROOT / "tests/golden/format-4.sql"
-
-
-def format_4(path: Path, items: Mapping[Address, Item]) -> None:
-    """Make a file with these items as release 0.3.0 wrote it."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(_FORMAT_4.read_text())
-        for address, item in items.items():
-            keys: tuple[str, ...] = address
-            _insert(connection, "items", keys, address, cbor2.dumps(dict(item)))
+from shared.ports.store import Address, Table
 
 
 def insert(connection: sqlite3.Connection, rows: Iterable[tuple[Address, bytes]]) -> None:

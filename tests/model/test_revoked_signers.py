@@ -31,6 +31,6 @@ def test_versions_are_counted_apart() -> None:
 
 
 def test_names_are_no_count() -> None:
-    """F584: what a release before 0.3.0 stored in the place of the count is refused."""
+    """A count in another form is refused."""
     with pytest.raises(Corrupt):
         Count.from_item({"signers": ["svc_key_a"], "version": 1})

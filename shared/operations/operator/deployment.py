@@ -50,13 +50,12 @@ def put_in_charge(ports: Ports, region: str) -> None:
 def mark_schema(ports: Ports) -> None:
     """Note the schema of this release in the store, which earlier releases then refuse to use.
 
-    Raises `InvalidSettings` if the records of a tenant are too old, `Corrupt`, `Unavailable`.
+    Raises `Corrupt`, `Unavailable`.
     """
 
     def attempt() -> None:
         found = read(ports)
         if found.version == 0 or found.schema < SCHEMA:
-            _check_age(ports)
             write(ports, found, found.next(schema=max(found.schema, SCHEMA)))
 
     settle(attempt)
@@ -70,9 +69,3 @@ def mark_if_new(ports: Ports) -> None:
     """
     if next(iter(tenants.directory(ports)), None) is None:
         mark_schema(ports)
-
-
-def _check_age(ports: Ports) -> None:
-    for tenant in tenants.directory(ports):
-        if model.is_too_old(ports.store.get, tenant.tenant_id):
-            raise model.too_old(f"the data of the tenant {tenant.handle}")

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final
 
 from shared.errors import Corrupt, InvalidSrl, RescindError
-from shared.model import deployment, seeds, signing_keys, times
+from shared.model import seeds, signing_keys, times
 from shared.model.expiring import ExpiringKind
 from shared.model.items import Address, Table
 from shared.model.lists.head import ListHead
@@ -168,11 +168,6 @@ def _tenant(
     found: dict[str, Finding] = {}
     examined = None
     try:
-        if deployment.is_too_old(ports.store.get, tenant.tenant_id):
-            yield Finding(
-                tenant.handle, f"its data {deployment.TOO_OLD}", deployment.TOO_OLD_REMEDY
-            )
-            return
         tenants.settings(ports, tenant.tenant_id)
         # If a list is published during the checks, their results may be wrong: check again.
         while (head := in_force.head(ports, tenant.tenant_id)) != examined:

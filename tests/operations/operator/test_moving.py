@@ -262,7 +262,7 @@ def test_a_store_that_is_not_in_charge_is_not_moved(
 @pytest.mark.usefixtures("tenant")
 @pytest.mark.parametrize("item", [False, True], ids=["no item", "an item"])
 def test_a_source_of_an_earlier_release_is_not_moved(here: Ports, there: Ports, item: bool) -> None:
-    """F587c, OPS-12, OPS-16: A move raises no schema under processes that serve the source."""
+    """F587a, OPS-12, OPS-16: A move raises no schema under processes that serve the source."""
     found = deployment.read(here)
     earlier = Put(ADDRESS, found.next(schema=SCHEMA - 1).to_item(), Expect.PRESENT)
     here.store.write(earlier if item else Delete(ADDRESS, Expect.PRESENT))
@@ -276,7 +276,7 @@ def test_a_source_of_an_earlier_release_is_not_moved(here: Ports, there: Ports, 
 @pytest.mark.usefixtures("tenant")
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_target_gets_the_schema_of_its_data(here: Ports, there: Ports, begun: bool) -> None:
-    """F587d, OPS-12: An earlier release refuses a store to which this one moves data.
+    """F587b, OPS-12: An earlier release refuses a store to which this one moves data.
 
     That is so if it was left with an earlier schema, and if an earlier release began the move.
     """

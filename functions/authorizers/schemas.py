@@ -460,7 +460,7 @@ class AuthorizerBody(RecordBody):
     )
     api_key_id: OrNull = Field(
         validation_alias="key_id",
-        description="The API key that registered it; null if a release before 0.4.0 did.",
+        description="The API key that registered it; null if a session did.",
     )
     proven: bool = Field(
         validation_alias="is_proven",

@@ -67,7 +67,7 @@ class ApiKey(Record):
 class Credential(Record):
     """The part of an API key that authentication reads. A revoked or deleted key has none.
 
-    `name` is that of the key; release 0.3.0 did not store it.
+    `name` is the name of the key.
     """
 
     digest: str
@@ -97,7 +97,6 @@ class RevocationNote(Record):
     """The note of a revoked key's credential, until the key is deleted.
 
     It admits nobody: it only says to who holds the secret that the key was revoked (AUTH-2).
-    Release 0.3.0 did not store it.
     """
 
     digest: str

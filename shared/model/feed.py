@@ -44,14 +44,14 @@ class StoredEntry(Record):
     """An entry as it is stored: its bytes, and when each warrant that it revokes ends.
 
     `ends` is CBOR: for each warrant in `Revoked`, seconds since 1970, or null if it is not known.
-    `chain` is the chain (32 bytes) at this entry. It is empty in entries of earlier releases.
+    `chain` is the chain (32 bytes) at this entry.
     `changes` are the revoked signing keys that this entry and those before it state wholly.
     """
 
     entry: bytes
     ends: bytes
     issued_at: datetime
-    chain: bytes = field(default=b"", metadata=ADDED)
+    chain: bytes = b""
     changes: tuple[str, ...] = field(default=(), metadata=SPARSE)
 
     @classmethod
@@ -97,9 +97,8 @@ class FeedHead(Record):
     by the list signer `key_id`. `broke_at` is the sequence of the last break, 0 if there is none.
     `published_ms` is when the last entry was published, in milliseconds since 1970.
     `unlisted_bytes` is at least the size of the entries that the base does not cover. In
-    milliseconds since 1970, and 0 if an earlier release wrote it: `unlisted_ms` is a moment before
-    which nothing was changed that only those entries state, and `covered_ms` one before which every
-    acknowledged change is in the feed.
+    milliseconds since 1970, `unlisted_ms` is a moment before which nothing was changed that only
+    those entries state, and `covered_ms` one before which every acknowledged change is in the feed.
     """
 
     payload: bytes

@@ -144,10 +144,7 @@ def is_by_end_address(tenant_id: str) -> Address:
 
 
 def signed_counts(tenant_id: str, key_id: str) -> Partition:
-    """Return the partition of counts of a key's warrants: `count`, and `version_count` by version.
-
-    The numbers are the sums over all items, including that of earlier releases.
-    """
+    """Return the partition of counts of a key's warrants: `count`, and `version_count`."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#signed-count#{key_id}")
 
 

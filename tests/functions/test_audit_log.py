@@ -8,7 +8,6 @@ import pytest
 
 from shared.adapters import sqlite_items
 from shared.adapters.sqlite import SqliteStore
-from shared.model import api_keys
 from shared.model.audit.audit_log import SHARDS, Action, EntryFilters
 from shared.model.callers import Scope
 from shared.operations.audit import audit_log
@@ -16,7 +15,6 @@ from shared.operations.base import audit, tenants
 from shared.operations.changes import revocations
 from shared.operations.operator import onboarding
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
 from shared.wiring import identifiers
 from tests.bench.publication import Watched
 from tests.functions import signing
@@ -82,26 +80,6 @@ def test_the_details_of_signing_keys(tenant: Tenant) -> None:
         ("key.enable", {}),
         ("key.revoke", {"reason": "lost", "cascade": False, "warrants": 1}),
     ]
-
-
-def test_a_key_of_an_earlier_release_has_its_name(tenant: Tenant) -> None:
-    """AUDIT-2, REVOKE-1, F596c: What a key of release 0.3.0 does is told with its name.
-
-    Its credential has none.
-    """
-    client = tenant.client(Scope.ADMIN)
-    at = api_keys.credential_address(api_keys.digest(str(client.secret)))
-    credential = dict(tenant.ports.store.get(at) or {})
-    assert credential.pop("name") == "k"
-    tenant.ports.store.write(Put(at, credential, Expect.PRESENT))
-    one = {"warrant_id": "svc_wrt_one", "reason": "r"}
-    assert client.post("/v1/revocations", json=one).status_code == 201
-    several = {"action": "revoke", "warrant_ids": ["svc_wrt_a", "svc_wrt_b"], "reason": "r"}
-    assert client.post("/v1/revocations/batch", json=several).status_code == 200
-    found = client.get("/v1/revocations?include=names").json()["revocations"]
-    assert [each["created_by_name"] for each in found] == ["k"] * 3
-    entries = read(tenant, actor_key_id=client.key_id)["audit_logs"]
-    assert [each["actor_name"] for each in entries] == ["k"] * 3
 
 
 def test_a_borrowed_identity_is_recognised(tenant: Tenant, clock: Clock) -> None:

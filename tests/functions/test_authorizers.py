@@ -16,7 +16,6 @@ from shared.model.fleet.authorizers import (
     of_owners,
     registered_address,
 )
-from shared.model.fleet.authorizers import removed as removed_partition
 from shared.model.identifiers import AUTHORIZER
 from shared.model.items import Address
 from shared.model.rate_limit import BURST, Purpose, microseconds
@@ -500,26 +499,6 @@ def test_who_removes_all_of_a_key(tenant: Tenant) -> None:
         assert refusal(of_key(tenant.admin, wrong)) == (400, "invalid_request")
     assert of_key(other, other.key_id).status_code == 204
     assert numbers(tenant).count == 1
-
-
-def test_registrations_of_the_release_before(tenant: Tenant) -> None:
-    """F561d: Registrations of release 0.3.0 count for no key, and can be removed by key."""
-    made = register(tenant.authorizer)
-    row = authorizers(tenant.id).address(made)
-    item = dict(tenant.ports.store.get(row) or {})
-    del item["key_id"]
-    kept = removed_partition(tenant.id).address(tenant.ports.new_id(AUTHORIZER))
-    tenant.ports.store.write(
-        Put(row, item, Expect.PRESENT),
-        Put(kept, {"id": kept.sk, "removed_at": NOW}, Expect.ABSENT),
-        Delete(counter_of(tenant, tenant.authorizer), Expect.PRESENT),
-    )
-    assert tenant.admin.get(f"/v1/authorizers/{made}").json()["api_key_id"] is None
-    assert beat(tenant.authorizer, made, sequence=0).status_code == 200
-    # The notes of what was removed have no use any more.
-    assert list(tenant.ports.store.query(removed_partition(tenant.id))) == []
-    assert of_key(tenant.admin, tenant.authorizer.key_id).status_code == 204
-    assert numbers(tenant).count == 0
 
 
 # --- the count ---

@@ -10,13 +10,12 @@ import pytest
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.feed import FeedHead
-from shared.model.fleet.authorizers import authorizers, ended, of_owners, registered_address
+from shared.model.fleet.authorizers import authorizers, ended
 from shared.model.fleet.heartbeats import Description
 from shared.model.identifiers import AUTHORIZER
 from shared.operations.changes import feed as feed_api
 from shared.operations.fleet import registering
 from shared.operations.lists import publication
-from shared.ports.store import Delete, Expect, Increment
 from tests.functions.fleet import REGISTER, Gate, stored
 from tests.functions.signing import refusal
 from tests.kit.api import Client, Tenant
@@ -503,21 +502,8 @@ def test_invented_identifiers(tenant: Tenant, gate: Gate) -> None:
     assert (found["complete"], found["proven"]) == (True, True)
 
 
-def test_an_owner_that_was_not_counted_yet(tenant: Tenant) -> None:
-    """FLEET-3, F777d: Registrations of release 0.3.0, which kept no number, count at once."""
-    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 3})
-    for number in range(3):
-        Gate(tenant, tenant.authorizer, name=str(number)).begin()
-    owner = tenant.authorizer.get("/v1/whoami").json()["identity"]
-    tenant.ports.store.write(Delete(of_owners(tenant.id).address(owner), Expect.PRESENT))
-    late = Increment(registered_address(tenant.id), {"version": 1}, Expect.PRESENT)
-    tenant.ports.store.write(late)
-    answer = Gate(tenant, tenant.authorizer, name="4").register()
-    assert refusal(answer) == (429, "authorizer_limit")
-
-
 def test_an_owner_without_authorizers_is_not_counted_again(tenant: Tenant) -> None:
-    """FLEET-9, F777e: A new owner does not make the service read all registrations again."""
+    """FLEET-9, F777d: A new owner does not make the service read all registrations again."""
     tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 1})
     Gate(tenant, tenant.admin).begin().beat()
     for number in range(2):

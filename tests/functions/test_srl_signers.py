@@ -299,16 +299,16 @@ def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant) -> None:
         assert "sealed_seed" not in item
 
 
-# --- records of older releases ---
+# --- a rotation that was not published ---
 
 
-def _as_older_release(tenant: Tenant) -> tuple[Any, Any]:
-    """Two signers as releases before 0.2 left them: the second active, the first rotated."""
+def _unpublished_rotation(tenant: Tenant) -> tuple[Any, Any]:
+    """Two signers that have not signed a list: the second active, the first retired."""
     first = in_force.signer(tenant.ports, tenant.id)
     old = signers(tenant)[0]
     second = srl_signers.make(tenant.ports, tenant.id)
     items: list[dict[str, Value]] = [
-        {"status": "rotated", "version": 2, "sealed_seed": first.sealed_seed},
+        {"status": "retired", "version": 2, "sealed_seed": first.sealed_seed},
         {"status": "active", "version": 1},
     ]
     for signer, changed in zip((first, second), items, strict=True):
@@ -318,12 +318,12 @@ def _as_older_release(tenant: Tenant) -> tuple[Any, Any]:
     return old, new
 
 
-def test_a_rotation_that_an_older_release_left_unpublished(tenant: Tenant, clock: Clock) -> None:
+def test_a_rotation_that_was_left_unpublished(tenant: Tenant, clock: Clock) -> None:
     """SIGNER-8, F60a: After an unfinished rotation, the signer of the list in force is first.
 
     Once the active one has signed a list, the other one is listed no longer.
     """
-    old, new = _as_older_release(tenant)
+    old, new = _unpublished_rotation(tenant)
     assert signers(tenant) == [old | {"status": "retired"}, new]
     assert version(tenant, clock, old) == 1
     tenant.admin.post(f"{SRL}/regenerate")
@@ -334,7 +334,7 @@ def test_a_rotation_that_an_older_release_left_unpublished(tenant: Tenant, clock
 @pytest.mark.parametrize("stolen", [0, 1])
 def test_a_theft_while_a_rotation_is_unpublished(tenant: Tenant, clock: Clock, stolen: int) -> None:
     """F60b: If one of two unpublished list signers is revoked, the other signs the list."""
-    pair = _as_older_release(tenant)
+    pair = _unpublished_rotation(tenant)
     done(act(tenant, "revoke", pair[stolen]))
     active = signers(tenant)[0]
     assert active["status"] == "active"

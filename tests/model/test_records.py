@@ -58,7 +58,6 @@ ADDED: dict[tuple[str, str], Any] = {
     ("TrustHead", "floor"): 0,
     ("FeedHead", "covered_ms"): 0,
     ("FeedHead", "unlisted_ms"): 0,
-    ("StoredEntry", "chain"): b"",
     ("Authorizer", "type"): "",
     ("Authorizer", "program_version"): "",
     ("Authorizer", "public_key"): "",

@@ -9,7 +9,7 @@ import { aged, follow, latest, read, soon } from './live.js'
 import { written } from './parts/csv.js'
 import { choice, field, submitted, tick } from './parts/dialog.js'
 import { isHeard, isSilent } from './parts/keyboard.js'
-import { banner, problem, ready, skeleton, when } from './parts/panel.js'
+import { problem, ready, skeleton, when } from './parts/panel.js'
 import { download } from './parts/progress.js'
 import { glyph, icon, stateOf, tag } from './parts/tag.js'
 import { repeat } from './vendor/lit-html/directives/repeat.js'
@@ -473,10 +473,7 @@ export class Table {
 
   #body() {
     const entry = /** @type {import('./live.js').Entry} */ (this.#entry)
-    const isMissing = entry.error?.status === 404
-    const failed = isMissing
-      ? banner('info', `This service does not tell its ${this.spec.noun}: it is of an earlier release.`)
-      : entry.error && problem(entry.error, `The ${this.spec.noun} could not be shown.`)
+    const failed = entry.error && problem(entry.error, `The ${this.spec.noun} could not be shown.`)
     if (!this.#rows) return html`<div class="padded">${failed ?? skeleton(6)}</div>`
     const old = aged(entry)
     const isAll = !this.#isRemote || !this.asked.trim()

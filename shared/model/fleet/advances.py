@@ -49,7 +49,7 @@ def advanced(stored: bytes, sequence: int | None, now: datetime, *, before: int 
     if not kept or kept[-1].sequence < sequence:
         # The clocks of two servers may differ.
         second = max(int(now.timestamp()), kept[-1].second if kept else 0)
-        # It may have held the entry for long, if it held more, or an earlier release stored it.
+        # It may have held the entry for long, if it held more.
         is_bound = before is not None and (not kept or before > sequence)
         kept.append(Advance(sequence, second, is_bound))
     if len(kept) > PAIRS_MAX:

@@ -29,8 +29,6 @@ STORED_EVERY: Final = timedelta(seconds=270)
 # For how long the service says which registrations changed or were removed since (FLEET-29).
 CHANGES_KEPT: Final = timedelta(hours=1)
 _SECOND_DIGITS: Final = 12
-# Sorts after those notes, and before what release 0.3.0 kept in their partition.
-AFTER_REMOVED: Final = "9" * _SECOND_DIGITS + "~"
 
 # The pause between two polls of the feed, in seconds, above a number of authorizers that poll.
 # 10,000 of them then stay below the 1,000 polls per second that a tenant has (AUTH-11).
@@ -49,16 +47,16 @@ _NEWS_PER_SECOND: Final = 200
 class Authorizer(Record):
     """The registration of an authorizer, with its last stored heartbeat.
 
-    `owner` is the identity of the caller that registered it, and `key_id` its API key; that is
-    empty if release 0.3.0 registered it. `seen_at` is the time of the last
-    stored heartbeat, or of the registration. The fields from `sequence` to `refused` are those of
+    `owner` is the identity of the caller that registered it, and `key_id` its API key, empty if a
+    session registered it. `seen_at` is the time of the last stored heartbeat, or of the
+    registration. The fields from `sequence` to `refused` are those of
     `Heartbeat`, but `chain` is 32 bytes, or none; before the first one, `sequence` is None.
     `is_foreign` is whether it reported a chain that this service does not have at `sequence`.
     `public_key` is a key that it told, and `proven_key` (32 bytes, or none) in its place one that
     it proved to have; then only reports that it signed count. `number` is that of the last one, and
     `trust` the version of the trust document that it held (TRUST-10). All registrations are read to
     prove that a revocation has reached them, so they are stored small. `stored` is when this was
-    stored, in seconds since 1970; 0 if an earlier release stored it. `advances` is when it reported
+    stored, in seconds since 1970. `advances` is when it reported
     which entry first (`shared.model.fleet.advances`).
     """
 
@@ -147,11 +145,8 @@ class Authorizer(Record):
         return self.expires_at + REMEMBERED <= now
 
     def is_of(self, owner: str) -> bool:
-        """Return whether `owner` registered it: an identity, or the identifier of an API key.
-
-        Without `key_id`, the identity names the key if that belongs to no service account.
-        """
-        return owner in (self.owner, self.key_id or self.owner.partition("@")[0])
+        """Return whether `owner` registered it: an identity, or the identifier of an API key."""
+        return owner in (self.owner, self.key_id)
 
     def is_named_by(self, described: Description) -> bool:
         """Return whether who describes itself so may have the name of this registration.
@@ -296,15 +291,12 @@ def ended(tenant_id: str) -> Partition:
 
 
 def removed(tenant_id: str) -> Partition:
-    """Return the partition of the notes that registrations were removed or ended, by time.
-
-    Items of release 0.3.0 there have no use.
-    """
+    """Return the partition of the notes that registrations were removed or ended, by time."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#removed-authorizers")
 
 
 def removed_sk(moment: datetime, authorizer_id: str = "") -> str:
-    """Return the sort key of such a note; it sorts before every item of release 0.3.0."""
+    """Return the sort key of such a note."""
     return f"{int(moment.timestamp()):0{_SECOND_DIGITS}d}#{authorizer_id}"
 
 

@@ -23,9 +23,6 @@ from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 from shared.model.seeds import SealedKey, SeedPurpose
 
-# Releases before 0.2 stored this for a replaced key.
-_ROTATED: Final = "rotated"
-
 
 class SignerStatus(StrEnum):
     """The state of a list signer. One is active, and at most one is pending.
@@ -39,10 +36,6 @@ class SignerStatus(StrEnum):
     ACTIVE = "active"
     RETIRED = "retired"
     REVOKED = "revoked"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "SignerStatus | None":
-        return cls.RETIRED if value == _ROTATED else None
 
 
 # A key in one of these states never signs again.
@@ -60,7 +53,7 @@ class ListSigner(SealedKey, Record):
     (`Statement`). `pending_id`, of the active key, names the pending
     key. Each operation that creates, activates or revokes the pending key also writes this record,
     so that only one of them succeeds. `is_archived` is True for a retired or revoked key in the
-    archive, else None. `revoked_at` is None also if an earlier release, or a recovery, revoked it.
+    archive, else None. `revoked_at` is None also if a recovery revoked it.
     """
 
     PURPOSE: ClassVar = SeedPurpose.SRL
@@ -127,7 +120,7 @@ def signers(tenant_id: str) -> Partition:
 
 
 def standby_address(tenant_id: str) -> Address:
-    """Return the address of a tenant's standby, where earlier releases do not look."""
+    """Return the address of a tenant's standby."""
     return Address(Table.KEYS, f"{tenant_id}#srl-standby")
 
 

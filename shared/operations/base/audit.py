@@ -4,14 +4,11 @@ An entry is stored in the same write as its change (AUDIT-1); checkpoints are bl
 """
 
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from shared.authorizer.formats.trust import LogAnchor
 from shared.errors import BlobExists
-from shared.model import api_keys
-from shared.model.api_keys import ApiKey
 from shared.model.audit import audit_log as model
 from shared.model.audit import checkpoint as kept_model
 from shared.model.audit import records
@@ -61,20 +58,12 @@ def entry(
         details=details | ({"operator": caller.operator} if caller.operator else {}),
         expires=int((now + settings.audit_retention).timestamp()),
         actor_key_id=caller.key_id,
-        actor_name=named(ports, caller).name,
+        actor_name=caller.name,
         actor_id=caller.person_id if caller.owner_id else None,
     )
     item = made.to_item()
     records.check(item)
     return Put(model.address(caller.tenant_id, made.id, now), item, Expect.ABSENT)
-
-
-def named(ports: Ports, caller: Caller) -> Caller:
-    """Return a caller with the name of its API key, which a credential of release 0.3.0 lacks."""
-    if caller.name is not None or caller.key_id is None:
-        return caller
-    item = ports.store.get(api_keys.records(caller.tenant_id).address(caller.key_id))
-    return caller if item is None else replace(caller, name=ApiKey.from_item(item).name)
 
 
 def newest_checkpoint(ports: Ports, tenant_id: str) -> Kept | None:

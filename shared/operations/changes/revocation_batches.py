@@ -103,7 +103,7 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     be done.
     """
     changes.check_end(ports, batch.ends_at)
-    caller, batch_id = audit.named(ports, caller), batch.id or ports.new_id(BATCH)
+    batch_id = batch.id or ports.new_id(BATCH)
     settings = tenants.settings(ports, caller.tenant_id)
     groups = Groups(ports, operation.PACING.clock() + operation.PACING.limit)
     summary = Summary(_summary(ports, caller, batch, batch_id, settings))

@@ -88,7 +88,6 @@ def create(
         return existing, False
     if fault := changes.fault_of_end(standing, warrant_expires_at):
         raise fault
-    caller = audit.named(ports, caller)
     record = Revocation(
         ports.new_id(REVOCATION),
         warrant_id,

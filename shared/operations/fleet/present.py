@@ -143,14 +143,11 @@ def _registered(ports: Ports, tenant_id: str, before: str | None) -> Iterator[Au
 
 
 def _has_changed(judged: Judged, since: Since | None) -> bool:
-    """Return whether an authorizer was stored since, or the time has closed it since.
-
-    An earlier release does not say when it stored one.
-    """
+    """Return whether an authorizer was stored since, or the time has closed it since."""
     if since is None:
         return True
     stored, closed_at = judged.authorizer.stored, judged.denies_all_from
-    if not stored or stored >= since.visible_from.timestamp():
+    if stored >= since.visible_from.timestamp():
         return True
     return judged.proof is Proof.CLOSED and closed_at is not None and closed_at > since.read_at
 
@@ -160,7 +157,6 @@ def _removed(ports: Ports, tenant_id: str, since: Since, now: datetime) -> list[
     rows = ports.store.query(
         model.removed(tenant_id),
         after=model.removed_sk(since.visible_from),
-        before=model.AFTER_REMOVED,
         limit=_REMOVED_MAX + 1,
     )
     noted = [row.sk.partition("#")[2] for row in rows]

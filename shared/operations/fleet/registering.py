@@ -207,7 +207,7 @@ _FULL: Final = (
 def check_room(ports: Ports, caller: Caller, numbers: Registered, settings: TenantSettings) -> None:
     """Raise `AuthorizerLimit` if the caller or the tenant has as many authorizers as it may."""
     most = settings.authorizers_max
-    is_at_quota = _of_owner(ports, caller, numbers, most) >= most
+    is_at_quota = _of_owner(ports, caller) >= most
     if numbers.room and not is_at_quota:
         return
     if rules.is_due(numbers, ports.now(), is_full=True):
@@ -216,17 +216,12 @@ def check_room(ports: Ports, caller: Caller, numbers: Registered, settings: Tena
     raise AuthorizerLimit(retry_after=_RETRY_AFTER, message=message)
 
 
-def _of_owner(ports: Ports, caller: Caller, numbers: Registered, most: int) -> int:
+def _of_owner(ports: Ports, caller: Caller) -> int:
     """Return how many authorizers the caller has registered; 0 for the service itself."""
     if caller.key_id is None:
         return 0
     address = model.of_owners(caller.tenant_id).address(caller.identity)
     item = ports.store.get(address)
-    is_due = rules.is_due(numbers, ports.now(), is_full=True)
-    if item is None and numbers.count >= most and is_due:
-        # Release 0.3.0 did not count them.
-        rules.recount(ports, caller.tenant_id, numbers)
-        item = ports.store.get(address)
     return 0 if item is None else OfOwner.from_item(item).count
 
 

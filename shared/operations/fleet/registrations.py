@@ -259,7 +259,7 @@ def _end(ports: Ports, tenant_id: str, gone: Sequence[Authorizer], now: datetime
 
 
 def _forget(ports: Ports, tenant_id: str, now: datetime) -> None:
-    """Forget registrations that ended long ago, old notes, and what only release 0.3.0 used.
+    """Forget registrations that ended long ago, and old notes.
 
     It looks at those that were registered first: whoever is behind them is forgotten later.
     """
@@ -268,7 +268,7 @@ def _forget(ports: Ports, tenant_id: str, now: datetime) -> None:
     operation.apply_steps(ports, [forgetting(tenant_id, each) for each in old], most=2)
     partition = model.removed(tenant_id)
     rows, kept = ports.store.query(partition, limit=_REMOVED_MAX), now - 2 * model.CHANGES_KEPT
-    unused = [row.sk for row in rows if not model.removed_sk(kept) < row.sk < model.AFTER_REMOVED]
+    unused = [row.sk for row in rows if row.sk <= model.removed_sk(kept)]
     operation.apply_steps(
         ports, [[Delete(partition.address(sk), Expect.ANYTHING)] for sk in unused], most=1
     )

@@ -214,18 +214,6 @@ def test_people_and_what_they_ask_for_are_listed(two: Two) -> None:
     assert "q=alice" in bob.url
 
 
-def test_a_part_of_later_releases_says_so(visitor: Console) -> None:
-    """F1479a: What a service of an earlier release does not have is said in its place."""
-    fault = {"error": {"code": "not_found", "message": "There is no such path."}}
-    visitor.sign_in()
-    visitor.expect_failures(404)
-    visitor.page.route("**/v1/people?*", lambda route: route.fulfill(status=404, json=fault))
-    visitor.open("#/people")
-    said = "This service does not tell its people: it is of an earlier release."
-    expect(visitor.page.get_by_text(said)).to_be_visible()
-    expect(visitor.page.get_by_text("Nobody has asked for an approval.")).to_be_visible()
-
-
 def test_a_key_is_told_what_the_service_says(two: Two, chromium: Browser) -> None:
     """F1301a: A key is offered no approval, asks for none, and is told the service's words."""
     console = Console.visit(chromium, two.alice.world)

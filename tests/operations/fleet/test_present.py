@@ -16,7 +16,6 @@ from shared.operations.fleet import authorizers, present, propagation, registrat
 from shared.operations.fleet.present import Since
 from shared.operations.lists import publication
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 from tests.operations.fleets import Fleet
@@ -111,23 +110,6 @@ def test_what_changed_is_all_that_changed(
     of_one = propagation.progress_of(ports, tenant.operator, revocation_id=revoked).propagation
     now = present.summary(ports, tenant.operator)
     assert (of_one.holding, of_one.closed, of_one.unknown) == (now.holding, now.closed, now.unknown)
-
-
-def test_an_earlier_release_does_not_say_when_it_stored(
-    ports: Ports, tenant: Tenant, clock: Clock
-) -> None:
-    """F1371a: A registration that an earlier release stored always counts as changed."""
-    fleet = Fleet(ports, tenant).add("old", "new")
-    watcher = Watcher(ports, tenant.operator)
-    clock.advance(minutes=2)
-    watcher.read()
-    address = model.authorizers(tenant.id).address(fleet.ids["old"])
-    item = dict(ports.store.get(address) or {})
-    del item["stored"]
-    ports.store.write(Put(address, item, Expect.PRESENT))
-    clock.advance(minutes=5)
-    found = present.page(ports, tenant.operator, since=watcher.token, before=None, limit=9)
-    assert [each.authorizer.name for each in found.judged] == ["old"]
 
 
 def test_a_look_that_is_too_old_is_gone(ports: Ports, tenant: Tenant, clock: Clock) -> None:

@@ -113,9 +113,9 @@ def _harmless(case: Case, tenant: Tenant, change: Change, said: set[str]) -> boo
     pk = change.address.pk
     return (
         change.address.table is Table.AUDIT
-        # The entry of a list in the history of lists, which earlier releases did not write.
+        # The entry of a list in the history of lists.
         or pk == versions(tenant.id).pk
-        # The note on a revoked key only tells its holder; release 0.3.0 wrote none.
+        # The note on a revoked key only tells its holder.
         or (pk.startswith("api-key#") and change.address.sk == "revoked")
         # What was deleted leaves nothing else that could be wrong.
         or pk == tombstones.deleted(tenant.id).pk

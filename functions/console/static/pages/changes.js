@@ -51,7 +51,6 @@ const A_SECOND = 2000
 /** So many rows need no filter. */
 const FEW = 8
 const HOOKS = '/v1/webhooks'
-const NO_ENDPOINT = 'There is no such endpoint.'
 
 export const title = 'Changes'
 
@@ -222,24 +221,12 @@ class Room {
   #missing(error) {
     if (!error) return html`<section class="panel">${skeleton(8)}</section>`
     if (error.status !== 404) return [heading('Change'), problem(error, 'The change could not be shown.')]
-    if (error.message !== NO_ENDPOINT)
-      return [
-        heading(
-          'There is no such change',
-          'Nothing with this identifier was revoked, or the log does not have it any more.',
-        ),
-        html`<p><a href=${`#/audit?resource=${encodeURIComponent(this.id)}`}>Look in the audit log</a></p>`,
-      ]
     return [
-      heading('Change'),
-      banner(
-        'info',
-        html`<strong>This service cannot tell how far a change has come.</strong> It is of an older release.`,
+      heading(
+        'There is no such change',
+        'Nothing with this identifier was revoked, or the log does not have it any more.',
       ),
-      html`<section class="panel">
-        <h2>What happened</h2>
-        ${timeline(happened({ resource_id: this.id }))}
-      </section>`,
+      html`<p><a href=${`#/audit?resource=${encodeURIComponent(this.id)}`}>Look in the audit log</a></p>`,
     ]
   }
 

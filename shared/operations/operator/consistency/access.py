@@ -92,7 +92,7 @@ def _credentials(
 
 
 def _differs(credential: Credential, key: ApiKey) -> bool:
-    # The name gives no access, and release 0.3.0 did not store it.
+    # The name gives no access.
     wanted = replace(
         credential,
         tenant_id=key.tenant_id,
@@ -107,7 +107,7 @@ def _differs(credential: Credential, key: ApiKey) -> bool:
 def _notes(
     ports: Ports, tenant_id: str, keys: dict[str, ApiKey], digests: dict[str, str]
 ) -> Iterator[Inconsistency]:
-    """Check that only revoked keys have a note. Release 0.3.0 wrote none of any key."""
+    """Check that only revoked keys have a note."""
     revoked = {each for each, key in keys.items() if key.status is ApiKeyStatus.REVOKED}
     addresses = {
         key_id: api_keys.revocation_note_address(digest)

@@ -23,6 +23,13 @@ def accepted(connection: socket.socket, processes: Iterable[int]) -> socket.sock
     raise LookupError("no process has the other end open")
 
 
+def read_all(host: str, port: int, sent: bytes) -> bytes:
+    """Send these bytes; return all that the server sends until it closes the connection."""
+    with socket.create_connection((host, port), timeout=60) as caller:
+        caller.sendall(sent)
+        return b"".join(iter(lambda: caller.recv(100_000), b""))
+
+
 def _inode(connection: socket.socket) -> str:
     """The inode of the other end, as the kernel's table of TCP connections has it."""
     ends = _hexadecimal(connection.getpeername()), _hexadecimal(connection.getsockname())

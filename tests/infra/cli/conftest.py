@@ -5,13 +5,28 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+import typer.main
 
 from infra.cli.__main__ import main
+from infra.cli.app import NAME, app
 from tests.infra.commands import Command, Ended
 from tests.kit.processes import LocalServer, local_server
+
+
+def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+# The command line, and each command with its words.
+ROOT_COMMAND: Final[Any] = typer.main.get_command(app)
+COMMANDS: Final = list(_commands(ROOT_COMMAND, (NAME,)))
 
 
 @pytest.fixture(scope="session")

@@ -3,34 +3,20 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
 from infra.cli.app import NAME, app
 from infra.cli.output import printable
 from shared import __version__
 from tests.infra import console
-from tests.infra.cli.conftest import Shell
+from tests.infra.cli.conftest import COMMANDS, ROOT_COMMAND, Shell
 from tests.kit.processes import ROOT, LocalServer
-
-_ROOT: Final[Any] = typer.main.get_command(app)
-
-
-def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from _commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
 
 # Where a page has a variable of the shell, a public key will do.
 _KEY: Final = "3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
-COMMANDS: Final = list(_commands(_ROOT, (NAME,)))
 
 
 def test_each_command_shows_an_example_that_it_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +57,7 @@ def test_each_documented_command_is_accepted() -> None:
     """F416c: The program accepts the arguments of each `rescind` command in the documentation."""
     for typed in _DOCUMENTED:
         words = shlex.split(re.split(r" (?:\|\|?|<|>|&&|-o json \|)|\)$", typed)[0])
-        command, path = _ROOT, [NAME]
+        command, path = ROOT_COMMAND, [NAME]
         while hasattr(command, "commands"):
             path.append(words.pop(0))
             command = command.commands[path[-1]]
@@ -91,7 +77,7 @@ _NAMED: Final = [
 def test_each_command_in_a_sentence_exists() -> None:
     """F416: The commands and options that the sentences of the documentation name exist."""
     for named in _NAMED:
-        command, words = _ROOT, named.replace("|", " ").split()
+        command, words = ROOT_COMMAND, named.replace("|", " ").split()
         while hasattr(command, "commands") and words:
             command = command.commands[words.pop(0)]
         known = {option for each in getattr(command, "params", ()) for option in each.opts}

@@ -12,8 +12,7 @@ from typing import Any, Final
 import pytest
 
 from infra.cli.errors import Exit
-from tests.infra.cli.conftest import Shell
-from tests.infra.cli.test_commands import COMMANDS
+from tests.infra.cli.conftest import COMMANDS, Shell
 from tests.kit.processes import ROOT, LocalServer, environment
 
 KEY: Final = "svc_canary-of-a-secret"

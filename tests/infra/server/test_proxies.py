@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.infra.server.test_sockets import _all_of
+from tests.kit import sockets
 from tests.kit.processes import HOST, free_port, local_server
 from tests.kit.waiting import soon
 
@@ -82,6 +82,6 @@ def test_nginx_keeps_connections_and_changes_tags(tmp_path: Path) -> None:
 def test_the_time_of_idle_connections_can_be_set(tmp_path: Path) -> None:
     """F1741e: `--idle` is how long the server keeps a connection without a request."""
     with local_server(tmp_path / "data", "--idle", "1") as server:
-        answer = _all_of(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = sockets.read_all(HOST, server.port, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"connection: close" not in answer

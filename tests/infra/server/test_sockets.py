@@ -86,7 +86,7 @@ def test_a_request_with_two_readings_is_refused(
 ) -> None:
     """F79a, API-24, S8: The server refuses a request that a proxy might read in another way."""
     post = f"{_POST}{_ADMIN}".replace("{key}", server.admin_key)
-    answer = _all_of(server, framing.sent(request_, post))
+    answer = sockets.read_all(HOST, server.port, framing.sent(request_, post))
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
     error = json.loads(body)["error"]
@@ -127,15 +127,7 @@ def _connected(server: LocalServer) -> socket.socket:
 
 def _probe(server: LocalServer) -> None:
     """An anonymous caller gets an answer on a new connection before it gives up."""
-    answer = _all_of(server, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    answer = sockets.read_all(
+        HOST, server.port, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
     assert answer.startswith(b"HTTP/1.1 401 "), answer
-
-
-def _all_of(server: LocalServer, sent: bytes) -> bytes:
-    """All that the server answers before it closes the connection."""
-    with _connected(server) as caller:
-        caller.sendall(sent)
-        received = b""
-        while some := caller.recv(100_000):
-            received += some
-        return received

@@ -63,9 +63,10 @@ def run(case: Case, command: str) -> Result:
         except (OSError, ValueError) as error:
             result.problems.append(f"ended: {error}")
         finally:
-            server.close()
+            # A living subject would send its requests to the next server with this port.
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
+            server.close()
         printed.seek(0)
         output = b"".join([*subject.other, printed.read()]).decode(errors="replace")
     _judge(case, server, output, result)

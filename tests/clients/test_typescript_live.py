@@ -254,6 +254,16 @@ def test_reports_change_no_verdict(service: Service, started: Started, tmp_path:
     assert _verdicts(client, "a", "c") == ["revoked", "clear"]
 
 
+def test_a_tag_that_provokes_failures_is_dropped(service: Service, started: Started) -> None:
+    """F1631b: After two failures in a row, a TypeScript client polls without its tag."""
+    client = started()
+    _polled(client)
+    service.instead = lambda _path: (
+        Response(b"", 431) if "If-None-Match" in service.asked[-1][1] else None
+    )
+    assert [_polled(client)["type"] for _ in range(3)] == ["failed", "failed", "polled"]
+
+
 def test_a_client_follows_the_real_service(started: Started, tmp_path: Path) -> None:
     """F1045a: The TypeScript client follows the service through rotation, theft and restart.
 

@@ -420,6 +420,10 @@ func (f *follower) pause(took, wait time.Duration, hasEntries bool) time.Duratio
 func (f *follower) failed(message string, retryAfter time.Duration) time.Duration {
 	// Nobody signs Retry-After, so it has the bound of poll_seconds.
 	pause := longest(f.backoff(), jittered(f.policy.pause(retryAfter)))
+	if f.failures > 1 {
+		// The tag may be the cause, for example because it is too long.
+		f.etag = ""
+	}
 	f.emit(Failed{message, pause})
 	return pause
 }

@@ -135,6 +135,26 @@ func TestConnectionsAreRenewed(t *testing.T) {
 	expect(t, len(seen), 4)
 }
 
+// A service that fails because of the tag receives the second request after that without it.
+func TestATagThatProvokesFailuresIsDropped(t *testing.T) {
+	service := serving(t)
+	client, noted := service.client(t, t.TempDir())
+	poll(client, noted)
+	tags := []string{}
+	service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
+		tag := asked.Header.Get("If-None-Match")
+		if tags = append(tags, tag); tag != "" {
+			to.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
+		}
+		return tag != ""
+	}
+	for n := 0; n < 3; n++ {
+		*noted = poll(client, noted)
+	}
+	expect(t, tags, []string{`"0"`, `"0"`, ""})
+	expect(t, len(*noted), 0)
+}
+
 // Text of a peer is one line, and no message has the address of a redirect, which is secret.
 func TestMessagesHaveNoForeignText(t *testing.T) {
 	service := serving(t)

@@ -278,6 +278,8 @@ export class Follower {
   private failed(message: string, retryAfter = 0): number {
     // Nobody signs Retry-After, so it has the bound of poll_seconds.
     const pause = Math.max(this.backoff(), jittered(pauseOf(this.policy, retryAfter)));
+    // The tag may be the cause, for example because it is too long.
+    if (this.failures > 1) this.etag = null;
     this.emit({ type: "failed", message, pause });
     return pause;
   }

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
+import { inspect } from "node:util";
 
 import { AuthorizerClient, MemoryFloor } from "@rescind/authorizer";
 
@@ -24,6 +25,13 @@ for (const apiKey of ["", " \r\n", "SECRET\nKEY", "SECRET KEY", "SECRET\u00a0KEY
 }
 await made({ apiKey: "\ufeff \tSECRET!~\u00a0\r\n", onEvent: () => {} }).poll();
 assert.equal(seen.pop().headers.authorization, "Bearer SECRET!~");
+
+// A printed client does not contain the key.
+const printed = made({ apiKey: "SECRET" });
+for (const each of [inspect(printed, { depth: 9, showHidden: true }), JSON.stringify(printed)]) {
+  assert.match(each, /127\.0\.0\.1/);
+  assert.doesNotMatch(each, /SECRET/);
+}
 
 // A floor that fails once is read again. Errors of `onEvent` end nothing.
 let left = 1;
@@ -53,6 +61,23 @@ assert.equal(new Set(seen.slice(1).map(({ port }) => port)).size, 3);
 
 // What a service answers is one line.
 assert.equal(events[0].message, "the service answered 503: away\\u000d\\u000aFORGED\\u001b[2J\\u0085\\u2028");
+
+// A peer may repeat the request in its response.
+const reflected = [], reflecting = createServer((request, response) => {
+  const sent = request.headers.authorization;
+  if (reflected.length === 0) return response.writeHead(400).end("x".repeat(160) + sent);
+  if (reflected.length === 1) return response.writeHead(400).end(`${sent} ${sent}`);
+  response.writeHead(200, reflected.length === 2 ? { Age: sent } : { "Content-Encoding": sent }).end(sent);
+});
+await new Promise((resolve) => reflecting.listen(0, "127.0.0.1", resolve));
+const url = `http://127.0.0.1:${reflecting.address().port}`;
+const asking = made({ url, apiKey: "SECRET", onEvent: (each) => reflected.push(JSON.stringify(each)) });
+for (let n = 0; n < 4; n += 1) await asking.poll();
+reflecting.close();
+reflecting.closeAllConnections();
+assert.equal(reflected.length, 4);
+assert.match(reflected[1], /the service answered 400: Bearer … Bearer …/);
+assert.doesNotMatch(reflected.join(), /SECRET/);
 
 // By default, failures are written to the console.
 const written = [];

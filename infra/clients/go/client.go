@@ -47,6 +47,13 @@ type Options struct {
 	NoReports bool
 }
 
+// Format prints the options without the API key, whatever the verb is.
+func (o Options) Format(to fmt.State, _ rune) {
+	type fields Options // without this method
+	o.APIKey = "…"
+	fmt.Fprintf(to, "%+v", fields(o))
+}
+
 // policy is how a client polls, and for how long it is not stale.
 type policy struct{ staleness, poll, wait time.Duration }
 

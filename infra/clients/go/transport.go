@@ -84,7 +84,7 @@ func (r *response) age() (time.Duration, error) {
 	}
 	found, ok := wholeSeconds(strings.Join(given, ", "))
 	if !ok {
-		return 0, without("the Age of the response is not a number of seconds: %.20s", r.field("Age"))
+		return 0, without("the Age of the response is not a number of seconds")
 	}
 	return found, nil
 }
@@ -112,8 +112,12 @@ func (r *response) unexpected() *noAnswer {
 
 // transport makes requests to the service that are bounded in time and in size.
 type transport struct {
-	url, key string
-	client   *http.Client
+	url    string
+	client *http.Client
+	// Functions contain the API key, because fmt prints each field.
+	authorize func(http.Header)
+	// redact replaces the API key in text of a peer, which may repeat the request.
+	redact func([]byte) []byte
 }
 
 var apiKeys = regexp.MustCompile(`^[!-~]+$`)
@@ -137,7 +141,9 @@ func newTransport(address, apiKey string, allowHTTP bool, authorities *x509.Cert
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &transport{address, apiKey, client}, nil
+	authorize := func(headers http.Header) { headers.Set("Authorization", "Bearer "+apiKey) }
+	redact := func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(apiKey), []byte("…")) }
+	return &transport{address, client, authorize, redact}, nil
 }
 
 func checkURL(address string, allowHTTP bool) error {
@@ -171,10 +177,6 @@ func (t *transport) post(ctx context.Context, path string, body []byte) (*respon
 	headers := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {}}
 	t.authorize(headers)
 	return t.ask(ctx, http.MethodPost, t.url+path, headers, body, errorMax, answerTime)
-}
-
-func (t *transport) authorize(headers http.Header) {
-	headers.Set("Authorization", "Bearer "+t.key)
 }
 
 // getFar returns what is at a path, or where it redirects to. The API key goes to no other address.
@@ -240,12 +242,16 @@ func (t *transport) ask(
 			return nil, described(nil)
 		}
 	}
-	if given.StatusCode != http.StatusOK && given.StatusCode != http.StatusCreated {
+	isGood := given.StatusCode == http.StatusOK || given.StatusCode == http.StatusCreated
+	if !isGood {
 		limit = errorMax
 	}
 	found, err := readBody(given, limit)
 	if err != nil {
 		return nil, err
+	}
+	if !isGood || method == http.MethodPost {
+		found = t.redact(found)
 	}
 	return &response{given.StatusCode, given.Header, found}, nil
 }
@@ -260,7 +266,7 @@ func readBody(given *http.Response, limit int64) ([]byte, error) {
 		return nil, nil
 	}
 	reader := io.Reader(given.Body)
-	switch coding := strings.Join(given.Header.Values("Content-Encoding"), ", "); coding {
+	switch strings.Join(given.Header.Values("Content-Encoding"), ", ") {
 	case "", "identity":
 	case "gzip":
 		unpacked, err := gzip.NewReader(given.Body)
@@ -269,7 +275,7 @@ func readBody(given *http.Response, limit int64) ([]byte, error) {
 		}
 		reader = unpacked
 	default:
-		return nil, without("the response has the content coding %.20s", coding)
+		return nil, without("the response has a content coding other than gzip")
 	}
 	found, err := io.ReadAll(io.LimitReader(reader, limit+1))
 	if err != nil {

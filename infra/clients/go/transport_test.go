@@ -135,6 +135,71 @@ func TestConnectionsAreRenewed(t *testing.T) {
 	expect(t, len(seen), 4)
 }
 
+// A peer may repeat the request in its response.
+func TestTheAPIKeyIsInNoMessage(t *testing.T) {
+	const key = "svc_SECRET"
+	for name, instead := range map[string]func(http.ResponseWriter, string){
+		"a body": func(to http.ResponseWriter, sent string) {
+			to.WriteHeader(400)
+			fmt.Fprint(to, sent, strings.Repeat("x", 300))
+		},
+		"a late body": func(to http.ResponseWriter, sent string) {
+			to.WriteHeader(400)
+			fmt.Fprint(to, strings.Repeat("x", 160), sent)
+		},
+		"an age": func(to http.ResponseWriter, sent string) { to.Header().Set("Age", sent); fmt.Fprint(to, "{}") },
+		"a coding": func(to http.ResponseWriter, sent string) {
+			to.Header().Set("Content-Encoding", sent)
+			fmt.Fprint(to, "{}")
+		},
+		"a word": func(to http.ResponseWriter, sent string) {
+			fmt.Fprintf(to, `{"id": "svc_azr_1", "status": %q, "report_after_seconds": 300, "spread_seconds": 0}`, sent)
+		},
+	} {
+		service, noted := serving(t), []string{}
+		client, err := New(Options{
+			URL: service.URL, APIKey: key, Tenant: tenant, TrustRoot: service.pin(), Floor: t.TempDir(),
+			OnEvent: func(event Event) { noted = append(noted, fmt.Sprint(event)) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.follower.poll(context.Background())
+		service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
+			instead(to, asked.Header.Get("Authorization"))
+			return true
+		}
+		client.follower.poll(context.Background())
+		for n := 0; n < 3; n++ {
+			client.reporter.step(context.Background())
+		}
+		client.reporter.abandon()
+		found := strings.Join(noted, "\n")
+		if strings.Contains(found, "SECRET") {
+			t.Errorf("%s: %s", name, found)
+		}
+		expect(t, strings.Contains(found, "Bearer …"), name != "an age" && name != "a coding")
+	}
+}
+
+func TestPrintedValuesHaveNoAPIKey(t *testing.T) {
+	service := serving(t)
+	options := Options{URL: service.URL, APIKey: "svc_SECRET", Tenant: tenant, TrustRoot: service.pin(), Floor: t.TempDir()}
+	client, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X"} {
+		for _, value := range []any{options, &options, client, *client.follower.transport, client.follower.transport} {
+			found := fmt.Sprintf(verb, value)
+			if strings.Contains(found, "SECRET") || strings.Contains(strings.ToLower(found), "534543524554") {
+				t.Errorf("%s: %s", verb, found)
+			}
+		}
+	}
+	expect(t, strings.Contains(fmt.Sprint(options), "URL:"+service.URL), true)
+}
+
 // A service that fails because of the tag receives the second request after that without it.
 func TestATagThatProvokesFailuresIsDropped(t *testing.T) {
 	service := serving(t)

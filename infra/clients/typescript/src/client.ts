@@ -53,6 +53,7 @@ export class AuthorizerClient {
   private readonly follower: Follower;
   private readonly reporter: Reporter | null;
   private readonly transport: Transport;
+  private readonly onEvent: NonNullable<ClientOptions["onEvent"]>;
   private readonly refusals: Record<string, number> = {};
   private failures = 0;
   private wasFresh = false;
@@ -64,9 +65,10 @@ export class AuthorizerClient {
   private readonly sleepers = new Set<() => void>();
 
   /** Throws a `TypeError` if an option has no meaning. */
-  constructor(private readonly options: ClientOptions) {
+  constructor(options: ClientOptions) {
     const { url, apiKey, tenant, trustRoot, floor, report = true, name = floor.name } = options;
     const policy = policyOf(options.policy ?? {}), emit = this.note.bind(this);
+    this.onEvent = options.onEvent ?? warn;
     this.transport = new Transport(url, apiKey, policy.allowHttp);
     this.follower = new Follower(this.transport, floor, pinned(tenant, trustRoot), policy, emit);
     const kept = floor instanceof MemoryFloor ? null : floor;
@@ -189,9 +191,8 @@ export class AuthorizerClient {
     if (this.isClosed) return;
     if (event.type === "refused") this.refusals[event.reason] = (this.refusals[event.reason] ?? 0) + 1;
     if (event.type === "failed") this.failures += 1;
-    const { onEvent = warn } = this.options;
     // Its errors change no verdict, and must not end the client or the process.
-    new Promise((resolve) => resolve(onEvent(event))).catch(() => {});
+    new Promise((resolve) => resolve(this.onEvent(event))).catch(() => {});
   }
 }
 

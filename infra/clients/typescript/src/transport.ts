@@ -1,6 +1,6 @@
 // Requests to the service: bounded in time and in size, whatever it answers.
 
-import type { Bytes } from "./bytes.js";
+import { utf8, type Bytes } from "./bytes.js";
 
 /** The service did not answer in time, or not with what was asked for. */
 export class NoAnswer extends Error {
@@ -45,7 +45,7 @@ export function unexpected({ status, body, headers }: Received): NoAnswer {
 /** How many seconds before the request a relay had this from the service. */
 export function ageOf({ headers }: Pick<Received, "headers">): number {
   const age = headers.get("age") ?? "0", seconds = wholeSeconds(age);
-  if (seconds === null) throw new NoAnswer(`the Age of the response is not a number of seconds: ${age.slice(0, 20)}`);
+  if (seconds === null) throw new NoAnswer("the Age of the response is not a number of seconds");
   return seconds;
 }
 
@@ -73,7 +73,8 @@ interface Asked {
 /** Asks one service. Each method throws `NoAnswer`. */
 export class Transport {
   private readonly url: string;
-  private readonly authorization: Record<string, string>;
+  /** Private at run time too, because consoles print all other fields. */
+  readonly #key: string;
   private readonly running = new Set<AbortController>();
   private isEnded = false;
 
@@ -81,11 +82,20 @@ export class Transport {
     checkAddress(url, allowHttp);
     this.url = url.replace(/\/+$/, "");
     // Files and editors add white space and byte order marks, which `trim` removes.
-    const key = apiKey.trim();
-    if (!/^[!-~]+$/.test(key)) {
+    this.#key = apiKey.trim();
+    if (!/^[!-~]+$/.test(this.#key)) {
       throw new TypeError("apiKey is empty, or contains a character that no API key contains: copy it again");
     }
-    this.authorization = { Authorization: `Bearer ${key}` };
+  }
+
+  private get authorization(): Record<string, string> {
+    return { Authorization: `Bearer ${this.#key}` };
+  }
+
+  /** Replaces the key in text of a peer, which may repeat the request. */
+  private redact(body: Bytes): Bytes {
+    const text = new TextDecoder().decode(body);
+    return text.includes(this.#key) ? utf8(text.replaceAll(this.#key, "…")) : body;
   }
 
   /**
@@ -137,7 +147,8 @@ export class Transport {
       for (const [name] of response.headers) if (/\s/.test(name)) throw new NoAnswer("the service sent a malformed response");
       const isGood = [200, 201].includes(response.status);
       const found = await readBody(response, isGood ? limit : ERROR_MAX);
-      return { status: response.status, headers: response.headers, body: found };
+      const shown = isGood && body === undefined ? found : this.redact(found);
+      return { status: response.status, headers: response.headers, body: shown };
     } catch (error) {
       const isLate = abort.signal.aborted && !this.isEnded;
       abort.abort();

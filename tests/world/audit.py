@@ -60,6 +60,8 @@ class Ledger:
     # Earlier heads, which a thief may put back; after that, nothing may be signed.
     items: list[Item] = field(default_factory=list)
     is_robbed: bool = False
+    # The head that a recovery has written last.
+    overheard: Item | None = None
     # The requests of which a thief has an entry.
     stolen: set[str] = field(default_factory=set)
     # What was acknowledged when the records were copied.
@@ -88,6 +90,17 @@ class Ledger:
                 each.is_done = None
         self.is_robbed = False
 
+    def overhear(self, store: Records) -> None:
+        """A recovery goes on, and anchors may name what it signs before its end."""
+        item = store.get(head_model.address(self.tenant_id))
+        if item is None or item is self.overheard:
+            return
+        self.overheard, head = item, LogHead.from_item(item)
+        is_same = self.head is not None and head.generation == self.head.generation
+        leaves = [*(self.leaves[: head.stored] if is_same else ()), *head.unstored]
+        if len(leaves) == head.size:
+            self._sign(head, leaves)
+
     # --- what must hold ---
 
     def look(self, store: Records) -> None:
@@ -112,9 +125,7 @@ class Ledger:
             or len({*records.ulids(b"".join(self.leaves))}) < head.size
         ):
             raise Broken("the sealed log has an entry twice, or less than it says")
-        root = _root([hashlib.sha256(b"\0" + each).digest() for each in self.leaves])
-        if self.roots.setdefault((head.generation, head.size), root) != root:
-            raise Broken(f"two histories of the sealed log with {head.size} leaves")
+        root = self._sign(head, self.leaves)
         if not head.size:
             return
         name = origin(self.tenant_id, head.generation)
@@ -123,6 +134,12 @@ class Ledger:
         found = [AuditSigner.from_item(row.item) for row in store.query(signers(self.tenant_id))]
         if not any(is_signed_by(head.checkpoint, each.key(name)) for each in found):
             raise Broken("no signer of the audit log has signed its checkpoint")
+
+    def _sign(self, head: LogHead, leaves: list[bytes]) -> bytes:
+        root = _root([hashlib.sha256(b"\0" + each).digest() for each in leaves])
+        if self.roots.setdefault((head.generation, head.size), root) != root:
+            raise Broken(f"two histories of the sealed log with {head.size} leaves")
+        return root
 
     def unsealed(self, store: Records, *, older: bool = False) -> set[bytes]:
         """The entries that are not sealed; also `older` ones, which only a sweep finds."""

@@ -239,6 +239,8 @@ class Oracle:
         if self.world.faults:
             raise Broken(self.world.faults[0])
         if self.is_suspended:
+            for books in self.books.values():
+                books.ledger.overhear(self.world.stage.records)
             return
         for books in self.books.values():
             self._look_at_feed(books)

@@ -139,7 +139,8 @@ def _append_entries(run: Run) -> None:
         run.report(f"The transparency log lacks audit entries: {error}")
         return
     if added := found.size - found.first:
-        run.report(f"Appended {added} audit entries to the transparency log")
+        entries = "audit entry" if added == 1 else "audit entries"
+        run.report(f"Appended to the transparency log: {added} {entries}")
 
 
 def _close_status_lists(run: Run) -> None:

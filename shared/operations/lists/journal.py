@@ -31,8 +31,8 @@ from shared.ports import Ports
 _MARGIN: Final = timedelta(minutes=10)
 # How often another process may write a blob of the same number first.
 _TRIES: Final = 5
-# How many numbers stay that the list in force covers, and after how many new ones others go.
-KEPT: Final = 200
+# How many numbers stay that two lists cover, and after how many new ones others go.
+KEPT: Final = 1000
 TIDIED_EVERY: Final = 50
 
 _log = logging.getLogger(__name__)
@@ -163,10 +163,10 @@ def since(ports: Ports, tenant_id: str, moment: datetime) -> Iterator[str]:
 
 
 def _tidy(ports: Ports, tenant_id: str) -> None:
-    """Remove old numbers that the list in force covers.
+    """Remove old numbers that the list in force and the one before it cover.
 
-    At most twice as many stay as `KEPT`, or as the list does not cover. The next call removes what
-    a call that was stopped left.
+    At most twice as many stay as `KEPT`, or as these do not cover. The next call removes what a
+    call that was stopped left.
     """
     place = KEPT
     try:
@@ -180,12 +180,24 @@ def _tidy(ports: Ports, tenant_id: str) -> None:
 
 
 def _is_covered(ports: Ports, tenant_id: str, name: str) -> bool:
-    """Return whether the list in force has what the journal says up to this number."""
+    """Return whether two lists have what the journal says up to this number.
+
+    A recovery goes on from the list before if the blob of the one in force is damaged.
+    """
     listed = in_force.head(ports, tenant_id)
-    found = model.claimed(ports.blobs.get(name) or b"", name)
-    if listed.sequence is None or listed.is_ahead(ports.now()):
+    older = [each for each in in_force.history(ports, tenant_id) if each.version < listed.version]
+    if not older or listed.is_ahead(ports.now()):
         return False
-    return found.sequence <= listed.sequence and found.issued_at < listed.issued_at - _MARGIN
+    found = model.claimed(ports.blobs.get(name) or b"", name)
+    lists = listed, max(older, key=lambda each: each.version)
+    return all(_has(each, found) for each in lists)
+
+
+def _has(listed: ListHead, found: JournalNumber) -> bool:
+    """Return whether a list has what the journal says up to a number."""
+    if listed.sequence is None or found.sequence > listed.sequence:
+        return False
+    return found.issued_at < listed.issued_at - _MARGIN
 
 
 def position(ports: Ports, tenant_id: str) -> JournalPosition:
@@ -294,8 +306,10 @@ def _written(
 
 def _known_until(ports: Ports, done: FeedPass, head: FeedHead, listed: ListHead) -> datetime:
     """Return before which moment everything acknowledged is in what is written."""
-    known = done.known_until or head.covered_at or listed.issued_at
-    return times.whole(min(known, ports.now()))
+    now, stated = ports.now(), (head.covered_at, listed.issued_at)
+    # What a wrong clock has stated is no bound.
+    known = done.known_until or max((each for each in stated if each and each <= now), default=now)
+    return times.whole(min(known, now))
 
 
 def _ended(

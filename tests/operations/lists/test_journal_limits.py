@@ -26,7 +26,7 @@ from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 from tests.kit import faults
 from tests.kit.intercepted import Call, Intercepted
-from tests.kit.tenants import Tenant
+from tests.kit.tenants import Tenant, opens
 from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
 
@@ -380,9 +380,9 @@ def numbers(ports: Ports, tenant: Tenant) -> list[int]:
 def test_a_journal_has_a_bounded_number_of_blobs(
     deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
 ) -> None:
-    """OPS-23, F1685a: Whatever the rate, few numbers stay that the list in force covers.
+    """OPS-23, F1685a: Whatever the rate, few numbers stay that two lists cover.
 
-    All numbers stay that it does not cover, and a recovery finds everything.
+    All numbers stay that these do not cover, and a recovery finds everything.
     """
     tenant.regenerate(ports)
     copy = deployment.copy()
@@ -391,6 +391,7 @@ def test_a_journal_has_a_bounded_number_of_blobs(
     tenant.regenerate(ports)
     clock.advance(minutes=11)
     tenant.revoke(ports, "svc_wrt_x")
+    tenant.regenerate(ports)
     tenant.regenerate(ports)
     for number in range(22, 40):
         clock.advance(seconds=1)
@@ -447,6 +448,7 @@ def test_a_removal_that_is_killed_leaves_no_gap(
     fill(ports, clock, tenant, 12)
     clock.advance(minutes=11)
     tenant.regenerate(ports)
+    tenant.regenerate(ports)
     broken = replace(ports, blobs=Intercepted(ports.blobs, discard))
     with pytest.raises(faults.Crash):
         fill(broken, clock, tenant, 5, "svc_wrt_b")
@@ -455,6 +457,75 @@ def test_a_removal_that_is_killed_leaves_no_gap(
     fill(ports, clock, tenant, 10, "svc_wrt_c")
     assert min(numbers(ports, tenant)) > 12 - 4
     assert gaps(ports, tenant) == ()
+
+
+@pytest.mark.usefixtures("few_kept")
+def test_a_number_written_late_keeps_what_it_ends(
+    deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-23, F1685d: A number without the result of its pass says no more than the list before.
+
+    It was removed before any list had the end of the API key that is in it.
+    """
+    tenant.regenerate(ports)
+    key = tenant.api_key(ports)
+    writer = fill(ports, clock, tenant, 3)
+    copy = deployment.copy()
+    clock.advance(minutes=30)
+    for _ in range(2):
+        tenant.regenerate(ports)
+    clock.advance(minutes=1)
+    api_keys.revoke(ports, tenant.operator, key_id=key.api_key.id)
+    wake.publish_soon(ports, tenant.id)
+    writer.catch_up(ports, tenant.id)
+    assert model.tombstones_of(last(ports, tenant)).api_keys
+    for number in range(20):
+        clock.advance(seconds=1)
+        tenant.revoke(ports, f"svc_wrt_b{number}")
+        published(ports, tenant, writer)
+    deployment.restore(copy)
+    recovery.recover(ports, tenant.operator)
+    assert not opens(ports, key)
+
+
+@pytest.mark.usefixtures("few_kept")
+def test_a_damaged_newest_list_loses_nothing(
+    deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-23, F1685e: The list before it and the journal have all that the newest list has."""
+    tenant.regenerate(ports)
+    copy = deployment.copy()
+    writer = fill(ports, clock, tenant, 20)
+    clock.advance(minutes=11)
+    tenant.regenerate(ports)
+    for number in range(20, 40):
+        clock.advance(seconds=1)
+        tenant.revoke(ports, f"svc_wrt_{number}")
+        published(ports, tenant, writer)
+    ports.blobs.remove(in_force.head(ports, tenant.id).blob)
+    deployment.restore(copy)
+    recovery.recover(ports, tenant.operator)
+    assert all(tenant.is_revoked(ports, f"svc_wrt_{number}") for number in range(40))
+
+
+def test_a_journal_with_gaps_states_no_horizon(
+    deployment: Deployment, ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """OPS-23, F1685f: If a number is missing, everything is known only until the newest list."""
+    begun(ports, clock, tenant, "svc_wrt_a", "svc_wrt_b", "svc_wrt_c")
+    copy, listed = deployment.copy(), in_force.head(ports, tenant.id)
+    assert (horizon := newest.find(ports, tenant.id).horizon)
+    assert horizon > listed.issued_at
+    clock.advance(seconds=5)
+    tenant.revoke(ports, "svc_wrt_d")
+    published(ports, tenant)
+    ports.blobs.remove(model.name_of(tenant.id, 2))
+    deployment.restore(copy)
+    said = list[str]()
+    recovery.recover(ports, tenant.operator, report=said.append)
+    assert any("lacks the numbers 2 to 2" in line for line in said)
+    (line,) = (each for each in said if each.startswith("Unknown: Horizon"))
+    assert f"revocations until {times.text(listed.issued_at)}," in line
 
 
 def test_the_horizon_is_not_in_the_future(

@@ -231,8 +231,10 @@ class Newest:
         """The moment until which all revocations are known; None if there is no list.
 
         If the clock was set back after the list, the moment that the journal states is earlier.
+        A journal with gaps states none.
         """
-        return self.journal.issued_at or self.issued_at
+        stated = None if self.journal.gaps else self.journal.issued_at
+        return stated or self.issued_at
 
     @property
     def changes(self) -> int:

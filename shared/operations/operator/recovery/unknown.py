@@ -122,7 +122,7 @@ def _reasons(newest: Newest, tables: Behind, mark: Restored | None, now: datetim
         yield f"The records were put back{copied}, at {times.text(mark.restored_at)}."
     if tables and horizon is not None:
         what = f"version {newest.version} of the list, issued at"
-        if newest.journal.issued_at is not None:
+        if newest.journal.issued_at is not None and not newest.journal.gaps:
             what = "the journal, written until"
         yield f"The tables ({tables}) are older than {what} {times.text(horizon)}."
     if mark or tables:

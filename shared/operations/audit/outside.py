@@ -43,15 +43,19 @@ def all_anchors(ports: Ports, tenant_id: str, *, passes_over: bool = False) -> s
     """Return what any blob of the journal, any trust document and the newest list name.
 
     If `passes_over`, blobs that cannot be read do not count, as in a recovery, which names them.
+    Otherwise only those of the journal do not that a readable number follows, as after a recovery.
     Raises `Corrupt`, `Unavailable`.
     """
     found = set[Kept]()
+    is_followed = False
     for name, among in _every(ports, tenant_id):
         try:
             found |= _of(ports, tenant_id, name, among)
         except Corrupt:
-            if not passes_over:
+            if not (passes_over or (is_followed and among is _in_journal)):
                 raise
+        else:
+            is_followed = True
     return found
 
 

@@ -215,3 +215,16 @@ def test_an_anchor_that_cannot_be_read_is_none_of_another_log(
     anchored(ports, tenant, LogAnchor("rescind/another/1", 1, bytes(32)), 3)
     with pytest.raises(Corrupt, match="names the sealed log rescind/another/1"):
         outside.check_anchors(ports, tenant.id)
+
+
+def test_a_recovery_ends_what_a_number_that_cannot_be_read_stops(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """LOG-13, F800f: A number of the journal that cannot be read is a problem until a newer one."""
+    many_sealed(ports, clock, tenant.id, 3)
+    tenant.regenerate(ports)
+    name = journal.name_of(tenant.id, 1)
+    ports.blobs.put(name, bytes(64) + journal.PREFIX + b"\xa1")
+    assert any(name in each.problem for each in doctor.examine(ports))
+    recovery.recover(ports, tenant.operator)
+    assert not any(name in each.problem for each in doctor.examine(ports))

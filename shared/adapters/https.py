@@ -18,6 +18,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import quote_plus, urlencode
 
+from shared.authorizer import http1
 from shared.authorizer.http1 import Connection, HttpError, Request, Response, connect, wrap
 from shared.model.audit.witnesses import BYTES_MAX
 from shared.model.outbound import PORT, Network, is_allowed
@@ -42,13 +43,11 @@ Resolve = Callable[[str], list[str]]
 
 # More addresses of one name are not tried.
 _ADDRESSES_MAX: Final = 4
-_CONNECT_SECONDS: Final = 3.0
 
 
 def resolve(name: str) -> list[str]:
     """Return the addresses of a name, in the order of preference. Raises `OSError`."""
-    found = socket.getaddrinfo(name, PORT, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    return http1.resolve(name, PORT)
 
 
 class NotAllowed(Exception):
@@ -115,18 +114,8 @@ class Https:
             raise OSError("the name has no address")
         if not all(is_allowed(each, self.networks, port) for each in addresses):
             raise NotAllowed
-        return _open(addresses[:_ADDRESSES_MAX], self.port if port == PORT else port, deadline)
-
-
-def _open(addresses: Sequence[str], port: int, deadline: float) -> socket.socket:
-    for number, address in enumerate(addresses, 1):
-        left = max(deadline - time.monotonic(), 0.001)
-        try:
-            return socket.create_connection((address, port), timeout=min(left, _CONNECT_SECONDS))
-        except OSError:
-            if number == len(addresses):
-                raise
-    raise OSError("the name has no address")
+        port = self.port if port == PORT else port
+        return http1.open_socket(addresses[:_ADDRESSES_MAX], port, deadline)
 
 
 def _within(deadline: float, look_up: Callable[[], list[str]]) -> list[str]:
@@ -158,7 +147,7 @@ def _basic(name: str, secret: str) -> str:
 
 
 _IN_FLIGHT_MAX: Final = 8
-_SECONDS: Final = re.compile(r"\d{1,18}")
+_SECONDS: Final = re.compile("[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +191,7 @@ def _retry_after(value: str | None) -> int | None:
     if value is None:
         return None
     if _SECONDS.fullmatch(value.strip()):
-        return min(int(value), RETRY_AFTER_MAX)
+        return int(min(float(value), RETRY_AFTER_MAX))
     try:
         moment = parsedate_to_datetime(value)
         wait = (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds()

@@ -20,7 +20,6 @@ WAIT_SECONDS_MAX: Final = 60
 
 # The largest `Age` that counts, in seconds.
 _AGE_MAX: Final = 2**31
-_AGE_DIGITS: Final = 10
 _AGE: Final = re.compile("[ \t]*([0-9]+)[ \t]*", re.ASCII)
 
 
@@ -99,12 +98,10 @@ def read_age(response: Response) -> int:
 
     Raises `NoAnswer` if `Age` is not one number, so if it comes twice.
     """
-    text = response.headers.get("age", "0")
-    number = _AGE.fullmatch(text)
+    number = _AGE.fullmatch(response.headers.get("age", "0"))
     if number is None:
-        raise NoAnswer(f"the Age of the response is not a number of seconds: {printable(text)}")
-    digits = number[1].lstrip("0")
-    return min(int(digits or "0"), _AGE_MAX) if len(digits) <= _AGE_DIGITS else _AGE_MAX
+        raise NoAnswer("the Age of the response is not a number of seconds")
+    return int(min(float(number[1]), _AGE_MAX))
 
 
 def unexpected(response: Response) -> NoAnswer:

@@ -88,6 +88,8 @@ class Follower:
         self._has_gap = False
         self._failures = 0
         self._may_wait = True
+        # Whether the last answer had news at once. If the next one does too, it is not hurried.
+        self._has_hurried = False
 
     def load(self) -> None:
         """Take up what the floor has. Raises `DamagedFloor` or `OSError`."""
@@ -178,7 +180,11 @@ class Follower:
         query += [f"wait={wait}"] if held and wait else []
         path = "?".join([_FEED, "&".join(query)]) if query else _FEED
         etag = self._etag if held else None
-        response = self.transport.get(path, limit=ANSWER_BYTES_MAX, etag=etag, seconds=wait)
+        # An answer must come before the state is stale.
+        patience = self._policy.pause_max
+        response = self.transport.get(
+            path, limit=ANSWER_BYTES_MAX, etag=etag, seconds=wait, patience=patience
+        )
         if response.status != _OK and not (response.status == _NOT_MODIFIED and etag):
             raise unexpected(response)
         return response
@@ -313,7 +319,9 @@ class Follower:
         longest = self._policy.pause(self.last.poll_seconds if self.last else 0)
         wait = self._wait()
         # Only entries are news: behind a proxy that changes or drops tags, each answer is a 200.
-        if wait and (has_news or seconds > wait / 2):
+        is_soon, has_hurried = seconds < longest / 2, self._has_hurried
+        self._has_hurried = has_news and is_soon
+        if wait and ((has_news and not (is_soon and has_hurried)) or seconds > wait / 2):
             longest = _AFTER_WAIT
         return longest * _random.uniform(0.5, 1)
 
@@ -331,8 +339,9 @@ class Follower:
     def _backoff(self) -> float:
         self._failures += 1
         if self._failures > 1:
-            # Another connection may lead to another server.
+            # Another connection may lead to another server. A server may refuse the tag itself.
             self.transport.close()
+            self._etag = None
         doubled = self._policy.poll_seconds * 2.0 ** min(self._failures, 10)
         most = min(_BACKOFF_MAX, self._policy.pause_max)
         longest = max(self._policy.poll_seconds, min(doubled, most))

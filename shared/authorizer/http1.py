@@ -7,13 +7,14 @@ contains a credential. Deadlines are seconds of `time.monotonic`.
 
 import io
 import os
+import re
 import select
 import socket
 import ssl
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -31,6 +32,7 @@ _INTERIM_MAX: Final = 16
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
+_ZONE: Final = re.compile("%[^]]*(?=])")
 _PORTS: Final = {"http": 80, "https": 443}
 _SUCCESS: Final = range(200, 300)
 _SERVER_ERROR: Final = 500
@@ -70,19 +72,20 @@ class Request:
         body: bytes | None = None,
     ) -> "Request":
         """Return a request to `url`. Raises `ValueError` if that is not an http or https URL."""
-        parts = urlsplit(url)
+        parts = to_ascii(urlsplit(url))
         port_of(parts)
         return cls(parts, method, headers or {}, body)
 
     def head(self) -> h11.Request:
         """Return the request line and the headers."""
-        host = self.url.netloc.rpartition("@")[2]
         length = {} if self.body is None else {"Content-Length": str(len(self.body))}
         path = urlunsplit(("", "", self.url.path or "/", self.url.query, ""))
+        fields = {"Host": authority_of(self.url), **self.headers, **length}
         return h11.Request(
             method=self.method,
             target=self.target or path,
-            headers=list({"Host": host, **self.headers, **length}.items()),
+            # `Response.headers` come from Latin-1, so that a tag returns as the bytes that came.
+            headers=[(name, value.encode("latin-1")) for name, value in fields.items()],
         )
 
 
@@ -179,9 +182,10 @@ class Connection:
     def _close_on_failure(self) -> Iterator[None]:
         try:
             yield
-        except h11.RemoteProtocolError as error:
+        except h11.RemoteProtocolError:
             self.close()
-            raise HttpError(f"the response is not valid HTTP: {printable(str(error))}") from None
+            # The error of h11 quotes the line, in which a peer can send back the credential.
+            raise HttpError("the response is not valid HTTP") from None
         except BaseException:
             self.close()
             raise
@@ -217,7 +221,10 @@ class Connection:
                     raise ConnectionClosed("the server closed the connection") from error
                 raise
             if isinstance(event, h11.Response):
-                return Response(event.status_code, _join(event))
+                headers = _join(event)
+                if headers.keys() >= _FRAMING:
+                    raise HttpError("the response has both Content-Length and Transfer-Encoding")
+                return Response(event.status_code, headers)
         raise HttpError(f"the server sent more than {_INTERIM_MAX} interim responses")
 
     def _read_body(self, head: Response, limit: int, deadline: float, *, prefix: bool) -> bytes:
@@ -240,7 +247,7 @@ class Connection:
         """Yield the body without its content coding, at most `most` bytes for each block read."""
         coding = head.headers.get("content-encoding", "identity").strip().lower()
         if coding not in {"gzip", "identity"}:
-            raise HttpError(f"the response has the content coding {printable(coding)[:20]}")
+            raise HttpError("the response has a content coding that was not requested")
         unpack = zlib.decompressobj(_GZIP) if coding == "gzip" else None
         is_empty = True
         while isinstance(event := self._next_event(deadline), h11.Data):
@@ -336,19 +343,40 @@ def connect(
 ) -> Connection:
     """Connect to the server of `url`, over TLS with `context` if its scheme is https.
 
-    `seconds` bounds the attempt to connect to one address.
+    `seconds` bounds the attempt to connect to one address. The resolver has no limit.
 
     Raises `HttpError` or `OSError`; `ValueError` if the URL has another scheme or no host.
     """
     host, port = url.hostname or "", port_of(url)
     try:
-        sock = socket.create_connection((host, port), min(_remaining(deadline), seconds))
+        addresses = resolve(host, port)
     except UnicodeError:
         raise HttpError("the host name is not valid") from None
+    sock = open_socket(addresses, port, deadline, seconds=seconds)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if url.scheme == "http":
         return Connection(sock)
     return Connection(wrap(sock, context or ssl.create_default_context(), host, deadline))
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Return the addresses of a host, in the order of preference. Raises `OSError`."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def open_socket(
+    addresses: Iterable[str], port: int, deadline: float, *, seconds: float = CONNECT_SECONDS
+) -> socket.socket:
+    """Connect to the first address that answers within `seconds`. Raises `OSError`."""
+    failure = OSError("the name has no address")
+    for address in addresses:
+        try:
+            left = min(_remaining(deadline), seconds)
+            return socket.create_connection((address, port), left)
+        except OSError as error:
+            failure = error
+    raise failure
 
 
 def wrap(sock: socket.socket, context: ssl.SSLContext, host: str, deadline: float) -> ssl.SSLSocket:
@@ -367,6 +395,19 @@ def port_of(url: SplitResult) -> int:
     if not url.hostname or url.scheme not in _PORTS:
         raise ValueError("the address is not an http or https URL with a host")
     return url.port or _PORTS[url.scheme]
+
+
+def to_ascii(url: SplitResult) -> SplitResult:
+    """Return a URL with its host in ASCII, as DNS and `Host` require. Raises `ValueError`."""
+    if url.netloc.isascii():
+        return url
+    host = (url.hostname or "").encode("idna").decode()
+    return url._replace(netloc=f"{host}:{url.port}" if url.port else host)
+
+
+def authority_of(url: SplitResult) -> str:
+    """Return the host and the port of a URL, without a user or the zone of an address."""
+    return _ZONE.sub("", url.netloc.rpartition("@")[2])
 
 
 def printable(text: str) -> str:

@@ -1,5 +1,6 @@
 """Requests to the service: bounded in time and in size, whatever it answers."""
 
+import math
 import os
 import re
 import ssl
@@ -7,6 +8,7 @@ import time
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from ipaddress import ip_address
 from random import SystemRandom
@@ -63,6 +65,7 @@ class Transport:
         self._url = url.rstrip("/")
         _check_url(self._url, allow_http=allow_http)
         self._headers = {"Authorization": f"Bearer {_key(api_key)}", "Accept-Encoding": "gzip"}
+        self._key = self._headers["Authorization"].removeprefix("Bearer ")
         self._context = context or _system_context()
         if self._context.verify_mode != ssl.CERT_REQUIRED or not self._context.check_hostname:
             raise ValueError("the context must verify the certificate and the name of the service")
@@ -73,15 +76,23 @@ class Transport:
         _transports.add(self)
 
     def get(
-        self, path: str, *, limit: int, etag: str | None = None, seconds: float = 0.0
+        self,
+        path: str,
+        *,
+        limit: int,
+        etag: str | None = None,
+        seconds: float = 0.0,
+        patience: float = math.inf,
     ) -> Response:
         """Return the response to GET `path`, of at most `limit` bytes. Raises `NoAnswer`.
 
         With `etag`, the response may be 304. `seconds` is how long the service may wait before it
-        answers. A redirect is not followed.
+        answers. The response must end `patience` seconds later, and in any case 10 seconds later.
+        A redirect is not followed.
         """
         headers = self._headers | ({"If-None-Match": etag} if etag else {})
-        return self._ask(self._url + path, headers, limit, seconds + 2 * _READ_SECONDS)
+        seconds += min(2 * _READ_SECONDS, patience)
+        return self._ask(self._url + path, headers, limit, seconds)
 
     def post(self, path: str, body: bytes, *, limit: int) -> Response:
         """Return the response to POST `path` of JSON, of at most `limit` bytes. Raises `NoAnswer`.
@@ -136,13 +147,18 @@ class Transport:
         method = "GET" if body is None else "POST"
         try:
             request = Request.parse(url, method=method, headers=headers, body=body)
-            return self._exchange(request, limit, time.monotonic() + seconds)
+            answer = self._exchange(request, limit, time.monotonic() + seconds)
         except ResponseTooLarge as error:
             self.close()
             raise TooLarge(str(error)) from None
         except (OSError, HttpError, ValueError) as error:
             self.close()
-            raise NoAnswer(printable(f"{type(error).__name__}: {error}")) from None
+            words = f"{type(error).__name__}: {error}".replace(self._key, "…")
+            raise NoAnswer(printable(words)) from None
+        if answer.status == _OK:
+            return answer
+        # Errors quote this body, in which a peer can send back the API key.
+        return replace(answer, body=answer.body.replace(self._key.encode(), "…".encode()))
 
     def _exchange(self, request: Request, limit: int, deadline: float) -> Response:
         """Send a request. Repeat it if the server had closed the kept connection."""

@@ -161,6 +161,8 @@ _INVALID: Final = {
     "more after gzip": _GZIP + b"Content-Length: 24\r\n\r\n" + gzip.compress(b"hi") + b"hi",
     "two content codings": _GZIP + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi",
     "an unknown content coding": _OK + b"Content-Encoding: br\r\nContent-Length: 2\r\n\r\nhi",
+    "chunks with a length": _OK
+    + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
 }
 
 
@@ -365,6 +367,21 @@ def test_no_error_quotes_a_request(headers: dict[str, str]) -> None:
         assert server.requests == []
 
 
+@pytest.mark.parametrize(
+    "response",
+    [
+        _OK + _KEY.encode() + b"\r\n\r\n",
+        _OK + b"Content-Encoding: " + _KEY.encode() + b"\r\nContent-Length: 0\r\n\r\n",
+        _KEY.encode() + b"\r\n\r\n",
+    ],
+)
+def test_no_error_quotes_a_response(response: bytes) -> None:
+    """F1613d: No error quotes a response, because a peer can send back the credential."""
+    with pytest.raises(HttpError) as caught:
+        _exchange(response)
+    assert _KEY.lower() not in str(caught.value).lower()
+
+
 def test_an_interim_response_ends_the_right_to_repeat() -> None:
     """A request that had an interim response was received, so it is not repeated."""
     with _serving(_SHORT, b"HTTP/1.1 102 X\r\n\r\n") as server:
@@ -389,6 +406,49 @@ def test_a_request_is_sent_as_it_is() -> None:
         ]
         assert body in {b"", b"hello"}
         connection.close()
+
+
+def test_a_header_of_a_response_can_be_sent_back() -> None:
+    """F1613a: A header value with bytes above 127 is sent as the bytes that were received."""
+    with _serving(_OK + b'ETag: "\xe9"\r\nContent-Length: 0\r\n\r\n', _SHORT) as server:
+        connection = _opened(server)
+        etag = connection.exchange(Request.parse(server.url), _soon(), limit=9).headers["etag"]
+        request = Request.parse(server.url, headers={"If-None-Match": etag})
+        assert connection.exchange(request, _soon(), limit=9).body == b"hi"
+        assert b'If-None-Match: "\xe9"\r\n' in server.requests[1]
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://bücher.example:81/", "xn--bcher-kva.example:81"),
+        ("http://me@bücher.example/", "xn--bcher-kva.example"),
+        ("http://[fe80::1%25lo]:81/", "[fe80::1]:81"),
+        ("http://[fe80::1%lo]/", "[fe80::1]"),
+    ],
+)
+def test_a_host_is_sent_in_ascii(url: str, host: str) -> None:
+    """F1613b: `Host` has the name in ASCII, without the zone of an IPv6 address."""
+    assert dict(Request.parse(url).head().headers)[b"host"] == host.encode()
+
+
+def test_each_address_has_a_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1613c: Addresses that do not answer delay a request until its deadline, and not longer."""
+    tried: list[float] = []
+
+    def connect_never(_address: object, timeout: float) -> socket.socket:
+        tried.append(timeout)
+        now = time.monotonic() + timeout
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        raise TimeoutError
+
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"192.0.2.{n}", 80)) for n in range(8)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr(socket, "create_connection", connect_never)
+    with pytest.raises(TimeoutError):
+        connect(urlsplit("http://many.example/"), None, _soon(5.0))
+    assert tried == [3.0, pytest.approx(2.0, abs=0.5)]
 
 
 @pytest.mark.parametrize("url", ["ftp://a/", "http://", "a", "http://[::1", "http://a:99999/"])

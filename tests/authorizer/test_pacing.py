@@ -68,6 +68,50 @@ def test_a_response_without_entries_is_paced(service: Service, follow: _Follow) 
     assert 0.5 <= follower.poll() <= 1
 
 
+def test_news_in_each_response_is_paced(service: Service, follow: _Follow) -> None:
+    """F1613e: News that came at once is followed by a pause if the news before did, too."""
+    follower, _ = follow()
+    pauses = []
+    for number in range(4):
+        service.revoke(f"svc_wrt_n{number}")
+        pauses.append(follower.poll())
+    assert min(pauses) >= 0.5
+    follower.poll()
+    service.revoke("svc_wrt_last")
+    assert follower.poll() <= 0.05
+
+
+def test_a_tag_is_dropped_after_two_failures(service: Service, follow: _Follow) -> None:
+    """F1613f: The second failure in a row drops the tag, which may be the cause."""
+    follower, _ = follow()
+    service.instead = lambda _path: Response(b"", 431)
+    for has_tag in (True, True, False):
+        follower.poll()
+        assert ("If-None-Match" in service.asked[-1][1]) is has_tag
+    service.instead = lambda _path: None
+    follower.poll()
+    assert follower.view.is_fresh()
+
+
+@pytest.mark.parametrize(("max_staleness", "seconds"), [(3, 1 + 1.5), (30, 10 + 10)])
+def test_a_poll_ends_before_the_state_is_stale(
+    service: Service, follow: _Follow, max_staleness: float, seconds: float
+) -> None:
+    """F1613g: A poll that gets no answer ends after `wait`, and at most half of `max_staleness`."""
+    follower, seen = follow(Policy(max_staleness=max_staleness))
+    deadlines: list[float] = []
+
+    def exchange(_self: object, _request: object, deadline: float, **_: object) -> None:
+        deadlines.append(deadline - time.monotonic())
+        raise TimeoutError
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(http1.Connection, "exchange", exchange)
+        follower.poll()
+    assert isinstance(seen[-1], Failed)
+    assert deadlines == [pytest.approx(seconds, abs=0.5)]
+
+
 def test_a_response_that_waited_is_not_paced(service: Service, follow: _Follow) -> None:
     """F1606b: After a long poll the client polls again at once."""
     follower, _ = follow(Policy(max_staleness=3))

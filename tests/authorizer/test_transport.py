@@ -381,3 +381,23 @@ def test_a_response_that_nobody_requested_is_not_used() -> None:
             soon(lambda kept=kept: not kept.is_reusable())  # type: ignore[misc]
         is_over.set()
         asker.close()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 400 X\r\nContent-Length: %d\r\n\r\nAuthorization: Bearer %s",
+        b"HTTP/1.1 307 X\r\nContent-Length: 0%d\r\nLocation: http://a:%s/\r\n\r\n",
+        b"HTTP/1.1 200 X%.0d\r\n%s\r\n\r\n",
+    ],
+)
+def test_no_error_has_a_key_that_a_peer_sent_back(reply: bytes) -> None:
+    """F1613h: Text of a peer in an error is without the API key."""
+    length = len(b"Authorization: Bearer " + KEY.encode())
+    filled = reply % (0 if b"307" in reply else length, KEY.encode())
+    with scripted(sends(filled)) as url:
+        asker = Transport(url, api_key=KEY)
+        with pytest.raises(NoAnswer) as caught:
+            asker.get_far("/", limit=1000)
+        assert KEY not in str(caught.value)
+        asker.close()

@@ -111,8 +111,10 @@ class _StrictConnection(h11.Connection):
         """Return the next event. Raises `h11.RemoteProtocolError`."""
         before = self.trailing_data[0]
         event = super().next_event()
-        if isinstance(event, h11.Request | h11.EndOfMessage):
-            read = before[: len(before) - len(self.trailing_data[0])]
+        read = before[: len(before) - len(self.trailing_data[0])]
+        if _BARE_CR.search(read.removesuffix(event.data) if isinstance(event, h11.Data) else read):
+            raise h11.RemoteProtocolError("a line of the request has a CR within")
+        if isinstance(event, h11.Request | h11.EndOfMessage):  # noqa: SIM102
             # h11 does not bound a header that arrives at once.
             if len(read) > _HEADER_BYTES_MAX or _LOOSE_LINE.search(read) or _is_ambiguous(event):
                 raise h11.RemoteProtocolError(
@@ -123,6 +125,8 @@ class _StrictConnection(h11.Connection):
 
 # A line that ends without CR, or that continues in the next one (RFC 9112, 2.2 and 5.2).
 _LOOSE_LINE: Final = re.compile(rb"(?<!\r)\n|\n[ \t]")
+# A CR within a line, which h11 accepts in that of a chunk. A line end may come in two parts.
+_BARE_CR: Final = re.compile(rb"\r(?!\n|\Z)")
 
 
 def _is_ambiguous(event: h11.Request | h11.EndOfMessage) -> bool:

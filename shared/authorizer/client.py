@@ -360,8 +360,9 @@ class AuthorizerClient:
         try:
             with self._noting:
                 on_event(event)
-        # Any error: a fault of the handler must not end the thread, and so make the state stale.
-        except (Exception, SystemExit):  # noqa: BLE001
+        # Any error, such as `CancelledError`: a fault of the handler must not end the thread, and
+        # so make the state stale.
+        except BaseException:  # noqa: BLE001
             _log.exception("on_event failed")
 
     def _is_fresh(self) -> bool:

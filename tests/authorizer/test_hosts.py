@@ -230,7 +230,16 @@ def test_a_stale_state_is_reported_when_it_becomes_stale() -> None:
         assert order[:3] == [events.Recovered(), events.BecameStale(), events.Recovered()]
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(1)])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("x"),
+        SystemExit(1),
+        asyncio.CancelledError(),
+        GeneratorExit(),
+        KeyboardInterrupt(),
+    ],
+)
 def test_a_handler_that_fails_stops_nothing(
     service: Service, made: Made, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:

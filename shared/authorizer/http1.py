@@ -85,7 +85,7 @@ class Request:
             method=self.method,
             target=self.target or path,
             # `Response.headers` come from Latin-1, so that a tag returns as the bytes that came.
-            headers=[(name, value.encode("latin-1")) for name, value in fields.items()],
+            headers=[(name.encode(), value.encode("latin-1")) for name, value in fields.items()],
         )
 
 

@@ -14,7 +14,7 @@ from infra.cli.connections import Connections
 from infra.cli.errors import ApiError, NoUsableAnswer, WaitsForApproval, WrongUsage
 from infra.cli.profiles import Profile
 from shared import __version__
-from shared.authorizer.http1 import HttpError, Request, Response, port_of, printable
+from shared.authorizer.http1 import HttpError, Request, Response, port_of, printable, to_ascii
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS_MAX: Final = 5
@@ -122,7 +122,10 @@ class Api:
 
     def get(self, path: str, params: Params | None = None) -> Any:
         """Return the JSON of an answer. Parameters that are None are left out."""
-        return _json(self.send("GET", path, params=params))
+        found = _json(self.send("GET", path, params=params))
+        if found is None:
+            raise NoUsableAnswer("The service answers with nothing; check its address.")
+        return found
 
     def post(self, path: str, body: object = None, *, count: int = 0) -> Any:
         """Return the JSON of an answer; None if it has no body.
@@ -196,6 +199,9 @@ class Api:
         while True:
             answer = answered(self._connections, made, self._credential, follow=follow)
             pause = _pause(answer)
+            if not is_success(answer):
+                # Errors quote it, and a peer can send back the credential.
+                answer = _hide(self._credential, answer)
             if answer.status not in _BUSY or pause > left:
                 if known is not None and answer.status == HTTPStatus.NOT_MODIFIED:
                     answer = known
@@ -243,14 +249,10 @@ def answered(
 
 def _encoded(url: str) -> SplitResult:
     """Return a URL in ASCII. Raises `ValueError` if it is not an http or https URL."""
-    parts = urlsplit(url)
+    parts = to_ascii(urlsplit(url))
     port_of(parts)
-    netloc = parts.netloc
-    if not netloc.isascii():
-        host = (parts.hostname or "").encode("idna").decode()
-        netloc = f"{host}:{parts.port}" if parts.port else host
     path, query = quote(parts.path, safe=_SAFE), quote(parts.query, safe=_SAFE)
-    return parts._replace(netloc=netloc, path=path, query=query)
+    return parts._replace(path=path, query=query)
 
 
 def _target(url: str, answer: Response) -> str:
@@ -296,6 +298,15 @@ def _pause(answer: Response) -> float:
     return min(max(float(said), 0.1), _PAUSE_MAX) if said.isascii() and said.isdecimal() else 1.0
 
 
+def _hide(credential: Mapping[str, str], answer: Response) -> Response:
+    """Return an answer whose body and identifier are without the credential."""
+    for secret in (each.removeprefix("Bearer ") for each in credential.values()):
+        body = answer.body.replace(secret.encode(), b"...")
+        headers = {name: each.replace(secret, "...") for name, each in answer.headers.items()}
+        answer = replace(answer, headers=headers, body=body)
+    return answer
+
+
 def _checked(made: Outgoing, answer: Response, renewal: str | None) -> Response:
     """Return the answer if it is none of an error; `renewal` is the command that signs in again.
 
@@ -335,8 +346,11 @@ def _json(answer: Response) -> Any:
     if not answer.body:
         return None
     try:
-        return json.loads(answer.body)
+        found = json.loads(answer.body)
     except ValueError:
+        found = None
+    if not isinstance(found, dict):
         raise NoUsableAnswer(
-            "The service does not answer with JSON; check the address of the service."
-        ) from None
+            "The service does not answer with a JSON object; check the address of the service."
+        )
+    return found

@@ -51,7 +51,7 @@ class Connections:
         proxy = proxy_of(url, self._environment)
         if proxy is not None and url.scheme == "http":
             headers = {**request.headers, **_authorization(proxy)}
-            request = replace(request, headers=headers, target=urlunsplit((*url[:4], "")))
+            request = replace(request, headers=headers, target=_absolute(url))
         place = (url.scheme, url.netloc)
         pool = self._pools.setdefault(place, Pool(partial(self._connect, url, proxy)))
         now = time.monotonic()
@@ -73,7 +73,7 @@ class Connections:
         connection = http1.connect(proxy, None, deadline, seconds=_CONNECT_SECONDS)
         if context is None:
             return connection
-        host = url.hostname or ""
+        host = (url.hostname or "").partition("%")[0]
         shown = f"[{host}]" if ":" in host else host
         target = f"{shown}:{http1.port_of(url)}"
         request = Request(url, "CONNECT", _authorization(proxy), target=target)
@@ -83,6 +83,10 @@ class Connections:
     @cached_property
     def _context(self) -> ssl.SSLContext:
         return ssl.create_default_context()
+
+
+def _absolute(url: SplitResult) -> str:
+    return urlunsplit((url.scheme, http1.authority_of(url), url.path, url.query, ""))
 
 
 def proxy_of(url: SplitResult, environment: Mapping[str, str] = os.environ) -> SplitResult | None:
@@ -128,12 +132,19 @@ def _contains(entry: str, host: str) -> bool:
     try:
         address = ip_address(host)
     except ValueError:
-        domain = entry.lstrip("*").strip(".").lower()
+        domain, host = _in_ascii(entry.lstrip("*").strip(".").lower()), _in_ascii(host)
         return bool(domain) and f".{host}".endswith(f".{domain}")
     with suppress(ValueError):
         network = ip_network(entry.strip("[]"), strict=False)
-        return (getattr(address, "ipv4_mapped", None) or address) in network
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        return address in network or mapped in network
     return False
+
+
+def _in_ascii(name: str) -> str:
+    with suppress(UnicodeError):
+        return name.encode("idna").decode()
+    return name
 
 
 def _variable(name: str, environment: Mapping[str, str]) -> tuple[str, str] | None:

@@ -104,13 +104,12 @@ class BatchCalls:
         body = {**self.body, **ids, "batch_id": self.id}
         for _ in range(_REPEATED):
             try:
-                results: Results = api.post(_BATCH_PATH, body)["results"]
+                results = _results(api.post(_BATCH_PATH, body), ids)
             except NoUsableAnswer:
                 continue
             if not any(each.get("code") == "unavailable" for each in results):
                 return results
-        last: Results = api.post(_BATCH_PATH, body)["results"]
-        return last
+        return _results(api.post(_BATCH_PATH, body), ids)
 
     def _show(self) -> None:
         counts = Counter(each["outcome"] for each in self.results)
@@ -126,6 +125,19 @@ class BatchCalls:
             self.session.out.say(f"Nothing was changed. It would be: {said or 'nothing'}.")
         else:
             self.session.out.say(f"{said or 'Nothing done'}. Batch {self.id}")
+
+
+def _results(answer: Any, ids: Mapping[str, Sequence[str]]) -> Results:
+    """Return the results of a call about `ids`, one for each. Raises `NoUsableAnswer`."""
+    results: Results = []
+    try:
+        results = answer["results"]
+        found = Counter(each["id"] for each in results if isinstance(each["outcome"], str))
+    except (KeyError, TypeError):
+        found = Counter()
+    if found != Counter(one for some in ids.values() for one in some):
+        raise NoUsableAnswer("The service does not answer with a result of each identifier.")
+    return results
 
 
 def _is_refusal(error: BaseException) -> bool:

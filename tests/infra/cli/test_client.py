@@ -150,3 +150,26 @@ def test_another_host_gets_no_key(tmp_path: Path) -> None:
             assert api.send("GET", "/v1/revocations/srl/signed", follow=True).body == b"{}"
     assert here[0]["Authorization"] == "Bearer svc_x"
     assert there[0]["Authorization"] is None
+
+
+@pytest.mark.parametrize("body", [b"[]", b"", b"1"])
+def test_an_answer_that_is_no_object(tmp_path: Path, body: bytes) -> None:
+    """F1614a: An answer without an object is an error, whatever its status is."""
+    with (
+        _service((200, {}, body)) as (url, _),
+        Api(Profile(tmp_path, url, "k")) as api,
+        pytest.raises(NoUsableAnswer, match="address"),
+    ):
+        api.get("/v1/whoami")
+
+
+def test_no_error_has_a_credential_that_was_sent_back(tmp_path: Path) -> None:
+    """F1614b: An error of the service is shown without the credential of the request."""
+    body = b'{"error": {"code": "bad", "message": "Authorization: Bearer svc_SECRET"}}'
+    with (
+        _service((400, {"X-Request-Id": "svc_SECRET"}, body)) as (url, _),
+        Api(Profile(tmp_path, url, "svc_SECRET")) as api,
+        pytest.raises(ApiError, match=r"Bearer [.]{3}") as refused,
+    ):
+        api.get("/v1/whoami")
+    assert refused.value.request_id == "..."

@@ -59,6 +59,10 @@ PROXY = "http://me:it%40@127.0.0.1"
         ("http://[fd00::1]:8080/", "[fd00::1]:80", False),
         ("http://[fd00::1]/", "fd00::2", False),
         ("http://[::ffff:10.1.2.3]/", "10.0.0.0/8", True),
+        ("http://[::ffff:10.1.2.3]/", "::ffff:10.0.0.0/104", True),
+        ("http://[::ffff:10.1.2.3]/", "[::ffff:10.1.2.3]", True),
+        ("https://bücher.example/", "xn--bcher-kva.example", True),
+        ("https://xn--bcher-kva.example/", "bücher.example", True),
         ("https://a.example/", "[", False),
     ],
 )

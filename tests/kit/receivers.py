@@ -181,7 +181,7 @@ def read(connection: socket.socket) -> Received:
     while b"\r\n\r\n" not in data:
         data += connection.recv(65_536) or _gone()
     head, _, body = data.partition(b"\r\n\r\n")
-    line, *lines = head.decode().split("\r\n")
+    line, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value for name, _, value in (each.partition(": ") for each in lines)}
     while len(body) < int(headers.get("content-length", 0)):
         body += connection.recv(65_536) or _gone()

@@ -1,6 +1,7 @@
 """The way from a follower of the feed to whom it asks: a network that fails, or is another's."""
 
 import gzip
+import math
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -60,9 +61,15 @@ class Link:
         return now == self.lie or (self._was_lied_to and now != self._before)
 
     def get(
-        self, path: str, *, limit: int, etag: str | None = None, seconds: float = 0.0
+        self,
+        path: str,
+        *,
+        limit: int,
+        etag: str | None = None,
+        seconds: float = 0.0,
+        patience: float = math.inf,
     ) -> Response:
-        """Ask, and wait for the answer, which may take `seconds` longer."""
+        """Ask, and wait for the answer: `seconds`, and at most `patience` more."""
         if "/feed" in path and "/base/" not in path:
             self._settle()
         if (old := self._replayed()) is not None:
@@ -72,7 +79,7 @@ class Link:
             up.machine,
             lambda: up.get(self.tenant, path, etag),
             self.machine,
-            patience=TIMEOUT + seconds,
+            patience=seconds + min(TIMEOUT, patience),
         )
         self._was_lied_to |= LIE in answer.headers
         if "/feed" in path and "/base/" not in path and answer.status == HTTPStatus.OK:

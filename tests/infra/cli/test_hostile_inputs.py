@@ -202,8 +202,10 @@ def _typed(
 
 
 @pytest.fixture(scope="module")
-def settings(service: LocalServer) -> dict[str, str]:
-    return {"RESCIND_URL": service.url, "RESCIND_API_KEY": service.admin_key}
+def settings(service: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    home = str(tmp_path_factory.mktemp("home"))
+    key = service.admin_key
+    return {"RESCIND_URL": service.url, "RESCIND_API_KEY": key, "RESCIND_HOME": home}
 
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "csv", "name"])

@@ -220,7 +220,7 @@ def test_an_anchor_that_cannot_be_read_is_none_of_another_log(
 def test_a_recovery_ends_what_a_number_that_cannot_be_read_stops(
     ports: Ports, clock: Clock, tenant: Tenant
 ) -> None:
-    """LOG-13, F800f: A number of the journal that cannot be read is a problem until a newer one."""
+    """LOG-13, F800g: A number of the journal that cannot be read is a problem until a newer one."""
     many_sealed(ports, clock, tenant.id, 3)
     tenant.regenerate(ports)
     name = journal.name_of(tenant.id, 1)

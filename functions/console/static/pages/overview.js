@@ -111,7 +111,8 @@ function sentence(fleet) {
   const time = `As of ${second(fleet.at).slice(11)} UTC.`
   const clients = count(unregistered.length, 'client')
   const at = unregistered.length
-    ? html`<strong class="state open">${clients}</strong> without a registration: ${unregistered.map((each) => each.name).join(', ')}. ${time}`
+    ? html`<strong class="state open">${clients}</strong> without a registration:
+        ${unregistered.map((each) => each.name).join(', ')}. ${time}`
     : time
   if (!registered) return html`No authorizer has registered yet. ${unregistered.length > 0 && at}`
   if (!unknown)

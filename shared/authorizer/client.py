@@ -157,6 +157,8 @@ class AuthorizerClient:
         say STALE once the state is too old. Raises `DamagedFloor`, or `OSError` if the floor cannot
         be read; the next call tries that again.
         """
+        if self._process != _getpid():
+            self._resume()
         with self._starting:
             if self._is_started:
                 raise RuntimeError("the client has a thread that polls")

@@ -13,7 +13,7 @@ from tests.authorizer.service import PIN, Service
 from tests.kit.processes import ROOT, environment
 
 _BEGIN = """
-import os, sys, threading, time, warnings, json, tracemalloc
+import ctypes, os, sys, threading, time, warnings, json, tracemalloc
 from shared.authorizer import AuthorizerClient, FileFloor, Policy, Verdict
 url, tenant, key, floor = sys.argv[1:5]
 policy = Policy(max_staleness=30, poll_seconds=0.01)
@@ -95,6 +95,22 @@ client.close()
 print(json.dumps("closed"))
 """
 
+_POLLS = """
+client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=key,
+                          floor=FileFloor(floor), policy=policy, report=False)
+client.poll()
+of_parent = client._follower.transport._kept
+child = ctypes.PyDLL(None).fork()
+status = os.waitpid(child, 0)[1] if child else 0
+client.poll()
+is_shared = client._follower.transport._kept is of_parent
+is_right = client.check(["svc_wrt_a"]) is Verdict.REVOKED
+client.close()
+if child == 0:
+    os._exit(is_shared or not is_right)
+print(json.dumps([status, is_shared, is_right]))
+"""
+
 _LEAVES = """
 with client:
     assert client.check(["svc_wrt_b"]) is Verdict.CLEAR
@@ -141,6 +157,16 @@ def test_each_child_follows_the_feed_itself(service: Service, tmp_path: Path) ->
     results, alive, failures = ran(_FORKS, service, tmp_path, str(mark))
     assert results == [[1, True, True, "revoked"]] * 3
     assert (alive, failures) == ("clear", 0)
+
+
+def test_a_child_of_a_fork_in_c_has_a_connection_of_its_own(
+    service: Service, tmp_path: Path
+) -> None:
+    """F1609a: A process that was forked without the hooks of Python polls for itself.
+
+    uWSGI forks so.
+    """
+    assert ran(_POLLS, service, tmp_path) == [0, True, True]
 
 
 def test_threads_ask_while_the_feed_moves(service: Service, tmp_path: Path) -> None:

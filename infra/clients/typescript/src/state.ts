@@ -51,8 +51,12 @@ export class CompactIds {
     this.places = new Int32Array(2 ** Math.ceil(Math.log2(3 * count + 1)));
     this.data = new Uint8Array(count * 74 + 1);
     this.tags = -(2 ** Math.min(31, Math.ceil(Math.log2(this.data.length))));
-    let end = 1;
-    for (const text of texts) end = this.put(text, end);
+    let end = 1, number = 0;
+    for (const text of texts) {
+      // `put` looks for a free place, and would look for ever.
+      if (++number > count) throw new RangeError(`there are more than ${count} texts`);
+      end = this.put(text, end);
+    }
     this.data = this.data.slice(0, end);
     this.size = count;
   }

@@ -5,10 +5,11 @@ import select
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from infra.server import leader
 from infra.server.board import PUBLISHER, Board
+from infra.server.duties import Duty
 from infra.server.feed import Feed
 from infra.server.leader import Leader
 from infra.server.publications import Publications
@@ -25,14 +26,6 @@ from shared.ports import Ports
 _TEST_SECONDS: Final = 5.0
 
 _log = logging.getLogger("rescind")
-
-
-class _Duty(Protocol):
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def join(self) -> None: ...
 
 
 def run(stop: int, board: Board, publications: Publications) -> None:
@@ -110,8 +103,8 @@ def _do_duties(
     sink = wiring.audit_sink_from_environment()
     timer, trust = Timer(ports, board.begun), TrustKeeper(ports)
     # A new log has a first signer, which the next trust document names.
-    sealing = Sealing(ports, webhooks.sealed, sink, trust.look)
-    parts: list[_Duty] = [Feed(ports, timer.publish, trust.look), timer, webhooks, sealing, trust]
+    sealing = Sealing(ports, webhooks.sealed, sink, trust.request)
+    parts: list[Duty] = [Feed(ports, timer.request, trust.request), timer, webhooks, sealing, trust]
     parts += _witnessing(ports)
     try:
         for each in parts:
@@ -127,7 +120,7 @@ def _do_duties(
             each.join()
 
 
-def _witnessing(ports: Ports) -> list[_Duty]:
+def _witnessing(ports: Ports) -> list[Duty]:
     policy = wiring.witnesses()
     return [] if policy is None else [Witnessing(ports, wiring.witness_client(), policy)]
 

@@ -2,13 +2,12 @@
 
 import logging
 import math
-import queue
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from infra.server.duties import RequestedDuty
 from shared import logs
 from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, publication
@@ -51,7 +50,7 @@ class Retention:
             _log.exception("expired items could not be removed; the next attempt follows")
 
 
-class Timer:
+class Timer(RequestedDuty):
     """Publishes all due lists at the start, and then every minute; and those that are asked for.
 
     After a pause all lists may have expired, and verifiers accept no expired list: the most urgent
@@ -60,33 +59,9 @@ class Timer:
     """
 
     def __init__(self, ports: Ports, begun: Callable[[], object] = lambda: None) -> None:
+        super().__init__("timer")
         self._ports, self._begun = ports, begun
-        self._stopped = threading.Event()
-        # None wakes the thread.
-        self._wanted: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="timer")
         self._round_at = -math.inf
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Start no further publication. The one in progress is completed in its thread."""
-        self._stopped.set()
-        self._wanted.put(None)
-
-    def publish(self, tenant_id: str) -> None:
-        """Have the list of a tenant published soon, if it is due."""
-        self._wanted.put(tenant_id)
-
-    def join(self) -> None:
-        """Wait until what was in progress at `stop` is completed."""
-        self._thread.join()
-
-    def is_alive(self) -> bool:
-        """Return whether anything may still be published."""
-        return self._thread.is_alive()
 
     def round_at(self) -> float:
         """Return when the last round ended, by the monotonic clock; -inf before that."""
@@ -102,7 +77,9 @@ class Timer:
                 self._round()
                 retention.apply()
                 round_at = time.monotonic() + _PUBLISH_SECONDS
-            self._publish_wanted(round_at - time.monotonic())
+            tenant_id = self._take(round_at - time.monotonic())
+            if tenant_id is not None:
+                self._publish(tenant_id)
 
     def _round(self) -> None:
         """Remove files of crashed writers, publish all due lists, and announce what is to be known.
@@ -145,14 +122,7 @@ class Timer:
             _log.info("authorizers", extra=logs.fields(metrics=figures))
             stale.announce_all(self._ports, found.settled)
 
-    def _publish_wanted(self, seconds: float) -> None:
-        """Publish one list that is asked for meanwhile; return after that, or after `seconds`."""
-        try:
-            tenant_id = self._wanted.get(timeout=max(0.0, seconds))
-        except queue.Empty:
-            return
-        if tenant_id is None or self._stopped.is_set():
-            return
+    def _publish(self, tenant_id: str) -> None:
         try:
             publication.publish_if_due(self._ports, tenant_id)
         except Exception as error:  # noqa: BLE001 (the next round tries again)

@@ -18,11 +18,31 @@ ALL: Final = "all tenants"
 _log = logging.getLogger("rescind")
 
 
+class Failures:
+    """The tenants for which a duty fails. The log has the first failure of each, and its end."""
+
+    def __init__(self, duty: str) -> None:
+        self._duty = duty
+        self.names: set[str] = set()
+
+    def add(self, name: str, error: Exception) -> None:
+        """Note a failure."""
+        if name not in self.names:
+            _log.error("%s of %s failed; it is tried again", self._duty, name, exc_info=error)
+        self.names.add(name)
+
+    def end(self, name: str) -> None:
+        """Note a success."""
+        if name in self.names:
+            self.names.discard(name)
+            _log.warning("%s of %s succeeds again", self._duty, name)
+
+
 class Waits:
     """Until when each tenant waits. `duty` names in the log the work that failed."""
 
     def __init__(self, duty: str) -> None:
-        self._duty = duty
+        self._failures = Failures(duty)
         self._until: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
 
@@ -43,9 +63,8 @@ class Waits:
         self._until[name] = time.monotonic() + seconds
 
     def fail(self, name: str, error: Exception) -> float:
-        """Log the first of several failures; wait longer after each. Return the seconds."""
-        if name not in self._pauses:
-            _log.error("%s of %s failed; it is tried again", self._duty, name, exc_info=error)
+        """Wait longer after each failure. Return the seconds."""
+        self._failures.add(name, error)
         passes = isinstance(error, Unavailable) and not isinstance(error, Corrupt)
         most = _RETRY_SECONDS_MAX if passes else _DAMAGED_SECONDS_MAX
         pause = min(2 * self._pauses.get(name, _RETRY_SECONDS / 2), most)
@@ -56,5 +75,5 @@ class Waits:
     def end(self, name: str) -> None:
         """Remove the wait of this tenant, after a success."""
         self._until.pop(name, None)
-        if self._pauses.pop(name, None) is not None:
-            _log.warning("%s of %s succeeds again", self._duty, name)
+        self._pauses.pop(name, None)
+        self._failures.end(name)

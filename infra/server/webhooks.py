@@ -1,13 +1,13 @@
 """Webhooks on one machine: threads that send what was sealed, or is sent again (docs/adr/20)."""
 
-import logging
 import queue
-import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
+from infra.server.duties import Duty
+from infra.server.waits import ALL, Failures
 from shared.operations.base import tenants
 from shared.operations.webhooks import delivery, dispatch
 from shared.ports import Ports
@@ -20,9 +20,6 @@ _OF_A_TENANT: Final = 5
 _LOOK_SECONDS: Final = 1.0
 
 _DUE: Final = "webhooks that are due"
-_EVERYONE: Final = "all tenants"
-
-_log = logging.getLogger("rescind")
 
 
 class _News(NamedTuple):
@@ -33,7 +30,7 @@ class _News(NamedTuple):
     again: bool = False
 
 
-class Webhooks:
+class Webhooks(Duty):
     """Sends to the webhooks of all tenants; a slow receiver holds one worker.
 
     The webhooks of one tenant have half of the workers at most, so that those of others have the
@@ -41,34 +38,21 @@ class Webhooks:
     """
 
     def __init__(self, ports: Ports, sender: Sender) -> None:
+        super().__init__("webhooks")
         self._ports, self._sender = ports, sender
-        self._stopped = threading.Event()
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="webhooks")
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="webhook")
         # In the order in which they were asked for.
         self._wanted: dict[str, None] = {}
         self._running: set[str] = set()
         # Asked for again at the next look: what the store could not tell, or a worker not do.
         self._later: set[str] = set()
-        self._failing: set[str] = set()
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        self._failing = Failures("sending events")
 
     def stop(self) -> None:
         """Send nothing more. Deliveries under way are completed, for up to 15 seconds."""
-        self._stopped.set()
+        super().stop()
         self._news.put(_News())
-
-    def join(self) -> None:
-        """Wait until what was in progress at `stop` is completed."""
-        self._thread.join()
-
-    def is_alive(self) -> bool:
-        """Return whether anything may still be sent."""
-        return self._thread.is_alive()
 
     def sealed(self, tenant_id: str) -> None:
         """Have the tenant's webhooks sent what was sealed."""
@@ -77,7 +61,7 @@ class Webhooks:
     def _run(self) -> None:
         look_at = 0.0
         # Entries that were sealed before the last stop may not have been sent.
-        self._later.add(_EVERYONE)
+        self._later.add(ALL)
         with self._pool:
             while not self._stopped.is_set():
                 if time.monotonic() >= look_at:
@@ -107,18 +91,18 @@ class Webhooks:
         """Note webhooks that may have something to be sent."""
         try:
             found = self._named(whose)
-        except Exception:  # noqa: BLE001 (without a retry, nothing more would be sent)
-            self._fail(whose)
+        except Exception as error:  # noqa: BLE001 (without a retry, nothing more would be sent)
+            self._failing.add(whose, error)
             self._later.add(whose)
             return
-        self._failing.discard(whose)
+        self._failing.end(whose)
         self._wanted |= dict.fromkeys(found)
 
     def _named(self, whose: str) -> list[str]:
         """Return webhooks: those that are due, everyone's, one tenant's, or the one itself."""
         if whose == _DUE:
             return dispatch.due(self._ports)
-        if whose == _EVERYONE:
+        if whose == ALL:
             # Each by itself: what stops one tenant must not stop the rest.
             for tenant_id in list(tenants.identifiers(self._ports)):
                 self._want(tenant_id)
@@ -144,13 +128,8 @@ class Webhooks:
             again = delivery.deliver(
                 self._ports, self._sender, *dispatch.parts(name), stopped=self._stopped.is_set
             )
-            self._failing.discard(name)
-        except Exception:  # noqa: BLE001 (what stops one webhook must not stop the rest)
-            self._fail(name)
+            self._failing.end(name)
+        except Exception as error:  # noqa: BLE001 (what stops one webhook must not stop the rest)
+            self._failing.add(name, error)
         finally:
             self._news.put(_News(ended=name, again=again))
-
-    def _fail(self, name: str) -> None:
-        if name not in self._failing:
-            _log.exception("events of %s could not be sent; they are tried again", name)
-        self._failing.add(name)

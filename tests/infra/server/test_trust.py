@@ -78,7 +78,7 @@ def test_a_failure_is_tried_again(
     broken = replace(ports, blobs=Intercepted(ports.blobs, put))
     with running(broken, monkeypatch), caplog.at_level(logging.WARNING):
         soon(lambda: version(ports, globex) == 1)
-        soon(lambda: f"the trust document of tenant {acme.id} could not be made" in caplog.text)
+        soon(lambda: f"making the trust document of {acme.id} failed" in caplog.text)
         assert version(ports, acme) == 0
         down.clear()
         soon(lambda: version(ports, acme) == 1)

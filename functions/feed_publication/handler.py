@@ -12,7 +12,7 @@ from shared.model.items import Address
 from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.base import operation
 from shared.operations.lists import publication, wake
-from shared.operations.lists.journal import FeedPass, Journals
+from shared.operations.lists.journal import Journals
 from shared.operations.lists.wake import Woken
 from shared.ports import Ports
 
@@ -55,9 +55,9 @@ def _publish(
     ports: Ports, changed: Collection[str], tenant_id: str
 ) -> tuple[str, Callable[[], None]]:
     """Publish the feed of a tenant; return the outcome, and the call that stores its blobs."""
-    started, stated = time.monotonic(), set[Address]()
+    started = time.monotonic()
     try:
-        woken = wake.publish_soon(ports, tenant_id, stated)
+        woken = wake.publish_soon(ports, tenant_id, unnamed=())
         if woken.list_due:
             wiring.queue_from_environment().send([tenant_id])
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
@@ -71,23 +71,20 @@ def _publish(
             tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=_figures(woken, seconds)
         ),
     )
-    named = stated if stated or tenant_id in changed else None
-    return outcome, partial(_store, ports, tenant_id, woken.done, named)
+    return outcome, partial(_store, ports, tenant_id, woken, has_keys=tenant_id in changed)
 
 
-def _store(
-    ports: Ports, tenant_id: str, done: FeedPass | None, named: Collection[Address] | None
-) -> None:
-    """Name the signing keys if `named` has marks, or may have; write the journal."""
-    if named is not None:
-        _attempt("keys", tenant_id, partial(_name_keys, ports, tenant_id, named))
-    _attempt("journal", tenant_id, partial(_journals.catch_up, ports, tenant_id, done))
+def _store(ports: Ports, tenant_id: str, woken: Woken, *, has_keys: bool) -> None:
+    """Name the signing keys if any may have changed, and write the journal."""
+    if woken.unnamed or has_keys:
+        _attempt("keys", tenant_id, partial(_name_keys, ports, tenant_id, woken.unnamed))
+    _attempt("journal", tenant_id, partial(_journals.catch_up, ports, tenant_id, woken.done))
 
 
-def _name_keys(ports: Ports, tenant_id: str, stated: Collection[Address]) -> None:
+def _name_keys(ports: Ports, tenant_id: str, unnamed: Collection[Address]) -> None:
     # The mark may be visible before the key.
     operation.wait_for_writes()
-    publication.name_keys(ports, tenant_id, stated)
+    publication.name_keys(ports, tenant_id, unnamed)
 
 
 def _attempt(duty: str, tenant_id: str, run: Callable[[], None]) -> None:

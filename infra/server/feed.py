@@ -1,11 +1,11 @@
 """The feed on one machine: a thread that publishes what has a new mark (docs/adr/11)."""
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Final
 
 from infra.server.board import listener
+from infra.server.duties import Duty
 from infra.server.journal import Journaling
 from infra.server.waits import ALL, Waits
 from shared.model.items import Address
@@ -22,7 +22,7 @@ _NET_SECONDS: Final = 1.0
 _PAUSES_A_LOOK: Final = 9
 
 
-class Feed:
+class Feed(Duty):
     """Publishes the feed of each tenant when a mark on it is set.
 
     It remembers the versions of the marks that it has processed, so that a mark that waits for the
@@ -36,10 +36,10 @@ class Feed:
         publish_list: Callable[[str], object],
         keys_changed: Callable[[str], object] = lambda _: None,
     ) -> None:
+        super().__init__("feed")
         self._ports, self._publish_list = ports, publish_list
         self._keys_changed = keys_changed
-        self._stopped, self._news = threading.Event(), listener(ports, News.MARKS)
-        self._thread = threading.Thread(target=self._run, name="feed")
+        self._news = listener(ports, News.MARKS)
         self._done: dict[Address, int] = {}
         self.journaling = Journaling(ports)
         self._waits = Waits("the feed")
@@ -47,26 +47,22 @@ class Feed:
     def start(self) -> None:
         """Start the thread, and the one that stores blobs."""
         self.journaling.start()
-        self._thread.start()
+        super().start()
 
     def stop(self) -> None:
-        """Start no further publication. The one in progress is completed in its thread."""
-        self._stopped.set()
+        """Begin no further publication."""
+        super().stop()
         if self._news is not None:
             self._news.ring()
 
     def join(self) -> None:
         """Wait until what was in progress at `stop` is completed."""
-        self._thread.join()
+        super().join()
         # Last, because it stores what this thread has published.
         self.journaling.stop()
         self.journaling.join()
         if self._news is not None:
             self._news.close()
-
-    def is_alive(self) -> bool:
-        """Return whether anything may still be published."""
-        return self._thread.is_alive()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._round()):
@@ -107,12 +103,12 @@ class Feed:
 
     def _publish(self, tenant_id: str, versions: dict[Address, int]) -> None:
         try:
-            woken = wake.publish(self._ports, tenant_id, self.journaling.stated(tenant_id))
+            woken = wake.publish(self._ports, tenant_id, self.journaling.unnamed(tenant_id))
         except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
             self._waits.fail(tenant_id, error)
             return
         self._waits.end(tenant_id)
-        self.journaling.published(tenant_id, woken.done)
+        self.journaling.add(tenant_id, woken)
         if woken.list_due:
             self._publish_list(tenant_id)
         if woken.wait_seconds:

@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from infra.server.duties import Duty
 from infra.server.waits import ALL, Waits
 from shared.model.items import Address
 from shared.operations.base import tenants
 from shared.operations.lists import publication
 from shared.operations.lists.journal import FeedPass, Journals
+from shared.operations.lists.wake import Woken
 from shared.ports import Ports
 
 # Between two numbers of a journal: publications that follow one another are in one number.
@@ -19,7 +21,7 @@ _PAUSE_SECONDS: Final = 1.0
 _IDLE_SECONDS: Final = 3600.0
 
 
-class Journaling:
+class Journaling(Duty):
     """Names the signing keys in the feed, and writes the journal (TRUST-9, OPS-23).
 
     The first round also writes publications of a process that was killed before it wrote them. Each
@@ -27,42 +29,29 @@ class Journaling:
     """
 
     def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-        self._stopped, self._news = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="journal")
+        super().__init__("journal")
+        self._ports, self._news = ports, threading.Event()
         self._journals = Journals()
         # Only the newest publication of a tenant: it has more than those before.
         self._passes: dict[str, FeedPass | None] = {}
-        self._stated: dict[str, set[Address]] = {}
-        self._unnamed: dict[str, None] = {}
+        # Marks on signers that the feed covers. Two threads use each set, in single steps.
+        self._unnamed: dict[str, set[Address]] = {}
         self._waits, self._naming = Waits("the journal"), Waits("naming the signing keys")
         self._knows_all = False
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
     def stop(self) -> None:
         """Store what was published until now, and end."""
-        self._stopped.set()
+        super().stop()
         self._news.set()
 
-    def join(self) -> None:
-        """Wait until what was in progress at `stop` is completed."""
-        self._thread.join()
+    def unnamed(self, tenant_id: str) -> frozenset[Address]:
+        """Return the marks on signers that the feed covers without naming their keys."""
+        return frozenset(self._unnamed.get(tenant_id, ()))
 
-    def stated(self, tenant_id: str) -> set[Address]:
-        """Return the marks on signers that the feed has stated, and whose keys it has yet to name.
-
-        The publisher of the feed adds to it.
-        """
-        return self._stated.setdefault(tenant_id, set())
-
-    def published(self, tenant_id: str, done: FeedPass | None) -> None:
-        """Have a publication of the feed stored soon."""
-        self._passes[tenant_id] = done
-        if self.stated(tenant_id):
-            self._unnamed[tenant_id] = None
+    def add(self, tenant_id: str, woken: Woken) -> None:
+        """Store a publication of the feed soon."""
+        self._passes[tenant_id] = woken.done
+        self._unnamed.setdefault(tenant_id, set()).update(woken.unnamed)
         self._news.set()
 
     def _run(self) -> None:
@@ -70,20 +59,18 @@ class Journaling:
             self._news.clear()
             self._round()
             self._stopped.wait(_PAUSE_SECONDS)
-            self._news.wait(self.seconds(_IDLE_SECONDS))
-        self._waits, self._naming = Waits("the journal"), Waits("naming the signing keys")
+            self._news.wait(self._naming.seconds(self._waits.seconds(_IDLE_SECONDS)))
+        for each in (self._waits, self._naming):
+            each.keep(())
         self._round()
-
-    def seconds(self, most: float) -> float:
-        """Return the seconds until something is tried again, at most `most`."""
-        return min(self._waits.seconds(most), self._naming.seconds(most))
 
     def _round(self) -> None:
         """Store what was published, for each tenant that does not wait after a failure."""
         if not self._knows_all:
             self._attempt(self._waits, self._want, ALL)
         for tenant_id in [*self._unnamed]:
-            self._attempt(self._naming, self._name, tenant_id)
+            if self._unnamed[tenant_id]:
+                self._attempt(self._naming, self._name, tenant_id)
         for tenant_id in [*self._passes]:
             self._attempt(self._waits, self._write, tenant_id)
 
@@ -103,14 +90,9 @@ class Journaling:
         self._knows_all = True
 
     def _name(self, tenant_id: str) -> None:
-        del self._unnamed[tenant_id]
-        stated = frozenset(self.stated(tenant_id))
-        try:
-            publication.name_keys(self._ports, tenant_id, stated)
-        except Exception:
-            self._unnamed[tenant_id] = None
-            raise
-        self.stated(tenant_id).difference_update(stated)
+        unnamed = self.unnamed(tenant_id)
+        publication.name_keys(self._ports, tenant_id, unnamed)
+        self._unnamed[tenant_id].difference_update(unnamed)
 
     def _write(self, tenant_id: str) -> None:
         done = self._passes.pop(tenant_id)

@@ -51,9 +51,9 @@ class Marked(NamedTuple):
     are_all: bool
     signers: Mapping[Address, SignersMark]
 
-    def without(self, stated: Collection[Address]) -> "Marked":
+    def without(self, signers: Collection[Address]) -> "Marked":
         """Return the marks other than these on signers."""
-        left = {each: mark for each, mark in self.signers.items() if each not in stated}
+        left = {each: mark for each, mark in self.signers.items() if each not in signers}
         return self._replace(signers=left)
 
 

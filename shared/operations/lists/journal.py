@@ -8,7 +8,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -125,11 +125,8 @@ class Journals:
 
     def _anchor(self, ports: Ports, tenant_id: str) -> LogAnchor | None:
         """Return what the next number says of the sealed log, once in a minute."""
-        now = ports.now()
-        if (
-            abs(now - self._anchored.get(tenant_id, datetime.min.replace(tzinfo=UTC)))
-            < _ANCHORED_EACH
-        ):
+        now, before = ports.now(), self._anchored.get(tenant_id)
+        if before and abs(now - before) < _ANCHORED_EACH:
             return None
         self._anchored[tenant_id] = now
         with suppress(Corrupt):  # sealing stands still then, and the doctor says so

@@ -84,12 +84,14 @@ class PublishedFeed(NamedTuple):
     """The head after a publication of the feed, and how many entries were written.
 
     `facts` are those of the entries, None if no change had a mark, and `pen` has their seed open.
+    `unnamed` are the marks on signers that `name_keys` has yet to remove.
     """
 
     head: FeedHead
     entries: int = 0
     facts: Facts | None = None
     pen: Pen | None = None
+    unnamed: frozenset[Address] = frozenset()
 
     @property
     def is_whole(self) -> bool:
@@ -130,12 +132,12 @@ class _Made(NamedTuple):
 
 
 def publish_feed(
-    ports: Ports, tenant_id: str, stated: set[Address] | None = None
+    ports: Ports, tenant_id: str, unnamed: Collection[Address] | None = None
 ) -> PublishedFeed | None:
     """Publish entries for all warrants with a mark (FEED-4).
 
-    With `stated`, no blob is read or written: marks on signers that it has are stated already, and
-    new ones are added to it. Call `name_keys` with them.
+    With `unnamed`, no blob is read or written. The feed already covers these marks on signers.
+    Call `name_keys` with them and with the new ones, which are in the result.
 
     Returns None if the tenant has no feed yet: its next list begins it. Raises `Corrupt`,
     `Unavailable`; a change that was not published keeps its mark.
@@ -143,46 +145,56 @@ def publish_feed(
     marked, newest = in_force.read_marks(ports, tenant_id)
     if newest is None:
         return None
-    marked = marked.without(stated or ())
+    marked = marked.without(unnamed or ())
     if not (marked.warrants or marked.signers):
         return PublishedFeed(newest)
     facts = in_force.of_feed(ports, tenant_id, marked, newest)
-    facts = caught_up(ports, pen := Pen(ports), facts, stated)
-    return PublishedFeed(facts.newest or newest, len(facts.own), facts, pen)
+    facts, new = _append_marked(ports, pen := Pen(ports), facts, unnamed or ())
+    if unnamed is None:
+        facts, new = _name_signers(ports, pen, facts, new), frozenset()
+    return PublishedFeed(facts.newest or newest, len(facts.own), facts, pen, new)
 
 
-def name_keys(ports: Ports, tenant_id: str, stated: Collection[Address]) -> None:
-    """Let the feed name the signing keys, and remove these marks on signers, which it has stated.
+def name_keys(ports: Ports, tenant_id: str, unnamed: Collection[Address]) -> None:
+    """Name the signing keys in the feed, and remove marks on signers that it covers.
 
     Raises `Corrupt`, `Unavailable`.
     """
     published_keys.name(ports, Pen(ports), tenant_id)
-    marks.clear_signers(ports, stated)
+    marks.clear_signers(ports, unnamed)
 
 
-def caught_up(ports: Ports, pen: Pen, facts: Facts, stated: set[Address] | None = None) -> Facts:
-    """State in the feed what has a mark, and remove the marks; return the facts then.
+def caught_up(ports: Ports, pen: Pen, facts: Facts) -> Facts:
+    """Publish entries for all marks, and remove the marks. Return the facts after that.
 
-    A mark stays that is set again, or whose change is visible only in part; then all marks are
-    read again. `stated` is as in `publish_feed`. Raises `Corrupt`, `Unavailable`.
+    Raises `Corrupt`, `Unavailable`.
     """
-    looks = 0
+    facts, signers = _append_marked(ports, pen, facts)
+    return _name_signers(ports, pen, facts, signers)
+
+
+def _append_marked(
+    ports: Ports, pen: Pen, facts: Facts, unnamed: Collection[Address] = ()
+) -> tuple[Facts, frozenset[Address]]:
+    """Publish entries for all marks but `unnamed`, and remove the marks on warrants.
+
+    Return also the marks on signers. A mark stays that is set again, or whose change is visible
+    only in part. Then all marks are read again.
+    """
+    looks, signers = 0, frozenset[Address]()
     while facts.newest is not None:
         facts, revoked = _stated_marks(ports, pen, facts)
         left = marks.clear(ports, facts.tenant_id, facts.marked.warrants, revoked=revoked)
         _report_waits(ports, facts)
-        if stated is None:
-            facts = _without_signers(ports, pen, facts)
-        else:
-            stated.update(facts.marked.signers)
+        signers |= facts.marked.signers.keys()
         looks += left > 0
         if looks == _LOOKS or (facts.marked.are_all and not left):
             break
         if left:
             operation.wait_for_writes()
         facts = in_force.with_marks(ports, facts)
-        facts = replace(facts, marked=facts.marked.without(stated or ()))
-    return facts
+        facts = replace(facts, marked=facts.marked.without({*unnamed, *signers}))
+    return facts, signers
 
 
 def _report_waits(ports: Ports, facts: Facts) -> None:
@@ -197,20 +209,19 @@ def _report_waits(ports: Ports, facts: Facts) -> None:
         _log.info("changes", extra=extra)
 
 
-def _without_signers(ports: Ports, pen: Pen, facts: Facts) -> Facts:
-    """Publish the present status of the signing keys, and remove the marks on revoked ones.
+def _name_signers(ports: Ports, pen: Pen, facts: Facts, signers: Collection[Address]) -> Facts:
+    """Name the signing keys in the feed, and remove these marks on signers.
 
-    The feed has what they signed. If it cannot name them, the marks stay, so that clients learn how
-    old what they know of the keys is.
+    The marks stay if the feed cannot name the keys. Clients then learn how old their keys are.
     """
-    if not facts.marked.signers:
+    if not signers:
         return facts
     try:
         is_new = published_keys.name(ports, pen, facts.tenant_id)
     except Corrupt:
         _log.exception("the signing keys of tenant %s cannot be published", facts.tenant_id)
         return facts
-    marks.clear_signers(ports, facts.marked.signers)
+    marks.clear_signers(ports, signers)
     return in_force.with_heads(ports, facts) if is_new else facts
 
 

@@ -4,6 +4,7 @@ The first change is published at once. The next entry waits until the tenant's `
 passed since the last one. The schedule publishes the rest.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -31,16 +32,17 @@ class Woken:
 
     `entries` were written. Or, if `wait_seconds` is not 0, nothing was looked at, because the
     window ends only then. `list_due` asks for a list at once, with which the waiting changes are
-    published. `done` is for the journal.
+    published. `done` is for the journal, and `unnamed` for `publication.name_keys`.
     """
 
     entries: int = 0
     wait_seconds: float = 0.0
     list_due: bool = False
     done: FeedPass | None = field(default=None, compare=False, repr=False)
+    unnamed: frozenset[Address] = frozenset()
 
 
-def publish_soon(ports: Ports, tenant_id: str, stated: set[Address] | None = None) -> Woken:
+def publish_soon(ports: Ports, tenant_id: str, unnamed: Collection[Address] | None = None) -> Woken:
     """Publish as `publish` does, after the rest of the window if it is short.
 
     Looks once more if it finds nothing, because a mark on the tenant may be visible before the
@@ -48,19 +50,19 @@ def publish_soon(ports: Ports, tenant_id: str, stated: set[Address] | None = Non
     """
     waited, looks = 0.0, 0
     while True:
-        woken = publish(ports, tenant_id, stated)
+        woken = publish(ports, tenant_id, unnamed)
         looks += not woken.wait_seconds
         pause = woken.wait_seconds or operation.PACING.in_flight
         waited += pause
-        if woken.entries or woken.list_due or looks > 1 or waited > SOON_SECONDS:
+        if woken.entries or woken.unnamed or woken.list_due or looks > 1 or waited > SOON_SECONDS:
             return woken
         operation.PACING.sleep(pause)
 
 
-def publish(ports: Ports, tenant_id: str, stated: set[Address] | None = None) -> Woken:
+def publish(ports: Ports, tenant_id: str, unnamed: Collection[Address] | None = None) -> Woken:
     """Publish the feed of a tenant, unless its window has not ended yet.
 
-    `stated` is as in `publish_feed`. Raises `Corrupt`, `Unavailable`.
+    `unnamed` is as in `publish_feed`. Raises `Corrupt`, `Unavailable`.
     """
     began, reads = ports.now(), Reads()
     of_tenant = reads.add(lambda: tenants.settings(ports, tenant_id))
@@ -74,7 +76,7 @@ def publish(ports: Ports, tenant_id: str, stated: set[Address] | None = None) ->
     if wait_seconds := _rest_of_window(head, settings, began):
         waits = FeedPass(head, ended)
         return Woken(wait_seconds=wait_seconds, list_due=head.needs_list, done=waits)
-    published = publication.publish_feed(ports, tenant_id, stated)
+    published = publication.publish_feed(ports, tenant_id, unnamed)
     if published is None:
         return Woken()
     known_until = began if published.is_whole else None
@@ -83,6 +85,7 @@ def publish(ports: Ports, tenant_id: str, stated: set[Address] | None = None) ->
         published.entries,
         list_due=published.head.needs_list or (follows and _may_follow(ports, tenant_id)),
         done=FeedPass(published.head, ended, known_until, published.facts, published.pen),
+        unnamed=published.unnamed,
     )
 
 

@@ -9,14 +9,13 @@ import logging
 import os
 import sys
 import time
-from collections import Counter as Counted
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -33,7 +32,6 @@ from shared.model.expiring import DAYS, ExpiringKind
 from shared.operations.lists import expiring
 from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists
-from shared.operations.trust.state import TrustSurvey
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.ports.store import wrapped
@@ -68,6 +66,8 @@ _PATIENCE_SECONDS: Final = 4.0
 # The webhooks of more tenants than these are not counted, because each is asked for them.
 _TENANTS_MAX: Final = 200
 _log = logging.getLogger("rescind")
+
+T = TypeVar("T")
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _WAITS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 30, 60)
@@ -155,18 +155,19 @@ class Handler(logging.Handler):
                 counter.labels(*(found.by[each] for each in dimensions)).inc(value)
 
 
-class TrustCount:
-    """Counts the tenants whose trust document is due, anew every ten minutes."""
+class Count(Generic[T]):
+    """A count of items of all tenants, which is renewed every ten minutes."""
 
-    def __init__(self) -> None:
-        self._found: TrustSurvey | None = None
-        self._look_at = 0.0
+    def __init__(self, count: Callable[[Ports], T]) -> None:
+        self._count = count
+        self._found: T | None = None
+        self._count_at = 0.0
 
-    def __call__(self, ports: Ports) -> TrustSurvey:
-        """Return the numbers. Raises `PortNotReady`."""
-        if self._found is None or time.monotonic() >= self._look_at:
-            self._found = readiness.documents(ports)
-            self._look_at = time.monotonic() + _COUNT_SECONDS
+    def __call__(self, ports: Ports) -> T:
+        """Return the count. Raises `Unavailable`."""
+        if self._found is None or time.monotonic() >= self._count_at:
+            self._found = self._count(ports)
+            self._count_at = time.monotonic() + _COUNT_SECONDS
         return self._found
 
 
@@ -178,9 +179,7 @@ class Gauges(Collector):
 
     def __init__(self, ports: Callable[[], Ports], board: Board) -> None:
         self._ports, self._board = ports, board
-        self._documents = TrustCount()
-        self._expiring: Counted[tuple[ExpiringKind, int]] | None = None
-        self._count_at = 0.0
+        self._documents, self._expiring = Count(readiness.documents), Count(expiring.counted)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="gauges")
         self._reading: Future[list[Metric]] | None = None
 
@@ -258,17 +257,12 @@ class Gauges(Collector):
         yield gauge
 
     def _credentials(self) -> Iterator[GaugeMetricFamily]:
-        """Yield how many keys expire soon; they are counted anew every ten minutes."""
-        if self._expiring is None or time.monotonic() >= self._count_at:
-            with suppress(Unavailable):
-                self._expiring = expiring.counted(self._ports())
-                self._count_at = time.monotonic() + _COUNT_SECONDS
-        if self._expiring is None:
-            return
-        gauge = _gauge("rescind_credentials_expiring")
-        for kind, days in product(ExpiringKind, DAYS):
-            gauge.add_metric([kind, f"{days}d"], self._expiring[kind, days])
-        yield gauge
+        """Yield the number of keys that expire soon."""
+        with suppress(Unavailable):
+            found, gauge = self._expiring(self._ports()), _gauge("rescind_credentials_expiring")
+            for kind, days in product(ExpiringKind, DAYS):
+                gauge.add_metric([kind, f"{days}d"], found[kind, days])
+            yield gauge
 
 
 def _of_lists(lists: Lists) -> Iterator[GaugeMetricFamily]:
@@ -301,7 +295,7 @@ def measured(ports: Ports) -> Ports:
 
 def _measured(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
     def measured_call(*args: Any, **kwargs: Any) -> Any:
-        with _watched(verb):
+        with STORE_SECONDS.labels(verb).time(), _count_failures(verb):
             found = call(*args, **kwargs)
         return _steps(verb, found) if isinstance(found, Iterator) else found
 
@@ -315,7 +309,7 @@ def _steps(verb: str, rows: Iterator[Any]) -> Iterator[Any]:
         while True:
             began = time.perf_counter()
             try:
-                with _failures(verb):
+                with _count_failures(verb):
                     row = next(rows, ended)
             finally:
                 seconds += time.perf_counter() - began
@@ -327,22 +321,7 @@ def _steps(verb: str, rows: Iterator[Any]) -> Iterator[Any]:
 
 
 @contextmanager
-def _watched(verb: str) -> Iterator[None]:
-    began = time.perf_counter()
-    try:
-        with _failures(verb):
-            yield
-    finally:
-        STORE_SECONDS.labels(verb).observe(time.perf_counter() - began)
-
-
-@contextmanager
-def _failures(verb: str) -> Iterator[None]:
-    try:
+def _count_failures(verb: str) -> Iterator[None]:
+    conflicts = STORE_CONFLICTS.count_exceptions(ExpectationLost)
+    with conflicts, STORE_UNAVAILABLE.labels(verb).count_exceptions(Unavailable):
         yield
-    except ExpectationLost:
-        STORE_CONFLICTS.inc()
-        raise
-    except Unavailable:
-        STORE_UNAVAILABLE.labels(verb).inc()
-        raise

@@ -4,13 +4,14 @@ A slow piece of work does not delay others, and one task looks for all changes t
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
 from infra.server.board import listener
 from infra.server.publications import Publications
@@ -150,14 +151,6 @@ def _wake(futures: Iterable[_Future]) -> None:
 
 
 @dataclass(slots=True)
-class _Turns:
-    """The turns of a tenant for a kind of work; `users` is how many pieces have or await one."""
-
-    free: asyncio.Semaphore
-    users: int = 0
-
-
-@dataclass(slots=True)
 class Threads:
     """`Work` in threads; requests that wait have no thread.
 
@@ -178,7 +171,9 @@ class Threads:
     _admissions: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_ADMISSION_THREADS, thread_name_prefix="admit")
     )
-    _turns: dict[tuple[str, WorkKind], _Turns] = field(default_factory=dict)
+    _turns: WeakValueDictionary[tuple[str, WorkKind], asyncio.Semaphore] = field(
+        default_factory=WeakValueDictionary
+    )
 
     async def __call__(self, call: Callable[[], T], kind: WorkKind, *, tenant_id: str) -> T:
         """Return what `call` returns, once the tenant has a turn and a thread is free."""
@@ -217,20 +212,9 @@ class Threads:
         for pool in (self._pool, self._quick, self._admissions):
             pool.shutdown(cancel_futures=True)
 
-    @asynccontextmanager
-    async def _turn(self, tenant_id: str, kind: WorkKind) -> AsyncIterator[None]:
-        share = tenant_id, kind
-        turns = self._turns.get(share)
-        if turns is None:
-            turns = self._turns[share] = _Turns(asyncio.Semaphore(_SHARE[kind]))
-        turns.users += 1
-        try:
-            async with turns.free:
-                yield
-        finally:
-            turns.users -= 1
-            if not turns.users:
-                del self._turns[share]
+    def _turn(self, tenant_id: str, kind: WorkKind) -> asyncio.Semaphore:
+        """Return the turns of a tenant, which exist while any work has or awaits one."""
+        return self._turns.setdefault((tenant_id, kind), asyncio.Semaphore(_SHARE[kind]))
 
 
 async def _run(pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:

@@ -281,7 +281,7 @@ def test_keys_that_expire_soon_are_counted(
     assert found() == [0, 0, 0]
     clock.advance(days=50)
     assert found() == [0, 0, 0]
-    monkeypatch.setattr(gauges, "_count_at", 0)
+    monkeypatch.setattr(gauges._expiring, "_count_at", 0)
     assert found() == [0, 1, 3]
 
 

@@ -43,7 +43,7 @@ from shared.web.fields import (
     shown,
 )
 from shared.web.paging import PageBody, PageQuery, Pager
-from shared.web.unregistered import UNREGISTERED, UNREGISTERED_FIELD, UnregisteredClients
+from shared.web.unregistered import UNREGISTERED, UnregisteredClients
 
 _HASH: Final[dict[str, JsonValue]] = {"pattern": "^[0-9a-f]{64}$"}
 _HEX: Final = re.compile("[0-9a-f]{64}")
@@ -591,7 +591,7 @@ class FleetSummaryBody(RecordBody):
     next_change_at: MomentOut | None = shown(
         "When the time alone next closes one that is unknown; null if it never will."
     )
-    unregistered: UnregisteredClients = UNREGISTERED_FIELD
+    unregistered: UnregisteredClients
 
 
 def latest(sequence: int | None) -> dict[str, int]:

@@ -33,7 +33,6 @@ from shared.web.fields import (
 from shared.web.paging import PageBody, PageQuery
 from shared.web.unregistered import (
     UNREGISTERED,
-    UNREGISTERED_FIELD,
     UnregisteredClientBody,
     UnregisteredClients,
 )
@@ -219,7 +218,7 @@ class RevocationPropagation(ResponseBody):
     )
     proven: bool = shown("Whether it is complete, and no registered authorizer is unproven.")
     stragglers: Stragglers = shown(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
-    unregistered: UnregisteredClients = UNREGISTERED_FIELD
+    unregistered: UnregisteredClients
 
     @classmethod
     def of(cls, progress: Progress) -> Self:
@@ -400,7 +399,7 @@ class ChangeBody(ListedChange):
     )
     curve_is_bound: bool = shown("Whether some may have refused it earlier; never later.")
     stragglers: LeftAuthorizers = shown(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
-    unregistered: UnregisteredClients = UNREGISTERED_FIELD
+    unregistered: UnregisteredClients
 
     @classmethod
     def following(cls, found: ChangeProgress) -> Self:

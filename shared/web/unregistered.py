@@ -1,10 +1,10 @@
 """The body of a client whose registration is refused (FLEET-34)."""
 
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import JsonValue
 
-from shared.model.fleet import unregistered as model
+from shared.model.fleet.unregistered import ALL_MAX
 from shared.web.fields import MomentOut, RecordBody, example, shown
 
 UNREGISTERED: Final[dict[str, JsonValue]] = {
@@ -29,9 +29,11 @@ class UnregisteredClientBody(RecordBody):
     seen_at: MomentOut = shown("The time of the last refusal that was stored.")
 
 
-UnregisteredClients = list[UnregisteredClientBody]
-UNREGISTERED_FIELD: Final = shown(
-    "Clients that were refused a registration within the last hour. No count has them, and nothing "
-    "is known of them.",
-    maxItems=model.ALL_MAX,
-)
+UnregisteredClients = Annotated[
+    list[UnregisteredClientBody],
+    shown(
+        "Clients that were refused a registration within the last hour. No count has them, and "
+        "nothing is known of them.",
+        maxItems=ALL_MAX,
+    ),
+]

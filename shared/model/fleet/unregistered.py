@@ -2,13 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Self
+from typing import Final
 
-from shared.model.fleet.authorizers import STORED_EVERY, Authorizer
-from shared.model.fleet.heartbeats import Description
 from shared.model.items import Partition, Table
 from shared.model.records import Record
 
@@ -16,7 +13,7 @@ from shared.model.records import Record
 OF_OWNER_MAX: Final = 10
 ALL_MAX: Final = 50
 # A client repeats its request more often than this.
-_COUNTED_FOR: Final = timedelta(hours=1)
+_RECENT: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,42 +27,21 @@ class UnregisteredClient(Record):
     seen_at: datetime
     version: int = 0
 
-    @classmethod
-    def of(cls, described: Description, *, owner: str, code: str, now: datetime) -> Self:
-        """Return the client that describes itself so."""
-        return cls(described.name, owner, described.public_key, code, now)
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """The properties that a registration of the client has."""
+        return self.owner, self.name, self.public_key
 
     @property
     def sk(self) -> str:
         """The sort key of its item."""
-        named = json.dumps([self.owner, self.name, self.public_key])
-        return hashlib.sha256(named.encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.identity).encode()).hexdigest()
 
-    def counts(self, now: datetime) -> bool:
-        """Return whether the client asked recently."""
-        return now - self.seen_at < _COUNTED_FOR
-
-    def is_stored_by(self, before: Self, now: datetime) -> bool:
-        """Return whether `before` says the same, so that nothing is written."""
-        return self.code == before.code and now - before.seen_at < STORED_EVERY
+    def is_recent(self, now: datetime) -> bool:
+        """Return whether the last stored refusal is less than an hour old."""
+        return now - self.seen_at < _RECENT
 
 
 def unregistered(tenant_id: str) -> Partition:
     """Return the partition of a tenant's clients without a registration."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#unregistered-clients")
-
-
-def has_room(stored: Iterable[UnregisteredClient], owner: str) -> bool:
-    """Return whether one more client of this owner is stored."""
-    owners = [each.owner for each in stored]
-    return len(owners) < ALL_MAX and owners.count(owner) < OF_OWNER_MAX
-
-
-def still_unregistered(
-    stored: Iterable[UnregisteredClient], registered: Iterable[Authorizer], now: datetime
-) -> tuple[UnregisteredClient, ...]:
-    """Return the clients that asked recently and did not register since, by name."""
-    names = {(each.owner, each.name, each.any_key) for each in registered}
-    found = (each for each in stored if each.counts(now))
-    left = (each for each in found if (each.owner, each.name, each.public_key) not in names)
-    return tuple(sorted(left, key=lambda each: (each.name, each.sk)))

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 
 from shared.errors import ExpectationLost, RequestError
 from shared.model import times
 from shared.model.callers import Caller
 from shared.model.fleet import unregistered as model
-from shared.model.fleet.authorizers import Authorizer
+from shared.model.fleet.authorizers import STORED_EVERY, Authorizer
 from shared.model.fleet.heartbeats import Description
 from shared.model.fleet.unregistered import UnregisteredClient
 from shared.ports import Ports
@@ -20,24 +19,24 @@ def note(ports: Ports, caller: Caller, described: Description, refusal: RequestE
 
     Raises `Corrupt`, `Unavailable`.
     """
-    partition, now = model.unregistered(caller.tenant_id), times.whole(ports.now())
-    new = UnregisteredClient.of(described, owner=caller.identity, code=refusal.code, now=now)
-    rows = ports.store.query(partition)
-    stored = {row.sk: UnregisteredClient.from_item(row.item) for row in rows}
+    name, key, now = described.name, described.public_key, times.whole(ports.now())
+    new = UnregisteredClient(name, caller.identity, key, refusal.code, now)
+    stored = {each.sk: each for each in _read(ports, caller.tenant_id)}
     before = stored.pop(new.sk, None)
-    if before is not None and new.is_stored_by(before, now):
+    if before and before.code == new.code and now - before.seen_at < STORED_EVERY:
         return
-    gone = [each for each in stored.values() if not each.counts(now)]
-    left = [each for each in stored.values() if each.counts(now)]
-    if before is None and not model.has_room(left, new.owner):
+    owners = [each.owner for each in stored.values() if each.is_recent(now)]
+    has_room = len(owners) < model.ALL_MAX and owners.count(new.owner) < model.OF_OWNER_MAX
+    if before is None and not has_room:
         return
-    expected: Expect | At = Expect.ABSENT
-    if before is not None:
-        new, expected = replace(new, version=before.version + 1), At(before.version)
+    partition = model.unregistered(caller.tenant_id)
+    item = new.to_item() | {"version": before.version + 1 if before else 0}
+    expected = At(before.version) if before else Expect.ABSENT
+    gone = [each for each in stored.values() if not each.is_recent(now)]
     # Another request of the client noted it.
     with suppress(ExpectationLost):
         ports.store.write(
-            Put(partition.address(new.sk), new.to_item(), expected),
+            Put(partition.address(new.sk), item, expected),
             *(Delete(partition.address(each.sk), At(each.version)) for each in gone),
         )
 
@@ -45,7 +44,16 @@ def note(ports: Ports, caller: Caller, described: Description, refusal: RequestE
 def read(
     ports: Ports, tenant_id: str, registered: Iterable[Authorizer]
 ) -> tuple[UnregisteredClient, ...]:
-    """Return the clients that are not among `registered`. Raises `Corrupt`, `Unavailable`."""
+    """Return the refused clients that are not among `registered`, by name.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    known = {(each.owner, each.name, each.any_key) for each in registered}
+    found = (each for each in _read(ports, tenant_id) if each.is_recent(ports.now()))
+    left = (each for each in found if each.identity not in known)
+    return tuple(sorted(left, key=lambda each: (each.name, each.sk)))
+
+
+def _read(ports: Ports, tenant_id: str) -> list[UnregisteredClient]:
     rows = ports.store.query(model.unregistered(tenant_id))
-    stored = [UnregisteredClient.from_item(row.item) for row in rows]
-    return model.still_unregistered(stored, registered, ports.now())
+    return [UnregisteredClient.from_item(row.item) for row in rows]

@@ -2,7 +2,15 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -20,93 +28,48 @@ from ..view import Moment
 from .blobs import Wanted
 from .documents import Document
 from .errors import Problem
-from .fleet import PATH, ROOT, Fleet, Stock
+from .fleet import PATH, ROOT, Fleet
 from .held import WAIT_MAX, Held
 from .relay import Relay, age
 
 
-def healthz(relay: Relay) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint that says what is held, and how old it is.
-
-    It is 503 if the thread that follows the service has ended, so that the relay is restarted.
-    """
-
-    async def answer(_: Request) -> Response:
-        held = relay.news.held
-        body = {
-            "status": "ok" if relay.is_usable() else "no valid head",
-            "sequence": held.head.sequence if held else None,
-            "expires_at": held.head.expires_at.isoformat() if held else None,
-            "age_seconds": age(relay.news.confirmed, Moment.now()) if held else None,
-            "waiting": len(relay.waiting),
-        }
-        return JSONResponse(body, 200 if relay.is_alive else 503, {"Cache-Control": "no-store"})
-
-    return answer
+def _render(name: str, meaning: str, value: int | Mapping[str, int]) -> str:
+    """Return a metric. Several values have labels; a metric without any is left out."""
+    metric, kind = f"rescind_relay_{name}", "counter" if name.endswith("_total") else "gauge"
+    values = {"": value} if isinstance(value, int) else value
+    lines = "".join(f"{metric}{labels} {each}\n" for labels, each in values.items())
+    return lines and f"# HELP {metric} {meaning}\n# TYPE {metric} {kind}\n{lines}"
 
 
-def metrics(relay: Relay) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint with the figures in the text format of Prometheus."""
-
-    async def answer(_: Request) -> Response:
-        found = _samples(relay)
-        text = "".join(_family(name, found[name]) for name in _HELP if name in found)
-        headers = {"Cache-Control": "no-store"}
-        return Response(text, headers=headers, media_type="text/plain; version=0.0.4")
-
-    return answer
-
-
-_HELP: Final = {
-    "age_seconds": "Seconds since the service confirmed the head.",
-    "usable": "1 if there is a head that clients accept.",
-    "refusals_total": "Answers of the service that did not verify.",
-    "failures_total": "Polls without a useful answer.",
-    "polls_total": "Polls that the service answered.",
-    "sequence": "The last entry of the feed.",
-    "entries": "Entries of the feed that are kept.",
-    "expires_seconds": "Seconds until the head expires.",
-    "waiting": "Polls that wait now.",
-    "reports_pending": "Reports that the service does not have yet.",
-    "reports_sent_total": "Reports that the service took.",
-    "reports_failures_total": "Requests with reports that failed.",
-    "reports_dropped_total": "Reports that the service refused.",
-    "responses_total": "Responses to clients.",
-}
-
-
-def _family(name: str, samples: Mapping[str, int]) -> str:
-    """Return one metric in the text format of Prometheus."""
-    name_, kind = f"rescind_relay_{name}", "counter" if name.endswith("_total") else "gauge"
-    lines = "".join(f"{name_}{labels} {value}\n" for labels, value in samples.items())
-    return f"# HELP {name_} {_HELP[name]}\n# TYPE {name_} {kind}\n{lines}"
-
-
-def _samples(relay: Relay) -> dict[str, dict[str, int]]:
-    """Return the values of each metric that has any, by their labels."""
-    held, counts = relay.news.held, dict(relay.counts)
-    figures = {"waiting": len(relay.waiting), "usable": int(relay.is_usable())}
-    if held:
-        figures["sequence"] = held.head.sequence
-        figures["age_seconds"] = age(relay.news.confirmed, Moment.now())
-        figures["entries"] = len(held.trail.entries)
-        figures["expires_seconds"] = int(held.head.expires_at.timestamp() - Moment.now().wall)
-    figures["polls_total"] = counts.pop("polls", 0)
-    figures["failures_total"] = counts.pop("failures", 0)
-    figures["reports_pending"] = relay.reports.pending
-    for name in ("sent", "dropped", "failures"):
-        figures[f"reports_{name}_total"] = relay.reports.counts[name]
+def _read_metrics(relay: Relay) -> Iterator[tuple[str, str, int | Mapping[str, int]]]:
+    """Yield the names, the meanings and the values of the metrics."""
+    held, now, counts, reports = relay.news.held, Moment.now(), dict(relay.counts), relay.reports
+    polls, failures = counts.pop("polls", 0), counts.pop("failures", 0)
     refusals = {f'{{reason="{name.removeprefix("refused ")}"}}': counts[name] for name in counts}
     statuses = {f'{{status="{name}"}}': each for name, each in dict(relay.answered).items()}
-    labelled = {"refusals_total": refusals, "responses_total": statuses}
-    return {name: {"": value} for name, value in figures.items()} | {
-        name: each for name, each in labelled.items() if each
-    }
+    yield "usable", "1 if there is a head that clients accept.", int(relay.is_usable())
+    yield "refusals_total", "Answers of the service that did not verify.", refusals
+    yield "failures_total", "Polls without a useful answer.", failures
+    yield "polls_total", "Polls that the service answered.", polls
+    yield "waiting", "Polls that wait now.", len(relay.waiting)
+    yield "reports_pending", "Reports that the service does not have yet.", reports.pending
+    yield "reports_sent_total", "Reports that the service took.", reports.counts["sent"]
+    yield "reports_failures_total", "Failed requests with reports.", reports.counts["failures"]
+    yield "reports_dropped_total", "Reports that the service refused.", reports.counts["dropped"]
+    yield "responses_total", "Responses to clients.", statuses
+    if held:
+        seconds = int(held.head.expires_at.timestamp() - now.wall)
+        old = age(relay.news.confirmed, now)
+        yield "age_seconds", "Seconds since the service confirmed the head.", old
+        yield "sequence", "The last entry of the feed.", held.head.sequence
+        yield "entries", "Entries of the feed that are kept.", len(held.trail.entries)
+        yield "expires_seconds", "Seconds until the head expires.", seconds
 
 
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 _WAIT_LIMIT: Final = 3600
 _NO_CACHE: Final = "private, no-cache"
+_NO_STORE: Final = {"Cache-Control": "no-store"}
 _IMMUTABLE: Final = {
     "Cache-Control": "private, max-age=31536000, immutable",
     "Content-Encoding": "gzip",
@@ -141,8 +104,8 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
     endpoints = Endpoints(relay)
     digests = frozenset(map(_digest, tokens))
     open_to_all = [
-        Route("/healthz", healthz(relay)),
-        Route("/metrics", metrics(relay)),
+        Route("/healthz", endpoints.healthz),
+        Route("/metrics", endpoints.metrics),
     ]
     paths: dict[str, Handler] = {
         _FEED: endpoints.poll,
@@ -153,14 +116,13 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
         _BUNDLE: endpoints.bundle,
     }
     fleet = Fleet(relay)
-    stock = Stock(relay, fleet)
-    paths[PATH] = stock.signed
+    paths[PATH] = fleet.native_list
     posted: dict[str, Handler] = {
         "/v1/authorizers/register": fleet.register,
         "/v1/authorizers/{id}/heartbeat": fleet.heartbeat,
-        f"{ROOT}/authorizers/register": stock.register,
-        f"{ROOT}/authorizers/{{id}}/heartbeat": stock.heartbeat,
-        f"{ROOT}/authorizers/{{id}}/events": stock.events,
+        f"{ROOT}/authorizers/register": fleet.register,
+        f"{ROOT}/authorizers/{{id}}/heartbeat": fleet.native_heartbeat,
+        f"{ROOT}/authorizers/{{id}}/events": fleet.events,
     }
     routes = [
         Route(path, _guarded(relay, run, digests, _PARAMETERS.get(path, ())), methods=[method])
@@ -180,6 +142,28 @@ class Endpoints:
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
 
+    async def healthz(self, _: Request) -> Response:
+        """Answer with the state and its age.
+
+        The status is 503 if the thread that follows the service has ended. A supervisor then
+        restarts the relay.
+        """
+        relay = self._relay
+        held = relay.news.held
+        body = {
+            "status": "ok" if relay.is_usable() else "no valid head",
+            "sequence": held.head.sequence if held else None,
+            "expires_at": held.head.expires_at.isoformat() if held else None,
+            "age_seconds": age(relay.news.confirmed, Moment.now()) if held else None,
+            "waiting": len(relay.waiting),
+        }
+        return JSONResponse(body, 200 if relay.is_alive else 503, _NO_STORE)
+
+    async def metrics(self, _: Request) -> Response:
+        """Answer with the figures in the text format of Prometheus."""
+        text = "".join(_render(*each) for each in _read_metrics(self._relay))
+        return Response(text, headers=_NO_STORE, media_type="text/plain; version=0.0.4")
+
     async def poll(self, request: Request) -> Response:
         """Answer a poll of the feed, with `wait` once there is something new."""
         asked = Moment.now()
@@ -188,10 +172,8 @@ class Endpoints:
         if wait and _is_held(request, held.etag):
             await self._relay.waiting.change(min(wait, WAIT_MAX))
             held = self._held(after)
-        headers = self._headers(self._relay.news.confirmed, asked) | {"ETag": held.etag}
-        if _is_held(request, held.etag):
-            return Response(status_code=304, headers=headers)
-        return Response(held.answer(after), headers=headers, media_type="application/json")
+        seconds = age(self._relay.news.confirmed, asked)
+        return _respond(request, held.etag, held.answer(after), seconds)
 
     async def base(self, request: Request) -> Response:
         """Answer with the base of a head that a client got."""
@@ -211,10 +193,7 @@ class Endpoints:
             raise Problem(503, "unavailable", "The relay has no trust document.")
         data = answer(needed(news.documents, after=after or 0))
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-        headers = self._headers(news.confirmed, asked) | {"ETag": etag}
-        if _is_held(request, etag):
-            return Response(status_code=304, headers=headers)
-        return Response(data, headers=headers, media_type="application/json")
+        return _respond(request, etag, data, age(news.confirmed, asked))
 
     async def signers(self, request: Request) -> Response:
         """Answer with the list signers, among which is that of the head."""
@@ -230,12 +209,7 @@ class Endpoints:
         page, confirmed = await document.page(request.query_params.get("cursor", ""), signer=signer)
         if page is None:
             raise Problem(400, "invalid_request", "There is no such cursor. Begin again.")
-        headers = self._headers(confirmed, asked)
-        if page.etag:
-            headers["ETag"] = page.etag
-            if _is_held(request, page.etag):
-                return Response(status_code=304, headers=headers)
-        return Response(page.body, headers=headers, media_type="application/json")
+        return _respond(request, page.etag, page.body, age(confirmed, asked))
 
     def _held(self, after: int | None) -> Held:
         """Return what clients accept now. Raises `Problem` if there is nothing of the kind."""
@@ -247,9 +221,13 @@ class Endpoints:
             raise Problem(503, "unavailable", "The relay does not have this entry yet.")
         return held
 
-    @staticmethod
-    def _headers(confirmed: Moment, asked: Moment) -> dict[str, str]:
-        return {"Age": str(age(confirmed, asked)), "Cache-Control": _NO_CACHE}
+
+def _respond(request: Request, etag: str | None, body: bytes, seconds: int) -> Response:
+    """Return a response of this age in JSON, or 304 if the caller has its tag."""
+    headers = {"Age": str(seconds), "Cache-Control": _NO_CACHE} | ({"ETag": etag} if etag else {})
+    if etag and _is_held(request, etag):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type="application/json")
 
 
 def _file(request: Request, found: tuple[Path, Wanted] | None, absent: str) -> Response:

@@ -5,7 +5,6 @@ import logging
 import resource
 import signal
 import socket
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -24,14 +23,6 @@ _CONNECTIONS_MAX: Final = 8000
 _BACKLOG_MAX: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """The files of the certificate chain and of its private key, in PEM."""
-
-    certificate: str
-    key: str
-
-
 def limits() -> Limits:
     """Return the limits of a relay, after its limit of files was raised."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -43,19 +34,13 @@ def limits() -> Limits:
     return Limits.of_process(_CONNECTIONS_MAX, _BACKLOG_MAX)
 
 
-def bound(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens on the address. Raises `OSError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named with its protocol, asyncio sends each response without a delay.
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        sock.listen(_BACKLOG_MAX)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
+    is_dual = family is socket.AF_INET6
+    return socket.create_server(
+        (host, port), family=family, backlog=_BACKLOG_MAX, dualstack_ipv6=is_dual
+    )
 
 
 class Server(uvicorn.Server):
@@ -63,18 +48,12 @@ class Server(uvicorn.Server):
 
     is_told_to_stop = False
 
-    def __init__(self, relay: Relay, app: Starlette, tls: Tls | None, most: Limits) -> None:
+    def __init__(
+        self, relay: Relay, app: Starlette, most: Limits, chain: str | None, key: str | None
+    ) -> None:
         self._relay = relay
-        super().__init__(
-            Config(
-                app,
-                most,
-                lifespan="on",
-                loop="asyncio",
-                ssl_certfile=tls.certificate if tls else None,
-                ssl_keyfile=tls.key if tls else None,
-            )
-        )
+        tls = {"ssl_certfile": chain, "ssl_keyfile": key}
+        super().__init__(Config(app, most, lifespan="on", loop="asyncio", **tls))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note that the server is told to stop, and let it."""
@@ -99,16 +78,18 @@ def run(options: argparse.Namespace, api_key: str) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     host, port = _address(options.listen)
     tokens = _tokens(options.tokens)
-    tls = _tls(options)
-    _check_callers(host, tokens, is_open=tls is None and not options.allow_http_clients)
+    has_tls = bool(options.certificate)
+    if has_tls != bool(options.key):
+        raise ValueError("--certificate and --key belong together")
+    _check_callers(host, tokens, is_open=not (has_tls or options.allow_http_clients))
     most = limits()
     relay = _relay(options, api_key, most)
     relay.load()
-    with bound(host, port) as sock:
+    with open_socket(host, port) as sock:
         print(f"listening on {_said(sock)}", flush=True)
         # uvicorn raises the signal again when it has stopped.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        server = Server(relay, app(relay, tokens), tls, most)
+        server = Server(relay, app(relay, tokens), most, options.certificate, options.key)
         try:
             server.run([sock])
         except KeyboardInterrupt:
@@ -156,12 +137,6 @@ def _tokens(file: str | None) -> list[str]:
             f"{file} must have a token in each line, of {_TOKEN_LENGTH_MIN} characters at least"
         )
     return tokens
-
-
-def _tls(options: argparse.Namespace) -> Tls | None:
-    if (options.certificate is None) != (options.key is None):
-        raise ValueError("--certificate and --key belong together")
-    return Tls(options.certificate, options.key) if options.certificate else None
 
 
 def _check_callers(host: str, tokens: list[str], *, is_open: bool) -> None:

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ..answers import Response as Answer
-from ..reports import REGISTER
 from ..view import Moment
 from . import native
 from .errors import Problem
@@ -35,20 +34,25 @@ _EVENTS_BYTES_MAX: Final = 4 * 2**20
 
 
 class Fleet:
-    """Answers registrations and heartbeats."""
+    """Answers authorizers that report, and unmodified `tenuo` authorizers."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
 
     async def register(self, request: Request) -> Response:
-        """Answer as the service does."""
-        return repeated(await self._relay.reports.register(await members(request), REGISTER))
+        """Answer as the service does at the same path."""
+        reported = await members(request)
+        return repeated(await self._relay.reports.register(reported, request.scope["path"]))
 
     async def heartbeat(self, request: Request) -> Response:
         """Take a report, and answer with what the service said of the one before."""
-        return self.taken(request, await members(request))
+        return self._take(request, await members(request))
 
-    def taken(self, request: Request, reported: Mapping[str, Any]) -> Response:
+    async def native_heartbeat(self, request: Request) -> Response:
+        """Take a report of an unmodified authorizer."""
+        return self._take(request, _report(await members(request)))
+
+    def _take(self, request: Request, reported: Mapping[str, Any]) -> Response:
         """Return the answer to a report. Raises `Problem`."""
         identifier = request.path_params["id"]
         outcome = self._relay.reports.take(identifier, reported, caller(request))
@@ -69,6 +73,27 @@ class Fleet:
                 "spread_seconds": int(outcome.terms.spread),
             }
         )
+
+    async def events(self, request: Request) -> Response:
+        """Pass events on, and answer as the service does."""
+        identifier = request.path_params["id"]
+        data = await body(request, _EVENTS_BYTES_MAX)
+        answer = await self._relay.reports.passed_on(f"{ROOT}/authorizers", identifier, data)
+        if answer is None:
+            raise Problem(404, "not_found", "There is no such authorizer.")
+        return repeated(answer)
+
+    async def native_list(self, _request: Request) -> Response:
+        """Answer with the native list of the newest entry."""
+        news, asked = self._relay.news, Moment.now()
+        if news.held is None or not self._relay.is_usable():
+            raise Problem(503, "unavailable", "The relay has no valid head of the feed.")
+        seconds = age(news.confirmed, asked)
+        if seconds > AGE_MAX:
+            raise Problem(503, "unavailable", "The relay's state is too old.")
+        data = await self._relay.native.body(news.held.head.sequence)
+        headers = {"Age": str(seconds), "Cache-Control": "private, no-cache"}
+        return Response(data, headers=headers, media_type="application/json")
 
 
 def caller(request: Request) -> str:
@@ -104,44 +129,6 @@ async def body(request: Request, most: int) -> bytes:
         if left < 0:
             raise Problem(413, "payload_too_large", f"The body may be at most {most} bytes.")
     return b"".join(parts)
-
-
-class Stock:
-    """Answers stock authorizers; `fleet` takes what they report."""
-
-    def __init__(self, relay: Relay, fleet: Fleet) -> None:
-        self._relay = relay
-        self._fleet = fleet
-
-    async def register(self, request: Request) -> Response:
-        """Answer as the service does."""
-        path = f"{ROOT}/authorizers/register"
-        return repeated(await self._relay.reports.register(await members(request), path))
-
-    async def heartbeat(self, request: Request) -> Response:
-        """Take a report."""
-        return self._fleet.taken(request, _report(await members(request)))
-
-    async def events(self, request: Request) -> Response:
-        """Pass events on, and answer as the service does."""
-        identifier = request.path_params["id"]
-        data = await body(request, _EVENTS_BYTES_MAX)
-        answer = await self._relay.reports.passed_on(f"{ROOT}/authorizers", identifier, data)
-        if answer is None:
-            raise Problem(404, "not_found", "There is no such authorizer.")
-        return repeated(answer)
-
-    async def signed(self, _request: Request) -> Response:
-        """Answer with the native list of the newest entry."""
-        news, asked = self._relay.news, Moment.now()
-        if news.held is None or not self._relay.is_usable():
-            raise Problem(503, "unavailable", "The relay has no valid head of the feed.")
-        seconds = age(news.confirmed, asked)
-        if seconds > AGE_MAX:
-            raise Problem(503, "unavailable", "The relay's state is too old.")
-        data = await self._relay.native.body(news.held.head.sequence)
-        headers = {"Age": str(seconds), "Cache-Control": "private, no-cache"}
-        return Response(data, headers=headers, media_type="application/json")
 
 
 PATH: Final = native.PATH

@@ -5,7 +5,7 @@ import base64
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Final
 
@@ -42,13 +42,6 @@ class _List:
     read_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    body: bytes
-    sequence: int
-    read_at: float
-
-
 class NewestNativeList:
     """Holds the newest list. It belongs to one event loop.
 
@@ -59,8 +52,7 @@ class NewestNativeList:
     def __init__(self, line: Line, state: Callable[[], State | None]) -> None:
         self._line = line
         self._state = state
-        self._kept: _Kept | None = None
-        self._issuer: bytes | None = None
+        self._kept: _List | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def body(self, sequence: int) -> bytes:
@@ -93,14 +85,14 @@ class NewestNativeList:
                     break
                 await asyncio.sleep(_PAUSE)
             self._check(found, self._state())
-            self._issuer = found.issuer
-            self._kept = _Kept(found.body, found.sequence, found.read_at)
+            # The state has the warrants.
+            self._kept = replace(found, revoked=frozenset())
         finally:
             self._task = None
 
     def _check(self, found: _List, state: State | None) -> None:
         """Raise `NoAnswer` unless the list says what the feed says at its sequence."""
-        if self._issuer not in (None, found.issuer):
+        if self._kept and self._kept.issuer != found.issuer:
             raise NoAnswer("the list has another signer than before")
         if state is None or state.sequence != found.sequence:
             raise NoAnswer("the list does not cover the end of the feed")

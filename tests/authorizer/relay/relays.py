@@ -13,7 +13,7 @@ from shared.authorizer.answers import Answer, parse_answer
 from shared.authorizer.belief import Belief
 from shared.authorizer.floor import FileFloor
 from shared.authorizer.relay.app import app
-from shared.authorizer.relay.command import Server, bound
+from shared.authorizer.relay.command import Server, open_socket
 from shared.authorizer.relay.connections import Limits
 from shared.authorizer.relay.relay import Relay
 from shared.authorizer.relay.relay import Service as Upstream
@@ -97,8 +97,8 @@ def running(
     upstream = Upstream(url, key, name="site-a")
     relay = Relay(upstream, belief, floor, folder, most_waiting=most_waiting)
     relay.load()
-    sock = bound(HOST, 0)
-    server = Server(relay, app(relay, tokens), None, Limits(1000, 100))
+    sock = open_socket(HOST, 0)
+    server = Server(relay, app(relay, tokens), Limits(1000, 100), None, None)
     thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
     try:

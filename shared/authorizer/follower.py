@@ -147,8 +147,8 @@ class Follower:
         return pause
 
     def _exchange(self) -> float:
-        asked = Moment.now()
         response = self._ask()
+        asked = self.transport.asked
         age, before = read_age(response), self.view.state
         changed, true_at = response.status == _OK, asked.before(age)
         if changed:
@@ -321,8 +321,10 @@ class Follower:
         # Only entries are news: behind a proxy that changes or drops tags, each answer is a 200.
         is_soon, has_hurried = seconds < longest / 2, self._has_hurried
         self._has_hurried = has_news and is_soon
-        if wait and ((has_news and not (is_soon and has_hurried)) or seconds > wait / 2):
+        if wait and has_news and not (is_soon and has_hurried):
             longest = _AFTER_WAIT
+        elif wait and seconds > wait / 2:
+            longest = max(_AFTER_WAIT, self._policy.poll_seconds - seconds)
         return longest * _random.uniform(0.5, 1)
 
     def _refused(self, reason: Reason | RootReason) -> float:

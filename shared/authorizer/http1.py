@@ -145,9 +145,7 @@ class Connection:
                 raise HttpError(f"the proxy refuses the tunnel with status {head.status}")
             if self._state.trailing_data[0]:
                 raise HttpError("the proxy sent data before the server")
-            sock, self._socket = self._socket, None
-            if sock is None:
-                raise HttpError("the connection was closed")
+            sock, self._socket = self._require_socket(), None
             return sock
 
     def is_reusable(self) -> bool:
@@ -178,6 +176,11 @@ class Connection:
             os.close(self._socket.detach())
         self._socket = None
 
+    def _require_socket(self) -> socket.socket:
+        if self._socket is None:
+            raise ConnectionClosed("the connection is closed")
+        return self._socket
+
     @contextmanager
     def _close_on_failure(self) -> Iterator[None]:
         try:
@@ -199,13 +202,11 @@ class Connection:
 
     def _send(self, request: Request, deadline: float) -> Response:
         """Send the request and return the response without its body."""
-        if self._socket is None:
-            raise ConnectionClosed("the connection is closed")
-        data = memoryview(self._encode(request))
+        sock, data = self._require_socket(), memoryview(self._encode(request))
         try:
             while data:
-                self._socket.settimeout(_remaining(deadline))
-                data = data[self._socket.send(data) :]
+                sock.settimeout(_remaining(deadline))
+                data = data[sock.send(data) :]
         except (ConnectionError, ssl.SSLEOFError) as error:
             # A server may respond, and close, before it has read the whole request.
             if self._is_kept:
@@ -263,10 +264,9 @@ class Connection:
 
     def _next_event(self, deadline: float) -> Any:
         while (event := self._state.next_event()) is h11.NEED_DATA:
-            if self._socket is None:
-                raise HttpError("the connection was closed")
-            self._socket.settimeout(_remaining(deadline))
-            block = self._socket.recv(_BLOCK)
+            sock = self._require_socket()
+            sock.settimeout(_remaining(deadline))
+            block = sock.recv(_BLOCK)
             if not block and self._state.their_state is h11.SEND_RESPONSE:
                 raise ConnectionResetError("the server closed the connection")
             self._state.receive_data(block)
@@ -301,14 +301,24 @@ class Pool:
         head_deadline: float | None = None,
     ) -> Response:
         """Exchange by a kept connection or by a new one. See `Connection.exchange`."""
+
+        def exchange(connection: Connection) -> Response:
+            response = connection.exchange(
+                request, deadline, limit=limit, head_deadline=head_deadline
+            )
+            if response.status < _SERVER_ERROR:
+                self._idle.append(connection)
+            else:
+                connection.close()
+            return response
+
         with suppress(IndexError, ConnectionClosed):
             while True:
                 kept = self._idle.pop()
                 if kept.is_reusable():
-                    return self._exchange(kept, request, deadline, limit, head_deadline)
+                    return exchange(kept)
                 kept.close()
-        made = self._connect(deadline)
-        return self._exchange(made, request, deadline, limit, head_deadline)
+        return exchange(self._connect(deadline))
 
     def close(self) -> None:
         """Close the connections that are kept."""
@@ -317,21 +327,6 @@ class Pool:
 
     def __del__(self) -> None:
         self.close()
-
-    def _exchange(
-        self,
-        connection: Connection,
-        request: Request,
-        deadline: float,
-        limit: int,
-        head_deadline: float | None,
-    ) -> Response:
-        response = connection.exchange(request, deadline, limit=limit, head_deadline=head_deadline)
-        if response.status < _SERVER_ERROR:
-            self._idle.append(connection)
-        else:
-            connection.close()
-        return response
 
 
 def connect(

@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from . import http1
 from .answers import NoAnswer, Response, TooLarge, unexpected
 from .http1 import Connection, ConnectionClosed, HttpError, Request, ResponseTooLarge, printable
+from .view import NEVER, Moment
 
 _READ_SECONDS: Final = 5.0
 
@@ -48,6 +49,7 @@ def _system_context() -> ssl.SSLContext:
 class Transport:
     """One kept connection to the service. It belongs to one thread of one process.
 
+    `asked` is when the last request was sent. A repeated request counts from its repetition.
     `url` is the address of the service, `api_key` an API key of it, without the white space around
     it. `context` verifies its certificate; by default the system's authorities do. Raises
     `ValueError` if the address is not one of HTTPS, unless it is on this machine or `allow_http` is
@@ -73,6 +75,7 @@ class Transport:
         self._kept_origin = ""
         self._kept_until = 0.0
         self._is_ended = False
+        self.asked = NEVER
         _transports.add(self)
 
     def get(
@@ -163,6 +166,7 @@ class Transport:
     def _exchange(self, request: Request, limit: int, deadline: float) -> Response:
         """Send a request. Repeat it if the server had closed the kept connection."""
         if self._kept and self._is_kept_for(request.url) and self._kept.is_reusable():
+            self.asked = Moment.now()
             with suppress(ConnectionClosed):
                 return self._kept.exchange(request, deadline, limit=limit)
         self.close()
@@ -173,6 +177,7 @@ class Transport:
         self._kept_until = _now() + _CONNECTION_SECONDS * _random.uniform(0.5, 1)
         # The client may have been closed in between.
         self._check_open()
+        self.asked = Moment.now()
         return self._kept.exchange(request, deadline, limit=limit)
 
     def _check_open(self) -> None:

@@ -119,6 +119,34 @@ def test_a_response_that_waited_is_not_paced(service: Service, follow: _Follow) 
     assert _asked_to_wait(service)
 
 
+def test_short_waits_do_not_add_polls(service: Service, follow: _Follow) -> None:
+    """F1840a: Answers just after half of a short wait cause no more polls than no wait at all."""
+    service.wait_max = 1
+    follower, _ = follow()
+    pauses = [follower._pause(0.55, has_news=False) for _ in range(20)]
+    assert min(pauses) >= (1 - 0.55) / 2
+    assert follower._pause(1.1, has_news=False) <= 0.05
+
+
+def test_a_repeated_request_counts_from_its_repetition(
+    service: Service, follow: _Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1840b: If a kept connection was closed, the state counts from the repeated request."""
+    follower, _ = follow()
+    service.wait_max = 0
+    exchange, closed_at = http1.Connection.exchange, list[float]()
+
+    def close_once(connection: http1.Connection, *given: Any, **options: Any) -> http1.Response:
+        if not closed_at:
+            closed_at.append(time.monotonic())
+            raise http1.ConnectionClosed
+        return exchange(connection, *given, **options)
+
+    monkeypatch.setattr(http1.Connection, "exchange", close_once)
+    follower.poll()
+    assert follower.view.confirmed.monotonic > closed_at[0]
+
+
 def test_no_poll_waits_after_a_failure(service: Service, follow: _Follow) -> None:
     """F1606c: After a failure, and while the state is stale, the client polls without a wait."""
     follower, _ = follow(Policy(max_staleness=3))

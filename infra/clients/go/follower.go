@@ -169,6 +169,7 @@ func (f *follower) exchange(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	asked = found.asked
 	isChanged := found.status == http.StatusOK
 	if isChanged {
 		err = f.changed(ctx, found, asked.Add(-age))
@@ -408,13 +409,15 @@ func (f *follower) pause(took, wait time.Duration, hasEntries bool) time.Duratio
 	if f.last != nil {
 		asked = f.last.pollSeconds
 	}
-	longest := f.policy.pause(times(time.Second, asked))
-	isSoon, hurried := took < longest/2, f.hasHurried
+	pause := f.policy.pause(times(time.Second, asked))
+	isSoon, hurried := took < pause/2, f.hasHurried
 	f.hasHurried = hasEntries && isSoon
-	if (hasEntries && f.wait() > 0 && !(isSoon && hurried)) || (wait > 0 && took > wait/2) {
-		longest = afterWait
+	if hasEntries && f.wait() > 0 && !(isSoon && hurried) {
+		pause = afterWait
+	} else if wait > 0 && took > wait/2 {
+		pause = longest(afterWait, f.policy.poll-took)
 	}
-	return jittered(longest)
+	return jittered(pause)
 }
 
 func (f *follower) failed(message string, retryAfter time.Duration) time.Duration {

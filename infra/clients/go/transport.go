@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -66,8 +67,9 @@ func described(err error) error {
 	return without("the service closed the connection, or sent a malformed response")
 }
 
-// response is what the service answered.
+// response is the answer of the service to the request of the time `asked`.
 type response struct {
+	asked  time.Time
 	status int
 	header http.Header
 	body   []byte
@@ -224,6 +226,11 @@ func (t *transport) ask(
 ) (*response, error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
+	var asked time.Time
+	// net/http repeats a request if the server had closed the connection. The repetition counts.
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { asked = time.Now() },
+	})
 	request, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(body))
 	if err != nil {
 		return nil, without("the address of the request is malformed")
@@ -253,7 +260,7 @@ func (t *transport) ask(
 	if !isGood || method == http.MethodPost {
 		found = t.redact(found)
 	}
-	return &response{given.StatusCode, given.Header, found}, nil
+	return &response{asked, given.StatusCode, given.Header, found}, nil
 }
 
 // readBody returns the body without its content coding. No more than `limit` bytes of it are made.

@@ -89,6 +89,9 @@ func TestPolls(t *testing.T) {
 	expect(t, isShort(follower.pause(6*time.Second, 0, true)), true)
 	expect(t, isShort(follower.pause(6*time.Second, 10*time.Second, false)), true)
 	expect(t, isShort(follower.pause(4*time.Second, 10*time.Second, false)), false)
+	// F1840a: an answer just after half of a short wait is paced.
+	expect(t, isShort(follower.pause(550*time.Millisecond, time.Second, false)), false)
+	expect(t, isShort(follower.pause(1100*time.Millisecond, time.Second, false)), true)
 	// No pause exceeds half of MaxStaleness, and after a failure no poll waits.
 	service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
 		service.query = asked.URL.Query()

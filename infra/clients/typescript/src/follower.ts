@@ -265,7 +265,9 @@ export class Follower {
     const longest = pauseOf(this.policy, this.last?.pollSeconds ?? 0), isSoon = seconds < longest / 2;
     const isHurried = hasEntries && this.wait() > 0 && !(isSoon && this.hasHurried);
     this.hasHurried = hasEntries && isSoon;
-    return jittered(isHurried || (wait > 0 && seconds > wait / 2) ? AFTER_WAIT : longest);
+    if (isHurried) return jittered(AFTER_WAIT);
+    const hasWaited = wait > 0 && seconds > wait / 2;
+    return jittered(hasWaited ? Math.max(AFTER_WAIT, this.policy.pollSeconds - seconds) : longest);
   }
 
   private refused(reason: Reason): number {

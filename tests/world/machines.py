@@ -218,7 +218,7 @@ class Publisher:
                 due = self.world.now + (3600 if trust._round() else 30)
             if self.world.now >= retry:
                 retry = self.world.now + 30
-                for each in [*trust._failing]:
+                for each in [*trust._failing.names]:
                     trust._keep(each)
             while changed:
                 trust._keep(changed.pop())

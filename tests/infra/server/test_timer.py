@@ -140,8 +140,8 @@ def test_a_list_that_is_asked_for_does_not_wait(
     try:
         assert begun.wait(60)  # the first round publishes what is due by itself
         tenant.revoke(ports, "svc_wrt_a")
-        timer.publish("svc_tnt_nobody")
-        timer.publish(tenant.id)
+        timer.request("svc_tnt_nobody")
+        timer.request(tenant.id)
         soon(lambda: in_force.head(ports, tenant.id).version == 2)
     finally:
         timer.stop()

@@ -49,7 +49,7 @@ def test_the_first_start_makes_documents(tmp_path: Path, monkeypatch: pytest.Mon
     acme, globex = (Tenant.create(ports, handle=each) for each in ("acme", "globex"))
     with running(ports, monkeypatch) as trust:
         soon(lambda: (version(ports, acme), version(ports, globex)) == (1, 1))
-        feed = Feed(ports, lambda _: None, trust.look)
+        feed = Feed(ports, lambda _: None, trust.request)
         feed.start()
         signer = list_signers.create(ports, acme.operator).record
         soon(lambda: version(ports, acme) == 2)
@@ -82,4 +82,4 @@ def test_a_failure_is_tried_again(
         assert version(ports, acme) == 0
         down.clear()
         soon(lambda: version(ports, acme) == 1)
-        soon(lambda: f"the trust document of tenant {acme.id} is made again" in caplog.text)
+        soon(lambda: f"making the trust document of {acme.id} succeeds again" in caplog.text)

@@ -103,11 +103,7 @@ _AUTHORIZERS: Final = Gauge(
     METRICS["rescind_authorizers"].labels,
     multiprocess_mode="mostrecent",
 )
-_STATES: Final = {
-    "AuthorizersHolding": "holding",
-    "AuthorizersClosed": "closed",
-    "AuthorizersUnknown": "unknown",
-}
+_STATES: Final = {f"Authorizers{each.title()}": each for each in ("holding", "closed", "unknown")}
 
 _REASONS: Final = {"Refused401": "unauthorized", "Refused403": "scope", "Refused429": "rate"}
 # Metrics of log lines, by their name on AWS.

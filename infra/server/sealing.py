@@ -28,10 +28,6 @@ WITNESS_PAUSE_SECONDS: Final = 60.0
 _END_SECONDS: Final = 1.0
 
 
-def _ignore(_tenant_id: str) -> None:
-    pass
-
-
 class Sealing(Duty):
     """Appends new audit entries of each tenant to its sealed log, every few seconds.
 
@@ -43,9 +39,9 @@ class Sealing(Duty):
     def __init__(
         self,
         ports: Ports,
-        sealed: Callable[[str], object] = _ignore,
+        sealed: Callable[[str], object] = lambda _: None,
         sink: AuditSink | None = None,
-        begun: Callable[[str], object] = _ignore,
+        begun: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("sealing")
         self._ports, self._sealed, self._sink, self._begun = ports, sealed, sink, begun

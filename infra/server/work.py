@@ -161,15 +161,13 @@ class Threads:
     publications: Publications | None = None
     wait_max: int = 25
     is_near: Callable[[], bool] = lambda: True
-    _pool: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="work")
-    )
+    _pool: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, _THREADS, "work"))
     _quick: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="quick")
+        default_factory=partial(ThreadPoolExecutor, _THREADS, "quick")
     )
     # A pool of its own, so that admission does not wait for other work.
     _admissions: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(_ADMISSION_THREADS, thread_name_prefix="admit")
+        default_factory=partial(ThreadPoolExecutor, _ADMISSION_THREADS, "admit")
     )
     _turns: WeakValueDictionary[tuple[str, WorkKind], asyncio.Semaphore] = field(
         default_factory=WeakValueDictionary

@@ -72,7 +72,7 @@ class Transport:
         if self._context.verify_mode != ssl.CERT_REQUIRED or not self._context.check_hostname:
             raise ValueError("the context must verify the certificate and the name of the service")
         self._kept: Connection | None = None
-        self._kept_origin = ""
+        self._kept_origin: tuple[str, ...] = ()
         self._kept_until = 0.0
         self._is_ended = False
         self.asked = NEVER
@@ -173,7 +173,7 @@ class Transport:
         self._check_open()
         connect_until = min(deadline, time.monotonic() + _READ_SECONDS)
         self._kept = http1.connect(request.url, self._context, connect_until)
-        self._kept_origin = _origin(request.url)
+        self._kept_origin = request.url[:2]
         self._kept_until = _now() + _CONNECTION_SECONDS * _random.uniform(0.5, 1)
         # The client may have been closed in between.
         self._check_open()
@@ -186,11 +186,7 @@ class Transport:
             raise NoAnswer("the client was closed")
 
     def _is_kept_for(self, url: SplitResult) -> bool:
-        return self._kept_origin == _origin(url) and _now() < self._kept_until
-
-
-def _origin(url: SplitResult) -> str:
-    return f"{url.scheme}://{url.netloc}"
+        return self._kept_origin == url[:2] and _now() < self._kept_until
 
 
 def _key(api_key: str) -> str:

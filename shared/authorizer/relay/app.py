@@ -28,8 +28,9 @@ from ..view import Moment
 from .blobs import Wanted
 from .documents import Document
 from .errors import Problem
-from .fleet import PATH, ROOT, Fleet
+from .fleet import ROOT, Fleet
 from .held import WAIT_MAX, Held
+from .native import PATH
 from .relay import Relay, age
 
 
@@ -197,8 +198,7 @@ class Endpoints:
 
     async def signers(self, request: Request) -> Response:
         """Answer with the list signers, among which is that of the head."""
-        signer = self._held(None).signed_by
-        return await self._page(request, self._relay.signers, signer)
+        return await self._page(request, self._relay.signers, self._held(None).signed_by)
 
     async def bundle(self, request: Request) -> Response:
         """Answer with a page of the trust bundle."""

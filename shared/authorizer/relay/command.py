@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer all polls that wait, and stop."""
-        self._relay.release()
+        self._relay.waiting.release()
         await super().shutdown(sockets)
 
 

@@ -11,7 +11,6 @@ from starlette.responses import JSONResponse, Response
 
 from ..answers import Response as Answer
 from ..view import Moment
-from . import native
 from .errors import Problem
 from .relay import Relay, age
 
@@ -129,9 +128,6 @@ async def body(request: Request, most: int) -> bytes:
         if left < 0:
             raise Problem(413, "payload_too_large", f"The body may be at most {most} bytes.")
     return b"".join(parts)
-
-
-PATH: Final = native.PATH
 
 
 def _report(reported: Mapping[str, Any]) -> dict[str, Any]:

@@ -132,10 +132,6 @@ class Relay:
         self._upstream.start()
         self.reports.start()
 
-    def release(self) -> None:
-        """Let all polls go on that wait."""
-        self.waiting.release()
-
     async def close(self) -> None:
         """Pass on the last reports, and stop following the service."""
         self._loop = None

@@ -265,9 +265,8 @@ export class Follower {
     const longest = pauseOf(this.policy, this.last?.pollSeconds ?? 0), isSoon = seconds < longest / 2;
     const isHurried = hasEntries && this.wait() > 0 && !(isSoon && this.hasHurried);
     this.hasHurried = hasEntries && isSoon;
-    if (isHurried) return jittered(AFTER_WAIT);
-    const hasWaited = wait > 0 && seconds > wait / 2;
-    return jittered(hasWaited ? Math.max(AFTER_WAIT, this.policy.pollSeconds - seconds) : longest);
+    const paced = wait > 0 && seconds > wait / 2 ? Math.max(AFTER_WAIT, this.policy.pollSeconds - seconds) : longest;
+    return jittered(isHurried ? AFTER_WAIT : paced);
   }
 
   private refused(reason: Reason): number {

@@ -234,7 +234,7 @@ def test_text_of_a_peer_is_one_line(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert called("vault", tmp_path, (reply,)) == [None]
     (line,) = [each.getMessage() for each in caplog.records if "Vault" in each.getMessage()]
     assert line.isprintable()
-    assert r"no\x0a\x1b[31mERROR forged" in line
+    assert r"no\n\x1b[31mERROR forged" in line
     assert len(line) < 300
 
 

@@ -14,6 +14,7 @@ from infra.cli.connections import Connections
 from infra.cli.errors import ApiError, NoUsableAnswer, WaitsForApproval, WrongUsage
 from infra.cli.profiles import Profile
 from shared import __version__
+from shared.authorizer import http1
 from shared.authorizer.http1 import HttpError, Request, Response, port_of, printable, to_ascii
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -293,9 +294,9 @@ def _text(value: object) -> str:
 
 
 def _pause(answer: Response) -> float:
-    """Return how many seconds the service asks for; 1 if it does not say."""
-    said = answer.headers.get("retry-after", "")
-    return min(max(float(said), 0.1), _PAUSE_MAX) if said.isascii() and said.isdecimal() else 1.0
+    """Return the pause before the next attempt, in seconds; 1 without `Retry-After`."""
+    asked = http1.retry_after(answer)
+    return 1.0 if asked is None else min(max(asked, 0.1), _PAUSE_MAX)
 
 
 def _hide(credential: Mapping[str, str], answer: Response) -> Response:

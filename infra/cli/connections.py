@@ -13,7 +13,6 @@ from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from infra.cli.errors import WrongUsage
-from infra.cli.profiles import is_here
 from shared.authorizer import http1
 from shared.authorizer.http1 import Connection, Pool, Request, Response
 
@@ -92,7 +91,7 @@ def _absolute(url: SplitResult) -> str:
 def proxy_of(url: SplitResult, environment: Mapping[str, str] = os.environ) -> SplitResult | None:
     """Return the proxy for a URL. Raises `WrongUsage` if the environment names one of no use."""
     # A proxy would read the key, which may go without TLS only because it stays here.
-    if is_here(urlunsplit(url)):
+    if http1.is_here(url.hostname or ""):
         return None
     named = _variable(f"{url.scheme}_proxy", environment)
     named = named or _variable("all_proxy", environment)

@@ -96,7 +96,7 @@ def _login(
     folder = profiles.folder_of(session.profile_name)
     place = profiles.reaching(Profile(folder, url, allow_http=allow_http))
     if not (sso or device or audience):
-        _keep(session, profiles.checked(replace(place, api_key=profiles.clean(_api_key()))))
+        _keep(session, profiles.checked(replace(place, api_key=_api_key())))
         return
     with Api(place) as api:
         if audience:

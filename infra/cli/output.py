@@ -15,6 +15,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.authorizer.http1 import printable
+
 # Rich and YAML take a while to load, and programs that read JSON need neither.
 if TYPE_CHECKING:
     from infra.cli.tables import Bar, Screen
@@ -70,7 +72,7 @@ class Output:
         if self.is_document:
             self.document(document)
         else:
-            print(printable(text, breaks=True))
+            print(printable(text, most=None, breaks=True))
 
     def document(self, document: object) -> None:
         """Print a document in JSON, or in YAML if that is the format."""
@@ -146,18 +148,18 @@ class Output:
     def say(self, text: str) -> None:
         """Print a message on standard error."""
         if self.is_for_people:
-            self._screen.say(printable(text, breaks=True))
+            self._screen.say(printable(text, most=None, breaks=True))
         else:
-            print(printable(text, breaks=True), file=sys.stderr)
+            print(printable(text, most=None, breaks=True), file=sys.stderr)
 
     def error(self, text: str, document: object) -> None:
         """Print why the command fails, on standard error."""
         if self.is_document:
             print(json.dumps({"error": document}), file=sys.stderr)
         elif self.is_for_people:
-            self._screen.error(printable(text, breaks=True))
+            self._screen.error(printable(text, most=None, breaks=True))
         else:
-            print(f"error: {printable(text, breaks=True)}", file=sys.stderr)
+            print(f"error: {printable(text, most=None, breaks=True)}", file=sys.stderr)
 
     @contextmanager
     def progress(self, doing: str, total: int | None) -> Iterator["Bar"]:
@@ -169,12 +171,12 @@ class Output:
         """Print rows as CSV, or the first cell of each."""
         if self.format is OutputFormat.NAME:
             for each in records:
-                print(printable(plain(each.get(columns[0].key))))
+                print(printable(plain(each.get(columns[0].key)), most=None))
             return
         lines = csv.writer(sys.stdout, lineterminator="\n")
         lines.writerow([each.key for each in columns])
         for each in records:
-            lines.writerow([_safe(printable(plain(each.get(it.key)))) for it in columns])
+            lines.writerow([_safe(plain(each.get(it.key))) for it in columns])
 
 
 def plain(value: object) -> str:
@@ -184,17 +186,6 @@ def plain(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def printable(text: str, *, breaks: bool = False) -> str:
-    """Return the text with escapes for characters that could move a cursor or hide text.
-
-    With `breaks`, line feeds stay.
-    """
-    kept = "\n" if breaks else ""
-    return "".join(
-        each if each.isprintable() or each in kept else each.encode("unicode_escape").decode()
-        for each in text
-    )
-
-
 def _safe(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULAS) else text
+    shown = printable(text, most=None)
+    return f"'{shown}" if shown.startswith(_FORMULAS) else shown

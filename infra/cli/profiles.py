@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 from infra import private_files
 from infra.cli.errors import WrongUsage
 from shared.authorizer import files
+from shared.authorizer.http1 import is_here, parse_api_key
 from shared.model.identities.sessions import PREFIX
 
 DEFAULT: Final = "default"
@@ -76,7 +76,7 @@ def load(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
     Raises `WrongUsage` if there is none, and `InvalidSettings` if others can change its file.
     """
     folder = folder_of(name, environment)
-    url, api_key = environment.get("RESCIND_URL"), clean(environment.get("RESCIND_API_KEY", ""))
+    url, api_key = environment.get("RESCIND_URL"), environment.get("RESCIND_API_KEY")
     if url and api_key:
         return checked(
             Profile(folder, url, api_key, environment.get("RESCIND_ALLOW_HTTP", "") == "1")
@@ -89,16 +89,6 @@ def load(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
 def is_replaced(profile: Profile, environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether the environment has the address and key, although the profile is saved."""
     return bool(environment.get("RESCIND_API_KEY")) and (profile.folder / _FILE).exists()
-
-
-def clean(api_key: str) -> str:
-    """Return a key without the white space and the byte order mark of the file that had it."""
-    return api_key.strip().removeprefix("\ufeff").strip()
-
-
-def is_usable_key(api_key: str) -> bool:
-    """Return whether a header can have the key. An error never quotes a key that it cannot have."""
-    return re.fullmatch(r"[!-~]+", api_key) is not None
 
 
 def kept(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
@@ -142,9 +132,10 @@ def forget(name: str) -> bool:
 
 def checked(profile: Profile) -> Profile:
     """Return the profile. Raises `WrongUsage` if its address or key cannot be used."""
-    if not is_usable_key(profile.api_key):
-        raise WrongUsage("the API key is empty, or has characters that no API key has.")
-    return reaching(profile)
+    try:
+        return reaching(replace(profile, api_key=parse_api_key(profile.api_key)))
+    except ValueError as error:
+        raise WrongUsage(f"{error}.") from None
 
 
 def reaching(profile: Profile) -> Profile:
@@ -161,18 +152,11 @@ def reaching(profile: Profile) -> Profile:
 
 def is_private(url: str) -> bool:
     """Return whether nobody on the way to an address reads what is sent: by TLS, or by no way."""
-    return url.lower().startswith("https://") or (
-        url.lower().startswith("http://") and is_here(url)
-    )
-
-
-def is_here(url: str) -> bool:
-    """Return whether an address is of this machine."""
     try:
-        host = urlsplit(url).hostname or ""
-        return host == "localhost" or ip_address(host).is_loopback
+        parts = urlsplit(url)
     except ValueError:
         return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_here(parts.hostname or ""))
 
 
 def _is_usable_address(url: str) -> bool:

@@ -206,7 +206,7 @@ def token_of_program(
             raise WrongUsage(f"{file} has no token.")
         return found
     url, key = (environment.get(each, "").strip() for each in _GITHUB)
-    if not url or not profiles.is_usable_key(key):
+    if not url or not key:
         raise WrongUsage(
             "Name the file of the token by --token-file. In GitHub Actions, give the job the "
             "permission id-token: write instead."

@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from infra.cli.output import Column, printable
+from infra.cli.output import Column
+from shared.authorizer.http1 import printable
 
 # A pipe has no width: nothing is wrapped or cut there.
 _ENDLESS: Final = 100_000
@@ -128,9 +129,9 @@ def cell(value: object) -> Text:
         case list():
             return Text(", ".join(cell(each).plain for each in value))
         case dict():
-            return Text(printable(json.dumps(value, ensure_ascii=False)))
+            return Text(printable(json.dumps(value, ensure_ascii=False), most=None))
         case _:
-            text = printable(str(value))
+            text = printable(str(value), most=None)
             return Text(text, style=_STYLES.get(text, ""))
 
 

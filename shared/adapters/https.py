@@ -3,7 +3,6 @@
 It runs on the sockets of this machine.
 """
 
-import re
 import socket
 import ssl
 import threading
@@ -11,7 +10,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -147,7 +146,6 @@ def _basic(name: str, secret: str) -> str:
 
 
 _IN_FLIGHT_MAX: Final = 8
-_SECONDS: Final = re.compile("[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,23 +179,19 @@ def _answer(found: Response) -> DeliveryAnswer:
         DeliveryOutcome.ANSWERED,
         0,
         status=found.status,
-        retry_after=_retry_after(found.headers.get("retry-after")),
+        retry_after=_retry_after(found),
         body=found.body.decode(errors="replace"),
     )
 
 
-def _retry_after(value: str | None) -> int | None:
-    """Return the seconds that a `Retry-After` asks for, None if it cannot be read."""
-    if value is None:
-        return None
-    if _SECONDS.fullmatch(value.strip()):
-        return int(min(float(value), RETRY_AFTER_MAX))
-    try:
-        moment = parsedate_to_datetime(value)
-        wait = (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds()
-    except (ValueError, OverflowError, TypeError):
-        return None
-    return min(max(int(wait), 0), RETRY_AFTER_MAX)
+def _retry_after(found: Response) -> int | None:
+    """Return the seconds that `Retry-After` requests, also by a date; None if it is neither."""
+    wait = http1.retry_after(found)
+    if wait is None:
+        with suppress(ValueError, OverflowError, TypeError):
+            moment = parsedate_to_datetime(found.headers.get("retry-after", ""))
+            wait = (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds()
+    return None if wait is None else int(min(max(wait, 0), RETRY_AFTER_MAX))
 
 
 class HttpWitnesses:

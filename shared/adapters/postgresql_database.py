@@ -11,8 +11,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from ipaddress import ip_address
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeAlias, TypeVar
@@ -26,6 +25,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from shared.adapters import postgresql_schema
 from shared.adapters.bells import Bells
 from shared.adapters.retries import PATIENCE
+from shared.authorizer.http1 import is_here
 from shared.errors import InvalidSettings, OutOfSpace, Unavailable
 from shared.ports.one_machine import News
 
@@ -288,11 +288,8 @@ def _from_environment() -> dict[str, str]:
 
 
 def _is_here(host: str) -> bool:
-    if not host or host == "localhost" or host.startswith("/"):
-        return True
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return False
+    # A path is the folder of a socket.
+    return not host or host.startswith("/") or is_here(host)
 
 
 def _check(url: str, *, prepare: bool) -> None:

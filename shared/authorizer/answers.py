@@ -8,7 +8,7 @@ from typing import Final
 
 from .formats.members import from_base64, parse_json, to_base64
 from .http1 import Response as Response
-from .http1 import printable
+from .http1 import printable, retry_after
 from .policy import Reason, RefusedAnswer
 
 # The most bytes of an answer, and of a saved one.
@@ -107,12 +107,5 @@ def read_age(response: Response) -> int:
 def unexpected(response: Response) -> NoAnswer:
     """Return the error that reports a response of another status than was expected."""
     words = printable(response.body.decode(errors="replace"))
-    return NoAnswer(
-        f"the service answered {response.status}: {words}", retry_after=retry_after(response)
-    )
-
-
-def retry_after(response: Response) -> float:
-    """Return the seconds of `Retry-After`; 0 without it, or if it is a date."""
-    after = response.headers.get("retry-after", "").strip(" \t")
-    return float(after) if re.fullmatch("[0-9]+", after) else 0.0
+    message = f"the service answered {response.status}: {words}"
+    return NoAnswer(message, retry_after=retry_after(response) or 0.0)

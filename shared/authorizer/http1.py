@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
@@ -36,6 +37,9 @@ _ZONE: Final = re.compile("%[^]]*(?=])")
 _PORTS: Final = {"http": 80, "https": 443}
 _SUCCESS: Final = range(200, 300)
 _SERVER_ERROR: Final = 500
+_SECONDS: Final = re.compile("[0-9]+")
+_API_KEY: Final = re.compile("[!-~]+")
+_BYTE_ORDER_MARK: Final = "\ufeff"
 
 SHOWN_MAX: Final = 200
 
@@ -405,10 +409,41 @@ def authority_of(url: SplitResult) -> str:
     return _ZONE.sub("", url.netloc.rpartition("@")[2])
 
 
-def printable(text: str) -> str:
-    """Return text of a peer as one line for a log: at most 200 characters, none a control."""
-    shown = text[:SHOWN_MAX]
-    return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in shown)
+def is_here(host: str) -> bool:
+    """Return whether a host is this machine: `localhost`, or a loopback address."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_api_key(text: str) -> str:
+    """Return an API key without white space around it. Raises `ValueError`, without a quote."""
+    key = text.strip().strip(_BYTE_ORDER_MARK).strip()
+    if not _API_KEY.fullmatch(key):
+        raise ValueError(
+            "the API key is empty, or has a character that no key has: pass the key that "
+            "`rescind api-keys create` printed"
+        )
+    return key
+
+
+def retry_after(response: Response) -> float | None:
+    """Return the seconds of `Retry-After`; None without it, or if it is not one number."""
+    after = response.headers.get("retry-after", "").strip(" \t")
+    return float(after) if _SECONDS.fullmatch(after) else None
+
+
+def printable(text: str, *, most: int | None = SHOWN_MAX, breaks: bool = False) -> str:
+    """Return text of a peer with escapes for characters that could move a cursor or hide text.
+
+    The text after `most` characters is omitted. With `breaks`, line feeds stay.
+    """
+    kept = "\n" if breaks else ""
+    return "".join(
+        each if each.isprintable() or each in kept else each.encode("unicode_escape").decode()
+        for each in text[:most]
+    )
 
 
 def _is_framed(head: Response) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from ipaddress import ip_address
 from random import SystemRandom
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -33,8 +32,6 @@ _REDIRECTS_MAX: Final = 3
 _OK: Final = 200
 
 _ADDRESS: Final = re.compile("[!-~]+")
-_KEY: Final = re.compile("[!-~]+")
-_BYTE_ORDER_MARK: Final = "\ufeff"
 
 _random: Final = SystemRandom()
 _now: Final = time.monotonic
@@ -66,8 +63,8 @@ class Transport:
     ) -> None:
         self._url = url.rstrip("/")
         _check_url(self._url, allow_http=allow_http)
-        self._headers = {"Authorization": f"Bearer {_key(api_key)}", "Accept-Encoding": "gzip"}
-        self._key = self._headers["Authorization"].removeprefix("Bearer ")
+        self._key = http1.parse_api_key(api_key)
+        self._headers = {"Authorization": f"Bearer {self._key}", "Accept-Encoding": "gzip"}
         self._context = context or _system_context()
         if self._context.verify_mode != ssl.CERT_REQUIRED or not self._context.check_hostname:
             raise ValueError("the context must verify the certificate and the name of the service")
@@ -189,17 +186,6 @@ class Transport:
         return self._kept_origin == url[:2] and _now() < self._kept_until
 
 
-def _key(api_key: str) -> str:
-    """Return an API key without white space around it. The error does not quote it."""
-    key = api_key.strip().strip(_BYTE_ORDER_MARK).strip()
-    if not _KEY.fullmatch(key):
-        raise ValueError(
-            "the API key is empty, or has a character that no key has: pass the key that "
-            "`rescind api-keys create` printed"
-        )
-    return key
-
-
 def _target(url: str, response: Response) -> str:
     """Return where a redirect leads. Raises `NoAnswer` if that is nowhere."""
     try:
@@ -219,17 +205,10 @@ def _check_url(text: str, *, allow_http: bool) -> None:
         url = SplitResult("", "", "", "", "")
     if not url.hostname or not _ADDRESS.fullmatch(url.path or "/") or set(text) & set("?#@"):
         raise ValueError("the address of the service must be such as https://rescind.example.com")
-    if url.scheme == "http" and not allow_http and not _is_here(url.hostname):
+    if url.scheme == "http" and not allow_http and not http1.is_here(url.hostname):
         raise ValueError(
             "without TLS everybody on the way reads the API key; use https, or set allow_http"
         )
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 _transports: "weakref.WeakSet[Transport]" = weakref.WeakSet()

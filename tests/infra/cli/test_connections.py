@@ -271,7 +271,6 @@ def test_an_address_of_no_use(tmp_path: Path, url: str) -> None:
     """F1666c: An address that is none is an error of one line."""
     with pytest.raises(WrongUsage, match="must be such as https://"):
         profiles.reaching(Profile(tmp_path, url, KEY))
-    assert not profiles.is_here(url)
     assert profiles.is_private(url) == url.startswith("https:")
 
 

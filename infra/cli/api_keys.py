@@ -8,6 +8,7 @@ import typer
 from infra import data_folder
 from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
 from infra.cli.errors import (
+    LIFETIME,
     SHOWN,
     Expires,
     Limit,
@@ -21,9 +22,6 @@ from infra.cli.errors import (
 from infra.cli.output import Column
 from shared.model.api_keys import GRACE_SECONDS_MAX
 from shared.model.callers import Scope
-
-# As in the console.
-LIFETIME: Final = "90d"
 
 COLUMNS: Final = (
     Column("api key", "id"),

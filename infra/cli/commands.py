@@ -11,20 +11,21 @@ A command returns its exit code, or None for 0. Each has an example, which `--he
 """
 
 import inspect
-import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self
 from urllib.parse import quote
 
 import typer
 from typer.core import TyperGroup
 
-from infra.cli import profiles
+from infra.cli import profiles, streams
 from infra.cli.errors import (
     SHOWN,
     ApiError,
@@ -215,7 +216,8 @@ def command(
         chosen, output = given.pop("profile"), Output(given.pop("output"))
         seconds = given.pop("watch") if watches else None
         approving = {each: given.pop(each) for each in approvals}
-        with ApiSession(output, chosen, given.pop("debug"), **approving) as session:
+        session = ApiSession(output, chosen, given.pop("debug"), **approving)
+        with raise_on_signals(), session:
 
             def work() -> int | None:
                 return function(session, **given)
@@ -417,6 +419,44 @@ def confirm(question: str, *, yes: bool, number: int = 0) -> None:
         raise typer.Abort
 
 
+class EndedBySignal(KeyboardInterrupt):
+    """SIGTERM or SIGHUP came. While it compiles a module, Python raises no other exception."""
+
+
+@contextmanager
+def raise_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block as Ctrl+C does, so that it can report and clean up.
+
+    The exit code is as a shell reports a program that the signal ended.
+    """
+    got = 0
+
+    def end(number: int, _: object) -> NoReturn:
+        nonlocal got
+        got = number
+        # A terminal that is closed sends several. The first one suffices.
+        for each in signals:
+            signal.signal(each, signal.SIG_IGN)
+        raise EndedBySignal
+
+    signals = [
+        each
+        for each in (signal.SIGTERM, signal.SIGHUP)
+        # `nohup` ignores SIGHUP. Other threads cannot handle signals.
+        if signal.getsignal(each) is signal.SIG_DFL
+        and threading.current_thread() is threading.main_thread()
+    ]
+    for each in signals:
+        signal.signal(each, end)
+    try:
+        yield
+    except EndedBySignal:
+        raise typer.Exit(128 + got) from None
+    finally:
+        for each in signals:
+            signal.signal(each, signal.SIG_DFL)
+
+
 def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
     """Run a command, and return its exit code also if it fails, with a message."""
     try:
@@ -438,18 +478,12 @@ def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
         text = str(error) if error.__cause__ is None else ""
         out.error(text or described(error), {"code": type(error).__name__, "message": str(error)})
         return Exit.FAILED
+    except streams.ReaderGone:
+        raise
     except OSError as error:
         out.error(str(error), {"code": "os_error", "message": str(error)})
-        _discard_output()
+        streams.discard_output()
         return Exit.FAILED
-
-
-def _discard_output() -> None:
-    """Discard the rest of the output if nothing can be written, as to a pipe without a reader."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def described(error: BaseException) -> str:

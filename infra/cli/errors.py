@@ -15,6 +15,9 @@ T = TypeVar("T")
 
 SHOWN: Final = 100
 
+# The time after which a new key expires, as in the console.
+LIFETIME: Final = "90d"
+
 _SPAN: Final = re.compile(r"([0-9]{1,5})([smhd])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -68,7 +68,9 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                     cells = _cells(line)
                     width = width or len(cells)
                     if len(cells) not in (0, width):
-                        raise ValueError(f"has {len(cells)} cell(s), but the first row has {width}")
+                        raise ValueError(
+                            f"the row has {len(cells)} cell(s), but the first row has {width}"
+                        )
                 except ValueError as error:
                     raise refused(path, number, error) from None
                 yield number, cells
@@ -94,10 +96,10 @@ def _cells(line: str) -> list[str]:
     """Return the cells of a line, none if all are blank. Raises `ValueError`."""
     text = line.removesuffix("\n")
     if len(text) == _LINE_MAX:
-        raise ValueError(f"is longer than {_LINE_MAX - 1} characters")
+        raise ValueError(f"the line is longer than {_LINE_MAX - 1} characters")
     if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
-        raise ValueError("is not UTF-8; save the file as CSV UTF-8")
+        raise ValueError("the line is not UTF-8; save the file as CSV UTF-8")
     if _ROW.fullmatch(text) is None:
-        raise ValueError("has a quotation mark that does not enclose a whole cell of this line")
+        raise ValueError("a quotation mark does not enclose a whole cell of this line")
     found = [each.strip() for each in next(csv.reader([text], strict=True), [])]
     return found if any(found) else []

@@ -46,6 +46,7 @@ _SHOWN_MOST: Final = 100
 _HEADINGS: Final = ("warrant_id", "warrant", "revocation_id", "revocation", "id")
 # Nobody asks for a revocation to be taken back that there is not.
 _NOT_DONE: Final = frozenset({"failed", "not_revoked"})
+_CHANGES: Final = frozenset({"revoked", "extended", "taken_back"})
 _COLUMNS: Final = (
     Column("warrant", "warrant_id"),
     Column("revocation", "revocation_id"),
@@ -86,10 +87,9 @@ class BatchCalls:
         except BaseException as error:
             # Nothing was changed if the service refused the first call.
             if self.results or not _is_refusal(error):
-                self._show()
-                self.session.out.say(f"Stopped. The same command with --batch {self.id} continues.")
+                self._report(is_stopped=True)
             raise
-        self._show()
+        self._report()
         has_failed = any(each["outcome"] in _NOT_DONE for each in self.results)
         return Exit.FAILED if has_failed else Exit.DONE
 
@@ -111,20 +111,50 @@ class BatchCalls:
                 return results
         return _results(api.post(_BATCH_PATH, body), ids)
 
+    def _report(self, *, is_stopped: bool = False) -> None:
+        """Print the results, and a summary even if standard output fails."""
+        try:
+            self._show()
+        finally:
+            self.session.out.say(self._summary(is_stopped=is_stopped))
+
     def _show(self) -> None:
-        counts = Counter(each["outcome"] for each in self.results)
         shown = self.results
-        if len(shown) > _SHOWN_MOST and not self.body.get("dry_run"):
+        if len(shown) > _SHOWN_MOST and not self._is_rehearsal:
             shown = [each for each in shown if each["outcome"] == "failed"]
-        document = {"batch_id": self.id, "results": self.results, "counts": counts}
-        if shown or self.session.out.is_document:
-            rows = [{"warrant_id": each["id"], **each} for each in shown]
-            self.session.out.table(document, rows, _COLUMNS)
-        said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items())
-        if self.body.get("dry_run"):
-            self.session.out.say(f"Nothing was changed. It would be: {said or 'nothing'}.")
-        else:
-            self.session.out.say(f"{said or 'Nothing done'}. Batch {self.id}")
+        if not shown and not self.session.out.is_document:
+            return
+        rows = [{"warrant_id": each["id"], **each} for each in shown]
+        for row in rows if self._is_rehearsal else []:
+            if row["outcome"] in _CHANGES:
+                row["outcome"] = f"would be {row['outcome'].replace('_', ' ')}"
+        document = {
+            "batch_id": self.id,
+            "dry_run": self._is_rehearsal,
+            "results": self.results,
+            "counts": self._counts,
+        }
+        self.session.out.table(document, rows, _COLUMNS)
+
+    def _summary(self, *, is_stopped: bool) -> str:
+        counts = self._counts.items()
+        said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts)
+        if self._is_rehearsal:
+            return f"Nothing was changed. It would be: {said or 'nothing'}."
+        if is_stopped:
+            return (
+                f"Stopped: {said or 'no results'}. The last call may have changed more.\n"
+                f"The same command with --batch {self.id} continues."
+            )
+        return f"{said or 'Nothing done'}. Batch {self.id}"
+
+    @property
+    def _counts(self) -> Counter[str]:
+        return Counter(each["outcome"] for each in self.results)
+
+    @property
+    def _is_rehearsal(self) -> bool:
+        return bool(self.body.get("dry_run"))
 
 
 def _results(answer: Any, ids: Mapping[str, Sequence[str]]) -> Results:
@@ -160,7 +190,7 @@ def read(out: Output, path: Path | None, check: Callable[[str], str]) -> list[st
             if not cells:
                 blank += 1
             elif not (is_first and cells[column or 0].lower() in _HEADINGS):
-                found.append(check(cells[column or 0]))
+                found.append(_identifier(cells[column or 0], check))
         except ValueError as error:
             heading = ", or this line a heading with warrant_id, commas between its cells"
             raise inputs.refused(path, number, f"{error}{heading if is_first else ''}") from None
@@ -171,6 +201,13 @@ def read(out: Output, path: Path | None, check: Callable[[str], str]) -> list[st
     rows = f"Read {len(found) + blank} rows of {path}"
     out.say(f"{rows}: {len(once)} identifiers, {repeated} repeated, {blank} blank.")
     return once
+
+
+def _identifier(cell: str, check: Callable[[str], str]) -> str:
+    try:
+        return check(cell)
+    except ValueError as error:
+        raise ValueError(f"the identifier {error}") from None
 
 
 def _column(cells: Sequence[str]) -> int:

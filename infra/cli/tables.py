@@ -1,6 +1,5 @@
 """Tables, records, messages and bars for people, drawn by Rich."""
 
-import errno
 import json
 import os
 import re
@@ -192,14 +191,8 @@ def _record(fields: Mapping[str, object]) -> Table:
     return made
 
 
-class _Terminal(Console):
-    def on_broken_pipe(self) -> None:
-        # Rich would end the program without a message.
-        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-
-
 def _console(stream: IO[str], *, is_wide: bool = False) -> Console:
     is_wide = is_wide or (not stream.isatty() and "COLUMNS" not in os.environ)
-    return _Terminal(
+    return Console(
         file=stream, width=_ENDLESS if is_wide else None, highlight=False, emoji=False, markup=False
     )

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from infra import data_folder, private_files
-from infra.cli.commands import OPTIONS, PANEL, Command, add, guarded
+from infra.cli.commands import OPTIONS, PANEL, Command, add, guarded, raise_on_signals
 from infra.cli.errors import checked
 from infra.cli.output import Output
 from shared import wiring
@@ -92,7 +92,8 @@ def operator_command(app: typer.Typer, name: str, *, example: str) -> Callable[[
             with closing(_opened(data, keys)) as ports:
                 return function(Operator(out, ports, data), **given)
 
-        return guarded(out, work)
+        with raise_on_signals():
+            return guarded(out, work)
 
     return add(app, name, example=example, options=_OPTIONS, run=run)
 

@@ -9,7 +9,7 @@ import typer
 
 from infra import data_folder, private_files
 from infra.cli.commands import confirm, noun
-from infra.cli.errors import NeverExpires, WrongUsage, Yes, checked
+from infra.cli.errors import LIFETIME, NeverExpires, WrongUsage, Yes, checked
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.cli.output import Column, Output
 from shared.model import text, times
@@ -20,7 +20,6 @@ from shared.operations.operator import onboarding, removal
 from shared.operations.operator import tenants as operations
 
 _UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
-_LIFETIME: Final = timedelta(days=90)
 _COLUMNS: Final = (
     Column("name", "name"),
     Column("tenant", "tenant_id"),
@@ -226,7 +225,7 @@ def mint(
     if expires_in and never_expires:
         raise WrongUsage("use one of --expires-in and --never-expires.")
     now = operator.ports.now()
-    expires_at = None if never_expires else times.whole(now + (expires_in or _LIFETIME))
+    expires_at = None if never_expires else times.whole(now + (expires_in or _duration(LIFETIME)))
     created = onboarding.mint_admin_key(
         operator.ports, handle=tenant, user=private_files.name(), expires_at=expires_at
     )

@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -208,28 +209,62 @@ def settings(service: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> 
     return {"RESCIND_URL": service.url, "RESCIND_API_KEY": key, "RESCIND_HOME": home}
 
 
-@pytest.mark.parametrize("form", ["table", "json", "yaml", "csv", "name"])
-@pytest.mark.parametrize("is_full", [False, True], ids=["pipe", "disk"])
-def test_an_output_that_ends_early_has_one_exit_code(
-    settings: dict[str, str], form: str, is_full: bool
+PRINTED: Final = {
+    **{form: ("api-keys", "list", "-o", form) for form in ("table", "json", "yaml", "csv", "name")},
+    "version": ("--version",),
+    "help": ("--help",),
+    "help of a group": ("keys", "--help"),
+    "usage": ("keys",),
+    "export": ("audit", "export"),
+    "request": ("api", "GET", "/v1/whoami"),
+    "watch": ("revocations", "list", "--watch", "-o", "json"),
+}
+
+
+@pytest.mark.parametrize("typed", PRINTED.values(), ids=PRINTED.keys())
+def test_a_pipe_without_a_reader_ends_a_command_quietly(
+    settings: dict[str, str], typed: tuple[str, ...]
 ) -> None:
-    """F1714a: If the output cannot be written, the code is 1 and the error one line."""
+    """F1820a: If a pipe loses its reader, the code is that of SIGPIPE, without a message."""
+    # The reader has gone before the command begins.
     reader, writer = os.pipe()
     os.close(reader)
-    full = Path("/dev/full").open("wb")  # noqa: SIM115 (closed below)
-    with full, open(writer, "wb") as pipe:  # noqa: PTH123 (a descriptor, no path)
+    with open(writer, "wb") as pipe:  # noqa: PTH123 (a descriptor, no path)
         ended = subprocess.run(
-            [sys.executable, "-m", "infra.cli", "api-keys", "list", "-o", form],
+            [sys.executable, "-m", "infra.cli", *typed],
             cwd=ROOT,
             env=environment(settings),
-            stdout=full if is_full else pipe,
+            stdout=pipe,
             stderr=subprocess.PIPE,
             timeout=60,
             check=False,
         )
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+@pytest.mark.parametrize("typed", PRINTED.values(), ids=PRINTED.keys())
+def test_a_full_disk_is_an_error_of_one_line(
+    settings: dict[str, str], typed: tuple[str, ...]
+) -> None:
+    """F1714a: If the output cannot be written, the code is 1 and the error one line."""
+    ended = _typed(">/dev/full", *typed, settings=settings)
     assert ended.returncode == 1
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
     assert ended.stderr.startswith((b"error: ", b'{"error"'))
+    assert b"standard output cannot be written: No space left" in ended.stderr
+
+
+@pytest.mark.parametrize("to", ["2>/dev/full", "2>&-"])
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_message_that_cannot_be_written_is_no_failure(
+    settings: dict[str, str], to: str, form: str
+) -> None:
+    """F1820b: If standard error cannot be written, a command does its work, with its own code."""
+    warrant = f"svc_wrt_{form}-{len(to)}"
+    ended = _typed(to, "revoke", warrant, "--reason", "r", "-o", form, settings=settings)
+    assert (ended.returncode, b"svc_rev_" in ended.stdout) == (0, True)
+    assert _typed(to, "check", warrant, "-o", form, settings=settings).returncode == 3
+    assert _typed(to, "nonsense", settings=settings).returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -256,7 +291,9 @@ def test_rows_of_standard_input_end_with_any_line_end(settings: dict[str, str]) 
     ended = _typed(given, *words, settings=settings)
     assert (ended.returncode, b"Read 2 rows" in ended.stderr) == (0, True), ended.stderr
     ended = _typed(r"< <(printf 'svc_wrt_\xff\n')", *words, settings=settings)
-    assert (ended.returncode, b"line 1: is not UTF-8" in ended.stderr) == (2, True), ended.stderr
+    assert (ended.returncode, b"line 1: the line is not UTF-8" in ended.stderr) == (2, True), (
+        ended.stderr
+    )
     ended = _typed("<&-", *words, settings=settings)
     assert (ended.returncode, ended.stderr) == (2, b"error: - has no identifiers.\n")
 

@@ -1,6 +1,7 @@
 """`rescind revoke` and `unrevoke` of many, against a server."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,25 @@ def test_a_batch_that_stopped_goes_on(
     assert len(admin.json("audit", "list", "--limit", "0")["audit_logs"]) > 3
 
 
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_a_rehearsal_shows_nothing_as_done(admin: Shell, form: str) -> None:
+    """F1822a: With `--dry-run`, results that would be changes are printed as such."""
+    warrants = [f"svc_wrt_rehearsed-{form}-{each}" for each in (1, 2)]
+    revoke = ("revoke", *warrants, "--reason", "r", "-o", form)
+    assert admin.run("revoke", warrants[0], "--reason", "r").code == 0
+    ended = admin.run(*revoke, "--dry-run", columns=200)
+    assert len(re.findall(r"(?<!be |dy[ _])revoked", ended.out)) == 0
+    assert ended.out.count("would be revoked") == 1
+    assert re.search("already[ _]revoked", ended.out)
+    assert "Nothing was changed" in ended.err
+    unrevoke = ("unrevoke", *_WHY, *warrants, "-o", form, "--dry-run")
+    ended = admin.run(*unrevoke, columns=200)
+    assert re.search("would be taken[ _]back", ended.out)
+    assert admin.run("check", warrants[0]).code == 3
+    assert admin.json(*revoke[:-2], "--dry-run")["dry_run"] is True
+    assert admin.json(*revoke[:-2])["dry_run"] is False
+
+
 def test_a_failure_has_an_exit_code(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """F357g: If the service fails for some of the warrants, they are shown, and the code is 1."""
     results = [
@@ -210,7 +230,7 @@ def test_tokens_of_others_are_revoked(admin: Shell, tmp_path: Path) -> None:
     ]
     assert done["counts"] == {"revoked": 2}
     refused = admin.run("revoke", "--jwt", _file(tmp_path, "a.b.c"), "--reason", "stolen")
-    assert (refused.code, "line 1: is no signed JWT" in refused.err) == (2, True)
+    assert (refused.code, "line 1: the identifier is no signed JWT" in refused.err) == (2, True)
     nameless = _file(tmp_path, f"a.{encoded({'iss': 'me'})}.c")
     assert "no jti" in admin.run("revoke", "--jwt", nameless, "--reason", "stolen").err
     refused = admin.run("revoke", "--token", "x509", "a", "b", "--reason", "stolen")

@@ -1,0 +1,147 @@
+"""Commands that SIGTERM, SIGHUP or Ctrl+C ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Final
+
+import pytest
+import typer
+
+from infra.cli.commands import raise_on_signals
+from tests.kit.processes import ROOT, environment
+from tests.kit.waiting import soon
+
+_CALL: Final = 1000
+
+
+class Holding(ThreadingHTTPServer):
+    """A service that answers the first call of a batch, and no other one before it is released."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.released = threading.Event()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Holding
+
+    def do_POST(self) -> None:
+        ids = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["warrant_ids"]
+        self.server.calls += 1
+        if self.server.calls > 1:
+            self.server.released.wait()
+        answer = json.dumps({"results": [{"id": each, "outcome": "revoked"} for each in ids]})
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def holding() -> Iterator[Holding]:
+    with Holding() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.released.set()
+        server.shutdown()
+        thread.join()
+
+
+def _begun(
+    server: Holding, folder: Path, *before: str, more: tuple[str, ...] = ()
+) -> subprocess.Popen[bytes]:
+    """Return a revocation of 2000 warrants of which the service has answered the first call."""
+    lost = folder / "lost.csv"
+    lost.write_text("".join(f"svc_wrt_{number}\n" for number in range(2 * _CALL)))
+    url = f"http://127.0.0.1:{server.server_port}"
+    typed = ("revoke", "--from", str(lost), "--reason", "lost", "--yes", *more)
+    process = subprocess.Popen(
+        [*before, sys.executable, "-m", "infra.cli", *typed],
+        cwd=ROOT,
+        env=environment({"RESCIND_URL": url, "RESCIND_API_KEY": "svc_key"}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    soon(lambda: server.calls == 2 or process.poll() is not None, seconds=60)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_names_the_batch_that_it_stops(
+    holding: Holding, tmp_path: Path, number: signal.Signals
+) -> None:
+    """F1821a: A batch that a signal stops prints its results, and the option that continues it."""
+    process = _begun(holding, tmp_path)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    words = " ".join(said.decode().split())
+    assert process.returncode == 128 + number
+    assert f"Stopped: {_CALL} revoked. The last call may have changed more." in words
+    assert "The same command with --batch svc_bat_" in words
+    assert "Traceback" not in words
+
+
+def test_a_signal_that_is_ignored_stops_nothing(holding: Holding, tmp_path: Path) -> None:
+    """F1821b: `nohup` protects a command: it ignores SIGHUP, and completes its batch."""
+    process = _begun(holding, tmp_path, "nohup")
+    process.send_signal(signal.SIGHUP)
+    holding.released.set()
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, f"{2 * _CALL} revoked. Batch" in said.decode()) == (0, True)
+
+
+def test_a_batch_whose_output_has_no_reader_is_named(holding: Holding, tmp_path: Path) -> None:
+    """F1821c: If the reader of the output ends, too, the batch is printed all the same."""
+    process = _begun(holding, tmp_path, more=("-o", "json"))
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdout = None
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, "--batch svc_bat_" in said.decode()) == (128 + signal.SIGPIPE, True)
+
+
+def test_a_second_signal_does_not_end_the_clean_up() -> None:
+    """F1821d: After a signal, others are ignored until the command has cleaned up."""
+    done = []
+
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGHUP)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append("cleaned up")
+
+    with pytest.raises(typer.Exit) as ended, raise_on_signals():
+        work()
+    assert (ended.value.exit_code, done) == (128 + signal.SIGHUP, ["cleaned up"])
+    assert signal.getsignal(signal.SIGTERM) is signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+
+def test_a_thread_handles_no_signals() -> None:
+    """F1821e: A command that runs in another thread leaves the signals as they are."""
+    found = []
+
+    def run() -> None:
+        with raise_on_signals():
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert found == [signal.SIG_DFL]

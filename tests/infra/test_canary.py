@@ -1,6 +1,9 @@
 """The canary: how long a revocation takes, and that nothing stays behind."""
 
+import os
+import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,10 +51,6 @@ def world(data: Path, rescind: Command, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield world
 
 
-def interrupt() -> None:
-    raise KeyboardInterrupt
-
-
 def test_the_canary_prints_the_seconds(world: World) -> None:
     """FLEET-17, F269a: The canary says how far it got, prints the seconds, and is restored."""
     world.fleet.add("north", "south")
@@ -74,10 +73,11 @@ def test_the_canary_prints_the_seconds(world: World) -> None:
         assert told in done.err
 
 
-def test_an_interrupted_canary_is_restored(world: World) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_canary_is_restored(world: World, number: signal.Signals) -> None:
     """FLEET-17, F269b: After an interrupt or a fault, no revocation stays behind."""
     world.fleet.add("north")
-    world.happens = [world.publish, interrupt]
+    world.happens = [world.publish, partial(os.kill, os.getpid(), number)]
     done = world.run.run("canary", "acme", "--data", world.data)
     assert (done.code, world.records(), done.out) == (1, [], "")
     assert "interrupted" in done.err

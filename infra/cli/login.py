@@ -179,4 +179,4 @@ def _shown(caller: dict[str, Any]) -> dict[str, Any]:
 def _api_key() -> str:
     if not sys.stdin.isatty():
         return inputs.read_secret()
-    return str(typer.prompt("API key", hide_input=True, err=True)).strip()
+    return str(typer.prompt("API key", hide_input=True, err=True))

@@ -54,11 +54,15 @@ def _wrapped(stream: Any, kind: type[FileIO]) -> Any:
     """Return a stream of the process through a file of this kind."""
     if stream not in (sys.__stdout__, sys.__stderr__):
         return stream
+    file = kind(stream.fileno(), "w", closefd=False)
+    # `PYTHONUNBUFFERED` has set `write_through`.
+    is_direct: bool = stream.write_through
     return TextIOWrapper(
-        BufferedWriter(kind(stream.fileno(), "w", closefd=False)),
+        file if is_direct else BufferedWriter(file),
         encoding=stream.encoding,
         errors="backslashreplace",
         line_buffering=stream.line_buffering,
+        write_through=is_direct,
     )
 
 

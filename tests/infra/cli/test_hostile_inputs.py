@@ -284,6 +284,23 @@ def test_closed_streams(settings: dict[str, str], closed: str, code: int, said: 
         assert json.loads(ended.stdout)["scopes"] == ["admin"]
 
 
+@pytest.mark.parametrize(("unbuffered", "shown"), [("1", b"begun\n"), ("", b"")])
+def test_an_output_without_a_buffer_has_none(unbuffered: str, shown: bytes) -> None:
+    """F1820c: With `PYTHONUNBUFFERED`, as in containers, output is written at once."""
+    code = (
+        "import os; from infra.cli import streams; streams.prepare(); print('begun'); os._exit(0)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment({"PYTHONUNBUFFERED": unbuffered}),
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=True,
+    )
+    assert found.stdout == shown
+
+
 def test_rows_of_standard_input_end_with_any_line_end(settings: dict[str, str]) -> None:
     """F1711g: Standard input of a process is read as a file is: any line end, and strictly."""
     given = r"< <(printf '\xef\xbb\xbfwarrant_id\rsvc_wrt_end-1\r\nsvc_wrt_end-2\n')"

@@ -1,5 +1,7 @@
 """Fixtures of tests of commands: a data folder, and `rescind`."""
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,13 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     data_folder.prepare(folder)
     return folder
+
+
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end programs, also if the tests run with `nohup`."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(each, signal.SIG_DFL) for each in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)

@@ -73,6 +73,7 @@ def test_the_canary_prints_the_seconds(world: World) -> None:
         assert told in done.err
 
 
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_canary_is_restored(world: World, number: signal.Signals) -> None:
     """FLEET-17, F269b: After an interrupt or a fault, no revocation stays behind."""

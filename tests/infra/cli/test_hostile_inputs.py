@@ -217,7 +217,7 @@ PRINTED: Final = {
     "usage": ("keys",),
     "export": ("audit", "export"),
     "request": ("api", "GET", "/v1/whoami"),
-    "watch": ("revocations", "list", "--watch", "-o", "json"),
+    "watch": ("authorizers", "summary", "--watch", "-o", "json"),
 }
 
 

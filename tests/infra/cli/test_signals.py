@@ -18,6 +18,8 @@ from infra.cli.commands import raise_on_signals
 from tests.kit.processes import ROOT, environment
 from tests.kit.waiting import soon
 
+pytestmark = pytest.mark.usefixtures("default_signals")
+
 _CALL: Final = 1000
 
 
@@ -30,6 +32,9 @@ class Holding(ThreadingHTTPServer):
         self.calls = 0
         self.released = threading.Event()
         super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, *_: object) -> None:
+        """Log nothing: a command that was ended reads no answer."""
 
 
 class _Handler(BaseHTTPRequestHandler):

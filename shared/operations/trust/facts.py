@@ -65,16 +65,15 @@ class SignerUses:
 class TrustFacts:
     """The facts that the next document relies on. Its write expects `head` as it was read.
 
-    `chain` are the documents that a client follows from the first root, the newest last. `signer`
-    is the active list signer, `newest` the head of the feed: None if the tenant has none yet.
-    `witnesses` are those that this service asks now. `keys` are the signing keys, and `covers`
-    those that the newest document covers.
+    `chain` are the documents that a client follows from the first root, the newest last. `newest`
+    is the head of the feed: None if the tenant has none yet. `witnesses` are those that this
+    service asks now. `keys` are the signing keys, and `covers` those that the newest document
+    covers.
     """
 
     settings: TenantSettings
     head: TrustHead | None
     chain: tuple[SignedDocument, ...]
-    signer: ListSigner
     newest: FeedHead | None
     uses: SignerUses
     log: LogAnchor | None
@@ -161,9 +160,8 @@ def read(ports: Ports, tenant_id: str) -> TrustFacts:
     head, settings = ports.gather(
         partial(in_force.trust_head, ports, tenant_id), partial(tenants.settings, ports, tenant_id)
     )
-    chain, (_, signer), newest = ports.gather(
+    chain, newest = ports.gather(
         lambda: documents.read_all(ports, tenant_id, head.since(0) if head else ()),
-        partial(in_force.head_and_signer, ports, tenant_id),
         partial(in_force.feed_head, ports, tenant_id),
     )
     uses, anchor = ports.gather(
@@ -177,7 +175,6 @@ def read(ports: Ports, tenant_id: str) -> TrustFacts:
         settings,
         head,
         tuple(chain),
-        signer,
         newest,
         uses,
         anchor,

@@ -12,7 +12,6 @@ tenants are kept new: made, renewed, and named by the feed.
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -31,7 +30,7 @@ from shared.errors import (
     NotSignedByRoots,
     Unavailable,
 )
-from shared.model import seeds, times
+from shared.model import times
 from shared.model import trust as model
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
@@ -67,7 +66,6 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
     Raises `ExpectationLost` if another document was published first; `Corrupt` if a client would
     refuse this one; `Unavailable`.
     """
-    pen = Pen(ports)
     roots = facts.held.roots if facts.held else Roots((root.public_key,), 1)
     version = facts.head.next_version if facts.head else 1
     for _ in range(_TRIES):
@@ -77,7 +75,7 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
         signed = SignedDocument(payload, {root.public_key: signature}, made)
         try:
             _check(ports, facts, signed)
-            _store(ports, pen, facts, signed)
+            _store(ports, signed)
         except NotTrusted as error:
             problem = f"refusing to publish a trust document that clients refuse: {error}"
             raise Corrupt(problem) from error
@@ -85,7 +83,7 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
             # Of a process that was stopped, or that is about to publish it.
             version = max(version, documents.highest(ports, facts.tenant_id)) + 1
         else:
-            return _write(ports, pen, caller, facts, signed, facts.keys)
+            return _write(ports, caller, facts, signed, facts.keys)
     raise Unavailable("other processes stored documents of the same versions during every attempt")
 
 
@@ -126,15 +124,14 @@ def publish(
     if covers is None:
         raise Conflict(_OUTDATED)
     _check_given(ports, facts, signed)
-    pen = Pen(ports)
     try:
-        _store(ports, pen, facts, signed)
+        _store(ports, signed)
     except BlobExists:
         # One of the same payload is of a call that was stopped.
         version = signed.document.version
         if documents.read(ports, facts.tenant_id, version).payload != signed.payload:
             raise Conflict(_OUTDATED) from None
-    return _write(ports, pen, caller, facts, signed, covers)
+    return _write(ports, caller, facts, signed, covers)
 
 
 def _covered(facts: TrustFacts, made: TrustDocument) -> list[PublishedKey] | None:
@@ -193,22 +190,14 @@ def _check(ports: Ports, facts: TrustFacts, signed: SignedDocument) -> None:
         raise NotTrusted(RootReason.EQUIVOCATION)
 
 
-def _store(ports: Ports, pen: Pen, facts: TrustFacts, signed: SignedDocument) -> None:
-    """Put the blob: an answer with this document alone, which the active list signer signed too.
-
-    By that, a client adopts its root that knows list signers alone. Raises `BlobExists`,
-    `SeedLost`, `Unavailable`.
-    """
-    part = formats.signed_part(signed.payload)
-    own = {facts.signer.public_bytes: seeds.signature(part, seed=pen.seed(facts.signer))}
-    vouched = replace(signed, signatures={**signed.signatures, **own})
-    name = model.document_blob(facts.tenant_id, signed.document.version)
-    ports.blobs.put(name, formats.answer((vouched,)))
+def _store(ports: Ports, signed: SignedDocument) -> None:
+    """Put the blob: an answer with this document alone. Raises `BlobExists`, `Unavailable`."""
+    name = model.document_blob(signed.document.tenant_id, signed.document.version)
+    ports.blobs.put(name, formats.answer((signed,)))
 
 
 def _write(
     ports: Ports,
-    pen: Pen,
     caller: Caller,
     facts: TrustFacts,
     signed: SignedDocument,
@@ -218,7 +207,7 @@ def _write(
 
     Raises `ExpectationLost` if another one is, `Corrupt`, `Unavailable`.
     """
-    tenant_id, before = facts.tenant_id, facts.head
+    tenant_id, before, pen = facts.tenant_id, facts.head, Pen(ports)
     keys = published_keys.put(ports, published_keys.bare(tenant_id, covers))
     after = TrustHead.after(before, signed, keys_sha256=keys.sha256)
     address = model.head_address(tenant_id)

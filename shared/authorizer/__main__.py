@@ -83,7 +83,6 @@ def _client(options: argparse.Namespace, *, is_shown: bool = False) -> Authorize
         api_key=_api_key(),
         tenant=options.tenant,
         trust_root=options.root,
-        public_keys=options.public_key or (),
         floor=floor,
         policy=Policy(allow_http=options.allow_http),
         on_event=_show if is_shown else None,
@@ -118,8 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         add = command.add_argument
         add("url", metavar="URL", help="address of the service")
         add("--tenant", required=True, metavar="ID", help="the tenant's identifier, svc_tnt_…")
-        add("--root", metavar="PIN", help=_ROOT)
-        add("--public-key", action="append", metavar="BASE64", help=_PINNED)
+        add("--root", required=True, metavar="PIN", help=_ROOT)
         add("--allow-http", action="store_true", help="send the API key without TLS")
         add("--name", help="report under this name (default: that of the host)")
         if run is _relay:
@@ -157,7 +155,6 @@ def _add_relay(command: argparse.ArgumentParser) -> None:
 
 _LISTEN = "where Envoy asks (default %(default)s)"
 _ROOT = "pin of the service's roots, which `rescind trust show` prints"
-_PINNED = "list signer of the release before, by which the pin is learned once; may be repeated"
 
 
 if __name__ == "__main__":

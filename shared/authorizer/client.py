@@ -16,9 +16,9 @@ from typing import Final, Self
 
 from . import events, files, transport
 from . import view as views
-from .belief import Belief
 from .floor import FileFloor, Floor
 from .follower import Follower
+from .formats.following import TrustState
 from .formats.ids import WARRANT_ID_PATTERN
 from .policy import Policy
 from .reporter import Reporter
@@ -54,10 +54,9 @@ class AuthorizerClient:
 
     `url` is the address of the service, `api_key` an API key with the scope authorizer, `tenant`
     the tenant's identifier. `trust_root` is the pin of its roots, which `rescind trust show`
-    prints. A client of the release before may go on without one: by its `public_keys`, list signers
-    in raw form or in base64, it learns the pin once (TRUST-20). `floor` keeps across restarts what
-    was accepted. `context` verifies the certificate of the service. `on_event` is called with each
-    event, in a thread of the client, one at a time; it must return soon.
+    prints. `floor` keeps across restarts what was accepted. `context` verifies the certificate of
+    the service. `on_event` is called with each event, in a thread of the client, one at a time; it
+    must return soon.
 
     A second thread reports to the service which entry is held, unless `report` is False: under
     `name`, which is that of the host by default. Reports change no verdict.
@@ -69,9 +68,8 @@ class AuthorizerClient:
         *,
         api_key: str,
         tenant: str,
+        trust_root: str,
         floor: Floor,
-        trust_root: str | None = None,
-        public_keys: Iterable[bytes | str] = (),
         policy: Policy | None = None,
         context: ssl.SSLContext | None = None,
         on_event: Callable[[events.Event], None] | None = None,
@@ -84,8 +82,8 @@ class AuthorizerClient:
             Transport, url, api_key=api_key, context=context, allow_http=self._policy.allow_http
         )
         connection = self._connect()
-        belief = Belief.of(tenant, trust_root, public_keys)
-        self._follower = Follower(connection, floor, belief, self._policy, self._note)
+        trust = TrustState(tenant, trust_root)
+        self._follower = Follower(connection, floor, trust, self._policy, self._note)
         if iscoroutinefunction(on_event):
             raise TypeError("on_event must not be async: use AsyncAuthorizerClient.events")
         self._on_event = on_event
@@ -185,7 +183,7 @@ class AuthorizerClient:
     @property
     def tenant(self) -> str:
         """The tenant's identifier."""
-        return self._follower.belief.tenant
+        return self._follower.trust.tenant_id
 
     @property
     def view(self) -> views.View:
@@ -280,7 +278,7 @@ class AuthorizerClient:
         )
 
     def _trust_version(self) -> int:
-        return self._follower.belief.version
+        return self._follower.trust.version
 
     def _after_fork(self) -> None:
         """Leave the parent its threads."""

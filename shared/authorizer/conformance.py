@@ -13,14 +13,15 @@ from typing import Any, Final
 
 from . import events
 from .answers import Answer, NoAnswer, parse_answer, read_age
-from .belief import Belief
 from .client import AuthorizerClient, NotReady
 from .floor import FileFloor
 from .formats import documents
 from .formats.documents import NotTrusted
+from .formats.following import TrustState, follow
 from .formats.ids import is_warrant_id
 from .formats.signing_keys import PublishedKeys
 from .formats.tokens import token_id
+from .formats.trust import Use
 from .http1 import Response
 from .policy import NeedsBase, Policy, Reason, RefusedAnswer
 from .state import Position, State, advance
@@ -31,7 +32,7 @@ class Session:
 
     def __init__(self) -> None:
         self._state: State | None = None
-        self._belief: Belief
+        self._trust: TrustState
         self._signed_by: bytes | None = None
         self._is_trusted = False
         self._floor: Position | None = None
@@ -46,16 +47,10 @@ class Session:
             _COMMANDS[name](self, **given) if isinstance(given, Mapping) else self.verdicts(given)
         )
 
-    def init(
-        self,
-        tenant: str,
-        floor: Mapping[str, Any] | None,
-        trust_root: str | None = None,
-        public_keys: Sequence[str] = (),
-    ) -> dict[str, Any]:
+    def init(self, tenant: str, trust_root: str, floor: Mapping[str, Any] | None) -> dict[str, Any]:
         """Begin without a state; `floor` is the position that was saved before, if any."""
         self._state = self._end = self._signed_by = None
-        self._belief = Belief.of(tenant, trust_root, public_keys)
+        self._trust = TrustState(tenant, trust_root)
         self._floor = None
         if floor is not None:
             self._floor = Position(floor["sequence"], base64.b64decode(floor["chain"]))
@@ -67,13 +62,13 @@ class Session:
         """Take a response of `GET /v1/trust`."""
         try:
             given = documents.documents(response.encode())
-            self._belief = self._belief.followed(given, datetime.fromisoformat(now))
+            self._trust = follow(self._trust, given, datetime.fromisoformat(now))
         except NotTrusted as refused:
             return {"refused": refused.reason.value}
-        self._floor = self._belief.position(self._signed_by, self._floor)
-        if self._signed_by not in self._belief.keys:
+        self._floor = self._trust.position(self._signed_by, self._floor)
+        if self._signed_by not in self._trust.named(Use.LISTS):
             self._signed_by, self._is_trusted = None, False
-        return {"version": self._belief.version}
+        return {"version": self._trust.version}
 
     def signing_keys(self, blob: str) -> dict[str, Any]:
         """Take the blob of signing keys that the head of the state names."""
@@ -82,15 +77,10 @@ class Session:
         named, tenant = self._state.head.keys, self._state.head.tenant_id
         try:
             found = PublishedKeys.opened(base64.b64decode(blob), named, tenant_id=tenant)
-            found.check(self._covered)
+            found.check(self._trust.held.document.signing_keys if self._trust.held else None)
         except NotTrusted as refused:
             return {"refused": refused.reason.value}
         return {"keys": len(found.keys)}
-
-    @property
-    def _covered(self) -> bytes | None:
-        held = self._belief.document
-        return held.signing_keys if held else None
 
     def restart(self) -> dict[str, Any]:
         """Stop, and start with what was saved."""
@@ -115,7 +105,7 @@ class Session:
         data = None if base is None else base64.b64decode(base)
         moment, floor = datetime.fromisoformat(now), self._floor
         held = self._state if self._is_trusted else None
-        return advance(held, answer, base=data, now=moment, trusted=self._belief, floor=floor)
+        return advance(held, answer, base=data, now=moment, trusted=self._trust, floor=floor)
 
     def confirm(self, now: str, age: str, max_staleness: int) -> dict[str, Any]:
         """Learn that the head is that of the answer to a request of `now`, which had this `Age`."""
@@ -136,7 +126,8 @@ class Session:
             return {"verdict": "revoked"}
         if (
             state is None
-            or not self._is_believed(moment)
+            or not self._is_trusted
+            or moment >= self._trust.expires_at
             or state.is_expired(moment)
             or (self._end is not None and moment >= self._end)
         ):
@@ -181,10 +172,6 @@ class Session:
     def _note(self, event: events.Event) -> None:
         self._failures += isinstance(event, events.Failed | events.Refused)
         print(event, file=sys.stderr, flush=True)
-
-    def _is_believed(self, now: datetime) -> bool:
-        held = self._belief.document
-        return self._is_trusted and held is not None and now < held.expires_at
 
 
 _COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {

@@ -5,24 +5,21 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from . import files
 from .formats import wire
 from .formats.following import TrustState
 
 _FILE: Final = "floor.json"
-_PINS: Final = "pins.json"
 _FORMAT: Final = 1
 _OTHERS_WRITE: Final = 0o022
 
-
-_T = TypeVar("_T")
 _Stamp = tuple[int, int, int]
 
 
@@ -36,17 +33,16 @@ class DamagedFloor(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The position in the feed of `tenant` that a client has reached, and the way back to it.
+    """The position in the feed that a client has reached, and the way back to it.
 
-    `issued_at` is the time of the newest head, and `signer` the public key that verified it; None
-    if the position is that of the trust document. `answered_at` is when the service confirmed the
-    head, in seconds since the epoch. `origin` and `latest` are encoded answers from which, with the
-    base of the hash `base`, the state is restored. All three are None if it cannot be restored.
-    `trust` is the held trust document with its pin. Without one, the release before wrote this:
-    `revoked` are the list signers that it knew to be stolen.
+    `trust` is the held trust document with its pin. `issued_at` is the time of the newest head, and
+    `signer` the public key that verified it; None if the position is that of the trust document.
+    `answered_at` is when the service confirmed the head, in seconds since the epoch. `origin` and
+    `latest` are encoded answers from which, with the base of the hash `base`, the state is
+    restored. All three are None if it cannot be restored.
     """
 
-    tenant: str
+    trust: TrustState
     sequence: int
     chain: bytes
     issued_at: datetime
@@ -55,8 +51,6 @@ class Saved:
     base: bytes | None = None
     origin: bytes | None = None
     latest: bytes | None = None
-    trust: TrustState | None = None
-    revoked: frozenset[bytes] = frozenset()
 
     @property
     def age(self) -> tuple[int, int, datetime]:
@@ -64,7 +58,7 @@ class Saved:
 
         A newer document may lead back to a lower sequence (TRUST-14).
         """
-        return self.trust.version if self.trust else 0, self.sequence, self.issued_at
+        return self.trust.version, self.sequence, self.issued_at
 
 
 class Floor(Protocol):
@@ -129,10 +123,6 @@ class FileFloor:
         self._began = _stamp(self._file)
         return self._saved()
 
-    def pins(self) -> frozenset[bytes] | None:
-        """Return the list signers that `repin` of the release before set, or None."""
-        return self._loaded(self.folder / _PINS, _decoded_pins)
-
     def load_base(self, sha256: bytes) -> bytes | None:
         """Return the base with this hash, or None if it is not there or damaged."""
         try:
@@ -151,7 +141,8 @@ class FileFloor:
         with self._locked():
             if (stamp := _stamp(self._file)) != self._written:
                 held = self._saved()
-                if held and _has_other_root(held, saved):
+                # The documents of both do not follow from one root.
+                if held and held.trust.pins.isdisjoint(saved.trust.pins):
                     if stamp != self._began:
                         raise DamagedFloor("a client with another trust_root uses it: start again")
                 elif held and held.age > saved.age:
@@ -161,18 +152,9 @@ class FileFloor:
             self._remove_bases(but=saved.base)
 
     def _saved(self) -> Saved | None:
-        return self._loaded(self._file, _decoded)
-
-    @property
-    def _file(self) -> Path:
-        return self.folder / _FILE
-
-    def _base(self, sha256: bytes) -> Path:
-        return self.folder / f"base-{sha256.hex()}.cbor"
-
-    def _loaded(self, path: Path, decode: Callable[[bytes], _T]) -> _T | None:
+        path = self._file
         try:
-            return decode(_read(path))
+            return _decoded(_read(path))
         except FileNotFoundError:
             return None
         except _OfAnotherClient as error:
@@ -182,8 +164,15 @@ class FileFloor:
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFloor(
                 f"{path} is damaged ({error}), so this client does not know what it accepted last. "
-                f"Stop it, remove the folder {self.folder}, and start it again with trust_root."
+                f"Stop it, remove the folder {self.folder}, and start it again."
             ) from None
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / _FILE
+
+    def _base(self, sha256: bytes) -> Path:
+        return self.folder / f"base-{sha256.hex()}.cbor"
 
     def _remove_bases(self, *, but: bytes | None) -> None:
         kept = self._base(but) if but else None
@@ -214,36 +203,19 @@ def _stamp(path: Path) -> _Stamp | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _has_other_root(held: Saved, saved: Saved) -> bool:
-    """Return whether the documents of both do not follow from one root."""
-    pins = [
-        {each.trust.pin, each.trust.held.document.roots.pin}
-        for each in (held, saved)
-        if each.trust and each.trust.held
-    ]
-    return len(pins) > 1 and pins[0].isdisjoint(pins[1])
-
-
-def _decoded_pins(data: bytes) -> frozenset[bytes]:
-    return frozenset(map(bytes.fromhex, _opened(data)["public_keys"]))
-
-
 def _encoded(saved: Saved) -> bytes:
     document = {
         "format": _FORMAT,
-        "tenant": saved.tenant,
+        "tenant": saved.trust.tenant_id,
         "sequence": saved.sequence,
         "chain": saved.chain.hex(),
         "issued_at": wire.text(saved.issued_at),
         "answered_at": saved.answered_at,
         "signer": saved.signer.hex() if saved.signer else None,
-        # The release before reads these two.
-        "statements": [],
-        "revoked": sorted(each.hex() for each in saved.revoked),
         "base": saved.base.hex() if saved.base else None,
         "origin": _text(saved.origin),
         "latest": _text(saved.latest),
-        "trust": saved.trust.kept() if saved.trust else None,
+        "trust": saved.trust.kept(),
     }
     return _sealed(document)
 
@@ -251,9 +223,9 @@ def _encoded(saved: Saved) -> bytes:
 def _decoded(data: bytes) -> Saved:
     """Return what `_encoded` had. Raises `KeyError`, `TypeError` or `ValueError` if it is not."""
     document = _opened(data)
-    tenant, signer, trust = document["tenant"], document["signer"], document.get("trust")
+    signer = document["signer"]
     return Saved(
-        tenant,
+        TrustState.resumed(document["tenant"], document["trust"]),
         document["sequence"],
         bytes.fromhex(document["chain"]),
         wire.moment(document, "issued_at"),
@@ -262,8 +234,6 @@ def _decoded(data: bytes) -> Saved:
         bytes.fromhex(document["base"]) if document["base"] else None,
         _bytes(document["origin"]),
         _bytes(document["latest"]),
-        TrustState.resumed(tenant, trust) if trust else None,
-        frozenset(map(bytes.fromhex, document["revoked"])),
     )
 
 

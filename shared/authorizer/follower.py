@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from random import SystemRandom
 from typing import Final
@@ -20,10 +19,11 @@ from .answers import (
     read_age,
     unexpected,
 )
-from .belief import OF_DOCUMENTS, Belief
-from .floor import DamagedFloor, FileFloor, Floor, Saved
+from .floor import DamagedFloor, Floor, Saved
 from .formats import documents, wire
 from .formats.documents import NotTrusted, RootReason, SignedDocument
+from .formats.following import OF_DOCUMENTS, TrustState, follow
+from .formats.trust import Use
 from .policy import NeedsBase, Policy, Reason, RefusedAnswer
 from .state import Position, State, Trusted, advance, restore
 from .transport import Transport
@@ -65,14 +65,14 @@ class Follower:
         self,
         transport: Transport,
         floor: Floor,
-        belief: Belief,
+        trust: TrustState,
         policy: Policy,
         emit: Callable[[events.Event], None],
         *,
         asks_all: bool = False,
     ) -> None:
         self.transport = transport
-        self.belief = belief
+        self.trust = trust
         self.view = View()
         self.last: Answer | None = None  # the newest that was accepted
         self.documents: tuple[SignedDocument, ...] = ()  # the last answer that was accepted
@@ -95,14 +95,12 @@ class Follower:
         """Take up what the floor has. Raises `DamagedFloor` or `OSError`."""
         saved = self.floor.load()
         if saved is None:
-            pins = self.floor.pins() if isinstance(self.floor, FileFloor) else None
-            self.belief = replace(self.belief, vouching=pins or self.belief.vouching)
             return
-        if saved.tenant != self.belief.tenant:
-            raise DamagedFloor(f"the floor is of {saved.tenant}: each tenant needs its own")
-        self.belief = self.belief.resumed(saved.trust, saved.signer, saved.revoked)
+        if (tenant := saved.trust.tenant_id) != self.trust.tenant_id:
+            raise DamagedFloor(f"the floor is of {tenant}: each tenant needs its own")
+        self.trust = saved.trust.pinned(self.trust.pin)
         position = Position(saved.sequence, saved.chain)
-        self._position = self.belief.position(saved.signer, position)
+        self._position = self.trust.position(saved.signer, position)
         self._signed_by = saved.signer
         state = self._restored(saved)
         if state:
@@ -159,7 +157,7 @@ class Follower:
             self._take(state, max(true_at, held))
             self._etag, self.last = response.headers.get("etag"), answer
             self._has_gap = False
-        elif self._is_expired():
+        elif today() >= self.trust.expires_at:
             # Without the tag, the next answer has the head, which is checked again.
             raise NotTrusted(RootReason.TRUST_EXPIRED)
         elif self.view.state and true_at > self.view.confirmed:
@@ -197,10 +195,6 @@ class Follower:
         state = self.view.state
         return state if state and state.latest and self.view.is_trusted else None
 
-    def _is_expired(self) -> bool:
-        document = self.belief.document
-        return document is not None and today() >= document.expires_at
-
     def _next(self, answer: Answer) -> State:
         """Return the state after `answer`.
 
@@ -215,12 +209,12 @@ class Follower:
             self._read_documents()
         except NoAnswer:
             # A service that knows no documents is named. Otherwise the refusal says more.
-            if self.belief.document is None:
+            if self.trust.held is None:
                 raise
         return self._advanced(answer)
 
     def _advanced(self, answer: Answer, base: bytes | None = None) -> State:
-        now, trusted, floor = today(), self.belief, self._position
+        now, trusted, floor = today(), self.trust, self._position
         try:
             state = advance(self._held(), answer, base=base, now=now, trusted=trusted, floor=floor)
         except NeedsBase as needs:
@@ -236,7 +230,7 @@ class Follower:
         """Save `state`, which the service confirmed when it was asked, and make it count."""
         before, known = self.view.state, self._signed_by
         if before is None or before.head != state.head or known != state.signed_by:
-            self.floor.save(_saved(state, self.belief, asked))
+            self.floor.save(_saved(state, self.trust, asked))
         self._position, self._signed_by = state.position, state.signed_by
         self._confirm(state, asked, self._keys_of(state))
         if known not in {None, state.signed_by}:
@@ -246,7 +240,7 @@ class Follower:
             self._emit(events.Advanced(past, state.sequence, len(state.revoked)))
 
     def _confirm(self, state: State, asked: Moment, keys: Bundle | None) -> None:
-        end = self.belief.document.expires_at if self.belief.document else None
+        end = self.trust.expires_at
         self.view = View.of(state, asked, self._policy.max_staleness, keys=keys, end=end)
 
     def _restored(self, saved: Saved) -> State | None:
@@ -256,7 +250,7 @@ class Follower:
         base = self.floor.load_base(saved.base)
         if base is None:
             return None
-        trusted = Trusted(self.belief.tenant, self.belief.keys)
+        trusted = Trusted(self.trust.tenant_id, self.trust.named(Use.LISTS))
         try:
             origin, latest = parse_answer(saved.origin), parse_answer(saved.latest)
             return restore(origin, base, latest, trusted=trusted, floor=position)
@@ -266,45 +260,42 @@ class Follower:
 
     def _keys_of(self, state: State) -> Bundle | None:
         """Return the signing keys that the head of a state names; None without them."""
-        document = self.belief.document
-        if document is None or not self.wants_keys:
+        held = self.trust.held
+        if held is None or not self.wants_keys:
             return None
-        return self._keys.read(state.head, document, self.view.keys)
+        return self._keys.read(state.head, held.document, self.view.keys)
 
     def _read_documents(self) -> None:
         """Learn of newer trust documents.
 
         Raises `NotTrusted`, `NoAnswer`, `DamagedFloor`, `OSError`.
         """
-        after = 0 if self._asks_all else self.belief.version
+        after = 0 if self._asks_all else self.trust.version
         response = self.transport.get(f"{_TRUST}?after={after}", limit=documents.ANSWER_BYTES_MAX)
         if response.status != _OK:
             raise unexpected(response)
         given = documents.documents(response.body)
-        belief = self.belief.followed(given, today())
-        if belief is not self.belief:
-            self._believe(belief)
+        trust = follow(self.trust, given, today())
+        if trust is not self.trust:
+            self._take_document(trust)
         self.documents = given
 
-    def _believe(self, belief: Belief) -> None:
+    def _take_document(self, trust: TrustState) -> None:
         """Save another document, and make it count (TRUST-14)."""
-        signed_by = self._signed_by if self._signed_by in belief.keys else None
-        position = belief.position(signed_by, self._position)
+        signed_by = self._signed_by if self._signed_by in trust.named(Use.LISTS) else None
+        position = trust.position(signed_by, self._position)
         state = self.view.state if signed_by and self.view.is_trusted else None
         if state:
-            self.floor.save(_saved(state, belief, self.view.confirmed))
+            self.floor.save(_saved(state, trust, self.view.confirmed))
         elif position:
-            trust = belief.state
-            saved = Saved(belief.tenant, *position, _NEVER, 0.0, signed_by, trust=trust)
-            self.floor.save(saved)
-        self.belief, self._position, self._signed_by = belief, position, signed_by
+            self.floor.save(Saved(trust, *position, _NEVER, 0.0, signed_by))
+        self.trust, self._position, self._signed_by = trust, position, signed_by
         if state:
             self._confirm(state, self.view.confirmed, self.view.keys)
         elif self.view.state:
             # A thief may have signed it, so only a head by another key makes it count again.
             self.view, self._etag = self.view.distrusted(), None
-        if belief.state:
-            self._emit(events.TrustChanged(belief.version, belief.state.pin))
+        self._emit(events.TrustChanged(trust.version, trust.pin))
 
     def _wait(self) -> int:
         """Return for how many seconds the next poll may wait.
@@ -354,10 +345,10 @@ def _sequence(state: State | None) -> int | None:
     return state.sequence if state else None
 
 
-def _saved(state: State, belief: Belief, asked: Moment) -> Saved:
+def _saved(state: State, trust: TrustState, asked: Moment) -> Saved:
     latest = state.latest.encode() if state.latest else None
     return Saved(
-        belief.tenant,
+        trust,
         state.sequence,
         state.head.chain,
         state.head.issued_at,
@@ -366,5 +357,4 @@ def _saved(state: State, belief: Belief, asked: Moment) -> Saved:
         base=state.origin_base.sha256 if latest else None,
         origin=state.origin.encode() if latest else None,
         latest=latest,
-        trust=belief.state,
     )

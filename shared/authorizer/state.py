@@ -67,11 +67,13 @@ class Verifier(Protocol):
     """Whose feed is accepted: that of a tenant, and heads by some of its list signers."""
 
     @property
-    def tenant(self) -> str:
+    def tenant_id(self) -> str:
         """The tenant's identifier."""
         ...
 
-    def verified(self, answer: Answer, now: datetime, likely: bytes | None, /) -> JudgedHead:
+    def judge(
+        self, payload: bytes, signature: bytes, now: datetime, likely: bytes | None = None, /
+    ) -> JudgedHead:
         """Return the head, read only once it is verified, and its key; `likely` is tried first.
 
         Raises `RefusedAnswer` or `NotTrusted`.
@@ -82,17 +84,17 @@ class Verifier(Protocol):
 class Trusted(NamedTuple):
     """Accepts what one of these public keys signed, whatever the time is."""
 
-    tenant: str
+    tenant_id: str
     public_keys: Collection[bytes]
 
-    def verified(self, answer: Answer, *_: object) -> JudgedHead:
+    def judge(self, payload: bytes, signature: bytes, *_: object) -> JudgedHead:
         """Return the head and its key. Raises `RefusedAnswer`."""
-        signed = wire.signed_part(answer.payload)
+        signed = wire.signed_part(payload)
         for key in self.public_keys:
-            if not ed25519.is_signed(signed, answer.signature, public_key=key):
+            if not ed25519.is_signed(signed, signature, public_key=key):
                 continue
             try:
-                return JudgedHead(wire.SignedHead.decode(answer.payload), key)
+                return JudgedHead(wire.SignedHead.decode(payload), key)
             except wire.Malformed:
                 raise RefusedAnswer(Reason.MALFORMED) from None
         raise RefusedAnswer(Reason.SIGNATURE)
@@ -113,8 +115,9 @@ def advance(
     `NeedsBase` named for this answer. `floor` is the position that was saved before the last stop.
     Raises `RefusedAnswer`, `NotTrusted`, or `NeedsBase` if all checks without a base have passed.
     """
-    head, key = trusted.verified(answer, now, state.signed_by if state else None)
-    _check_terms(head, trusted.tenant, now)
+    likely = state.signed_by if state else None
+    head, key = trusted.judge(answer.payload, answer.signature, now, likely)
+    _check_terms(head, trusted.tenant_id, now)
     passed = dict(each for each in (floor, state and state.position) if each)
     _check_follows(head, passed)
     if state is not None:
@@ -141,7 +144,7 @@ def restore(
 def _as_of_issue(
     state: State | None, answer: Answer, base: bytes, trusted: Trusted, floor: Position | None
 ) -> State:
-    now = trusted.verified(answer).head.issued_at
+    now = trusted.judge(answer.payload, answer.signature).head.issued_at
     return advance(state, answer, base=base, now=now, trusted=trusted, floor=floor)
 
 

@@ -75,14 +75,14 @@ class View:
         confirmed: Moment,
         seconds: float,
         *,
+        end: datetime,
         keys: "Bundle | None" = None,
-        end: datetime | None = None,
     ) -> Self:
         """Return the view of `state` for `seconds` after it was confirmed.
 
         It ends sooner if the head expires, or at the `end` of the trust document.
         """
-        expires_at = min(state.head.expires_at, end or state.head.expires_at)
+        expires_at = min(state.head.expires_at, end)
         wall_end = min(confirmed.wall + seconds, expires_at.timestamp())
         until = confirmed.monotonic + seconds
         return cls(state, state.revoked, confirmed, until, wall_end, is_trusted=True, keys=keys)

@@ -10,14 +10,12 @@ import pytest
 
 from shared.authorizer import AuthorizerClient, FileFloor, view
 from tests.authorizer.clients import Made, arguments
-from tests.authorizer.feeds import signer
 from tests.authorizer.service import Service, serving
 
 
 @pytest.fixture
 def service() -> Iterator[Service]:
     with serving(Service()) as service:
-        service.signers = [service.described(signer())]
         service.vouch()
         yield service
 

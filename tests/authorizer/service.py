@@ -1,6 +1,5 @@
 """A service on loopback that serves a signed feed: what clients are tested against."""
 
-import base64
 import gzip
 import hashlib
 import json
@@ -45,7 +44,6 @@ class Service:
     feed: Feed = field(default_factory=Feed)
     port: int = 0
     scheme: str = "http"
-    signers: list[dict[str, Any]] = field(default_factory=list)
     issued_at: datetime = field(default_factory=_now)
     lifetime: timedelta = HOUR
     revision: int = 0
@@ -87,7 +85,7 @@ class Service:
     def vouch(self, *signers: Ed25519PrivateKey, by: int = ROOT, **changes: Any) -> SignedDocument:
         """Publish a trust document that names these list signers, or the one that signs.
 
-        The root of the number `by` signs it, and the list signer besides.
+        The root of the number `by` signs it, and after a change of roots the one before too.
         """
         keys = {public(each) for each in signers or (self.feed.key,)}
         now, made = (
@@ -105,7 +103,7 @@ class Service:
         )
         made = replace(made, **changes)
         part = signed_part(made.encode())
-        signing = [signer(by), self.feed.key]
+        signing = [signer(by)]
         if self.documents and self.documents[-1].document.roots != made.roots:
             signing.append(signer(self.root))
         self.root = by
@@ -123,19 +121,12 @@ class Service:
             self.blobs[hashlib.sha256(blob).hexdigest()] = blob
             self.sign()
 
-    def described(self, key: Ed25519PrivateKey, **changes: Any) -> dict[str, Any]:
-        """A list signer as clients of the release before read it."""
-        text = base64.b64encode(public(key)).decode()
-        return {"public_key": text, "status": "active", "statement": None} | changes
-
     def answer(self, path: str, headers: dict[str, str]) -> "Response":  # noqa: PLR0911
         """The response to a request."""
         self.asked.append((path, headers))
         if other := self.instead(path):
             return other
         url = urlsplit(path)
-        if url.path == "/v1/revocations/srl/keys":
-            return Response(json.dumps({"keys": self.signers, "cursor": None}).encode())
         if url.path.startswith("/v1/trust/keys/"):
             blob = self.blobs.get(url.path.rpartition("/")[2])
             return Response(b"no such keys", 404) if blob is None else Response(blob)

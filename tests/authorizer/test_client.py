@@ -275,7 +275,7 @@ def test_an_older_service_is_refused_after_a_restart(service: Service, made: Mad
 
 
 def test_the_floor_counts_without_its_base(service: Service, made: Made, tmp_path: Path) -> None:
-    """F182l: If the saved base is lost, the client still refuses a feed older than the floor."""
+    """F182i: If the saved base is lost, the client still refuses a feed older than the floor."""
     before = Service().feed
     service.revoke("svc_wrt_a")
     made().start().close()
@@ -398,7 +398,6 @@ def test_a_dropped_signer_clears_nothing(service: Service, made: Made) -> None:
     That holds after a restart. Nobody can make a client believe that a signer was stolen.
     """
     client = made().start()
-    service.signers = [service.described(signer(), status="revoked")]
     service.revoke("svc_wrt_x")
     assert client.wait_for(1, timeout=60)
     thief = service.feed.branch()

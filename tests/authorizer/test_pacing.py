@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from shared.authorizer import Policy, http1, transport
-from shared.authorizer.belief import Belief
 from shared.authorizer.events import Event, Failed
 from shared.authorizer.floor import MemoryFloor
 from shared.authorizer.follower import Follower
+from shared.authorizer.formats.following import TrustState
 from shared.authorizer.relay.upstream import RelayPolicy
 from shared.authorizer.transport import Transport
 from tests.authorizer.feeds import TENANT
@@ -38,10 +38,10 @@ def follow(service: Service) -> Iterator[_Follow]:
     with ExitStack() as closed:
 
         def made(policy: Policy | None = None) -> tuple[Follower, list[Event]]:
-            connection, belief = Transport(service.url, api_key=KEY), Belief.of(TENANT, PIN, [])
+            connection, trust = Transport(service.url, api_key=KEY), TrustState(TENANT, PIN)
             closed.callback(connection.close)
             seen: list[Event] = []
-            follower = Follower(connection, MemoryFloor(), belief, policy or Policy(), seen.append)
+            follower = Follower(connection, MemoryFloor(), trust, policy or Policy(), seen.append)
             follower.poll()
             return follower, seen
 

@@ -15,11 +15,11 @@ import pytest
 from shared.authorizer import Policy, transport
 from shared.authorizer.answers import NoAnswer, TooLarge
 from shared.authorizer.answers import Response as Received
-from shared.authorizer.belief import Belief
 from shared.authorizer.events import Event, Failed, Refused
 from shared.authorizer.floor import Floor, MemoryFloor
 from shared.authorizer.follower import Follower
 from shared.authorizer.formats import wire
+from shared.authorizer.formats.following import TrustState
 from shared.authorizer.transport import Transport
 from tests.authorizer.feeds import TENANT, Feed, signer
 from tests.authorizer.service import KEY, PIN, Response, Service, serving
@@ -246,10 +246,10 @@ def test_a_server_of_another_name_is_refused() -> None:
         for url, context in ((named, None), (service.url, trusted)):
             asker = Transport(url, api_key=KEY, context=context)
             with pytest.raises(NoAnswer, match="CERTIFICATE_VERIFY_FAILED"):
-                asker.get("/v1/revocations/srl/keys", limit=1000)
+                asker.get("/v1/trust?after=0", limit=1000)
         assert service.asked == []
         asker = Transport(named, api_key=KEY, context=trusted)
-        assert asker.get("/v1/revocations/srl/keys", limit=1000).status == 200
+        assert asker.get("/v1/trust?after=0", limit=1000).status == 200
         # Nobody leads it from TLS to anything else.
         service.instead = lambda path: Response(b"", 307, {"Location": f"http://127.0.0.1{path}"})
         with pytest.raises(NoAnswer, match="without TLS"):
@@ -261,7 +261,7 @@ def followed(service: Service, floor: Floor | None = None) -> tuple[Follower, li
     seen: list[Event] = []
     if not service.documents:
         service.vouch()
-    trust = Belief.of(TENANT, PIN, ())
+    trust = TrustState(TENANT, PIN)
     asker = Transport(service.url, api_key=KEY)
     follower = Follower(asker, floor or MemoryFloor(), trust, Policy(), seen.append)
     follower.load()

@@ -19,7 +19,6 @@ from shared.authorizer import (
     Saved,
 )
 from shared.authorizer.__main__ import main
-from shared.authorizer.belief import Belief
 from shared.authorizer.events import Event, Failed, Refused, TrustChanged
 from shared.authorizer.floor import Floor, MemoryFloor
 from shared.authorizer.follower import Follower
@@ -45,9 +44,8 @@ def followed(
     """A follower with a pin that has taken up its floor, and its events."""
     seen: list[Event] = []
     asker = Transport(service.url, api_key=KEY)
-    made = Follower(
-        asker, floor or MemoryFloor(), Belief.of(tenant, pin, ()), Policy(), seen.append
-    )
+    trust = TrustState(tenant, pin)
+    made = Follower(asker, floor or MemoryFloor(), trust, Policy(), seen.append)
     with closing(asker):
         made.load()
         yield made, seen
@@ -154,7 +152,9 @@ def test_the_command_takes_a_pin(
     monkeypatch.setenv("RESCIND_API_KEY", KEY)
     assert main(["status", service.url, "--tenant", TENANT, "--root", PIN]) == 0
     assert "sequence: 1\n" in capsys.readouterr().out
-    assert main(["status", service.url, "--tenant", TENANT]) == 1
+    with pytest.raises(SystemExit, match="2"):
+        main(["status", service.url, "--tenant", TENANT])
+    assert "--root" in capsys.readouterr().err
 
 
 # --- the floor ---
@@ -175,7 +175,6 @@ def test_processes_with_other_roots_do_not_share_a_folder(service: Service, tmp_
     """
     older = FileFloor(tmp_path)
     saved = _floors(service, tmp_path)
-    assert saved.trust
     older.save(saved)
     rotated = replace(saved.trust, held=service.vouch(by=202))
     older.save(replace(saved, trust=rotated))

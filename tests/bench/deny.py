@@ -27,6 +27,7 @@ from shared.model.callers import Scope
 from shared.operations.access import api_keys
 from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
+from shared.operations.trust import publishing
 from tests.bench import revoked
 from tests.bench.publication import from_all_records
 from tests.bench.report import NotMeasured, Row, progress, table
@@ -61,7 +62,7 @@ class Service:
     tenant_id: str
     admin: str
     authorizer: str
-    public_key: bytes
+    pin: str
 
     def ask(
         self, method: str, path: str, body: object = None, etag: str = ""
@@ -101,11 +102,13 @@ def serving(folder: Path, number: int) -> Iterator[Service]:
         from_all_records(ports, operator)
         admin = api_keys.create(ports, operator, name="bench", scopes=(Scope.ADMIN,)).secret
         key = api_keys.create(ports, operator, name="bench", scopes=(Scope.AUTHORIZER,)).secret
-        signer = in_force.signer(ports, operator.tenant_id)
+        publishing.keep(ports, operator.tenant_id)
+        document = in_force.trust_head(ports, operator.tenant_id)
+        assert document is not None
         _, local = onboarding.create_tenant(ports, handle="local")
         (folder / "data" / "admin.key").write_text(local.secret)
     with local_server(folder / "data", "--log-level", "warning") as server:
-        yield Service(server.port, operator.tenant_id, admin, key, signer.public_bytes)
+        yield Service(server.port, operator.tenant_id, admin, key, document.pin)
 
 
 @contextmanager
@@ -114,7 +117,7 @@ def _client(service: Service, wait: float) -> Iterator[AuthorizerClient]:
         f"http://{HOST}:{service.port}",
         api_key=service.authorizer,
         tenant=service.tenant_id,
-        public_keys=[service.public_key],
+        trust_root=service.pin,
         floor=MemoryFloor(),
         policy=Policy(wait_seconds=wait),
     )

@@ -171,11 +171,11 @@ def _client(held: State) -> AuthorizerClient:
         f"http://{HOST}",
         api_key="bench",
         tenant=held.head.tenant_id,
-        public_keys=[held.signed_by],
+        trust_root="0" * 64,
         floor=MemoryFloor(),
         report=False,
     )
-    made._follower.view = View.of(held, Moment.now(), 3600)
+    made._follower.view = View.of(held, Moment.now(), 3600, end=held.head.expires_at)
     return made
 
 

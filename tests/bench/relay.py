@@ -5,7 +5,6 @@ what is measured is the relay, and not a thousand clients that verify.
 """
 
 import asyncio
-import base64
 import json
 import re
 import resource
@@ -116,8 +115,8 @@ class _Relay:
 @contextmanager
 def _relay(folder: Path, service: Service) -> Iterator[_Relay]:
     url = f"http://{HOST}:{service.port}"
-    key = base64.b64encode(service.public_key).decode()
-    options = ["--tenant", service.tenant_id, "--public-key", key, "--state", str(folder / "relay")]
+    options = ["--tenant", service.tenant_id, "--root", service.pin]
+    options += ["--state", str(folder / "relay")]
     with subprocess.Popen(
         [
             sys.executable,

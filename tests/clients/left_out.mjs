@@ -48,8 +48,6 @@ const REPLACED = [
   ["the roots of a document", "trust", "return signed(next, next.roots);", "return next;"],
   ["the threshold", "trust", "let left = threshold", "let left = 1"],
   ["no document of the pin", "trust", "return refuse(\"root\");\n    check(last", "return belief;\n    check(last"],
-  ["who vouches for the first document", "trust", "await isSignedBy(each, keys, 1)", "true"],
-  ["the pin that was learned", "trust", "belief.pin ?? (await", "(belief.known.length ? null : belief.pin) ?? (await"],
   ["the use of a key", "trust", "uses.includes(\"lists\")", "true"],
   ["no signer of a head", "trust", "&& listSigners(belief).includes(signer)", ""],
   ["the parent of a key", "trust", "key.parent === signer.id && ", ""],

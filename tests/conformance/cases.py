@@ -75,11 +75,6 @@ class Case:
         )
         self.trust(signed(made, ROOT), version=1)
 
-    def unpinned(self, *signers: int) -> None:
-        """A new client that has list signers of the release before, and no pin."""
-        known = [base64_of(public_of(each)) for each in signers]
-        self._step("init", {"tenant": TENANT, "public_keys": known, "floor": None}, ready=True)
-
     def pinned(
         self, by: Roots = ROOTS, floor: Position | None = None, signed_by: int | None = None
     ) -> None:

@@ -411,45 +411,6 @@ def trust__nothing_of_a_refused_answer(case: Case) -> None:
     case.trust(good, version=6)
 
 
-# --- without a pin (TRUST-20) ---
-
-
-@case
-def trust__without_a_pin(case: Case) -> None:
-    """A client with list signers of the release before learns its pin once, and keeps it.
-
-    The first document counts that one of them signed, besides its own roots.
-    """
-    case.unpinned(1)
-    case.poll(case.feed.answer(), base=case.feed.data, refused="signature")
-    case.trust(version=0)
-    document = _document(case, 5)
-    for by in ((ROOT,), (1,), (ROOT, _STANDBY), (_THIEF, 1)):
-        case.trust(signed(document, *by), refused="root")
-    case.trust(signed(document, ROOT, 1), version=5)
-    case.poll(case.feed.answer(), base=case.feed.data, sequence=1)
-    other = _document(case, 6, roots=roots(_THIEF))
-    for _ in range(2):
-        case.trust(signed(other, _THIEF, 1), refused="root")
-        case.restart()
-    case.trust(_by_root(case, 6), version=6)
-
-
-@case
-def trust__without_a_pin__after_rotations(case: Case) -> None:
-    """The document that a known signer signed may be an old one, from which the roots lead on."""
-    chain = (
-        signed(_document(case, 1), ROOT, 1),
-        _of(case, 2, roots(206), ROOT, 206, _STANDBY),
-        _of(case, 9, roots(206), 206, 3),
-    )
-    for known in (1, _STANDBY, 3):
-        case.unpinned(known)
-        case.trust(*chain, version=9)
-    case.unpinned(_THIEF)
-    case.trust(*chain, refused="root")
-
-
 # --- heads (TRUST-13) ---
 
 

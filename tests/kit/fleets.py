@@ -163,7 +163,9 @@ class Fleet:
             body = RegisteredAuthorizer.of(made).model_dump_json().encode()
             schedule.registered(reports.ReportAnswer.parse(body, has="id"), self.now)
             return
-        view = View.of(member.state, self._moment(), _POLICY.max_staleness)
+        view = View.of(
+            member.state, self._moment(), _POLICY.max_staleness, end=member.state.head.expires_at
+        )
         by = reports.ReportedBy(self.caller.tenant_id, schedule.id, number=1)
         stated = reports.statement(view, _POLICY, {}, by)
         beat = ReportBody.model_validate_json(reports.report(stated)).beat()

@@ -22,9 +22,9 @@ from shared.adapters.file_sealer import FileSealer
 from shared.adapters.stored_usage import StoredUsage
 from shared.authorizer import events
 from shared.authorizer.answers import Response
-from shared.authorizer.belief import Belief
 from shared.authorizer.floor import MemoryFloor, Saved, _decoded, _encoded
 from shared.authorizer.follower import Follower
+from shared.authorizer.formats.following import TrustState
 from shared.authorizer.policy import Policy
 from shared.errors import NotFound, RequestError, RescindError
 from shared.operations.lists import publication
@@ -269,7 +269,7 @@ class Client:
         self.world, self.machine, self.tenant = world, machine, tenant
         self.floor, self.link = Disk(machine), Link(world, machine, tenant, ups)
         self._policy = policy
-        self._belief = Belief.of(tenant.id, pin, ())
+        self._trust = TrustState(tenant.id, pin)
         # What it last heard nothing for, without numbers.
         self._told = ""
         self.follower = self._made()
@@ -281,7 +281,7 @@ class Client:
         self.world.start(f"{self.machine.name} follows", self.machine, self._follow)
 
     def _made(self) -> Follower:
-        made = Follower(self.link.transport, self.floor, self._belief, self._policy, self._note)
+        made = Follower(self.link.transport, self.floor, self._trust, self._policy, self._note)
         self.link.confirmed = lambda: made.view.confirmed
         made.wants_keys = True
         return made

@@ -355,7 +355,7 @@ class Oracle:
             is_same = books.revoked(warrant_id) and standing.since <= at
             if is_same and warrant_id not in state.revoked:
                 raise Broken(f"{client.machine.name} accepts {warrant_id} again")
-        version, sequence = client.follower.belief.version, state.sequence
+        version, sequence = client.follower.trust.version, state.sequence
         if (version, sequence) < self._reached.get(client, (0, 0)):
             raise Broken(f"{client.machine.name} goes back to {sequence}")
         self._reached[client] = version, sequence

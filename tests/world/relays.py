@@ -15,8 +15,8 @@ from starlette.responses import FileResponse
 from starlette.routing import Match, Route
 
 from shared.authorizer.answers import NoAnswer, Response
-from shared.authorizer.belief import Belief
 from shared.authorizer.floor import FileFloor, Saved
+from shared.authorizer.formats.following import TrustState
 from shared.authorizer.relay import relay as relay_module
 from shared.authorizer.relay import upstream as upstream_module
 from shared.authorizer.relay.app import app
@@ -183,9 +183,9 @@ class House:
             "Service",
             SimpleNamespace(transport=lambda: links.pop().transport, allow_http=True, name="relay"),
         )
-        belief = Belief.of(self.tenant.id, self._pin, ())
+        trust = TrustState(self.tenant.id, self._pin)
         floor = _Shelf(self.folder / "floor", self)
-        relay = Relay(service, belief, floor, self.folder, most_waiting=8)
+        relay = Relay(service, trust, floor, self.folder, most_waiting=8)
         link.confirmed = lambda: relay._upstream._follower.view.confirmed
         relay.load()
         if self.machine.skew < self._skew:

@@ -372,7 +372,7 @@ class Trace:
         with self.world.on(it.machine):
             fresh = {each for each in _WARRANTS if seen.is_fresh() and each not in seen.revoked}
         confirmed = _ticks(seen.confirmed.wall) if seen.is_trusted else None
-        trust, sequence = it.follower.belief.version, position.sequence if position else 0
+        trust, sequence = it.follower.trust.version, position.sequence if position else 0
         waits = self.world.where(self._polls.get(name))
         revoked, has_gap = {*seen.revoked.ids()}, it.follower._has_gap
         told = read_age(service.answer) if waits == "answer" else waits

@@ -20,10 +20,8 @@ type Options struct {
 	// URL is the address of the service, APIKey an API key with the scope authorizer, and Tenant the
 	// tenant's identifier.
 	URL, APIKey, Tenant string
-	// TrustRoot is the pin of the service's roots, which `rescind trust show` prints. A client of the
-	// release before may have PublicKeys, list signers in base64, by which the pin is learned once.
-	TrustRoot  string
-	PublicKeys []string
+	// TrustRoot is the pin of the service's roots, which `rescind trust show` prints.
+	TrustRoot string
 	// Floor is a folder that survives restarts, of this tenant and this authorizer alone.
 	Floor string
 	// MaxStaleness is how long after the last confirmation by the service a warrant can be Clear: 30
@@ -115,8 +113,7 @@ func New(options Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	trust, err := beliefOf(options.Tenant, options.TrustRoot, options.PublicKeys)
-	if err != nil {
+	if err := checkPin(options.TrustRoot); err != nil {
 		return nil, err
 	}
 	transport, err := newTransport(options.URL, options.APIKey, options.AllowHTTP, options.RootCAs)
@@ -131,7 +128,7 @@ func New(options Options) (*Client, error) {
 	made.follower = follower{
 		transport: transport, floor: &floor{folder: options.Floor}, policy: policy, emit: made.note,
 	}
-	made.follower.trust.Store(&trust)
+	made.follower.trust.Store(&belief{tenant: options.Tenant, pin: options.TrustRoot})
 	if !options.NoReports {
 		made.reporter = &reporter{client: made, name: options.Name, schedule: schedule{place: uniform()}}
 		if made.reporter.name == "" {

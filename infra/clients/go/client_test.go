@@ -274,7 +274,6 @@ func TestOptions(t *testing.T) {
 		"Tenant": func(o *Options) { o.Tenant = "" }, "Floor": func(o *Options) { o.Floor = "" },
 		"TrustRoot":    func(o *Options) { o.TrustRoot = strings.Repeat("A", 64) },
 		"no trust":     func(o *Options) { o.TrustRoot = "" },
-		"PublicKeys":   func(o *Options) { o.TrustRoot, o.PublicKeys = "", []string{toBase64(make([]byte, 32))} },
 		"MaxStaleness": func(o *Options) { o.MaxStaleness = -1 },
 	} {
 		wrong := whole

@@ -80,9 +80,8 @@ func (s *session) answer(name string, given json.RawMessage) (said, error) {
 
 func (s *session) init(given json.RawMessage) (said, error) {
 	var asked struct {
-		Tenant string   `json:"tenant"`
-		Root   string   `json:"trust_root"`
-		Keys   []string `json:"public_keys"`
+		Tenant string `json:"tenant"`
+		Root   string `json:"trust_root"`
 		Floor  *struct {
 			Sequence uint64 `json:"sequence"`
 			Chain    []byte `json:"chain"`
@@ -92,11 +91,10 @@ func (s *session) init(given json.RawMessage) (said, error) {
 	if err := json.Unmarshal(given, &asked); err != nil {
 		return nil, err
 	}
-	begun, err := beliefOf(asked.Tenant, asked.Root, asked.Keys)
-	if err != nil {
+	if err := checkPin(asked.Root); err != nil {
 		return nil, err
 	}
-	*s = session{belief: begun}
+	*s = session{belief: belief{tenant: asked.Tenant, pin: asked.Root}}
 	if asked.Floor != nil {
 		s.floor = &position{sequence: asked.Floor.Sequence}
 		copy(s.floor.chain[:], asked.Floor.Chain)

@@ -155,13 +155,11 @@ func (s *saved) check() error {
 	if signer, err := hex.DecodeString(s.Signer); err != nil || (len(signer) > 0 && !isSafe(signer)) {
 		return errors.New("its signer is no key")
 	}
-	if isPresent(s.Document) && (s.document() == nil || checkPin(s.Pin) != nil) {
+	if s.document() == nil || checkPin(s.Pin) != nil {
 		return errors.New("its trust document is none")
 	}
 	return nil
 }
-
-func isPresent(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func (s *saved) position() position {
 	found := position{sequence: s.Sequence}
@@ -221,7 +219,7 @@ func (f *floor) isBehind(next *saved, now os.FileInfo) (bool, error) {
 		return false, err
 	}
 	ours, theirs := next.document(), held.document()
-	if ours != nil && theirs != nil && !sharesRoot(next.Pin, ours, held.Pin, theirs) {
+	if !sharesRoot(next.Pin, ours, held.Pin, theirs) {
 		if !isSameStamp(now, f.began) {
 			return false, &FloorError{"a client with another TrustRoot uses the floor: start again"}
 		}
@@ -236,7 +234,7 @@ func sharesRoot(pin string, ours *document, other string, theirs *document) bool
 
 // isAfter returns whether this is newer. A newer document may lead back to a lower sequence.
 func (s *saved) isAfter(other *saved) bool {
-	mine, others := version(s.document()), version(other.document())
+	mine, others := s.document().version, other.document().version
 	if mine != others {
 		return mine > others
 	}
@@ -246,14 +244,7 @@ func (s *saved) isAfter(other *saved) bool {
 	return s.IssuedAt.After(other.IssuedAt)
 }
 
-func version(of *document) uint64 {
-	if of == nil {
-		return 0
-	}
-	return of.version
-}
-
-// document returns the saved trust document, or nil.
+// document returns the saved trust document, or nil if it is damaged.
 func (s *saved) document() *document {
 	found, err := parseDocuments(s.Document)
 	if err != nil || len(found) != 1 || found[0].tenant != s.Tenant {

@@ -85,13 +85,7 @@ func (f *follower) load() error {
 // resumed returns the belief after a restart with what a floor has. With another pin it begins anew,
 // unless that is the pin of the roots of the held document.
 func (b belief) resumed(from *saved) belief {
-	held := from.document()
-	if held == nil {
-		return b
-	}
-	if b.pin == "" {
-		b.pin, b.held = from.Pin, held
-	} else if b.pin == from.Pin || b.pin == held.roots.pin {
+	if held := from.document(); b.pin == from.Pin || b.pin == held.roots.pin {
 		b.held = held
 	}
 	return b
@@ -455,12 +449,12 @@ func uniform() float64 {
 }
 
 func savedAt(by *belief, at position, signer *key) *saved {
-	made := &saved{Tenant: by.tenant, Sequence: at.sequence, Chain: hex.EncodeToString(at.chain[:])}
+	made := &saved{
+		Tenant: by.tenant, Sequence: at.sequence, Chain: hex.EncodeToString(at.chain[:]),
+		Pin: by.pin, Document: encodeDocument(by.held),
+	}
 	if signer != nil {
 		made.Signer = signer.String()
-	}
-	if by.held != nil {
-		made.Pin, made.Document = by.pin, encodeDocument(by.held)
 	}
 	return made
 }

@@ -244,40 +244,17 @@ func (d *document) isSignedBy(by roots) bool {
 	return left <= 0
 }
 
-// belief is whom a client believes: `pin` and the document that was reached from it. Without a pin,
-// one of the list signers `known` from the release before must have signed a document (TRUST-20).
+// belief is the trust of a client in one tenant: `pin`, and the document that was reached from it.
 type belief struct {
 	tenant string
 	pin    string
-	known  []key
 	held   *document
-}
-
-// beliefOf returns the belief of a client that is given a pin, or list signers in base64.
-func beliefOf(tenant, pin string, publicKeys []string) (belief, error) {
-	found := belief{tenant: tenant, pin: pin}
-	if pin != "" {
-		return found, checkPin(pin)
-	}
-	for _, text := range publicKeys {
-		data, err := fromBase64(text)
-		if err != nil || !isSafe(data) {
-			return found, errors.New("a public key must be one of Ed25519, of 32 bytes, in base64")
-		}
-		var each key
-		copy(each[:], data)
-		found.known = append(found.known, each)
-	}
-	if len(found.known) == 0 {
-		return found, errors.New("set TrustRoot to the pin that `rescind trust show` prints")
-	}
-	return found, nil
 }
 
 func checkPin(pin string) error {
 	data, err := hex.DecodeString(pin)
 	if err != nil || len(data) != sha256.Size || hex.EncodeToString(data) != pin {
-		return errors.New("a pin must be 64 hexadecimal digits in lower case")
+		return errors.New("set TrustRoot to the 64 digits that `rescind trust show` prints")
 	}
 	return nil
 }
@@ -291,13 +268,10 @@ func (b belief) version() uint64 {
 
 // named returns the keys that may have signed the saved head.
 func (b belief) named() []key {
-	if b.held != nil {
-		return b.held.lists
+	if b.held == nil {
+		return nil
 	}
-	if b.pin == "" {
-		return b.known
-	}
-	return nil
+	return b.held.lists
 }
 
 // position returns the position below which no head is accepted (TRUST-14).
@@ -314,13 +288,6 @@ func (b belief) followed(given []*document, now time.Time) (belief, error) {
 		return b, nil
 	}
 	next := b
-	if b.pin == "" {
-		pin, err := b.vouched(given)
-		if err != nil {
-			return b, err
-		}
-		next.pin = pin
-	}
 	for _, each := range given {
 		if each.tenant != b.tenant {
 			return b, refuse(Tenant)
@@ -345,16 +312,6 @@ func (b belief) followed(given []*document, now time.Time) (belief, error) {
 		return b, err
 	}
 	return next, nil
-}
-
-// vouched returns the pin of the first document that a known list signer signed.
-func (b belief) vouched(given []*document) (string, error) {
-	for _, each := range given {
-		if each.isSignedBy(roots{keys: b.known, threshold: 1}) {
-			return each.roots.pin, nil
-		}
-	}
-	return "", refuse(Root)
 }
 
 // after returns the document that is held after this one of an answer.
@@ -398,10 +355,7 @@ func (d *document) checkTimes(now time.Time) error {
 // verified is the verifier of a client (TRUST-13). After the refusals `signature`, `trust_expired`
 // and `behind`, read documents and check the answer again.
 func (b belief) verified(given *answer, now time.Time, likely *key) (head, key, error) {
-	if b.held == nil {
-		return head{}, key{}, refuse(Signature)
-	}
-	found, by, err := signedHead(given, b.held.lists, likely)
+	found, by, err := b.ofSaved(given, now, likely)
 	if err != nil {
 		return found, by, err
 	}

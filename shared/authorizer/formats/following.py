@@ -7,7 +7,7 @@ returns another one or raises, so a client that keeps its state on an error lose
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Self
 
 from . import documents as formats
@@ -19,12 +19,23 @@ from .wire import Position, SignedHead
 # The longest lifetime of a document.
 LIFETIME_MAX: Final = timedelta(days=400)
 
+# The refusals of a head after which a client reads documents, and checks the head again.
+OF_DOCUMENTS: Final = frozenset({RootReason.SIGNATURE, RootReason.TRUST_EXPIRED, RootReason.BEHIND})
+
 _PIN: Final = re.compile("[0-9a-f]{64}", re.ASCII)
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class JudgedHead(NamedTuple):
+    """A head that a signer of the held document signed with `key`; its own checks follow."""
+
+    head: SignedHead
+    key: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class TrustState:
-    """The belief of a client about one tenant: the roots of `held`, or those of the pin before it.
+    """The trust of a client in one tenant: the roots of `held`, or those of the pin before it.
 
     Save `held` before a state counts, so that no older document is accepted after a restart.
     Raises `ValueError` if the pin is not one.
@@ -36,18 +47,27 @@ class TrustState:
 
     def __post_init__(self) -> None:
         if not _PIN.fullmatch(self.pin):
-            raise ValueError("a pin must be 64 hexadecimal digits in lower case")
+            raise ValueError("a pin must be 64 hexadecimal digits: `rescind trust show` prints it")
 
     @property
     def version(self) -> int:
         """The version of the held document, 0 without one: what `GET /v1/trust` is asked after."""
         return self.held.document.version if self.held else 0
 
-    def kept(self) -> dict[str, str] | None:
-        """Return what `resumed` reads, for JSON: pin and held document. None without a document."""
-        if self.held is None:
-            return None
-        return {"pin": self.pin, "documents": formats.answer([self.held]).decode()}
+    @property
+    def expires_at(self) -> datetime:
+        """The time from which no head clears a warrant: in the past without a document."""
+        return self.held.document.expires_at if self.held else _NEVER
+
+    @property
+    def pins(self) -> frozenset[str]:
+        """The pins from which the held document follows."""
+        return frozenset({self.pin, *([self.held.document.roots.pin] if self.held else [])})
+
+    def kept(self) -> dict[str, str]:
+        """Return what `resumed` reads, for JSON: the pin and the held document."""
+        held = [self.held] if self.held else []
+        return {"pin": self.pin, "documents": formats.answer(held).decode()}
 
     @classmethod
     def resumed(cls, tenant_id: str, kept: Mapping[str, str]) -> Self:
@@ -68,8 +88,7 @@ class TrustState:
 
         It begins anew unless the pin is that of the state, or of the roots of the held document.
         """
-        roots = {self.held.document.roots.pin} if self.held else set()
-        return replace(self, pin=pin, held=self.held if pin in {self.pin, *roots} else None)
+        return replace(self, pin=pin, held=self.held if pin in self.pins else None)
 
     def named(self, use: str) -> tuple[bytes, ...]:
         """Return the keys (32 bytes each) that have this use; none without a document."""
@@ -86,12 +105,27 @@ class TrustState:
             return saved
         return self.held.document.feed
 
+    def judge(
+        self, payload: bytes, signature: bytes, now: datetime, likely: bytes | None = None
+    ) -> JudgedHead:
+        """Return a head of the feed if the held document vouches for it (TRUST-13).
 
-class JudgedHead(NamedTuple):
-    """A head that a signer of the held document signed with `key`; its own checks follow."""
-
-    head: SignedHead
-    key: bytes
+        The key `likely` is tried first. The further checks of a head are in docs/spec/feed.md.
+        After a reason of `OF_DOCUMENTS`, read `GET /v1/trust` and check the head again. Raises
+        `NotTrusted`.
+        """
+        key = _signer(wire.signed_part(payload), signature, self, likely)
+        if self.held is None or key is None:
+            raise NotTrusted(RootReason.SIGNATURE)
+        head = read(SignedHead.decode, payload)
+        if now >= self.expires_at:
+            raise NotTrusted(RootReason.TRUST_EXPIRED)
+        if head.trust is not None:
+            if head.trust.number > self.version:
+                raise NotTrusted(RootReason.BEHIND)
+            if head.trust.number == self.version and head.trust != self.held.reference:
+                raise NotTrusted(RootReason.EQUIVOCATION)
+        return JudgedHead(head, key)
 
 
 def follow(state: TrustState, documents: Sequence[SignedDocument], now: datetime) -> TrustState:
@@ -114,34 +148,6 @@ def follow(state: TrustState, documents: Sequence[SignedDocument], now: datetime
         return state
     _check_times(held, now)
     return replace(state, held=held)
-
-
-def judge(
-    payload: bytes,
-    signature: bytes,
-    state: TrustState,
-    now: datetime,
-    *,
-    likely: bytes | None = None,
-) -> JudgedHead:
-    """Return a head of the feed if the held document vouches for it.
-
-    The key `likely` is tried first. The further checks of a head are in docs/spec/feed.md. After
-    `SIGNATURE`, `TRUST_EXPIRED` and `BEHIND`, read `GET /v1/trust` and check the head again.
-    Raises `NotTrusted`.
-    """
-    key = _signer(wire.signed_part(payload), signature, state, likely)
-    if state.held is None or key is None:
-        raise NotTrusted(RootReason.SIGNATURE)
-    head = read(SignedHead.decode, payload)
-    if now >= state.held.document.expires_at:
-        raise NotTrusted(RootReason.TRUST_EXPIRED)
-    if head.trust is not None:
-        if head.trust.number > state.version:
-            raise NotTrusted(RootReason.BEHIND)
-        if head.trust.number == state.version and head.trust != state.held.reference:
-            raise NotTrusted(RootReason.EQUIVOCATION)
-    return JudgedHead(head, key)
 
 
 def _after(held: SignedDocument | None, next_: SignedDocument, pin: str) -> SignedDocument | None:

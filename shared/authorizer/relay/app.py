@@ -26,7 +26,6 @@ from ..formats.entity_tags import is_held
 from ..formats.wire import NUMBER_MAX
 from ..view import Moment
 from .blobs import Wanted
-from .documents import Document
 from .errors import Problem
 from .fleet import ROOT, Fleet
 from .held import WAIT_MAX, Held
@@ -79,14 +78,7 @@ _IMMUTABLE: Final = {
 
 _FEED: Final = "/v1/revocations/feed"
 _TRUST: Final = "/v1/trust"
-_SIGNERS: Final = "/v1/revocations/srl/keys"
-_BUNDLE: Final = "/v1/trust-bundle"
-_PARAMETERS: Final = {
-    _FEED: ("after", "wait"),
-    _TRUST: ("after",),
-    _SIGNERS: ("cursor",),
-    _BUNDLE: ("cursor",),
-}
+_PARAMETERS: Final = {_FEED: ("after", "wait"), _TRUST: ("after",)}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -113,8 +105,6 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
         "/v1/revocations/feed/base/{version}": endpoints.base,
         _TRUST: endpoints.trust,
         "/v1/trust/keys/{sha256}": endpoints.signing_keys,
-        _SIGNERS: endpoints.signers,
-        _BUNDLE: endpoints.bundle,
     }
     fleet = Fleet(relay)
     paths[PATH] = fleet.native_list
@@ -195,21 +185,6 @@ class Endpoints:
         data = answer(needed(news.documents, after=after or 0))
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
         return _respond(request, etag, data, age(news.confirmed, asked))
-
-    async def signers(self, request: Request) -> Response:
-        """Answer with the list signers, among which is that of the head."""
-        return await self._page(request, self._relay.signers, self._held(None).signed_by)
-
-    async def bundle(self, request: Request) -> Response:
-        """Answer with a page of the trust bundle."""
-        return await self._page(request, self._relay.bundle, None)
-
-    async def _page(self, request: Request, document: Document, signer: bytes | None) -> Response:
-        asked = Moment.now()
-        page, confirmed = await document.page(request.query_params.get("cursor", ""), signer=signer)
-        if page is None:
-            raise Problem(400, "invalid_request", "There is no such cursor. Begin again.")
-        return _respond(request, page.etag, page.body, age(confirmed, asked))
 
     def _held(self, after: int | None) -> Held:
         """Return what clients accept now. Raises `Problem` if there is nothing of the kind."""

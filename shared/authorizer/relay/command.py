@@ -13,8 +13,8 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 
-from ..belief import Belief
 from ..floor import FileFloor
+from ..formats.following import TrustState
 from .app import app
 from .connections import Config, Limits
 from .relay import Relay, Service
@@ -101,7 +101,7 @@ def _relay(options: argparse.Namespace, api_key: str, most: Limits) -> Relay:
     state = Path(options.state)
     return Relay(
         Service(options.url, api_key, options.allow_http, _name(options.name)),
-        Belief.of(options.tenant, options.root, options.public_key or ()),
+        TrustState(options.tenant, options.root),
         FileFloor(state / "floor"),
         state,
         most_waiting=most.waiting,

@@ -78,13 +78,12 @@ class Trail:
 class Held:
     """The newest head that was verified, as it was received, and the entries before it.
 
-    `head` is what `payload` encodes, and `signed_by` the public key that verified it.
+    `head` is what `payload` encodes.
     """
 
     head: wire.SignedHead
     payload: bytes
     signature: bytes
-    signed_by: bytes
     trail: Trail
     _encoded: OrderedDict[int, bytes] = field(default_factory=OrderedDict)
 
@@ -94,7 +93,7 @@ class Held:
         end = state.position
         trail = before.trail.to(answer, end) if before else None
         trail = trail or Trail.of(answer, state.head)
-        return cls(state.head, answer.payload, answer.signature, state.signed_by, trail)
+        return cls(state.head, answer.payload, answer.signature, trail)
 
     @property
     def etag(self) -> str:

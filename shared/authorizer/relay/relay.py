@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ..belief import Belief
 from ..floor import Floor
+from ..formats.following import TrustState
 from ..transport import Transport
 from ..view import NEVER, Moment, today
-from . import documents
 from .blobs import Blobs, Wanted
-from .documents import Document
 from .native import NewestNativeList
 from .reports import Reports
 from .upstream import Line, Upstream, UpstreamNews
@@ -96,7 +94,7 @@ class Relay:
     def __init__(
         self,
         service: Service,
-        belief: Belief,
+        trust: TrustState,
         floor: Floor,
         folder: Path,
         *,
@@ -108,7 +106,7 @@ class Relay:
         self._upstream = Upstream(
             service.transport(),
             floor,
-            belief,
+            trust,
             post=self._posted,
             kept=folder / "trust.json",
             allow_http=service.allow_http,
@@ -116,8 +114,6 @@ class Relay:
         self._lines = [Line(service.transport()) for _ in range(4)]
         self.bases = Blobs(folder / "bases", self._lines[0], floor)
         self.signing_keys = Blobs(folder / "keys", self._lines[0], floor)
-        self.signers = Document(documents.signers(), self._lines[1], folder)
-        self.bundle = Document(documents.trust_bundle(belief.tenant), self._lines[1], folder)
         self.reports = Reports(self._lines[2], self._lines[3], service.name)
         self.native = NewestNativeList(self._lines[1], lambda: self._upstream.state)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -137,7 +133,7 @@ class Relay:
         self._loop = None
         with suppress(TimeoutError):
             await asyncio.wait_for(self.reports.close(), _LAST_REPORTS_SECONDS)
-        for each in (self.bases, self.signing_keys, self.signers, self.bundle, self.native):
+        for each in (self.bases, self.signing_keys, self.native):
             each.close()
         await asyncio.to_thread(self._upstream.close)
         for line in self._lines:

@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 
 from .. import events, files
 from ..answers import Answer
-from ..belief import Belief
 from ..floor import Floor
 from ..follower import Follower
 from ..formats.documents import NotTrusted, SignedDocument, answer, documents
+from ..formats.following import TrustState
 from ..policy import Policy
 from ..state import State
 from ..transport import Transport
@@ -69,7 +69,7 @@ class Upstream:
         self,
         transport: Transport,
         floor: Floor,
-        belief: Belief,
+        trust: TrustState,
         *,
         post: Callable[[UpstreamNews], None],
         kept: Path,
@@ -79,7 +79,7 @@ class Upstream:
             poll_seconds=_POLL_SECONDS, wait_seconds=_POLL_SECONDS, allow_http=allow_http
         )
         self.counts: Counter[str] = Counter()
-        self._follower = Follower(transport, floor, belief, policy, self._note, asks_all=True)
+        self._follower = Follower(transport, floor, trust, policy, self._note, asks_all=True)
         self._file = kept
         self._kept: tuple[SignedDocument, ...] = ()
         self._post = post
@@ -91,7 +91,7 @@ class Upstream:
     def load(self) -> None:
         """Take up the floor. Raises `DamagedFloor` or `OSError`."""
         self._follower.load()
-        kept, version = _loaded(self._file), self._follower.belief.version
+        kept, version = _loaded(self._file), self._follower.trust.version
         # The floor was saved before, so it may have a newer one. Then all are read again.
         if kept and kept[-1].document.version == version:
             self._follower.documents = self._kept = kept

@@ -9,7 +9,7 @@ import pytest
 
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.documents import NotTrusted, RootReason
-from shared.authorizer.formats.following import TrustState, follow, judge
+from shared.authorizer.formats.following import TrustState, follow
 from tests.authorizer.feeds import NOW, Feed, signer
 from tests.authorizer.root_chains import Chain, chain_of
 from tests.authorizer.roots import LIST, pinned
@@ -34,9 +34,9 @@ def _is_expired(state: TrustState) -> bool:
     head = Feed().head().encode()
     signed = signer(LIST).sign(wire.signed_part(head))
     with suppress(NotTrusted):
-        return not judge(head, signed, state, NOW)
+        return not state.judge(head, signed, NOW)
     with pytest.raises(NotTrusted, match=RootReason.TRUST_EXPIRED):
-        judge(head, signed, state, NOW)
+        state.judge(head, signed, NOW)
     return True
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from shared.authorizer.formats import documents, ed25519, wire
 from shared.authorizer.formats.documents import SignedDocument
-from shared.authorizer.formats.following import follow, judge
+from shared.authorizer.formats.following import follow
 from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys, reference
 from shared.authorizer.formats.trust import LogAnchor
 from tests.authorizer.feeds import NOW, TENANT, Feed, signer
@@ -62,7 +62,7 @@ def test_a_document_costs_about_two_verifications() -> None:
                 held, [SignedDocument.opened(two_of_three.payload, two_of_three.signatures)], NOW
             ),
         ),
-        "head": (1.5, lambda: judge(head, by_signer, state, NOW, likely=public_of(LIST))),
+        "head": (1.5, lambda: state.judge(head, by_signer, NOW, public_of(LIST))),
         "100 keys": (5.5, lambda: PublishedKeys.opened(keys, name, tenant_id=TENANT)),
     }
     found = {name: seconds(call, tries=15, calls=40) / one for name, (_, call) in costs.items()}

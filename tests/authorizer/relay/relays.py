@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from shared.authorizer.answers import Answer, parse_answer
-from shared.authorizer.belief import Belief
 from shared.authorizer.floor import FileFloor
+from shared.authorizer.formats.following import TrustState
 from shared.authorizer.relay.app import app
 from shared.authorizer.relay.command import Server, open_socket
 from shared.authorizer.relay.connections import Limits
@@ -86,16 +86,14 @@ def running(
     key: str = KEY,
     tokens: Sequence[str] = (),
     tenant: str = TENANT,
-    pinned: Sequence[bytes | str] = (),
     pin: str = PIN,
     most_waiting: int = 100,
 ) -> Iterator[Running]:
     """A relay of `service`, or of the one at an address, on a free port."""
-    belief = Belief.of(tenant, None if pinned else pin, pinned)
     url = service if isinstance(service, str) else service.url
     floor = FileFloor(folder / "floor")
     upstream = Upstream(url, key, name="site-a")
-    relay = Relay(upstream, belief, floor, folder, most_waiting=most_waiting)
+    relay = Relay(upstream, TrustState(tenant, pin), floor, folder, most_waiting=most_waiting)
     relay.load()
     sock = open_socket(HOST, 0)
     server = Server(relay, app(relay, tokens), Limits(1000, 100), None, None)

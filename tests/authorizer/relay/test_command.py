@@ -17,14 +17,12 @@ import pytest
 from shared.authorizer.__main__ import main
 from shared.authorizer.relay import command
 from tests.authorizer.feeds import TENANT
-from tests.authorizer.service import KEY, Service, serving
+from tests.authorizer.service import KEY, PIN, Service, serving
 from tests.kit.processes import ROOT, environment, run
-
-_PINNED = "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w="
 
 
 def arguments(url: str, folder: Path, *more: str) -> list[str]:
-    given = ["--tenant", TENANT, "--public-key", _PINNED, "--state", str(folder)]
+    given = ["--tenant", TENANT, "--root", PIN, "--state", str(folder)]
     return ["relay", url, *given, *more]
 
 

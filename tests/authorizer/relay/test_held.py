@@ -89,7 +89,7 @@ def test_all_that_is_kept_fits_into_an_answer(monkeypatch: pytest.MonkeyPatch) -
     trail = Trail.of(feed.answer(), feed.head())
     entries = tuple(bytes([size % 256]) * 50_000 for size in range(100))
     trail = replace(trail, entries=entries).bounded()
-    held = Held(replace(feed.head(), sequence=100), b"p" * 400, b"s" * 64, b"k", trail)
+    held = Held(replace(feed.head(), sequence=100), b"p" * 400, b"s" * 64, trail)
     first = held.trail.start.sequence
     assert ANSWER_BYTES_MAX - 100_000 < len(held.answer(first)) <= ANSWER_BYTES_MAX
     monkeypatch.setattr(module, "_ENCODED_MAX", ANSWER_BYTES_MAX)

@@ -83,7 +83,7 @@ def test_a_client_of_a_relay_refuses_what_is_revoked(
 
 
 def test_what_is_signed_is_passed_on_as_it_is(service: Service, relay: Running) -> None:
-    """F297b: Heads, entries, bases and list signers are passed on byte for byte."""
+    """F297b: Heads, entries and bases are passed on byte for byte."""
     service.revoke("svc_wrt_b")
     soon(lambda: relay.holds(2))
     answer = relay.get().answer
@@ -95,8 +95,6 @@ def test_what_is_signed_is_passed_on_as_it_is(service: Service, relay: Running) 
     base = relay.get(f"{FEED}/base/{head.base.version}")
     assert base.headers["content-encoding"] == "gzip"
     assert gzip.decompress(base.body) == service.feed.data
-    keys = relay.get("/v1/revocations/srl/keys")
-    assert keys.body == service.answer("/v1/revocations/srl/keys", {}).body
 
 
 def test_polls_wait_for_news(
@@ -188,10 +186,10 @@ def test_a_relay_serves_after_a_restart_what_it_had(service: Service, tmp_path: 
     with running(service, tmp_path) as relay:
         soon(lambda: relay.holds(1))
         with client(relay):
-            before = relay.get(), relay.get("/v1/revocations/srl/keys")
+            before = relay.get(), relay.get("/v1/trust")
     away(service)
     with running(service, tmp_path) as relay:
-        after = relay.get(), relay.get("/v1/revocations/srl/keys")
+        after = relay.get(), relay.get("/v1/trust")
         assert [each.body for each in after] == [each.body for each in before]
         assert min(each.age for each in after) >= 1
         with client(relay) as newcomer:
@@ -238,7 +236,7 @@ def test_a_relay_answers_those_with_its_token(service: Service, tmp_path: Path) 
     """FLEET-23, F301a: A relay with tokens answers nobody without one, but for its health."""
     with running(service, tmp_path, tokens=[TOKEN, "another"]) as relay:
         soon(lambda: relay.holds(1))
-        paths = [FEED, f"{FEED}/base/1", "/v1/revocations/srl/keys", "/v1/trust-bundle"]
+        paths = [FEED, f"{FEED}/base/1", "/v1/trust"]
         for wrong in ("", "Bearer wrong", f"Basic {TOKEN}"):
             assert {relay.get(path, authorization=wrong).status for path in paths} == {401}
         assert {relay.get(path).status for path in paths} == {401}
@@ -295,10 +293,10 @@ def test_a_relay_that_stops_answers_those_who_wait(service: Service, tmp_path: P
         (f"{FEED}?afterr=1", 400),
         (f"{FEED}/base/1?x=", 400),
         ("/v1/trust?wait=1", 400),
-        ("/v1/trust-bundle?limit=5", 400),
         (f"{FEED}/base/99", 404),
         (f"{FEED}/base/x", 404),
-        ("/v1/revocations/srl/keys?cursor=none", 400),
+        ("/v1/revocations/srl/keys", 404),
+        ("/v1/trust-bundle", 404),
         ("/v1/revocations", 404),
     ],
 )
@@ -352,17 +350,6 @@ def test_a_relay_knows_the_tags_of_others(service: Service, relay: Running, form
     soon(lambda: relay.holds(1))
     condition = conditions.condition(form, relay.get().headers["etag"])["If-None-Match"]
     assert relay.get(if_none_match=condition).status == 200
-
-
-def test_a_relay_knows_a_tag_that_a_proxy_changed(service: Service, relay: Running) -> None:
-    """F1740c: A relay behind a proxy that changes tags answers 304 to a tag as it passed it on."""
-    keys = service.answer("/v1/revocations/srl/keys", {}).body
-    changed = Response(keys, headers={"ETag": 'W/"page-gzip"'})
-    service.instead = lambda path: changed if path.startswith("/v1/revocations/srl") else None
-    reply = relay.get("/v1/revocations/srl/keys")
-    assert reply.status == 200
-    for each in (reply.headers["etag"], '"page"', '"page-gzip"'):
-        assert relay.get("/v1/revocations/srl/keys", if_none_match=each).status == 304
 
 
 @pytest.mark.parametrize("request_", framing.REFUSED.values(), ids=framing.REFUSED)

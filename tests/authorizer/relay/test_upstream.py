@@ -1,7 +1,6 @@
 """A service that answers wrongly: nothing that is not verified passes a relay."""
 
 import gzip
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -10,20 +9,16 @@ from pathlib import Path
 import pytest
 
 from shared.authorizer import follower
-from shared.authorizer.relay import documents, upstream
-from tests.authorizer.feeds import TENANT, Feed, signer
+from shared.authorizer.relay import upstream
+from tests.authorizer.feeds import Feed, signer
 from tests.authorizer.relay.relays import FEED, Running, running
 from tests.authorizer.service import Response, Service, serving
 from tests.kit.waiting import soon
-
-KEYS = "/v1/revocations/srl/keys"
-PATH = "/v1/trust-bundle"
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upstream, "_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(documents, "_RETRY", 0.0)
 
 
 @pytest.fixture
@@ -122,78 +117,10 @@ def test_a_base_with_another_hash_does_not_pass(
     assert gzip.decompress(relay.get(f"{FEED}/base/2").body) == service.feed.data
 
 
-@pytest.mark.parametrize("body", [b"no", b"[]", b'{"keys": [], "cursor": null}', b"[" * 100_000])
-def test_list_signers_without_that_of_the_head_do_not_pass(
-    service: Service, relay: Running, body: bytes
-) -> None:
-    """F298c: A relay passes on no list signers that do not name the signer of the head."""
-    service.instead = lambda path: Response(body) if path == KEYS else None
-    assert relay.get(KEYS).status == 503
-    service.instead = lambda _path: None
-    reply = relay.get(KEYS)
-    assert (reply.status, reply.json()["keys"]) == (200, service.signers)
-
-
-def bundle(tenant: str, *, cursor: str | None = None, revision: str = "1") -> bytes:
-    """A page of a trust bundle without keys."""
-    members = {"tenant_id": tenant, "revision": revision, "keys": [], "list_signers": []}
-    return json.dumps(members | {"cursor": cursor}).encode()
-
-
-def test_the_trust_bundle_of_another_tenant_does_not_pass(service: Service, relay: Running) -> None:
-    """F298d: A relay passes on no trust bundle of another tenant, and no page of another state."""
-    pages = {PATH: bundle("svc_tnt_other")}
-    service.instead = lambda path: Response(pages[path]) if path in pages else None
-    assert relay.get(PATH).status == 503
-    second = f"{PATH}?cursor=b"
-    pages[PATH], pages[second] = bundle(TENANT, cursor="b"), bundle(TENANT, revision="2")
-    assert relay.get(PATH).status == 503
-    pages[second] = bundle(TENANT)
-    assert (relay.get(PATH).body, relay.get(second).body) == (pages[PATH], pages[second])
-
-
-def test_a_bundle_is_confirmed_by_its_validator(
-    service: Service, relay: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F298e: A relay repeats the trust bundle for some seconds, and asks again with its `ETag`."""
-    etags: list[str | None] = []
-
-    def answer(path: str) -> Response | None:
-        if path != PATH:
-            return None
-        asked = [headers for each, headers in service.asked if each == PATH]
-        etags.append(asked[-1].get("If-None-Match"))
-        status = 304 if etags[-1] else 200
-        return Response(b"" if etags[-1] else bundle(TENANT), status, {"ETag": '"b"'})
-
-    service.instead = answer
-    first = relay.get(PATH)
-    assert relay.get(PATH, if_none_match='"b"').status == 304
-    assert etags == [None]
-    monkeypatch.setattr(documents, "FRESH_SECONDS", 0.0)
-    assert relay.get(PATH).body == first.body
-    assert etags == [None, '"b"']
-    # Without the service, what is there is repeated.
-    service.instead = lambda _path: Response(b"", 503)
-    assert relay.get(PATH).body == first.body
-
-
-def test_a_document_without_an_end_is_not_kept(
-    service: Service, relay: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F298f: A relay reads no endless number of pages, and no endless bytes."""
-    service.instead = lambda path: Response(bundle(TENANT, cursor="x")) if PATH in path else None
-    monkeypatch.setattr(documents, "_PAGES_MAX", 5)
-    assert relay.get(PATH).status == 503
-    monkeypatch.setattr(documents, "_BYTES_MAX", 10)
-    assert relay.get(PATH).status == 503
-
-
 def test_what_a_dropped_key_signed_is_withheld(service: Service, relay: Running) -> None:
-    """F298g: A relay withholds the head of a list signer that a document drops."""
+    """F298c: A relay withholds the head of a list signer that a document drops."""
     service.vouch(signer(2))
     soon(lambda: relay.get().status == 503)
-    assert relay.get(KEYS).status == 503
     service.feed.key = signer(2)
     service.sign()
     soon(lambda: relay.get().status == 200)
@@ -202,7 +129,7 @@ def test_what_a_dropped_key_signed_is_withheld(service: Service, relay: Running)
 def test_a_head_that_has_expired_is_withheld(
     service: Service, relay: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F298h: A relay answers 503 instead of with a head that has expired."""
+    """F298d: A relay answers 503 instead of with a head that has expired."""
     held = relay.relay.news.held
     assert held
     expired = replace(held, head=replace(held.head, expires_at=held.head.issued_at))
@@ -217,12 +144,11 @@ def test_a_head_that_has_expired_is_withheld(
 
 
 def test_before_the_first_answer_there_is_none(tmp_path: Path) -> None:
-    """F298i: A relay answers 503 before it has verified anything."""
+    """F298e: A relay answers 503 before it has verified anything."""
     with serving(Service()) as service:
         fails(service)
         with running(service, tmp_path) as relay:
-            paths = [FEED, KEYS, PATH]
-            assert [relay.get(path).status for path in paths] == [503] * 3
+            assert [relay.get(path).status for path in (FEED, "/v1/trust")] == [503, 503]
             assert relay.get(f"{FEED}/base/1").status == 404
             assert relay.get("/healthz").json()["sequence"] is None
 
@@ -230,7 +156,7 @@ def test_before_the_first_answer_there_is_none(tmp_path: Path) -> None:
 def test_an_error_that_nobody_foresaw_does_not_end_the_relay(
     service: Service, relay: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F298j: The thread that follows the service goes on after any error."""
+    """F298f: The thread that follows the service goes on after any error."""
     monkeypatch.setattr(follower, "_PAUSE", 0.01)
 
     def breaks(*_: object) -> None:

@@ -59,7 +59,7 @@ def _answers(url: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.skipif(_NGINX is None, reason="no nginx")
 def test_nginx_keeps_connections_and_changes_tags(tmp_path: Path) -> None:
-    """F1740d, F1741d: Behind an nginx that keeps connections and compresses, tags stay known."""
+    """F1740c, F1741d: Behind an nginx that keeps connections and compresses, tags stay known."""
     with (
         local_server(tmp_path / "data") as server,
         nginx(tmp_path, server.port) as url,

@@ -9,8 +9,8 @@ import pytest
 
 from shared.adapters.file_sealer import FileSealer
 from shared.authorizer.answers import Answer
-from shared.authorizer.belief import Belief
 from shared.authorizer.formats.documents import NotTrusted
+from shared.authorizer.formats.following import TrustState, follow
 from shared.authorizer.formats.trust import Roots
 from shared.authorizer.policy import NeedsBase, RefusedAnswer
 from shared.authorizer.state import advance
@@ -118,12 +118,12 @@ def test_the_break_has_an_entry(ports: Ports) -> None:
     assert current(ports, tenant.id).sequence == newest.sequence
 
 
-def _refusal(ports: Ports, tenant: Tenant, belief: Belief) -> str:
-    """Why a client with this belief, and without a state, refuses the feed; empty if not."""
+def _refusal(ports: Ports, tenant: Tenant, trust: TrustState) -> str:
+    """Why a client with this trust, and without a state, refuses the feed; empty if not."""
     news = feed_api.news(ports, tenant.operator)
     answer = Answer(news.head.payload, news.head.signature, tuple(news.entries))
     try:
-        advance(None, answer, now=ports.now(), trusted=belief, floor=None)
+        advance(None, answer, now=ports.now(), trusted=trust, floor=None)
     except NeedsBase:
         return ""
     except (RefusedAnswer, NotTrusted) as refused:
@@ -131,12 +131,12 @@ def _refusal(ports: Ports, tenant: Tenant, belief: Belief) -> str:
     raise AssertionError("a client without a state needs the base")
 
 
-def _followed(ports: Ports, tenant: Tenant, belief: Belief) -> Belief:
-    """The belief after the client has read the documents."""
+def _followed(ports: Ports, tenant: Tenant, trust: TrustState) -> TrustState:
+    """The trust after the client has read the documents."""
     publishing.keep(ports, tenant.id)
     head = documents.newest(ports, tenant.operator)
-    found = documents.since(ports, tenant.operator, of=head, after=belief.version)
-    return belief.followed(found, ports.now())
+    found = documents.since(ports, tenant.operator, of=head, after=trust.version)
+    return follow(trust, found, ports.now())
 
 
 def test_a_restore_to_before_a_rotation(
@@ -150,7 +150,7 @@ def test_a_restore_to_before_a_rotation(
     publishing.keep(ports, tenant.id)
     root = ports.root
     assert root is not None
-    new = Belief.of(tenant.id, Roots((root.public_key,), 1).pin, ())
+    new = TrustState(tenant.id, Roots((root.public_key,), 1).pin)
     before = _followed(ports, tenant, new)
     copy = deployment.copy()
     list_signers.rotate(ports, tenant.operator)

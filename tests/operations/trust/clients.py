@@ -32,7 +32,7 @@ class PinnedClient:
         self.state = following.follow(self.state, found, now)
         newest = in_force.feed_head(self._ports, self._tenant.id)
         assert newest is not None
-        following.judge(newest.payload, newest.signature, self.state, now)
+        self.state.judge(newest.payload, newest.signature, now)
         held, named = self.state.held, newest.signed
         assert held is not None
         assert named.trust == held.reference

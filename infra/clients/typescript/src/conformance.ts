@@ -6,7 +6,7 @@ import { AuthorizerClient } from "./client.js";
 import { MemoryFloor, type Floor as Kept } from "./floor.js";
 import { advance, NeedsBase, type State } from "./state.js";
 import {
-  followed, judged, listSigners, pinned, positionAfter, readDocuments, readSigningKeys, vouching, type Belief,
+  followed, judged, listSigners, pinned, positionAfter, readDocuments, readSigningKeys, type Belief,
 } from "./trust.js";
 import { tokenId, type TokenKind } from "./tokens.js";
 import { wholeSeconds } from "./transport.js";
@@ -19,7 +19,7 @@ interface Floor {
 }
 
 interface Requests {
-  init: { tenant: string; trust_root?: string; public_keys?: string[]; floor: Floor | null };
+  init: { tenant: string; trust_root: string; floor: Floor | null };
   trust: { now: string; response: string };
   signing_keys: { blob: string };
   restart: Record<string, never>;
@@ -42,7 +42,7 @@ const READY_MAX = 10 * SECOND;
 export class Session {
   private live: AuthorizerClient | null = null;
   private state: State | null = null;
-  private belief: Belief = { tenant: "", pin: null, known: [], held: null };
+  private belief: Belief = { tenant: "", pin: "", held: null };
   private floor: Position | null = null;
   /** Who signed the newest head, and whether the document still names that key. */
   private signer: string | null = null;
@@ -66,8 +66,8 @@ export class Session {
   }
 
   private readonly commands: Commands = {
-    init: ({ tenant, trust_root: pin, public_keys: keys = [], floor }) => {
-      this.belief = pin === undefined ? vouching(tenant, keys) : pinned(tenant, pin);
+    init: ({ tenant, trust_root: pin, floor }) => {
+      this.belief = pinned(tenant, pin);
       this.floor = floor && { sequence: floor.sequence, chain: base64(floor.chain) };
       this.signer = floor?.signer ? hex(base64(floor.signer)) : null;
       this.forget();

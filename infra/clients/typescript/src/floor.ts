@@ -125,7 +125,8 @@ function decoded(data: Uint8Array): Saved {
     return value;
   };
   const has = (name: string): boolean => found[name] !== null;
-  const [held = null] = has("trust") ? readDocuments(utf8(text("trust"))) : [];
+  const [held] = readDocuments(utf8(text("trust")));
+  if (!held) throw new Error("it has no trust document");
   return {
     tenant: text("tenant"),
     position: { sequence: whole("sequence"), chain: fromHex(text("chain")) },
@@ -137,7 +138,7 @@ function decoded(data: Uint8Array): Saved {
       origin: readAnswer(utf8(text("origin"))),
       latest: readAnswer(utf8(text("latest"))),
     } : null,
-    belief: { pin: has("pin") ? text("pin") : null, held },
+    belief: { pin: text("pin"), held },
   };
 }
 

@@ -142,9 +142,9 @@ export class Follower {
     return isTrusted && state?.latest ? state : null;
   }
 
-  /** When the held document expires. */
+  /** When the held document expires: in the past without one. */
   private get end(): number {
-    return this.belief.held?.expiresAt ?? Infinity;
+    return this.belief.held?.expiresAt ?? -Infinity;
   }
 
   private async next(answer: Answer): Promise<State> {
@@ -237,7 +237,7 @@ export class Follower {
       this.view = distrusted(this.view);
       this.etag = null;
     }
-    if (belief.held) this.emit({ type: "trust_changed", version: belief.held.version, pin: belief.pin ?? "" });
+    if (belief.held) this.emit({ type: "trust_changed", version: belief.held.version, pin: belief.pin });
   }
 
   private async save(saved: Saved): Promise<void> {

@@ -49,28 +49,17 @@ export interface SignedDocument {
   readonly signingKeys: Bytes | null;
 }
 
-/**
- * What a client believes about a tenant: `held` follows from the roots of `pin`. A client without a
- * pin takes that of the first document that a list signer of `known` (in hex) signed (TRUST-20).
- */
+/** The trust of a client in a tenant: `held` follows from the roots of `pin`. */
 export interface Belief {
   readonly tenant: string;
-  readonly pin: string | null;
-  readonly known: readonly string[];
+  readonly pin: string;
   readonly held: SignedDocument | null;
 }
 
 /** The belief of a client with a pin. Throws a `TypeError` if it is none. */
 export function pinned(tenant: string, pin: string): Belief {
   if (!PIN.test(pin)) throw new TypeError("trustRoot must be the 64 digits that `rescind trust show` prints");
-  return { tenant, pin, known: [], held: null };
-}
-
-/** The belief of a client that has list signers of the release before, in base64. */
-export function vouching(tenant: string, keys: readonly string[]): Belief {
-  const known = keys.map(base64);
-  if (!known.length || !known.every(isSafe)) throw new TypeError("public keys must be of Ed25519");
-  return { tenant, pin: null, known: known.map(hex), held: null };
+  return { tenant, pin, held: null };
 }
 
 function rootsOf(members: Members): Roots {
@@ -158,19 +147,15 @@ export function writeDocument({ payload, signatures }: SignedDocument): string {
   return JSON.stringify({ documents: [{ Payload: toBase64(payload), Signatures: forms }] });
 }
 
-/** Whether as many of these keys as have to signed a document. */
-async function isSignedBy(document: SignedDocument, keys: readonly Bytes[], threshold: number): Promise<boolean> {
+/** The document, if as many of these roots as have to signed it. Throws `Refused`. */
+async function signed(document: SignedDocument, { keys, threshold }: Roots): Promise<SignedDocument> {
   const part = concat(utf8("rescind-trust-v1\n"), document.hash);
   let left = threshold;
   for (const key of keys) {
     const signature = document.signatures.get(hex(key));
     if (signature && (await isSigned(part, signature, key))) left -= 1;
   }
-  return left <= 0;
-}
-
-async function signed(document: SignedDocument, { keys, threshold }: Roots): Promise<SignedDocument> {
-  return (await isSignedBy(document, keys, threshold)) ? document : refuse("root");
+  return left <= 0 ? document : refuse("root");
 }
 
 /** The document that is held after the next one of an answer. */
@@ -185,15 +170,6 @@ async function after(
   return signed(next, next.roots);
 }
 
-/** The pin of the first document that a list signer known before signed. */
-async function learned(documents: readonly SignedDocument[], known: readonly string[]): Promise<string> {
-  const keys = known.map(fromHex);
-  for (const each of documents) {
-    if (await isSignedBy(each, keys, 1)) return each.roots.pin;
-  }
-  return refuse("root");
-}
-
 /**
  * The belief after the documents of an answer; the same one if they are no news (TRUST-12). `now` is in
  * milliseconds since 1970. Save it before it counts. Throws `Refused`.
@@ -201,17 +177,16 @@ async function learned(documents: readonly SignedDocument[], known: readonly str
 export async function followed(belief: Belief, documents: readonly SignedDocument[], now: number): Promise<Belief> {
   const last = documents.at(-1);
   if (!last) return belief;
-  const pin = belief.pin ?? (await learned(documents, belief.known));
   check(documents.every((each) => each.tenant === belief.tenant), "tenant");
   let held = belief.held;
-  for (const each of documents) held = await after(held, each, pin);
+  for (const each of documents) held = await after(held, each, belief.pin);
   if (!held) return refuse("root");
   check(last.version >= held.version, "rollback");
   if (held === belief.held) return belief;
   const lifetime = held.expiresAt - held.issuedAt;
   check(lifetime > 0 && lifetime <= LIFETIME_MAX, "lifetime");
   check(held.issuedAt - now <= FUTURE_MAX, "future");
-  return { ...belief, pin, held };
+  return { ...belief, held };
 }
 
 /** The keys, in hex, that may sign heads. */

@@ -56,7 +56,7 @@ def test_what_is_saved_is_loaded(floor: FileFloor, tmp_path: Path) -> None:
         lambda data: _hashed(data.replace(b'"format": 1', b'"format": 2')),
         lambda data: _hashed(data.replace(b'"sequence"', b'"number"')),
         lambda data: _hashed(data.replace(b'"trust"', b'"other"')),
-        lambda data: _hashed(data.replace(rb'{\"documents\": [', rb'{\"number\": [')),
+        lambda data: _hashed(data.replace(rb"{\"documents\": [", rb"{\"number\": [")),
         lambda data: _hashed(data[:0] + b"\n[]"),
     ],
 )

@@ -84,20 +84,14 @@ class Asked:
 
 @contextmanager
 def following(python: Path, folder: Path, **settings: object) -> Iterator[Asked]:
-    """The client with its floor in `folder`, ready; it is killed at the end.
-
-    `package` names it if it is not the installed one, and `source` is then where it is.
-    """
-    package = str(settings.pop("package", "rescind_authorizer"))
-    source = str(settings.pop("source", ROOT))
-    program = _PROGRAM.replace("rescind_authorizer", package)
+    """The installed client with its floor in `folder`, ready; it is killed at the end."""
     with subprocess.Popen(
-        [str(python), "-c", program, json.dumps(settings | {"folder": str(folder)})],
+        [str(python), "-c", _PROGRAM, json.dumps(settings | {"folder": str(folder)})],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=folder.parent,
-        env=environment({"PYTHONPATH": source} if package.startswith("shared") else None),
+        env=environment(),
     ) as process:
         try:
             assert process.stdout

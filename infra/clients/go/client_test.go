@@ -152,7 +152,7 @@ func failing(status int) func(*service, http.ResponseWriter) {
 func TestAStateIsFreshByTwoClocks(t *testing.T) {
 	now := time.Now()
 	of := &state{head: head{expiresAt: now.Add(time.Hour)}, revoked: &set{}}
-	fresh := viewOf(of, now, 30*time.Second, nil)
+	fresh := viewOf(of, now, 30*time.Second, of.head.expiresAt)
 	expect(t, []bool{fresh.isFresh(now.Add(29 * time.Second)), fresh.isFresh(now.Add(30 * time.Second))}, []bool{true, false})
 	// The machine slept: only the clock of the day went on. Then that clock was set back.
 	slept := now.Add(time.Minute).Round(0)
@@ -161,11 +161,10 @@ func TestAStateIsFreshByTwoClocks(t *testing.T) {
 	setBack.end = now.Add(-time.Second)
 	expect(t, setBack.isFresh(now), false)
 	of.head.expiresAt = now.Add(time.Second)
-	expect(t, viewOf(of, now, time.Hour, nil).isFresh(now.Add(time.Second)), false)
+	expect(t, viewOf(of, now, time.Hour, now.Add(time.Hour)).isFresh(now.Add(time.Second)), false)
 	of.head.expiresAt = now.Add(time.Hour)
-	held := &document{expiresAt: now.Add(time.Second)}
-	expect(t, viewOf(of, now, time.Hour, held).isFresh(now.Add(time.Second)), false)
-	expect(t, viewOf(of, time.Time{}, time.Hour, nil).isFresh(now), false)
+	expect(t, viewOf(of, now, time.Hour, now.Add(time.Second)).isFresh(now.Add(time.Second)), false)
+	expect(t, viewOf(of, time.Time{}, time.Hour, now.Add(time.Hour)).isFresh(now), false)
 	expect(t, fresh.distrusted().isFresh(now), false)
 }
 

@@ -208,7 +208,7 @@ func (s *session) check(given json.RawMessage) (said, error) {
 	}
 	verdict := Clear
 	if s.state == nil || !s.isTrusted || !asked.Now.Before(s.state.head.expiresAt) ||
-		!asked.Now.Before(s.belief.held.expiresAt) || (s.end != nil && !asked.Now.Before(*s.end)) {
+		!asked.Now.Before(s.belief.expiresAt()) || (s.end != nil && !asked.Now.Before(*s.end)) {
 		verdict = Stale
 	}
 	for _, id := range asked.IDs {

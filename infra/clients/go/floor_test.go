@@ -59,7 +59,7 @@ func TestAFloorThatCannotBeUsedIsAnError(t *testing.T) {
 		"Python":        {sealed(`{"format":1,"tenant":"svc_tnt_x"}`), "is the floor of the Python client"},
 		"later":         {sealed(`{"client":"go","format":2}`), "a later version of this client wrote it"},
 		"no chain":      {sealed(`{"client":"go","format":1,"chain":"00"}`), "its chain is no hash"},
-		"other tenant":  {sealed(fmt.Sprintf(`{"client":"go","format":1,"tenant":"svc_tnt_x","chain":"%064d"}`, 0)), "is of svc_tnt_x"},
+		"none":          {sealed(fmt.Sprintf(`{"client":"go","format":1,"chain":"%064d"}`, 0)), "its trust document is none"},
 		"no key":        {sealed(fmt.Sprintf(`{"client":"go","format":1,"signer":"00","chain":"%064d"}`, 0)), "its signer is no key"},
 		"no document":   {sealed(fmt.Sprintf(`{"client":"go","format":1,"document":{},"chain":"%064d"}`, 0)), "its trust document is none"},
 		"not an object": {sealed(`[]`), "is damaged"},
@@ -76,9 +76,20 @@ func TestAFloorThatCannotBeUsedIsAnError(t *testing.T) {
 		// Nor does it lose what was saved meanwhile.
 		client.follower.floor.written = nil
 		service.revoke("svc_wrt_" + strings.ReplaceAll(name, " ", "-"))
-		if _, isFailed := poll(client, noted)[0].(Failed); !isFailed && name != "other tenant" {
+		if _, isFailed := poll(client, noted)[0].(Failed); !isFailed {
 			t.Errorf("%s: %v", name, *noted)
 		}
+	}
+}
+
+func TestTheFloorOfAnotherTenantIsAnError(t *testing.T) {
+	service, folder := serving(t), t.TempDir()
+	client, noted := service.client(t, folder)
+	poll(client, noted)
+	_, err := New(Options{URL: service.URL, APIKey: "key", Tenant: "svc_tnt_x", TrustRoot: service.pin(), Floor: folder})
+	var found *FloorError
+	if !errors.As(err, &found) || !strings.Contains(found.Message, "is of "+tenant) {
+		t.Error(err)
 	}
 }
 

@@ -241,7 +241,7 @@ func (f *follower) changed(ctx context.Context, found *response, trueAt time.Tim
 }
 
 func (f *follower) unchanged(trueAt time.Time) error {
-	if held := f.trust.Load().held; held != nil && !time.Now().Before(held.expiresAt) {
+	if !time.Now().Before(f.trust.Load().expiresAt()) {
 		// Without the tag, the next answer has the head, which is checked again.
 		return refuse(TrustExpired)
 	}
@@ -319,7 +319,7 @@ func (f *follower) take(next *state, confirmed time.Time) error {
 }
 
 func (f *follower) confirm(next *state, confirmed time.Time) {
-	f.view.Store(viewOf(next, confirmed, f.policy.staleness, f.trust.Load().held))
+	f.view.Store(viewOf(next, confirmed, f.policy.staleness, f.trust.Load().expiresAt()))
 }
 
 // readDocuments learns of newer trust documents.

@@ -39,7 +39,7 @@ func stateOf(data []byte, named base) *state {
 
 func clientOf(of *state) *Client {
 	made := &Client{}
-	made.follower.view.Store(viewOf(of, time.Now(), time.Hour, nil))
+	made.follower.view.Store(viewOf(of, time.Now(), time.Hour, of.head.expiresAt))
 	return made
 }
 

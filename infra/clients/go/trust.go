@@ -266,6 +266,14 @@ func (b belief) version() uint64 {
 	return b.held.version
 }
 
+// expiresAt returns when no head clears a warrant any more: in the past without a document.
+func (b belief) expiresAt() time.Time {
+	if b.held == nil {
+		return time.Unix(0, 0)
+	}
+	return b.held.expiresAt
+}
+
 // named returns the keys that may have signed the saved head.
 func (b belief) named() []key {
 	if b.held == nil {
@@ -359,7 +367,7 @@ func (b belief) verified(given *answer, now time.Time, likely *key) (head, key, 
 	if err != nil {
 		return found, by, err
 	}
-	if !now.Before(b.held.expiresAt) {
+	if !now.Before(b.expiresAt()) {
 		return found, by, refuse(TrustExpired)
 	}
 	if found.trust != nil && found.trust.number > b.held.version {

@@ -17,19 +17,18 @@ type view struct {
 }
 
 // viewOf returns the view of a state for some time after it was confirmed. It ends sooner if the head
-// expires, or the trust document.
-func viewOf(of *state, confirmed time.Time, staleness time.Duration, held *document) *view {
+// expires, or at the end of the trust document.
+func viewOf(of *state, confirmed time.Time, staleness time.Duration, end time.Time) *view {
 	made := &view{state: of, revoked: of.revoked, confirmed: confirmed, isTrusted: true}
 	if confirmed.IsZero() {
 		return made
 	}
 	made.end = confirmed.Add(staleness)
 	made.wallEnd = made.end.UnixNano()
-	if at := of.head.expiresAt.UnixNano(); at < made.wallEnd {
-		made.wallEnd = at
-	}
-	if held != nil && held.expiresAt.UnixNano() < made.wallEnd {
-		made.wallEnd = held.expiresAt.UnixNano()
+	for _, each := range []time.Time{of.head.expiresAt, end} {
+		if at := each.UnixNano(); at < made.wallEnd {
+			made.wallEnd = at
+		}
 	}
 	return made
 }

@@ -64,8 +64,11 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
     """Make the next document, sign it with `root`, and publish it; return its head.
 
     Raises `ExpectationLost` if another document was published first; `Corrupt` if a client would
-    refuse this one; `Unavailable`.
+    refuse this one; `SeedLost`, `Unavailable`.
     """
+    pen = Pen(ports)
+    # Without its seed, no head would name the document, and each call would leave a blob for good.
+    pen.seed(in_force.signer(ports, facts.tenant_id))
     roots = facts.held.roots if facts.held else Roots((root.public_key,), 1)
     version = facts.head.next_version if facts.head else 1
     for _ in range(_TRIES):
@@ -83,7 +86,7 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
             # Of a process that was stopped, or that is about to publish it.
             version = max(version, documents.highest(ports, facts.tenant_id)) + 1
         else:
-            return _write(ports, caller, facts, signed, facts.keys)
+            return _write(ports, pen, caller, facts, signed, facts.keys)
     raise Unavailable("other processes stored documents of the same versions during every attempt")
 
 
@@ -131,7 +134,7 @@ def publish(
         version = signed.document.version
         if documents.read(ports, facts.tenant_id, version).payload != signed.payload:
             raise Conflict(_OUTDATED) from None
-    return _write(ports, caller, facts, signed, covers)
+    return _write(ports, Pen(ports), caller, facts, signed, covers)
 
 
 def _covered(facts: TrustFacts, made: TrustDocument) -> list[PublishedKey] | None:
@@ -198,6 +201,7 @@ def _store(ports: Ports, signed: SignedDocument) -> None:
 
 def _write(
     ports: Ports,
+    pen: Pen,
     caller: Caller,
     facts: TrustFacts,
     signed: SignedDocument,
@@ -207,7 +211,7 @@ def _write(
 
     Raises `ExpectationLost` if another one is, `Corrupt`, `Unavailable`.
     """
-    tenant_id, before, pen = facts.tenant_id, facts.head, Pen(ports)
+    tenant_id, before = facts.tenant_id, facts.head
     keys = published_keys.put(ports, published_keys.bare(tenant_id, covers))
     after = TrustHead.after(before, signed, keys_sha256=keys.sha256)
     address = model.head_address(tenant_id)

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from shared.adapters.file_sealer import FileSealer
 from shared.authorizer.formats.trust import Use
 from shared.errors import Corrupt, TrustUnsigned
 from shared.model import seeds
@@ -303,3 +305,20 @@ def test_a_rotation_that_is_visible_in_part(
     client = PinnedClient(ports, tenant)
     client.polls()
     assert {each.version for each in client.keys.keys} >= ({1, 2} if ends else set())
+
+
+def test_no_document_is_stored_that_no_head_can_name(
+    ports: Ports, tenant: Tenant, clock: Clock, tmp_path: Path
+) -> None:
+    """F1800a: While the seed of the list signer is lost, no document is stored.
+
+    The head of the feed could not name it, so each look would leave one more for good.
+    """
+    keep(ports, tenant)
+    clock.advance(days=1)
+    lost = replace(ports, sealer=FileSealer.create(tmp_path / "another.key"))
+    for _ in range(2):
+        with pytest.raises(Corrupt, match="seed"):
+            keep(lost, tenant)
+    assert documents.highest(ports, tenant.id) == 1
+    assert keep(ports, tenant) is TrustOutcome.PUBLISHED

@@ -162,6 +162,8 @@ def test_a_floor_is_damaged_or_foreign(service: Service, started: Started, tmp_p
         ({"tenant": "svc_tnt_other"}, "the floor is of svc_tnt_other"),
         ({"sequence": "1"}, "the floor is damaged (Error: sequence is no number)"),
         ({"trust": "{}"}, "the floor is damaged"),
+        ({"trust": None}, "the floor is damaged (Error: trust is no text)"),
+        ({"trust": '{"documents": []}'}, "the floor is damaged (Error: it has no trust document)"),
     ):
         path.write_bytes(genuine)
         _resealed(path, **changes)

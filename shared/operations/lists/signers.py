@@ -105,7 +105,7 @@ def make(ports: Ports, tenant_id: str, status: SignerStatus = SignerStatus.ACTIV
 
 
 def standby(ports: Ports, tenant_id: str) -> ListSigner | None:
-    """Read the standby; None before the first. Raises `Corrupt`, `Unavailable`."""
+    """Read the standby; None if it is lost. Raises `Corrupt`, `Unavailable`."""
     item = ports.store.get(standby_address(tenant_id))
     return None if item is None else ListSigner.from_item(item)
 

@@ -26,8 +26,7 @@ verifier key and the URL of each, with spaces between them. The default is none.
 X-Forwarded-For is used. The default is none.
 
 `SVC_OUTBOUND_ALLOW` has networks, such as `10.2.0.0/16`, that the service may connect to although
-they are not public, for webhooks and identity providers. The default is none. Its old name
-`SVC_WEBHOOK_ALLOW` works if the new one is not set.
+they are not public, for webhooks and identity providers. The default is none.
 
 `SVC_MODE` is `read-only` for a process that answers checks and serves lists, and changes nothing.
 With `standby` it does so unless the store names its AWS region as the one in charge. The default is
@@ -63,7 +62,6 @@ _DUTIES: Final = "SVC_DUTIES"
 _AUDIT_SINK: Final = "SVC_AUDIT_SINK"
 _WITNESSES: Final = "SVC_WITNESSES"
 _OUTBOUND_NETWORKS: Final = "SVC_OUTBOUND_ALLOW"
-_OUTBOUND_NETWORKS_ONCE: Final = "SVC_WEBHOOK_ALLOW"
 _BASE_PATH: Final = "SVC_BASE_PATH"
 # As in template.yaml.
 _BASE_PATHS: Final = re.compile(
@@ -137,7 +135,7 @@ class Settings:
             for name in _OPTIONAL
         )
         _proxies(environment, problems)
-        _networks(_outbound(environment), environment, problems)
+        _networks(_OUTBOUND_NETWORKS, environment, problems)
         try:
             witnesses(environment)
         except InvalidSettings as error:
@@ -175,16 +173,10 @@ def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
 def outbound_networks(environment: Mapping[str, str]) -> tuple[Network, ...]:
     """Return the networks to connect to, beside public ones. Raises `InvalidSettings`."""
     problems: list[str] = []
-    networks = _networks(_outbound(environment), environment, problems)
+    networks = _networks(_OUTBOUND_NETWORKS, environment, problems)
     if problems:
         raise InvalidSettings(*problems)
     return networks
-
-
-def _outbound(environment: Mapping[str, str]) -> str:
-    """Return the name of the setting, which is the old one if only that is set."""
-    is_old = _OUTBOUND_NETWORKS not in environment and _OUTBOUND_NETWORKS_ONCE in environment
-    return _OUTBOUND_NETWORKS_ONCE if is_old else _OUTBOUND_NETWORKS
 
 
 def audit_sink(environment: Mapping[str, str], schemes: Collection[str]) -> Uri | None:

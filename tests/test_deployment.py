@@ -74,7 +74,7 @@ def test_a_store_that_must_not_be_used_is_refused(
 
 
 def test_a_store_in_charge_is_used(settings: dict[str, str]) -> None:
-    """OPS-12: A store of this schema, or of an earlier release, is used, and then marked once."""
+    """OPS-12: A store of this schema, or of an earlier one, is used, and then marked once."""
     with closing(wiring.build(wiring.settings(settings))) as ports:
         assert deployment.read(ports).version == 0
         for _ in range(2):

@@ -167,7 +167,7 @@ async def list_srl_versions(here: ApiRequest, query: Paging) -> SrlVersionList:
     """List the Signed Revocation Lists that were published in the last 30 days.
 
     Each publication has an entry, those of the schedule as well. The lists themselves are kept for
-    a shorter time. Lists of releases that did not keep this history are missing.
+    a shorter time.
     """
     pages = Pager(here.caller, query.cursor, "srl/versions")
     page = here.run(srl.page, before=pages.before, limit=query.limit)

@@ -29,7 +29,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from infra.cli import inputs, profiles
 from infra.cli.client import Api, Outgoing, answered, is_success
 from infra.cli.connections import Connections
-from infra.cli.errors import ApiError, NotSignedIn, NoUsableAnswer, WrongUsage
+from infra.cli.errors import NotSignedIn, NoUsableAnswer, WrongUsage
 
 _SCOPE: Final = {"scope": "openid email profile"}
 # Has the provider authenticate the person anew, and say so.
@@ -37,7 +37,6 @@ _FRESH: Final = {"prompt": "login", "max_age": "0"}
 _DEVICE: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
-_UNKNOWN: Final = frozenset({401, 404})
 # How often the provider is asked whether the person is done, unless it says so (RFC 8628, 3.2).
 _INTERVAL: Final = 5.0
 _INTERVAL_MIN: Final = 0.1
@@ -80,13 +79,7 @@ def offered(api: Api, tenant: str, named: str | None) -> OfferedProvider:
 
     Raises `WrongUsage` if there is no such one.
     """
-    try:
-        answer = api.get("/v1/sign-in", {"tenant": tenant})
-    except ApiError as error:
-        if error.status not in _UNKNOWN:
-            raise
-        older = "This service has no sign-in, since it is of an older release: log in with a key."
-        raise WrongUsage(older) from error
+    answer = api.get("/v1/sign-in", {"tenant": tenant})
     found = [OfferedProvider.of(each) for each in answer["identity_providers"]]
     if not found:
         raise WrongUsage(

@@ -75,9 +75,9 @@ class Credential(Record):
     key_id: str
     identity: str
     scopes: tuple[Scope, ...]
+    name: str
     expires_at: datetime | None = None
     disabled: bool = False
-    name: str | None = None
     role: str | None = None
 
     @property
@@ -113,7 +113,7 @@ class RevocationNote(Record):
 class Usage(Record):
     """How often a key was used. It is stored apart from what authentication reads.
 
-    `digest` finds the credential if the key's record was lost. Older releases did not store it.
+    `digest` finds the credential if the key's record was lost.
     """
 
     request_count: int = 0

@@ -54,7 +54,7 @@ class Caller:
     """The caller of an operation, within one tenant.
 
     `identity` has the form of an e-mail address. `key_id` is the identifier of the API key, `name`
-    its name if its credential has it, and `key_expires_at` its end if it has one. These,
+    its name, and `key_expires_at` its end if it has one. These,
     `source_ip` and `request_id` are None if the call did not come over HTTP. `operator` is the user
     of the machine who runs an operator's command, or made the ticket of a session; None for every
     other caller.

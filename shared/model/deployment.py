@@ -1,16 +1,16 @@
 """The deployment that a store belongs to: its schema, whether it is in charge, and who leads."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Self
 
 from shared.errors import InvalidSettings
 from shared.model.items import Address, Item, Partition, Table
-from shared.model.records import ADDED, Record
+from shared.model.records import Record
 
 # Rises if an earlier release would misread or damage what this release stores.
-SCHEMA: Final = 2
+SCHEMA: Final = 1
 
 ADDRESS: Final = Address(Table.KEYS, "deployment")
 # The marks on restored tenants, by tenant.
@@ -42,7 +42,7 @@ class Deployment(Record):
     """
 
     schema: int = SCHEMA
-    part: DeploymentPart = field(default=DeploymentPart.SERVING, metadata=ADDED)
+    part: DeploymentPart = DeploymentPart.SERVING
     receipt: str | None = None
     moved_to: str | None = None
     version: int = 1
@@ -51,7 +51,7 @@ class Deployment(Record):
 
     @classmethod
     def of(cls, item: Item | None) -> Self:
-        """Return the record of an item; stores of earlier releases have none. Raises `Corrupt`."""
+        """Return the record of an item; a new store has none. Raises `Corrupt`."""
         return cls(version=0) if item is None else cls.from_item(item)
 
     def next(self, **changes: object) -> Self:

@@ -16,7 +16,7 @@ from shared.authorizer.formats.wire import Base, FeedEntry, Malformed
 from shared.errors import Corrupt
 from shared.model import times
 from shared.model.items import Address, Partition, Table
-from shared.model.records import ADDED, SPARSE, Record
+from shared.model.records import SPARSE, Record
 
 # The most warrants in one entry: with the longest identifiers, an item of DynamoDB holds it.
 ENTRY_MAX: Final = 4_000
@@ -108,8 +108,8 @@ class FeedHead(Record):
     published_ms: int = 0
     unlisted_bytes: int = 0
     version: int = 1
-    unlisted_ms: int = field(default=0, metadata=ADDED)
-    covered_ms: int = field(default=0, metadata=ADDED)
+    unlisted_ms: int = 0
+    covered_ms: int = 0
 
     @cached_property
     def signed(self) -> wire.SignedHead:

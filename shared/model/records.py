@@ -17,14 +17,11 @@ _Read = Callable[[Value], Any]
 # is read if the item does not have it.
 _Reader = tuple[str, frozenset[type], _Read, Value]
 _PLAIN: Final = frozenset({str, int, bool, bytes})
-_ADDED: Final = "added"
 _SPARSE: Final = "sparse"
 
-# The metadata of a field that items of earlier releases do not have: it is read as its default.
-ADDED: Final = {_ADDED: True}
-
-# The metadata of a field that an item does not have if it is the default.
-SPARSE: Final = {_ADDED: True, _SPARSE: True}
+# The metadata of a field that an item does not have if it is the default. A field that a later
+# release adds has it too.
+SPARSE: Final = {_SPARSE: True}
 
 
 class Record:
@@ -97,7 +94,7 @@ def _readers(record: type[Record]) -> list[_Reader]:
 
 
 def _if_absent(field: Field[Any]) -> Value:
-    return _written(_default(field)) if _ADDED in field.metadata else None
+    return _written(_default(field)) if _SPARSE in field.metadata else None
 
 
 def _default(field: Field[Any]) -> Any:

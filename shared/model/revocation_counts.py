@@ -59,42 +59,37 @@ class Counts:
     spans: list[SpanCount]
 
 
-def begin(log: LogHead, *, created_at: datetime, now: datetime) -> datetime:
+def begin(created_at: datetime, now: datetime) -> datetime:
     """Return the start of the first day whose entries the passes from now on all see.
 
-    `created_at` is when the tenant was created. If the log has entries, a release before this one
-    sealed them and did not count them.
+    `created_at` is when the tenant was created.
     """
-    if log.size:
-        return times.midnight(now) + _DAY
     return max(times.midnight(created_at), times.midnight(now - _RETAINED) + _DAY)
 
 
 def tally(entries: Iterable[Item], *, tenant_id: str, log: LogHead) -> dict[Address, Counter[str]]:
     """Return the numbers that these entries add to items of months and of days.
 
-    They are counted from `log.counted_from` on, and by hour from `log.detailed_from` on.
+    They are counted from `log.counted_from` on.
     """
     sums: dict[Address, Counter[str]] = defaultdict(Counter)
     for entry in entries:
         kind = _COUNTED.get(str(entry.get("action")))
         made = records.moment(str(entry["id"]))
-        is_detailed = log.detailed_from is not None and made >= log.detailed_from
         if kind is None or log.counted_from is None or made < log.counted_from:
             continue
         amount = len(audit_log.warrants_of(entry))
         if kind == _BY_KEY:
-            amount = _signed(entry) * is_detailed
+            amount = _signed(entry)
         if amount:
             sums[address(tenant_id, log.generation, made)][_name(kind, made)] += amount
-            if is_detailed:
-                place = address_of_hours(tenant_id, log.generation, made)
-                sums[place][_hour_name(kind, made)] += amount
+            hours = address_of_hours(tenant_id, log.generation, made)
+            sums[hours][_hour_name(kind, made)] += amount
     return sums
 
 
 def _signed(entry: Item) -> int:
-    """Return how many warrants a revoked key had signed; 0 if a release before wrote the entry."""
+    """Return how many warrants a revoked key had signed; 0 if a repair or recovery revoked it."""
     details = entry["details"]
     return (
         integer(details, "warrants") if isinstance(details, dict) and "warrants" in details else 0
@@ -125,13 +120,13 @@ def parts(day: datetime, *, hourly: bool) -> list[datetime]:
     return [day + timedelta(hours=each) for each in range(24 if hourly else 1)]
 
 
-def span(start: datetime, item: Item, *, hourly: bool, is_detailed: bool) -> SpanCount:
+def span(start: datetime, item: Item, *, hourly: bool) -> SpanCount:
     """Return the numbers of a day in the item of its month, or of an hour in that of its day.
 
     Raises `Corrupt`.
     """
-    kinds = (_CREATED, _REMOVED, _BY_KEY) if is_detailed else (_CREATED, _REMOVED)
     name = _hour_name if hourly else _name
+    kinds = (_CREATED, _REMOVED, _BY_KEY)
     return SpanCount(start, *(_number(item, name(kind, start)) for kind in kinds))
 
 

@@ -48,8 +48,7 @@ class Revocation(Record):
     """The record of a revocation: listed in order of time, and deleted by its identifier.
 
     `batch_id` names the batch that revoked the warrant, if one did. `actor_key_id` is the API key
-    that was used, and `created_by_name` the name that it had; they are None if there was none, and
-    in records of releases that did not store them.
+    that was used, and `created_by_name` the name that it had; they are None if there was none.
     """
 
     id: str
@@ -157,15 +156,9 @@ def records(tenant_id: str) -> list[Partition]:
 
 
 def record_address(tenant_id: str, revocation_id: str) -> Address:
-    """Return the address at which a new record is stored."""
+    """Return the address at which a record is stored."""
     number = _digest(revocation_id)[0] % RECORD_SHARDS
     return _records(tenant_id, number).address(revocation_id)
-
-
-def record_addresses(tenant_id: str, revocation_id: str) -> list[Address]:
-    """Return the addresses where a record may be: that of this release, and of earlier ones."""
-    first = _records(tenant_id, 0).address(revocation_id)
-    return list(dict.fromkeys([record_address(tenant_id, revocation_id), first]))
 
 
 def shards(tenant_id: str) -> list[Partition]:
@@ -213,7 +206,6 @@ def _digest(name: str) -> bytes:
 
 
 def _records(tenant_id: str, number: int) -> Partition:
-    # Earlier releases stored all records in the first partition.
     return Partition(Table.REVOCATIONS, f"{tenant_id}#revocations" + (f"#{number}" * bool(number)))
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from shared.authorizer.formats.signing_keys import Certificate, PublishedKey
 from shared.model import seeds, times
 from shared.model.items import Address, Partition, Table
-from shared.model.records import ADDED, Record
+from shared.model.records import Record
 from shared.model.seeds import SealedKey, SeedPurpose
 
 # A tenant's active and suspended keys. Revoked keys and superseded versions do not count.
@@ -59,8 +59,7 @@ class SigningKey(SealedKey, Record):
     superseded version has none, and its `current_id` is the identifier of the key. `ancestors` are
     the parent, its parent and so on. `key_version` is 1 for a new key and rises by 1 with each
     rotation. `version` rises with each write. `certificate` is the signature by which the key
-    version `certified_by` vouches for this version (TRUST-15); an older key, or one that was
-    repaired, has none.
+    version `certified_by` vouches for this version (TRUST-15); a repaired key has none.
     """
 
     PURPOSE: ClassVar = SeedPurpose.WARRANT
@@ -84,8 +83,8 @@ class SigningKey(SealedKey, Record):
     revoked_at: datetime | None = None
     revoked_reason: str | None = None
     version: int = 1
-    certified_by: str | None = field(default=None, metadata=ADDED)
-    certificate: bytes | None = field(default=None, metadata=ADDED)
+    certified_by: str | None = None
+    certificate: bytes | None = None
 
     @property
     def address(self) -> Address:

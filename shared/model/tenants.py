@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 from shared.model.fleet.authorizers import REGISTERED_MAX, REGISTERED_MAX_DEFAULT
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
-from shared.model.records import ADDED, SPARSE, Record
+from shared.model.records import SPARSE, Record
 
 SRL_TTL_SECONDS_MIN: Final = 300
 SRL_TTL_SECONDS_MAX: Final = 604_800
@@ -66,12 +66,12 @@ class TenantSettings(Record):
     created_at: datetime
     version: int = 1
     rotation_grace_seconds: int | None = None
-    feed_window_ms: int = field(default=FEED_WINDOW_MS_DEFAULT, metadata=ADDED)
-    list_publication: ListPublication = field(default=ListPublication.SCHEDULED, metadata=ADDED)
+    feed_window_ms: int = FEED_WINDOW_MS_DEFAULT
+    list_publication: ListPublication = ListPublication.SCHEDULED
     removal_at: datetime | None = None
-    authorizers_max: int = field(default=REGISTERED_MAX_DEFAULT, metadata=ADDED)
-    take_back: TakeBack = field(default=TakeBack.ANY, metadata=ADDED)
-    reports: CountedReports = field(default=CountedReports.ANY, metadata=ADDED)
+    authorizers_max: int = REGISTERED_MAX_DEFAULT
+    take_back: TakeBack = TakeBack.ANY
+    reports: CountedReports = CountedReports.ANY
 
     @classmethod
     def initial(cls, tenant_id: str, handle_: str, created_at: datetime) -> Self:

@@ -29,7 +29,6 @@ class WarrantRecord(Record):
     key_id: str
     key_version: int
     signed_at: datetime
-    # Not `expires_at`: older items have ends under that name that were not signed.
     ends_at: datetime | None
 
 

@@ -90,7 +90,7 @@ def test_an_answer_that_drips_is_none() -> None:
 
 
 def test_other_ports_are_of_the_operator() -> None:
-    """F1180b: Another port than 443 is connected to in the networks of the operator alone."""
+    """F1180a: Another port than 443 is connected to in the networks of the operator alone."""
     with receiving(answer(204)) as receiver:
         url = f"https://{HOST}:{receiver.port}/"
         asks = replace(receiver.outbound(), port=1)

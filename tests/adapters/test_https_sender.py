@@ -247,12 +247,3 @@ def test_networks_of_the_operator() -> None:
     assert settings.outbound_networks({}) == ()
     with pytest.raises(InvalidSettings, match="SVC_OUTBOUND_ALLOW is not valid"):
         settings.outbound_networks({"SVC_OUTBOUND_ALLOW": "intranet"})
-
-
-def test_the_old_name_of_the_setting() -> None:
-    """F1180a: For one release `SVC_WEBHOOK_ALLOW` works where `SVC_OUTBOUND_ALLOW` is not set."""
-    old, new = {"SVC_WEBHOOK_ALLOW": "10.1.0.0/16"}, {"SVC_OUTBOUND_ALLOW": "10.2.0.0/16"}
-    assert [str(each) for each in settings.outbound_networks(old)] == ["10.1.0.0/16"]
-    assert [str(each) for each in settings.outbound_networks(old | new)] == ["10.2.0.0/16"]
-    with pytest.raises(InvalidSettings, match="SVC_WEBHOOK_ALLOW is not valid"):
-        settings.outbound_networks({"SVC_WEBHOOK_ALLOW": "intranet"})

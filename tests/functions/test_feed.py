@@ -13,7 +13,7 @@ from functions.feed import handler as feed_handler
 from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer, parse_answer
 from shared.authorizer.formats.wire import FeedEntry, SignedHead, base_ids
 from shared.model import feed as model
-from shared.model.lists.head import head_address, sha256_of
+from shared.model.lists.head import sha256_of
 from shared.operations.changes import feed as operations
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
@@ -201,7 +201,7 @@ def test_entries_that_do_not_fit(
 
 
 def test_a_tenant_without_a_feed(tenant: Tenant) -> None:
-    """POLL-1: Before the first list of a release with a feed, the answer is 404."""
+    """POLL-1: Without a feed, the answer is 404."""
     tenant.ports.store.write(Delete(model.head_address(tenant.id), Expect.ANYTHING))
     assert error(poll(tenant)) == error(poll(tenant, "?after=1")) == (404, "not_found")
 
@@ -347,15 +347,6 @@ def test_an_altered_base(tenant: Tenant, read_max: int, monkeypatch: pytest.Monk
     assert base(tenant, version).status_code == 200
     blob_of(tenant, version).write_bytes(b"x")
     assert error(base(tenant, version)) == (503, "unavailable")
-
-
-def test_lists_of_earlier_releases_are_no_base(tenant: Tenant) -> None:
-    """POLL-6: A list that was published without a base has none."""
-    address = head_address(tenant.id)
-    item = dict(tenant.ports.store.get(address) or {})
-    del item["base"]
-    tenant.ports.store.write(Put(address, item, Expect.PRESENT))
-    assert error(base(tenant, 1)) == (404, "not_found")
 
 
 @pytest.mark.parametrize("version", ["0", "-1", "01", "1.0", "x", "9" * 17, "%31x", "1 ", "1%0a"])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shared.errors import Corrupt
 from shared.model.audit import head as head_model
 from shared.operations.audit import log, sealing, signers
 from shared.operations.base import audit
@@ -93,25 +94,6 @@ def test_hours_and_keys_are_counted(tenant: Tenant, clock: Clock) -> None:
     assert refused.status_code == 400
 
 
-def test_hours_of_an_earlier_release_are_not_known(tenant: Tenant, clock: Clock) -> None:
-    """REVOKE-31, F1476b: Days that were counted without their hours keep their numbers."""
-    tenant.revoke("svc_wrt_a")
-    sealing.extend(tenant.ports, tenant.id)
-    head = log.head(tenant.ports, tenant.id)
-    assert head is not None
-    old = {name: each for name, each in head.to_item().items() if name != "detailed_from"}
-    place = head_model.address(tenant.id)
-    tenant.ports.store.write(Put(place, old | {"version": head.version + 1}, At(head.version)))
-    clock.advance(hours=1)
-    for number in range(2):
-        tenant.revoke(f"svc_wrt_{number}")
-        sealing.extend(tenant.ports, tenant.id)
-        clock.advance(days=1)
-    days = counts(tenant, **{"from": "2026-11-21", "to": "2026-11-22"})["days"]
-    assert [[each[name] for name in _NUMBERS] for each in days] == [[2, 0, None], [1, 0, 0]]
-    assert counts(tenant, by="hour")["known_from"] == "2026-11-22"
-
-
 def test_nothing_is_known_before_the_first_pass(tenant: Tenant) -> None:
     """REVOKE-31: Without a query the last 14 days are asked for; none is known at first."""
     tenant.revoke("svc_wrt_a")
@@ -142,26 +124,19 @@ def test_each_change_is_counted_once_whatever_fails(tenant: Tenant, ports: Ports
     assert numbers(tenant)["2026-11-21"] == (number, 0)
 
 
-def test_what_an_earlier_release_sealed_is_not_known(tenant: Tenant, clock: Clock) -> None:
-    """REVOKE-31, F442a: Days whose entries an earlier release sealed have no numbers."""
+def test_a_log_without_the_start_of_its_counts_is_corrupt(tenant: Tenant) -> None:
+    """REVOKE-31, F442a: A log with entries is not sealed while the start of its counts is lost."""
     tenant.revoke("svc_wrt_a")
     sealing.extend(tenant.ports, tenant.id)
     head = log.head(tenant.ports, tenant.id)
     assert head is not None
-    assert head.counted_from is not None
-    unknown = ("counted_from", "detailed_from")
-    old = {name: each for name, each in head.to_item().items() if name not in unknown}
+    lost = {name: each for name, each in head.to_item().items() if name != "counted_from"}
     place = head_model.address(tenant.id)
-    tenant.ports.store.write(Put(place, old | {"version": head.version + 1}, At(head.version)))
+    tenant.ports.store.write(Put(place, lost | {"version": head.version + 1}, At(head.version)))
     assert counts(tenant)["known_from"] is None
-    clock.advance(hours=1)
-    for number in range(3):
-        tenant.revoke(f"svc_wrt_{number}")
+    tenant.revoke("svc_wrt_b")
+    with pytest.raises(Corrupt, match="start of its counts"):
         sealing.extend(tenant.ports, tenant.id)
-        clock.advance(days=1)
-    assert counts(tenant)["known_from"] == "2026-11-22"
-    found = numbers(tenant, **{"from": "2026-11-20", "to": "2026-11-23"})
-    assert list(found.values()) == [(None, None), (None, None), (1, 0), (1, 0)]
 
 
 @pytest.mark.parametrize("is_restored", [False, True])

@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from shared.model.tenants import settings_address
-from shared.ports.store import Expect, Put
 from tests.functions.bodies import variants
 from tests.functions.signing import refusal
 from tests.kit.api import Tenant
-from tests.kit.endpoints import audit_entries, audited
+from tests.kit.endpoints import audit_entries
 from tests.kit.worlds import Clock
 
 PATH = "/v1/tenant/settings"
@@ -127,22 +125,6 @@ def test_a_malformed_change(standing: Tenant, body: Any) -> None:
     assert refusal(patch(standing, body)) == (400, "invalid_request")
     assert settings(standing) == before
     assert audit_entries(standing) == entries
-
-
-def test_the_settings_of_an_earlier_release(tenant: Tenant) -> None:
-    """TENANT-2, F210a: Stored settings without the settings of the feed have their defaults."""
-    place, store = settings_address(tenant.id), tenant.ports.store
-    item = dict(store.get(place) or {})
-    expected = settings(tenant)
-    for name in ("feed_window_ms", "list_publication"):
-        del item[name]
-    store.write(Put(place, item, Expect.PRESENT))
-    assert settings(tenant) == expected
-    entries = audited(tenant)
-    body = {"feed_window_ms": 500, "list_publication": "scheduled"}
-    assert patch(tenant, body).json() == expected
-    assert audited(tenant) == entries
-    assert patch(tenant, {"name": "Acme"}).json() == expected | {"name": "Acme"}
 
 
 def test_the_lifetime_holds_for_the_next_list(tenant: Tenant, clock: Clock) -> None:

@@ -44,8 +44,8 @@ def test_the_first_start_makes_a_root(tmp_path: Path) -> None:
     assert not (tmp_path / "root.key").exists()
 
 
-def test_a_start_with_data_of_an_earlier_release_makes_a_root(tmp_path: Path) -> None:
-    """F703b: Data without documents, as of an earlier release, gets a root."""
+def test_a_start_with_data_and_without_documents_makes_a_root(tmp_path: Path) -> None:
+    """F703b: Data without documents gets a root."""
     data_folder.prepare(tmp_path)
     (tmp_path / "root.key").unlink()
     with closing(_ports(tmp_path)) as ports:

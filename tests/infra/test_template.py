@@ -149,7 +149,7 @@ def test_the_template_sets_what_the_code_reads() -> None:
     read = set(re.findall(r"\bSVC_[A-Z_]+\b", code))
     # No function is in a network of its own, so none reaches private addresses. The others are of
     # a server, and of PostgreSQL.
-    read -= {"SVC_OUTBOUND_ALLOW", "SVC_WEBHOOK_ALLOW", "SVC_DUTIES", "SVC_POOL", "SVC_PREPARE"}
+    read -= {"SVC_OUTBOUND_ALLOW", "SVC_DUTIES", "SVC_POOL", "SVC_PREPARE"}
     read -= {"SVC_ROOT_PASSPHRASE_FILE"}
     for name in LAMBDAS:
         fills = {"FeedPublication", "SrlSchedule", "WebhookDelivery"}

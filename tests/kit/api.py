@@ -96,7 +96,7 @@ class Tenant:
         return str(answer.json()["id"])
 
     def revoke_ended(self, warrant_id: str, ends_at: datetime, reason: str = "stolen") -> str:
-        """Revoke a warrant that has ended, as release 0.3.0 could; return the record's id."""
+        """Revoke a warrant that has ended; return the record's id."""
         end = times.text(ends_at)
         body = {"warrant_id": warrant_id, "reason": reason, "warrant_expires_at": end}
         with pytest.MonkeyPatch.context() as patched:

@@ -20,15 +20,15 @@ from tests.kit.processes import HOST
 
 
 @contextmanager
-def listening(ports: Ports, *, signs_in: bool = True) -> Iterator[str]:
-    """The address of the service; it may be an older one, which has no sign-ins."""
+def listening(ports: Ports) -> Iterator[str]:
+    """The address of the service."""
     contract = introspection.OAuth(create_app(*ROUTERS, introspection.routes, ports=lambda: ports))
     limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
     sign_in = keyless(SignIn(lambda: ports), limits)
     lists = keyless(PublicLists(lambda: ports), limits)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        chosen: ASGIApp = sign_in if signs_in and SignIn.serves(scope) else contract
+        chosen: ASGIApp = sign_in if SignIn.serves(scope) else contract
         if PublicLists.serves(scope):
             chosen = lists
         await chosen(scope, receive, send)

@@ -531,7 +531,7 @@ def based(history: History, run: Run) -> None:
     """F231: The base of the feed is the list in force; its content is what the feed makes of it."""
     for moment in history.moments:
         head, base = moment.head, moment.feed.base
-        stated = bytes.fromhex(head.payload_sha256 or "")
+        stated = bytes.fromhex(head.payload_sha256)
         assert base.sequence == head.sequence is not None
         assert (base.version, base.count, base.sha256) == (head.version, head.count, stated)
         if moment.feed.broke_at <= base.sequence:

@@ -38,8 +38,11 @@ LISTED = ListHead(
     sha256="s",
     size=1,
     key_id="svc_key_a",
-    sequence=3,
+    state="t",
+    base="p",
+    base_size=1,
     payload_sha256="00" * 32,
+    sequence=3,
 )
 
 

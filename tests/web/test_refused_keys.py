@@ -65,7 +65,7 @@ def deleted_later(tenant: Tenant, _clock: Clock) -> str:
     return str(client.secret)
 
 
-def revoked_by_an_earlier_release(tenant: Tenant, clock: Clock) -> str:
+def revoked_without_a_note(tenant: Tenant, clock: Clock) -> str:
     secret = revoked(tenant, clock)
     note = model.revocation_note_address(model.digest(secret))
     tenant.ports.store.write(Delete(note, Expect.PRESENT))
@@ -106,7 +106,7 @@ MESSAGES: dict[Callable[[Tenant, Clock], str], str] = {
     after_grace: EXPIRED,
     deleted: UNKNOWN,
     deleted_later: UNKNOWN,
-    revoked_by_an_earlier_release: UNKNOWN,
+    revoked_without_a_note: UNKNOWN,
     expired: EXPIRED,
     disabled: DISABLED,
 }

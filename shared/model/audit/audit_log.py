@@ -105,8 +105,7 @@ class AuditEntry(Record):
 
     `source_ip`, `request_id` and `actor_key_id` are None if the change did not come over HTTP.
     `actor_name` is the name that this key, or the person, had, and `actor_id` the identifier of the
-    person. These are also None in entries of releases that did not record them. The store deletes
-    the entry some time after `expires`, which is in seconds since the epoch.
+    person. The store deletes the entry some time after `expires`, in seconds since the epoch.
     """
 
     id: str
@@ -184,7 +183,6 @@ def address(tenant_id: str, entry_id: str, moment: datetime) -> Address:
 def month(tenant_id: str, moment: datetime) -> list[Partition]:
     """Return the partitions of the month of `moment`; the entries of each are in order of time."""
     name = f"{tenant_id}#{moment:%Y-%m}"
-    # Earlier releases stored all entries in the first partition.
     names = [name, *(f"{name}#{number}" for number in range(1, SHARDS))]
     return [Partition(Table.AUDIT, each) for each in names]
 

@@ -43,9 +43,8 @@ class LogHead(Record):
     `stored` leaves are in full tiles, and `edges` are the joined hashes of the partial tiles above
     level 0 at that size. `records` are those of the leaves from `stored` to `size`. `segments` say
     how new the entries of each part are. `late` counts the late entries so far. The revocations in
-    all entries since `counted_from`, the start of a day, are counted (`revocation_counts`), and
-    those since `detailed_from` by hour, and with warrants whose key was revoked. Either is None if
-    a release that did not do so wrote the head.
+    all entries since `counted_from`, the start of a day, are counted (`revocation_counts`); it is
+    None before the first entry.
     """
 
     generation: int
@@ -59,7 +58,6 @@ class LogHead(Record):
     late: int = field(default=0, metadata=SPARSE)
     version: int = 1
     counted_from: datetime | None = None
-    detailed_from: datetime | None = None
 
     @classmethod
     def empty(cls, generation: int, now: datetime) -> Self:

@@ -56,8 +56,8 @@ class Authorizer(Record):
     it proved to have; then only reports that it signed count. `number` is that of the last one, and
     `trust` the version of the trust document that it held (TRUST-10). All registrations are read to
     prove that a revocation has reached them, so they are stored small. `stored` is when this was
-    stored, in seconds since 1970. `advances` is when it reported
-    which entry first (`shared.model.fleet.advances`).
+    stored, in seconds since 1970. `advances` is when it reported which entry first
+    (`shared.model.fleet.advances`).
     """
 
     id: str
@@ -65,6 +65,7 @@ class Authorizer(Record):
     owner: str
     registered_at: datetime
     seen_at: datetime
+    stored: int
     type: str = field(default="", metadata=SPARSE)
     program_version: str = field(default="", metadata=SPARSE)
     public_key: str = field(default="", metadata=SPARSE)
@@ -82,7 +83,6 @@ class Authorizer(Record):
     proven_key: bytes = field(default=b"", metadata=SPARSE)
     number: int = field(default=0, metadata=SPARSE)
     trust: int = field(default=0, metadata=SPARSE)
-    stored: int = field(default=0, metadata=SPARSE)
     advances: bytes = field(default=b"", metadata=SPARSE)
 
     @classmethod
@@ -176,8 +176,8 @@ class Authorizer(Record):
         )
 
     def _without_report(self) -> "Authorizer":
-        new = Authorizer(self.id, self.name, self.owner, self.registered_at, self.seen_at)
-        return replace(new, key_id=self.key_id)
+        at = self.registered_at, self.seen_at, self.stored
+        return Authorizer(self.id, self.name, self.owner, *at, key_id=self.key_id)
 
     def after(
         self, beat: Heartbeat, now: datetime, *, relay: str, is_foreign: bool

@@ -208,9 +208,8 @@ def _refuses_from(judged: Judged, sequence: int) -> _Refuses:
     first = next(known, None)
     if first is not None:
         return _Refuses(first.at, judged.proof, first.is_bound)
-    # An earlier release stored it: it reported the entry when it was stored last, or before.
-    stored = times.from_seconds(authorizer.stored) if authorizer.stored else authorizer.seen_at
-    return _Refuses(stored, judged.proof, is_bound=True)
+    # Nothing says when it reported the entry: it was when this was stored last, or before.
+    return _Refuses(times.from_seconds(authorizer.stored), judged.proof, is_bound=True)
 
 
 def next_closing(judged: Iterable[Judged]) -> datetime | None:

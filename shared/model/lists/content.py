@@ -297,8 +297,7 @@ class ListState:
                 tuple(members["Signers"]),
                 tuple(map(ListSigner.from_item, members["ListSigners"])),
                 Tombstones.of(members["Tombstones"]),
-                # Releases without a feed stored none.
-                int(members.get("Sequence", 0)),
+                int(members["Sequence"]),
                 _log_of(members),
             )
         except (AttributeError, KeyError, TypeError, ValueError):

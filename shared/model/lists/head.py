@@ -21,12 +21,6 @@ _VERSION_DIGITS: Final = 12
 STATE_SUFFIX: Final = "cbor"
 
 
-# The format of lists and their states. Those without a number have no signed state, and omit
-# warrants because of ends that were not signed. Those of format 2 have no feed: a release that
-# knows no other makes the list after one of format 3 from all records, because it does not read
-# what the feed said since.
-FORMAT: Final = 3
-
 # More than the number of lists that one machine keeps.
 HEADS_KEPT: Final = 32
 
@@ -125,10 +119,9 @@ class ListHead(Record):
     be missing from the list. `sha256` is the hash of the blob, in hex; `size` is in bytes. `state`
     is the blob of the signed state (`shared.model.lists.content`). `packed` is the blob of the same
     body in gzip, of `packed_size` bytes; short lists have none, and neither have those that are
-    made after `packs_until`. The list covers the entries of the feed up to `sequence`. `base` is
-    the blob of its payload in gzip, of `base_size` bytes;
-    `payload_sha256` is the hash of the payload, in hex. Lists of releases without a feed have none
-    of these.
+    made after `packs_until`. The list covers the entries of the feed up to `sequence`; None if it
+    does not follow from them. `base` is the blob of its payload in gzip, of `base_size`
+    bytes; `payload_sha256` is the hash of the payload, in hex.
     """
 
     version: int
@@ -140,14 +133,13 @@ class ListHead(Record):
     sha256: str
     size: int
     key_id: str
-    state: str | None = None
-    format: int | None = None
+    state: str
+    base: str
+    base_size: int
+    payload_sha256: str
     packed: str | None = None
     packed_size: int | None = None
     sequence: int | None = None
-    base: str | None = None
-    base_size: int | None = None
-    payload_sha256: str | None = None
     packs_until: datetime | None = None
 
     def form(self, *, packed: bool = False) -> Form:

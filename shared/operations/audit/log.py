@@ -3,7 +3,7 @@
 Each pass indexes entries by warrant (LOG-26).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import chain
@@ -18,7 +18,7 @@ from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
 from shared.model.audit.head import LogHead
 from shared.model.audit.merkle import WIDTH, Place
 from shared.model.audit.records import AuditRecord
-from shared.model.items import Address, Item, Partition
+from shared.model.items import Item, Partition
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put, Where
 
@@ -72,22 +72,10 @@ def by_record(ports: Ports, tenant_id: str, wanted: Sequence[AuditRecord]) -> di
 
 def stored(ports: Ports, tenant_id: str, entry_ids: Sequence[str]) -> dict[str, Item]:
     """Return the items of these entries that exist, by identifier. Raises `Unavailable`."""
-
-    def read(address: Callable[[str], Address], wanted: Sequence[str]) -> dict[str, Item]:
-        items = ports.store.get_many([address(each) for each in wanted])
-        return {each.sk: item for each, item in items.items()}
-
-    def sharded(entry_id: str) -> Address:
-        return audit_log.address(tenant_id, entry_id, record_model.moment(entry_id))
-
-    def first(entry_id: str) -> Address:
-        month, *_ = audit_log.month(tenant_id, record_model.moment(entry_id))
-        return month.address(entry_id)
-
-    found = read(sharded, entry_ids)
-    # Earlier releases stored all entries in the first partition of a month.
-    missing = [each for each in entry_ids if each not in found]
-    return found | read(first, missing)
+    items = ports.store.get_many(
+        audit_log.address(tenant_id, each, record_model.moment(each)) for each in entry_ids
+    )
+    return {address.sk: item for address, item in items.items()}
 
 
 def data(ports: Ports, tenant_id: str, found: LogHead, first: int, end: int) -> list[bytes]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
+from shared.errors import Corrupt
 from shared.model import revocation_counts as model
 from shared.model.audit.head import LogHead
 from shared.model.callers import Caller, Scope
@@ -22,15 +23,16 @@ from shared.ports.store import At, Change, Expect, Put
 
 
 def begun(ports: Ports, tenant_id: str, log: LogHead) -> LogHead:
-    """Return the head before a pass with the days from which revocations are counted.
+    """Return the head before a pass with the day from which revocations are counted.
 
-    Raises `Unavailable`.
+    Raises `Corrupt` if a log with entries has none; `Unavailable`.
     """
-    if log.detailed_from is not None:
+    if log.counted_from is not None:
         return log
+    if log.size:
+        raise Corrupt("the head of a sealed log does not have the start of its counts")
     created_at = tenants.settings(ports, tenant_id).created_at
-    first = model.begin(log, created_at=created_at, now=ports.now())
-    return replace(log, counted_from=log.counted_from or first, detailed_from=first)
+    return replace(log, counted_from=model.begin(created_at, ports.now()))
 
 
 def counted(ports: Ports, tenant_id: str, log: LogHead, entries: Iterable[Item]) -> list[Change]:
@@ -60,13 +62,11 @@ def counts(ports: Ports, caller: Caller, *, start: date, end: date, hourly: bool
     first = datetime.combine(start, time(), UTC)
     days = [first + timedelta(each) for each in range((end - start).days + 1)]
     head = log.head(ports, caller.tenant_id)
-    known_from = None
-    if head is not None:
-        known_from = head.detailed_from if hourly else head.counted_from
-    if head is None or known_from is None:
+    if head is None or head.counted_from is None:
         return Counts(
             None, [SpanCount(each) for day in days for each in model.parts(day, hourly=hourly)]
         )
+    known_from = head.counted_from
     place = model.address_of_hours if hourly else model.address
     places = {each: place(caller.tenant_id, head.generation, each) for each in days}
     items = ports.store.get_many(dict.fromkeys(places[each] for each in days if each >= known_from))
@@ -74,7 +74,6 @@ def counts(ports: Ports, caller: Caller, *, start: date, end: date, hourly: bool
     for day in days:
         item = items.get(places[day], {})
         for each in model.parts(day, hourly=hourly):
-            is_detailed = head.detailed_from is not None and day >= head.detailed_from
-            known = model.span(each, item, hourly=hourly, is_detailed=is_detailed)
+            known = model.span(each, item, hourly=hourly)
             spans.append(known if day >= known_from else SpanCount(each))
     return Counts(known_from.date(), spans)

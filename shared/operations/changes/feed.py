@@ -107,15 +107,14 @@ class StoredBase(NamedTuple):
 def base(ports: Ports, caller: Caller, *, version: int) -> StoredBase:
     """Return the base that the list of this version is.
 
-    Raises `NotFound` if there is no such list, or not any more, or if a release without a feed
-    published it; `Corrupt`, `Unavailable`.
+    Raises `NotFound` if there is no such list, or not any more; `Corrupt`, `Unavailable`.
     """
     newest = in_force.head(ports, caller.tenant_id)
     listed = newest
     if version != newest.version:
         item = ports.store.get(history_address(caller.tenant_id, version))
         listed = newest if item is None else ListHead.from_item(item)
-    if listed.version != version or listed.base is None or listed.base_size is None:
+    if listed.version != version:
         raise NotFound(_GONE)
     return StoredBase(Form(listed.base, listed.base_size), listed is newest)
 

@@ -44,10 +44,7 @@ def records(
     ports: Ports, tenant_id: str, revocation_ids: Iterable[str]
 ) -> dict[str, tuple[Address, Revocation]]:
     """Read the revocations that exist, with their addresses. Raises `Corrupt`, `Unavailable`."""
-    addresses = (
-        address for each in revocation_ids for address in model.record_addresses(tenant_id, each)
-    )
-    items = ports.store.get_many(addresses)
+    items = ports.store.get_many(model.record_address(tenant_id, each) for each in revocation_ids)
     return {address.sk: (address, Revocation.from_item(item)) for address, item in items.items()}
 
 

@@ -312,7 +312,7 @@ def _of_keys(
         return ids.intersection(stored.changes)
 
     found = reach.first_entry(ports, tenant_id, newest, at, states)
-    # They signed nothing, an earlier release stated it, or its mark is not visible yet.
+    # They signed nothing, or their mark is not visible yet.
     if found is None and newest is not None and ports.now() >= at + IN_FLIGHT_MAX:
         return reach.latest(newest)
     return found

@@ -164,7 +164,7 @@ def _revoked(ports: Ports, tenant_id: str, newest: FeedHead) -> list[str]:
     """
     base = newest.base
     listed = in_force.of_version(ports, tenant_id, base.version)
-    if listed is None or listed.base is None:
+    if listed is None:
         raise Corrupt("the base of the feed is missing")
     if listed.sequence is None:
         raise Unavailable("the list in force is not what the feed makes of the one before")

@@ -296,8 +296,5 @@ def begun(facts: Facts, above: int | None, left: int | None) -> tuple[int, bytes
 
 
 def base(head: ListHead, sequence: int, chain: bytes) -> Base:
-    """Return a list as base of the feed; it covers the feed up to `sequence`. Raises `Corrupt`."""
-    if head.payload_sha256 is None:
-        raise Corrupt(f"version {head.version} has no base")
-    sha256 = bytes.fromhex(head.payload_sha256)
-    return Base(head.version, sequence, chain, sha256, head.count)
+    """Return a list as base of the feed; it covers the feed up to `sequence`."""
+    return Base(head.version, sequence, chain, bytes.fromhex(head.payload_sha256), head.count)

@@ -137,7 +137,7 @@ def without_seeds(
 
 
 def feed_head(ports: Ports, tenant_id: str) -> FeedHead | None:
-    """Read the head of the feed; None if no list of this release was published yet.
+    """Read the head of the feed; None if it is lost.
 
     Raises `Corrupt`, `Unavailable`.
     """
@@ -186,10 +186,8 @@ def body(ports: Ports, of: ListHead) -> bytes:
 def state(ports: Ports, of: ListHead, list_signer: ListSigner) -> ListState:
     """Read the state of the list that `of` points to; `list_signer` is the signer of the next one.
 
-    Raises `Corrupt` if there is none, or if its signature or content is not valid; `Unavailable`.
+    Raises `Corrupt` if its signature or content is not valid; `Unavailable`.
     """
-    if of.state is None:
-        raise Corrupt(f"version {of.version} has no state")
     if of.key_id != list_signer.id:
         item = ports.store.get(signers(list_signer.tenant_id).address(of.key_id))
         if item is None:

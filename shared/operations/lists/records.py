@@ -260,10 +260,9 @@ def _revocations(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) ->
     removed and a new one is created.
     """
     addresses = {
-        address: warrant_id
+        revocations.record_address(tenant_id, standing.revocation_id): warrant_id
         for warrant_id, standing in found.items()
         if standing.revocation_id is not None
-        for address in revocations.record_addresses(tenant_id, standing.revocation_id)
     }
     return {addresses[address]: address for address in ports.store.get_many(addresses)}
 

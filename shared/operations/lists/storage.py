@@ -22,7 +22,6 @@ from shared.model.feed import FeedHead, StoredEntry
 from shared.model.lists import content
 from shared.model.lists.content import ListState, Payload
 from shared.model.lists.head import (
-    FORMAT,
     PACKED_FROM,
     STATE_SUFFIX,
     ListHead,
@@ -352,7 +351,6 @@ def _put_all(ports: Ports, signed: SignedList, changes: int, sequence: int | Non
         size=len(signed.body),
         key_id=signed.list_signer.id,
         state=state,
-        format=FORMAT,
         sequence=sequence,
         base=base,
         base_size=len(signed.base),

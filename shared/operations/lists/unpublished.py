@@ -177,7 +177,7 @@ def _unlisted(
     """
     if newest is None:
         return [], True
-    # Releases without a feed do not say what their lists cover.
+    # A list that does not follow from the feed does not say what it covers.
     covered = newest.base.sequence if head.sequence is None else head.sequence
     wanted = max(newest.sequence - covered, 0)
     if not wanted:

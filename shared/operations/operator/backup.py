@@ -52,7 +52,6 @@ def _check(ports: Ports, tenant_id: str) -> None:
     tenants.settings(ports, tenant_id)
     head, signer = in_force.head_and_signer(ports, tenant_id)
     in_force.body(ports, head)
-    if head.state is not None:
-        in_force.state(ports, head, signer)
+    in_force.state(ports, head, signer)
     if seeds.public_key(seals.opened(ports, signer)) != signer.public_key:
         raise seals.SeedLost(f"the seed of its list signer {signer.id} belongs to another key")

@@ -110,13 +110,12 @@ def _told(ports: Ports, caller: Caller, change_id: str) -> list[str]:
         rows = ports.store.query(revocation_batches.parts(tenant_id, change_id))
         return sorted({row.sk.rpartition("#")[2] for row in rows}, reverse=True)
     if is_identifier(change_id, kind=REVOCATION):
-        records = ports.store.get_many(revocations.record_addresses(tenant_id, change_id))
-        found = [Revocation.from_item(each) for each in records.values()]
-        return [
-            str(item["id"])
-            for each in found
-            for item in log.about(ports, tenant_id, each.warrant_id, _around(each.created_at))
-        ]
+        record = ports.store.get(revocations.record_address(tenant_id, change_id))
+        if record is None:
+            return []
+        found = Revocation.from_item(record)
+        about = log.about(ports, tenant_id, found.warrant_id, _around(found.created_at))
+        return [str(item["id"]) for item in about]
     at = _revoked_at(ports, tenant_id, change_id)
     if at is None:
         return []

@@ -197,14 +197,6 @@ def test_a_provider_without_what_is_needed(company: Company) -> None:
     assert "SSO gives no codes" in ended.err
 
 
-def test_an_older_service(tenant: Tenant, shell: Shell) -> None:
-    """F1222c: A service without sign-ins is told apart from a tenant without a provider."""
-    with listening(tenant.ports, signs_in=False) as url:
-        ended = shell.run("login", "--url", url, "--sso")
-    assert ended.code == 2
-    assert "older release" in ended.err
-
-
 def test_an_address_that_cannot_be_listened_on(company: Company) -> None:
     """F1223a: A port that is taken, or an address of another machine, is refused at once."""
     port = urlsplit(company.url).port

@@ -201,7 +201,7 @@ def test_an_anchor_that_cannot_be_read_is_none_of_another_log(
 ) -> None:
     """LOG-12, F800e: An anchor that is malformed, or of another log, stops sealing with its name.
 
-    A blob without an anchor, as earlier releases wrote it, does not.
+    A blob without an anchor does not.
     """
     many_sealed(ports, clock, tenant.id, 3)
     anchored(ports, tenant, None, 1)

@@ -416,20 +416,14 @@ def test_a_restore_when_no_list_has_a_signed_state(
 
 
 def _make_old(deployment: Deployment, tenant: Tenant) -> None:
-    """Let the list in force be one of an earlier release, with a state that nobody signed."""
+    """Let the list in force have a state that nobody signed."""
     ports = deployment.ports
     head = in_force.head(ports, tenant.id)
     for path in _newest_state(deployment, tenant).parent.iterdir():
         path.unlink()
     old = storage.put(ports, states_folder(tenant.id), head.version, b'{"signers":[]}')
     item = {**head.to_item(), "state": old}
-    ports.store.write(
-        Put(
-            head_address(tenant.id),
-            {k: v for k, v in item.items() if k != "format"},
-            Expect.PRESENT,
-        )
-    )
+    ports.store.write(Put(head_address(tenant.id), item, Expect.PRESENT))
 
 
 def test_a_signer_that_followed_a_stolen_one(

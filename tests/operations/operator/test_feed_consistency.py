@@ -314,6 +314,6 @@ def test_the_signed_head(world: World) -> None:
         assert ed25519.is_signed(signed, world.head.signature, public_key=signer.public_bytes)
         assert (head.tenant_id, head.sequence, head.chain) == (tenant.id, 4, chain)
         assert head.expires_at - head.issued_at == payload.expires_at - payload.issued_at
-        sha256 = bytes.fromhex(listed.payload_sha256 or "")
+        sha256 = bytes.fromhex(listed.payload_sha256)
         assert head.base == wire.Base(payload.version, 4, chain, sha256, len(WARRANTS))
         assert wire.base_ids(payload.encoded, head.base) == WARRANTS

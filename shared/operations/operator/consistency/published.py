@@ -32,7 +32,7 @@ def check_feed(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield inconsistencies of the tenant's feed. Raises `Corrupt`, `Unavailable`."""
     listed, address = in_force.head(ports, tenant_id), model.head_address(tenant_id)
     if listed.sequence is None:
-        return  # A release without a feed published this list. The next one begins the feed.
+        return  # This list does not follow from the feed. The next one does.
     item = ports.store.get(address)
     if item is None:
         yield from _without_list(ports, tenant_id, "its feed has no head")
@@ -60,7 +60,7 @@ def _without_list(ports: Ports, tenant_id: str, problem: str) -> Iterator[Incons
 
 def _has_base(ports: Ports, newest: FeedHead, listed: ListHead) -> bool:
     """Return whether clients can start from the list in force, and go on to the head."""
-    if newest.base.version != listed.version or newest.is_broken or listed.base is None:
+    if newest.base.version != listed.version or newest.is_broken:
         return False
     try:
         in_force.read(ports, listed.base)

@@ -114,9 +114,7 @@ def _settled(
     standing = Standing.of(ports.store.get(address))
     listed = _row(ports, tenant_id, warrant_id)
     named = {*record_ids, *([standing.revocation_id] if standing.revocation_id else [])}
-    items = ports.store.get_many(
-        address for each in named for address in model.record_addresses(tenant_id, each)
-    )
+    items = ports.store.get_many(model.record_address(tenant_id, each) for each in named)
     records = {key: Revocation.from_item(item) for key, item in items.items()}
     found = sorted(records.values(), key=lambda r: r.id)
     if not found and not standing.revocation_id and listed is None:

@@ -43,6 +43,7 @@ class Link:
     ) -> None:
         self.world, self.machine, self.tenant, self._ups = world, machine, tenant, ups
         self.confirmed: Callable[[], Moment] = lambda: NEVER
+        self.asked = NEVER
         self.heard: list[Response] = []
         # Whether the present poll met an attacker, and what was confirmed by one: who can say that
         # nothing is new until the head expires.
@@ -70,6 +71,7 @@ class Link:
         patience: float = math.inf,
     ) -> Response:
         """Ask, and wait for the answer: `seconds`, and at most `patience` more."""
+        self.asked = Moment.now()
         if "/feed" in path and "/base/" not in path:
             self._settle()
         if (old := self._replayed()) is not None:

@@ -151,7 +151,7 @@ class Handler(logging.Handler):
                 counter.labels(*(found.by[each] for each in dimensions)).inc(value)
 
 
-class Count(Generic[T]):
+class PeriodicCount(Generic[T]):
     """A count of items of all tenants, which is renewed every ten minutes."""
 
     def __init__(self, count: Callable[[Ports], T]) -> None:
@@ -175,7 +175,8 @@ class Gauges(Collector):
 
     def __init__(self, ports: Callable[[], Ports], board: Board) -> None:
         self._ports, self._board = ports, board
-        self._documents, self._expiring = Count(readiness.documents), Count(expiring.counted)
+        self._documents = PeriodicCount(readiness.documents)
+        self._expiring = PeriodicCount(expiring.counted)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="gauges")
         self._reading: Future[list[Metric]] | None = None
 

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from infra.server import worker
 from infra.server.board import OPS, Board
-from infra.server.metrics import Count, Exposition, Gauges
+from infra.server.metrics import Exposition, Gauges, PeriodicCount
 from infra.server.work import Threads
 from shared import wiring
 from shared.authorizer.relay.connections import Config
@@ -74,7 +74,7 @@ class Health:
     ) -> None:
         self._ports, self._work, self._clock = ports, work, clock
         self.board = Board()
-        self._documents = Count(readiness.documents)
+        self._documents = PeriodicCount(readiness.documents)
         self._last: _Answer | None = None
         self._seen_at = self._began_at = 0.0
         self._looking: asyncio.Task[None] | None = None

@@ -170,9 +170,11 @@ class Certificate:
             caller.sendall(outgoing.read())
             while some := caller.recv(65536):
                 incoming.write(some)
-                with suppress(ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+                with suppress(ssl.SSLWantReadError):
                     while part := tls.read(65536):
                         received += part
+                    # The server has closed its half, and waits for the other one.
+                    break
         return received
 
 
